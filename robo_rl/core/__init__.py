@@ -1,0 +1,85 @@
+"""Types, protocols, specs, errors and clocks that every room shares.
+
+This package imports nothing else of robo-rl; every other package imports only this one.
+"""
+
+from .clock import Clock, ManualClock, MonotonicClock
+from .config import config_node, require
+from .errors import (
+    CheckpointError,
+    ConfigError,
+    DataError,
+    DivergenceError,
+    DriverError,
+    RenderingError,
+    RoboRLError,
+    SpecError,
+    nearest,
+)
+from .protocols import (
+    Agent,
+    EnvBackend,
+    Policy,
+    ReplayStore,
+    ResetController,
+    RewardModule,
+    SafetyFilter,
+    ScriptedExpert,
+    Teleop,
+    Transport,
+)
+from .seeding import derive_seed, generator
+from .specs import ArraySpec, EnvSpec
+from .types import (
+    Batch,
+    Intervention,
+    Metrics,
+    Observation,
+    ResetOutcome,
+    Source,
+    State,
+    Step,
+    Transition,
+    Verdict,
+)
+
+__all__ = [
+    "Agent",
+    "ArraySpec",
+    "Batch",
+    "CheckpointError",
+    "Clock",
+    "ConfigError",
+    "DataError",
+    "DivergenceError",
+    "DriverError",
+    "EnvBackend",
+    "EnvSpec",
+    "Intervention",
+    "ManualClock",
+    "Metrics",
+    "MonotonicClock",
+    "Observation",
+    "Policy",
+    "RenderingError",
+    "ReplayStore",
+    "ResetController",
+    "ResetOutcome",
+    "RewardModule",
+    "RoboRLError",
+    "SafetyFilter",
+    "ScriptedExpert",
+    "Source",
+    "SpecError",
+    "State",
+    "Step",
+    "Teleop",
+    "Transition",
+    "Transport",
+    "Verdict",
+    "config_node",
+    "derive_seed",
+    "generator",
+    "nearest",
+    "require",
+]

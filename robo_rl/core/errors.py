@@ -1,0 +1,52 @@
+"""Errors of the platform. Each message says what was expected, what came and what to do.
+
+The command line prints a :class:`RoboRLError` as one line and exits with code 2; every other exception is a
+defect of ours and keeps its traceback.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class RoboRLError(Exception):
+    """Base of every error that a user can cause or mend."""
+
+
+class ConfigError(RoboRLError):
+    """A configuration key is unknown or its value is out of range."""
+
+
+class SpecError(RoboRLError):
+    """An array does not fit its specification (shape, dtype, range, finiteness)."""
+
+
+class DataError(RoboRLError):
+    """Stored data is missing, damaged or was recorded for another task."""
+
+
+class CheckpointError(RoboRLError):
+    """A checkpoint is missing, damaged or belongs to another agent."""
+
+
+class DivergenceError(RoboRLError):
+    """Training diverged: a loss or parameter is not finite, or a value estimate exploded."""
+
+
+class RenderingError(RoboRLError):
+    """Images were asked for and this machine cannot render them."""
+
+
+class DriverError(RoboRLError):
+    """A device or robot did not answer as its driver expects."""
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """Return the tail of an error message: the valid choices and, where one is close, the likely meaning.
+
+    >>> nearest("pick_cub", ["reach", "pick_cube"])
+    "did you mean 'pick_cube'? Valid: pick_cube, reach"
+    """
+    choices = sorted(valid)
+    close = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{hint}Valid: {', '.join(choices)}"

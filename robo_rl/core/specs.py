@@ -1,0 +1,171 @@
+"""Specifications of arrays and environments: what may travel, and how it is checked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import SpecError
+from .types import Observation
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """Shape, dtype and range of one array.
+
+    Attributes:
+        shape: without any batch axis.
+        dtype: NumPy dtype name, for example ``"float32"`` or ``"uint8"``.
+        low: smallest allowed value of every element (inclusive).
+        high: largest allowed value of every element (inclusive).
+        names: names of the elements of a vector, or empty.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    low: float = -float("inf")
+    high: float = float("inf")
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.names and self.shape != (len(self.names),):
+            raise SpecError(f"{len(self.names)} names given for an array of shape {self.shape}; give one per element")
+
+    def check(self, key: str, value: NDArray[Any]) -> None:
+        """Raise :class:`SpecError` unless ``value`` fits; the message names ``key``."""
+        if not isinstance(value, np.ndarray) or value.shape != self.shape or value.dtype != np.dtype(self.dtype):
+            got = (
+                f"{value.dtype} array of shape {value.shape}"
+                if isinstance(value, np.ndarray)
+                else type(value).__name__
+            )
+            raise SpecError(f"{key}: expected a {self.dtype} array of shape {self.shape}, got a {got}")
+        if value.dtype == np.uint8:
+            return
+        if not np.isfinite(value).all():
+            raise SpecError(f"{key}: expected finite values, got {self._offender(~np.isfinite(value), value)}")
+        outside = (value < self.low) | (value > self.high)
+        if outside.any():
+            offender = self._offender(outside, value)
+            raise SpecError(f"{key}: expected values in [{self.low}, {self.high}], got {offender}")
+
+    def _offender(self, bad: NDArray[np.bool_], value: NDArray[Any]) -> str:
+        index = tuple(int(axis[0]) for axis in np.nonzero(bad))
+        name = f" ({self.names[index[0]]})" if self.names else ""
+        return f"{value[index]} at index {list(index)}{name}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object that :meth:`from_json` reads back."""
+        bounds = {"low": self.low, "high": self.high}
+        finite = {key: value for key, value in bounds.items() if np.isfinite(value)}
+        names = {"names": list(self.names)} if self.names else {}
+        return {"shape": list(self.shape), "dtype": self.dtype, **finite, **names}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "ArraySpec":
+        """Inverse of :meth:`to_json`."""
+        return cls(
+            shape=tuple(value["shape"]),
+            dtype=value["dtype"],
+            low=value.get("low", -float("inf")),
+            high=value.get("high", float("inf")),
+            names=tuple(value.get("names", ())),
+        )
+
+
+@dataclass(frozen=True)
+class EnvSpec:
+    """Everything that an agent, a data set and a robot must agree on.
+
+    Attributes:
+        task: name of the task, for messages and files.
+        observation: one spec per observation key. ``state`` is proprioception, ``object`` the state of the
+            objects (where it is measured), ``images/<camera>`` are uint8 (height, width, 3).
+        action: always float32 in [-1, 1]; the backend scales it to physical units.
+        action_space: what the action means, for example ``end_effector_delta`` or ``joint_position``.
+        action_frame: frame in which it is expressed: ``base``, ``end_effector`` or ``joint``.
+        control_rate: policy steps per second [Hz].
+        max_episode_steps: time limit (a truncation), or None.
+        reward_terms: names of the terms that every Step carries.
+        reports_success: whether ``Step.success`` is a truth value rather than None.
+        extra: further facts that data must agree on, as JSON values: action scaling in physical units, and so on.
+    """
+
+    task: str
+    observation: Mapping[str, ArraySpec]
+    action: ArraySpec
+    action_space: str
+    action_frame: str
+    control_rate: float
+    max_episode_steps: int | None
+    reward_terms: tuple[str, ...]
+    reports_success: bool = True
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def check_observation(self, observation: Observation) -> None:
+        """Raise :class:`SpecError` unless every key is there, none is extra and each array fits."""
+        if observation.keys() != self.observation.keys():
+            raise SpecError(f"observation: expected keys {sorted(self.observation)}, got {sorted(observation)}")
+        for key, spec in self.observation.items():
+            spec.check(f"observation {key!r}", observation[key])
+
+    def differences(self, other: "EnvSpec") -> list[str]:
+        """Return one line for each point in which ``other`` cannot stand in for this spec.
+
+        Names of tasks, reward terms and time limits may differ; observations, actions, frames and rates may not.
+        """
+        lines = []
+        for key in sorted(self.observation.keys() | other.observation.keys()):
+            ours, theirs = self.observation.get(key), other.observation.get(key)
+            if ours is None or theirs is None:
+                absent, present = ("expected", theirs) if ours is None else ("found", ours)
+                assert present is not None
+                lines.append(f"observation {key!r}: shape {present.shape} present, but not {absent}")
+            elif (ours.shape, ours.dtype) != (theirs.shape, theirs.dtype):
+                lines.append(
+                    f"observation {key!r}: expected {ours.dtype} {ours.shape}, found {theirs.dtype} {theirs.shape}"
+                )
+            elif ours.names != theirs.names:
+                lines.append(f"observation {key!r}: expected elements {ours.names}, found {theirs.names}")
+        if self.action.shape != other.action.shape:
+            lines.append(f"action: expected shape {self.action.shape}, found {other.action.shape}")
+        for name in ("action_space", "action_frame", "control_rate"):
+            if getattr(self, name) != getattr(other, name):
+                lines.append(f"{name}: expected {getattr(self, name)}, found {getattr(other, name)}")
+        for key in sorted(self.extra.keys() | other.extra.keys()):
+            if self.extra.get(key) != other.extra.get(key):
+                lines.append(f"{key}: expected {self.extra.get(key)}, found {other.extra.get(key)}")
+        return lines
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object that :meth:`from_json` reads back."""
+        return {
+            "task": self.task,
+            "observation": {key: spec.to_json() for key, spec in self.observation.items()},
+            "action": self.action.to_json(),
+            "action_space": self.action_space,
+            "action_frame": self.action_frame,
+            "control_rate": self.control_rate,
+            "max_episode_steps": self.max_episode_steps,
+            "reward_terms": list(self.reward_terms),
+            "reports_success": self.reports_success,
+            "extra": dict(self.extra),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "EnvSpec":
+        """Inverse of :meth:`to_json`."""
+        return cls(
+            task=value["task"],
+            observation={key: ArraySpec.from_json(spec) for key, spec in value["observation"].items()},
+            action=ArraySpec.from_json(value["action"]),
+            action_space=value["action_space"],
+            action_frame=value["action_frame"],
+            control_rate=value["control_rate"],
+            max_episode_steps=value["max_episode_steps"],
+            reward_terms=tuple(value["reward_terms"]),
+            reports_success=value["reports_success"],
+            extra=value["extra"],
+        )

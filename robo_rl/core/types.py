@@ -1,0 +1,143 @@
+"""The values that travel between rooms."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Observation = dict[str, NDArray[Any]]
+"""Arrays by key, as :class:`~robo_rl.core.specs.EnvSpec` says: ``state``, ``object``, ``images/<camera>``."""
+
+Batch = dict[str, NDArray[Any]]
+"""Contiguous arrays with a leading batch axis of n rows:
+
+``observation/<key>`` and ``next_observation/<key>`` (n, ...), ``action`` (n, A) float32 *executed* actions,
+``reward`` (n,) float32, ``discount`` (n,) float32: what the value of the next observation is multiplied by,
+gamma to the number of steps summed in ``reward``, and 0 where the episode *terminated* (never where it was
+only truncated).
+"""
+
+State = dict[str, NDArray[Any]]
+"""Flat named arrays: everything an object needs to go on exactly where it stopped. Saved as safetensors."""
+
+Metrics = dict[str, float]
+
+
+class Source(IntEnum):
+    """Who chose an action."""
+
+    POLICY = 0
+    HUMAN = 1
+    SCRIPT = 2
+    RANDOM = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a backend returns from ``reset`` and ``step``.
+
+    Attributes:
+        observation: arrays by key.
+        rewards: unweighted reward terms by name; all zero after ``reset``.
+        terminated: the task itself ended; there is no value beyond this observation.
+        truncated: the episode was cut (time limit, fault); the observation still has a value.
+        stamp_ns: monotonic time at which the observation was taken [ns].
+        success: whether the task is solved in this observation; None where nobody knows.
+        info: further facts for logs; never read by the learner.
+    """
+
+    observation: Observation
+    rewards: dict[str, float]
+    terminated: bool
+    truncated: bool
+    stamp_ns: int
+    success: bool | None = None
+    info: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the episode is over, for either reason."""
+        return self.terminated or self.truncated
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One step of experience.
+
+    Attributes:
+        observation: before the action.
+        proposed_action: (A,) float32, what the policy or human asked for.
+        executed_action: (A,) float32, what the robot did after the safety filters. Learners train on this one.
+        rewards: unweighted reward terms by name.
+        next_observation: the true observation after the action, also at the end of an episode.
+        terminated: see :class:`Step`.
+        truncated: see :class:`Step`.
+        source: who chose the action.
+        actor: identity of the robot or simulator.
+        session: number of the actor's run; (actor, session, sequence) is unique.
+        episode: number of the episode within the session.
+        sequence: number of the step within the session; a gap means lost data and is never bridged.
+        policy_version: number of the policy that proposed the action, -1 if none did.
+        stamp_ns: monotonic time of ``observation`` [ns].
+        success: as in the Step that ended this transition.
+    """
+
+    observation: Observation
+    proposed_action: NDArray[np.float32]
+    executed_action: NDArray[np.float32]
+    rewards: Mapping[str, float]
+    next_observation: Observation
+    terminated: bool
+    truncated: bool
+    source: Source
+    actor: str
+    session: int
+    episode: int
+    sequence: int
+    policy_version: int
+    stamp_ns: int
+    success: bool | None = None
+
+    def follows(self, previous: "Transition") -> bool:
+        """Whether ``previous.next_observation`` is this transition's observation: same segment, no gap."""
+        return (
+            (self.actor, self.session, self.episode) == (previous.actor, previous.session, previous.episode)
+            and self.sequence == previous.sequence + 1
+            and not (previous.terminated or previous.truncated)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Intervention:
+    """What a teleoperation device says now.
+
+    Attributes:
+        action: (A,) float32 in [-1, 1].
+        in_control: whether the human has taken over.
+        buttons: pressed buttons by name, for example ``success``, ``discard``, ``stop``.
+    """
+
+    action: NDArray[np.float32]
+    in_control: bool
+    buttons: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a safety filter did to an action, and why. ``reason`` is empty if it did nothing."""
+
+    changed: bool
+    stop: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResetOutcome:
+    """How a reset ended: the first step of the next episode, or why there is none."""
+
+    step: Step | None
+    attempts: int
+    reason: str = ""
