@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from omegaconf import DictConfig, OmegaConf
+
 from .errors import ConfigError
 
 
@@ -16,22 +18,36 @@ def require(condition: bool, key: str, allowed: str, got: object) -> None:
         raise ConfigError(f"{key} must be {allowed}, got {got!r}")
 
 
-def config_node(target: str | Callable[..., Any], config_class: type) -> type:
-    """Return ``config_class`` with a ``_target_`` field, for ``ConfigStore.store(node=...)``.
+def config_node(target: str | Callable[..., Any] | None, config_class: type) -> DictConfig:
+    """Return ``config_class`` as a typed node for ``ConfigStore.store(node=...)``.
 
     Defaults stay where they are written once, in ``config_class``. ``app.py`` calls ``target`` with the fields
     as keyword arguments; a user's own class in a user's own package works the same way.
 
     Args:
-        target: dotted name of the callable, or the callable itself.
+        target: dotted name of the callable, the callable itself, or None for a node that nothing is made from.
         config_class: a frozen dataclass whose fields all have defaults.
     """
-    name = target if isinstance(target, str) else f"{target.__module__}.{target.__qualname__}"
-    return dataclasses.make_dataclass(
-        config_class.__name__,
-        [("_target_", str, dataclasses.field(default=name))],
-        bases=(config_class,),
-        frozen=True,
-        kw_only=True,
-        namespace={"__doc__": config_class.__doc__, "__module__": config_class.__module__},
-    )
+    if target is not None:
+        name = target if isinstance(target, str) else f"{target.__module__}.{target.__qualname__}"
+        config_class = dataclasses.make_dataclass(
+            config_class.__name__,
+            [("_target_", str, dataclasses.field(default=name))],
+            bases=(config_class,),
+            frozen=True,
+            kw_only=True,
+            namespace={"__doc__": config_class.__doc__, "__module__": config_class.__module__},
+        )
+    node = OmegaConf.structured(config_class)
+    assert isinstance(node, DictConfig)
+    _make_writable(node)
+    return node
+
+
+def _make_writable(node: DictConfig) -> None:
+    """Undo the read-only mark that OmegaConf puts on frozen dataclasses: overrides must be able to write."""
+    OmegaConf.set_readonly(node, None)
+    for key in node:
+        child = node._get_node(key)
+        if isinstance(child, DictConfig) and not child._is_none() and not child._is_missing():
+            _make_writable(child)

@@ -46,6 +46,7 @@ class Step:
         truncated: the episode was cut (time limit, fault); the observation still has a value.
         stamp_ns: monotonic time at which the observation was taken [ns].
         success: whether the task is solved in this observation; None where nobody knows.
+        executed_action: (A,) float32 in [-1, 1], what the robot really did; None if it did what it was told.
         info: further facts for logs; never read by the learner.
     """
 
@@ -55,6 +56,7 @@ class Step:
     truncated: bool
     stamp_ns: int
     success: bool | None = None
+    executed_action: NDArray[np.float32] | None = None
     info: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -1,0 +1,6 @@
+"""The learner: updates from the replay, divergence guard, checkpoints."""
+
+from .checkpoint import Checkpoint, CheckpointFolder, load_checkpoint, read_facts
+from .learner import Learner
+
+__all__ = ["Checkpoint", "CheckpointFolder", "Learner", "load_checkpoint", "read_facts"]

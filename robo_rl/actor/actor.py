@@ -1,0 +1,118 @@
+"""The actor's side of the control loop."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import CheckpointError, EnvBackend, Observation, Source, State, Step, Transition, derive_seed
+
+
+class ActionChoice(NamedTuple):
+    """An action (A,) float32 in [-1, 1], who chose it, and the version of the policy that did (-1: none)."""
+
+    action: NDArray[np.float32]
+    source: Source
+    policy_version: int = -1
+
+
+class Actor:
+    """Steps through episodes on one backend.
+
+    Every episode begins with ``backend.reset(seed)`` with a seed of its own, derived from the run's seed and the
+    episode's number. An interrupted episode is taken up again by repeating its actions, which in simulation leads
+    to the same state, bit for bit: no simulator needs to save its state for that.
+
+    Args:
+        backend: robot or simulator.
+        seed: seed of the run.
+        name: identity of this actor, part of every transition.
+        session: number of this actor's run.
+    """
+
+    def __init__(self, backend: EnvBackend, seed: int, name: str = "local", session: int = 0) -> None:
+        self._backend = backend
+        self._seed = seed
+        self._name = name
+        self._session = session
+        self._episode = -1
+        self._sequence = 0
+        self._step: Step | None = None
+        self._actions: list[NDArray[np.float32]] = []
+        self.episode_length = 0
+
+    def take_step(self, choose: Callable[[Observation], ActionChoice]) -> Transition:
+        """Take one step with the action that ``choose`` returns, after a reset where an episode has ended."""
+        if self._step is None or self._step.ended:
+            self._begin_episode()
+        assert self._step is not None
+        before = self._step
+        choice = choose(before.observation)
+        after = self._backend.step(choice.action)
+        self._actions.append(choice.action)
+        self._step = after
+        self.episode_length = len(self._actions)
+        transition = Transition(
+            observation=before.observation,
+            proposed_action=choice.action,
+            executed_action=choice.action if after.executed_action is None else after.executed_action,
+            rewards=after.rewards,
+            next_observation=after.observation,
+            terminated=after.terminated,
+            truncated=after.truncated,
+            source=choice.source,
+            actor=self._name,
+            session=self._session,
+            episode=self._episode,
+            sequence=self._sequence,
+            policy_version=choice.policy_version,
+            stamp_ns=before.stamp_ns,
+            success=after.success,
+        )
+        self._sequence += 1
+        return transition
+
+    def _begin_episode(self) -> None:
+        self._episode += 1
+        self._actions = []
+        self._step = self._backend.reset(derive_seed(self._seed, "episode", self._name, self._episode))
+
+    def state(self) -> State:
+        """Return the counters, and the actions and last observation of the open episode."""
+        ended = self._step is None or self._step.ended
+        size = self._backend.spec.action.shape[0]
+        actions = np.zeros((0, size), np.float32) if ended or not self._actions else np.stack(self._actions)
+        state: State = {
+            "counters": np.array([self._episode, self._sequence, not ended], dtype=np.int64),
+            "actions": actions,
+        }
+        if self._step is not None and not ended:
+            state |= {f"observation/{key}": value for key, value in self._step.observation.items()}
+        return state
+
+    def load(self, state: State) -> None:
+        """Go on from ``state``: an open episode is begun again and its actions are repeated.
+
+        Raises:
+            CheckpointError: if that does not lead to the observation that was stored, as on a real robot or with
+                another version of the simulator.
+        """
+        self._episode, self._sequence, is_open = (int(value) for value in state["counters"])
+        self._step = None
+        self._actions = []
+        if not is_open:
+            return
+        self._episode -= 1
+        self._begin_episode()
+        for action in state["actions"]:
+            self._step = self._backend.step(action)
+            self._actions.append(action)
+        assert self._step is not None
+        for key, value in self._step.observation.items():
+            if not np.array_equal(state[f"observation/{key}"], value):
+                raise CheckpointError(
+                    f"repeating the {len(self._actions)} actions of the interrupted episode led to another "
+                    f"observation {key!r} than was stored; resume with the simulator version and task configuration "
+                    "of the run"
+                )

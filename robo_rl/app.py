@@ -1,0 +1,220 @@
+"""Composition: a configuration in, running objects out.
+
+The configuration names what to make by ``_target_``; this module makes it. So a user's own task, agent or robot in
+a package of their own needs a line of configuration and no registration here.
+"""
+
+import importlib.metadata
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from hydra.core.config_store import ConfigStore
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from .agents import bc, sac
+from .core import Agent, CheckpointError, ConfigError, EnvBackend, EnvSpec, Policy, RoboRLError, require
+from .learner import CheckpointFolder, load_checkpoint
+from .replay import RewardWeights
+from .telemetry import register_configs as register_logging
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """How long a run is and what it leaves behind.
+
+    Attributes:
+        dir: folder of the run.
+        env_steps: environment steps in all.
+        evaluation_interval: environment steps between evaluations; 0: only at the end.
+        evaluation_episodes: episodes of each of them.
+        final_evaluation_episodes: episodes of the evaluation at the end.
+        video_episodes: how many of those are filmed; 0: none.
+        checkpoint_interval: environment steps between checkpoints.
+        keep_checkpoints: how many of the newest checkpoints stay, besides the best.
+        replay_capacity: transitions that the online replay holds.
+        stop_at_success_rate: end the run when an evaluation reaches this rate (0 to 1); null: never.
+    """
+
+    dir: str = "???"
+    env_steps: int = 6_000
+    evaluation_interval: int = 1_000
+    evaluation_episodes: int = 20
+    final_evaluation_episodes: int = 100
+    video_episodes: int = 4
+    checkpoint_interval: int = 1_000
+    keep_checkpoints: int = 2
+    replay_capacity: int = 200_000
+    stop_at_success_rate: float | None = None
+
+    def __post_init__(self) -> None:
+        for key in ("env_steps", "evaluation_interval", "video_episodes"):
+            require(getattr(self, key) >= 0, f"run.{key}", "0 or more", getattr(self, key))
+        for key in ("evaluation_episodes", "final_evaluation_episodes", "checkpoint_interval", "keep_checkpoints"):
+            require(getattr(self, key) >= 1, f"run.{key}", "1 or more", getattr(self, key))
+        require(self.replay_capacity >= 2, "run.replay_capacity", "2 or more", self.replay_capacity)
+        rate = self.stop_at_success_rate
+        require(rate is None or 0 < rate <= 1, "run.stop_at_success_rate", "null or in (0, 1]", rate)
+
+
+@dataclass(frozen=True)
+class DemonstrationsConfig:
+    """Where demonstrations come from.
+
+    Attributes:
+        path: data set to read; null: record them from the task's scripted expert into the run folder.
+        episodes: how many to use; 0: none.
+        noise: standard deviation of the Gaussian noise on the expert's actions when they are recorded.
+    """
+
+    path: str | None = None
+    episodes: int = 20
+    noise: float = 0.1
+
+    def __post_init__(self) -> None:
+        require(self.episodes >= 0, "demonstrations.episodes", "0 or more", self.episodes)
+        require(0 <= self.noise <= 1, "demonstrations.noise", "in [0, 1]", self.noise)
+
+
+@dataclass(frozen=True)
+class LocalRuntimeConfig:
+    """Actor and learner in one process, in turn: deterministic.
+
+    Attributes:
+        threads: threads for PyTorch and the native update; null: one for each core that this process may use.
+    """
+
+    name: str = "local"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        require(self.threads is None or self.threads >= 1, "runtime.threads", "null or 1 or more", self.threads)
+
+
+def register_configs() -> None:
+    """Offer the configuration classes of ``robo_rl`` to Hydra."""
+    store = ConfigStore.instance()
+    store.store(group="run", name="default", node=RunConfig)
+    store.store(group="demonstrations", name="default", node=DemonstrationsConfig)
+    store.store(group="runtime", name="local", node=LocalRuntimeConfig)
+    sac.register_configs()
+    bc.register_configs()
+    register_logging()
+
+
+def register_all_configs() -> None:
+    """Offer the configuration classes of every installed package that has the entry point ``robo_rl.config``."""
+    for entry in importlib.metadata.entry_points(group="robo_rl.config"):
+        entry.load()()
+
+
+def build(node: DictConfig, **arguments: Any) -> Any:
+    """Call the node's ``_target_`` with its fields and ``arguments``.
+
+    Raises:
+        ConfigError: if a value is out of range, or the target cannot be imported.
+    """
+    try:
+        factory = instantiate(node, _partial_=True, _convert_="object")
+        return factory(**arguments)
+    except RoboRLError:
+        raise
+    except Exception as error:
+        cause = error.__cause__
+        while cause is not None and not isinstance(cause, RoboRLError):
+            cause = cause.__cause__
+        if cause is not None:
+            raise cause from error
+        if "Error locating target" in str(error):
+            raise ConfigError(f"_target_ {node.get('_target_')!r} cannot be imported: {error.__cause__}") from error
+        raise
+
+
+def build_backend(node: DictConfig) -> EnvBackend:
+    """Make the robot or simulator that ``task`` configures."""
+    return cast(EnvBackend, build(node))
+
+
+def build_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:
+    """Make the agent that ``agent`` configures, for an environment of ``spec``."""
+    return cast(Agent, build(node, spec=spec, seed=seed))
+
+
+def build_reward(node: DictConfig, spec: EnvSpec) -> RewardWeights:
+    """Make the weights of the reward terms, and check that the task has these terms."""
+    reward = cast(RewardWeights, build(node))
+    reward.check(spec)
+    return reward
+
+
+def section(config: DictConfig, name: str) -> Any:
+    """Return a part of the configuration as its dataclass, which checks the values."""
+    return OmegaConf.to_object(config[name])
+
+
+def use_threads(count: int | None) -> None:
+    """Let PyTorch use ``count`` threads, or its default."""
+    if count is not None:
+        torch.set_num_threads(count)
+
+
+@dataclass(frozen=True)
+class TrainedPolicy:
+    """A policy out of a run folder."""
+
+    policy: Policy
+    config: DictConfig
+    step: int
+
+
+def run_config(run: Path) -> DictConfig:
+    """Return the configuration of a run folder.
+
+    Raises:
+        ConfigError: if the folder is no run.
+    """
+    file = run / "config.yaml"
+    if not file.exists():
+        raise ConfigError(f"{run} is no run folder: it has no config.yaml. Give the folder that `robo-rl train` printed")
+    return cast(DictConfig, OmegaConf.load(file))
+
+
+def load_policy(run: Path, spec: EnvSpec, checkpoint: str = "best") -> TrainedPolicy:
+    """Return the policy of a run, for an environment of ``spec``.
+
+    Args:
+        run: folder of the run.
+        spec: where the policy will act; refused unless it is what the policy was trained for.
+        checkpoint: ``best``, ``newest`` or the number of a step.
+
+    Raises:
+        CheckpointError: if there is no such checkpoint, it is damaged, or it was trained for another spec.
+    """
+    config = run_config(run)
+    folder = CheckpointFolder(run / "checkpoints")
+    if checkpoint == "best":
+        path = folder.best()
+    elif checkpoint == "newest":
+        path = next(reversed(folder.folders()), None)
+    else:
+        path = next((p for p in folder.folders() if int(p.name.removeprefix("step_")) == _step(checkpoint)), None)
+    if path is None:
+        held = ", ".join(str(int(p.name.removeprefix("step_"))) for p in folder.folders()) or "none"
+        raise CheckpointError(f"{run} has no checkpoint {checkpoint!r}; it holds the steps: {held}")
+    loaded = load_checkpoint(path, only=("policy",))
+    differences = EnvSpec.from_json(loaded.facts["spec"]).differences(spec)
+    if differences:
+        raise CheckpointError(f"{path} was trained for another environment: " + "; ".join(differences))
+    agent = build_agent(config.agent, spec, config.seed)
+    agent.load_policy(loaded.parts["policy"])
+    return TrainedPolicy(agent, config, loaded.step)
+
+
+def _step(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return math.nan

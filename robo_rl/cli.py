@@ -1,0 +1,143 @@
+"""robo-rl <command> [overrides]: each command is a Hydra application.
+
+What a user can get wrong ends in one line on standard error and exit code 2; ``--debug`` shows the traceback.
+"""
+
+import importlib
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+
+import hydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from .core import ConfigError, RoboRLError, nearest
+
+COMMANDS = {
+    "train": "train an agent: robo-rl train task=pick_cube",
+    "eval": "evaluate the policy of a run: robo-rl eval run=runs/...",
+    "record": "record demonstrations by teleoperation or from the scripted expert",
+    "collect": "run a trained policy into a data set",
+    "view": "replay an episode, run or data set in Rerun; export MP4",
+    "report": "make an HTML page of one or more runs",
+    "doctor": "check this machine and say what to do",
+}
+
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run ``robo-rl`` with ``arguments`` (those of the process by default) and exit."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    try:
+        sys.exit(_dispatch(words))
+    except KeyboardInterrupt:
+        if debug:
+            raise
+        sys.exit(EXIT_INTERRUPTED)
+    except RoboRLError as error:
+        if debug:
+            raise
+        print(f"robo-rl: {error}", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_usage())
+        return 0 if words else EXIT_USAGE
+    if words[0] == "--version":
+        from robo_rl import __version__
+
+        print(f"robo-rl {__version__}")
+        return 0
+    command, overrides = words[0], words[1:]
+    if command not in COMMANDS:
+        raise ConfigError(f"unknown command {command!r}: {nearest(command, COMMANDS)}")
+    return _run_hydra(command, overrides)
+
+
+def _usage() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
+    return (
+        "usage: robo-rl COMMAND [KEY=VALUE ...] [--help] [--cfg job] [-m] [--debug]\n\n"
+        + "\n".join(lines)
+        + "\n\nrobo-rl COMMAND --help lists the options of a command; -m sweeps over comma-separated values; tab"
+        '\ncompletion: eval "$(robo-rl train -sc install=bash)".'
+    )
+
+
+def _run_hydra(command: str, overrides: list[str]) -> int:
+    """Compose the command's configuration and call its ``run``; Hydra's errors become ours."""
+    from .app import register_all_configs
+
+    register_all_configs()
+    status = 0
+
+    def job(config: DictConfig) -> None:
+        nonlocal status
+        run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{command}").run
+        status = max(status, run(config))
+
+    application = hydra.main(config_path="pkg://robo_rl.configs", config_name=command, version_base="1.3")(job)
+    saved = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    sys.argv = [f"robo-rl {command}", *overrides]
+    # Hydra would print its errors and exit with 1 by itself; this makes it raise them to us.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    try:
+        application()
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(explain(error, command)) from error
+    finally:
+        sys.argv = saved[0]
+        if saved[1] is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = saved[1]
+    return status
+
+
+def explain(error: Exception, command: str) -> str:
+    """Return one line for an error of Hydra or OmegaConf: what is wrong, the valid choices, the nearest match."""
+    text = str(error)
+    if match := re.search(r"Could not find '([\w-]+)/([^']*)'", text):
+        group, name = match.groups()
+        listed = text.partition("Available options in")[2].partition("Config search path")[0].splitlines()[1:]
+        options = [option.strip() for option in listed if option.strip() and not option.endswith("_schema")]
+        return f"unknown {group} {name!r}: {nearest(name, options)}"
+    if match := re.search(r"Could not override '([^']+)'", text):
+        name, valid = _siblings(match[1], command)
+        return f"unknown option {match[1]!r}: {nearest(name, valid)}"
+    if match := re.search(r"Error parsing override '([^']+)'", text):
+        return f"cannot read {match[1]!r}: an override is KEY=VALUE, for example task=reach"
+    if match := re.search(r"Error merging override (\S+)", text):
+        reason = str(error.__cause__).partition("\n")[0]
+        return f"{match[1]}: {reason[:1].lower()}{reason[1:]}"
+    return re.sub(r"\s*\n\s*", "; ", text.strip())
+
+
+def _siblings(key: str, command: str) -> tuple[str, list[str]]:
+    """Return the unknown part of ``key`` and the keys that are valid in its place."""
+    from hydra import compose, initialize_config_module
+
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        node = compose(command, overrides=[word for word in sys.argv[1:] if _selects_group(word)])
+    *parents, last = key.lstrip("+~").split("=")[0].replace("/", ".").split(".")
+    for parent in parents:
+        child = OmegaConf.select(node, parent)
+        if not isinstance(child, DictConfig):
+            return parent, [str(name) for name in node]
+        node = child
+    return last, [str(name) for name in node if name != "_target_"]
+
+
+def _selects_group(word: str) -> bool:
+    group, _, value = word.partition("=")
+    return group in ("task", "agent", "runtime", "reward", "logging") and "," not in value

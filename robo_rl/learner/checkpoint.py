@@ -1,0 +1,173 @@
+"""Checkpoints: atomic, hashed, without pickle.
+
+A checkpoint is a folder ``step_<n>`` of safetensors files and one ``manifest.json`` that names each with its
+SHA-256. The folder is written under a temporary name, flushed to disk and renamed, so that it is there whole
+or not at all.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load as load_safetensors
+from safetensors.numpy import save as save_safetensors
+
+from robo_rl.core import CheckpointError, State
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint folder holds.
+
+    Attributes:
+        step: environment steps taken when it was written.
+        parts: states by name, for example ``agent`` and ``replay``.
+        facts: JSON values: counters, versions, the score that ranks checkpoints.
+    """
+
+    step: int
+    parts: Mapping[str, State]
+    facts: Mapping[str, Any]
+
+
+class CheckpointFolder:
+    """The checkpoints of one run: the newest ``keep`` and the best are kept.
+
+    Args:
+        path: folder, made when the first checkpoint is written.
+        keep: how many of the newest to keep besides the best.
+        heavy_parts: parts that only the newest checkpoint needs (the replay); removed from older ones.
+    """
+
+    def __init__(self, path: Path, keep: int = 2, heavy_parts: tuple[str, ...] = ("replay",)) -> None:
+        self.path = path
+        self._keep = keep
+        self._heavy_parts = heavy_parts
+
+    def save(self, checkpoint: Checkpoint) -> Path:
+        """Write ``checkpoint`` atomically, then drop what is no longer kept; return its folder."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        target = self.path / f"step_{checkpoint.step:09d}"
+        partial = self.path / f".partial_{target.name}_{os.getpid()}"
+        if partial.exists():
+            shutil.rmtree(partial)
+        partial.mkdir()
+        hashes = {}
+        for name, state in checkpoint.parts.items():
+            data = save_safetensors({key: np.ascontiguousarray(value) for key, value in state.items()})
+            hashes[name] = hashlib.sha256(data).hexdigest()
+            _write_durably(partial / f"{name}.safetensors", data)
+        manifest = {"format": FORMAT, "step": checkpoint.step, "sha256": hashes, "facts": dict(checkpoint.facts)}
+        _write_durably(partial / "manifest.json", json.dumps(manifest, indent=2).encode())
+        _sync_folder(partial)
+        if target.exists():
+            shutil.rmtree(target)
+        partial.rename(target)
+        _sync_folder(self.path)
+        self._drop_old()
+        return target
+
+    def folders(self) -> list[Path]:
+        """Return the complete checkpoints, oldest first."""
+        return sorted(path for path in self.path.glob("step_*") if (path / "manifest.json").exists())
+
+    def best(self) -> Path | None:
+        """Return the folder with the highest ``score`` among its facts, the newest of equals."""
+        scored = [(score, path) for path in self.folders() if (score := read_facts(path).get("score")) is not None]
+        return max(scored)[1] if scored else None
+
+    def load_newest(self) -> Checkpoint:
+        """Return the newest checkpoint that is intact; a damaged one is passed over.
+
+        Raises:
+            CheckpointError: if none is intact; the message says what is wrong with each.
+        """
+        faults = []
+        for folder in reversed(self.folders()):
+            try:
+                return load_checkpoint(folder)
+            except CheckpointError as error:
+                faults.append(str(error))
+        detail = "; ".join(faults) or "the folder holds none"
+        raise CheckpointError(f"no usable checkpoint in {self.path}: {detail}")
+
+    def _drop_old(self) -> None:
+        best = self.best()
+        folders = self.folders()
+        for folder in folders[: -self._keep]:
+            if folder != best:
+                shutil.rmtree(folder)
+        for folder in folders[:-1]:
+            for part in self._heavy_parts:
+                (folder / f"{part}.safetensors").unlink(missing_ok=True)
+
+
+def read_facts(folder: Path) -> dict[str, Any]:
+    """Return the facts of a checkpoint without its arrays.
+
+    Raises:
+        CheckpointError: if the manifest is missing or is not ours.
+    """
+    facts = _read_manifest(folder)["facts"]
+    return dict(facts)
+
+
+def load_checkpoint(folder: Path, only: tuple[str, ...] | None = None) -> Checkpoint:
+    """Read a checkpoint folder and check each file against its hash.
+
+    Args:
+        folder: ``checkpoints/step_<n>``.
+        only: names of the parts to read; all that are there by default.
+
+    Raises:
+        CheckpointError: naming the file that is missing, truncated or altered.
+    """
+    manifest = _read_manifest(folder)
+    parts = {}
+    for name, expected in manifest["sha256"].items():
+        file = folder / f"{name}.safetensors"
+        if (only is not None and name not in only) or (only is None and not file.exists()):
+            continue
+        try:
+            data = file.read_bytes()
+        except OSError as error:
+            raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from error
+        if hashlib.sha256(data).hexdigest() != expected:
+            raise CheckpointError(f"{file}: its SHA-256 is not the manifest's; it is damaged, use another checkpoint")
+        parts[name] = load_safetensors(data)
+    return Checkpoint(step=manifest["step"], parts=parts, facts=manifest["facts"])
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    file = folder / "manifest.json"
+    try:
+        manifest = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{file}: no readable manifest ({error}); this is no complete checkpoint") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        found = manifest.get("format") if isinstance(manifest, dict) else manifest
+        raise CheckpointError(f"{file}: expected checkpoint format {FORMAT}, found {found!r}")
+    return manifest
+
+
+def _write_durably(file: Path, data: bytes) -> None:
+    with file.open("wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,47 @@
+"""One learner step: draw the rows that the agent wants, update, and guard against divergence."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from robo_rl.core import Agent, Batch, DivergenceError, Metrics
+
+
+class Learner:
+    """Feeds an agent from a sampler.
+
+    Args:
+        agent: what learns.
+        sample: returns a Batch of the number of rows it is given.
+        dump_folder: where the batch of a diverged update is written.
+    """
+
+    def __init__(self, agent: Agent, sample: Callable[[int], Batch], dump_folder: Path) -> None:
+        self.agent = agent
+        self.updates = 0
+        self._sample = sample
+        self._dump_folder = dump_folder
+
+    def step(self) -> Metrics:
+        """Do the updates that one environment step pays for.
+
+        Raises:
+            DivergenceError: if the update diverged; the batch is in ``divergence_batch.safetensors`` then, and the
+                newest checkpoint is the last good state.
+        """
+        batch = self._sample(self.agent.update_rows)
+        try:
+            metrics = self.agent.update(batch)
+        except DivergenceError as error:
+            file = self._dump(batch)
+            raise DivergenceError(f"{error} The batch is in {file}.") from error
+        self.updates += 1
+        return metrics
+
+    def _dump(self, batch: Batch) -> Path:
+        self._dump_folder.mkdir(parents=True, exist_ok=True)
+        file = self._dump_folder / "divergence_batch.safetensors"
+        save_file({key: np.ascontiguousarray(value) for key, value in batch.items()}, file)
+        return file

@@ -1,0 +1,82 @@
+"""The import rules of docs/architecture.md, and the package list of pyproject.toml."""
+
+import ast
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+OUTSIDE = ("sim", "rewards", "drivers")
+COMPOSITION = ("robo_rl/app.py", "robo_rl/cli.py", "robo_rl/commands/")
+
+
+def sources() -> list[Path]:
+    return sorted(path for top in ("robo_rl", *OUTSIDE, "configs") for path in (ROOT / top).rglob("*.py"))
+
+
+def module_of(path: Path) -> list[str]:
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    if parts[0] != "robo_rl":
+        parts.insert(0, "robo_rl")
+    return parts[:-1] if parts[-1] == "__init__" else parts
+
+
+def imported(path: Path) -> set[str]:
+    """Return the absolute names of everything of ours that ``path`` imports."""
+    package = module_of(path) if path.name == "__init__.py" else module_of(path)[:-1]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            name = ".".join([*base, *([node.module] if node.module else [])])
+            found |= {f"{name}.{alias.name}" for alias in node.names}
+    return {name for name in found if name.split(".")[0] == "robo_rl"}
+
+
+def room(name: str) -> str:
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_rooms_import_only_core(path: Path) -> None:
+    relative = str(path.relative_to(ROOT))
+    if relative.startswith(COMPOSITION):
+        forbidden = {name for name in imported(path) if room(name) in OUTSIDE and not relative.endswith("doctor.py")}
+    else:
+        own = room(".".join(module_of(path)))
+        allowed = {own} if own == "core" else {own, "core", "__version__"}
+        forbidden = {name for name in imported(path) if room(name) not in allowed}
+    assert not forbidden, f"{relative} imports {sorted(forbidden)}; across folders only robo_rl.core may be imported"
+
+
+def test_package_list_is_complete() -> None:
+    listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
+    present = {".".join(module_of(path)) for path in sources() if path.name == "__init__.py"}
+    assert listed == present
+
+
+def test_every_folder_with_modules_is_a_package() -> None:
+    assert all((path.parent / "__init__.py").exists() for path in sources())
+    assert not (ROOT / "launch" / "__init__.py").exists(), "launch/ must not hide ROS 2's package of that name"
+
+
+def test_wheel_has_one_top_level_name(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", tmp_path, ROOT],
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert {top for top in tops if not top.startswith("robo_rl-")} == {"robo_rl"}
+    for wanted in ("robo_rl/sim/__init__.py", "robo_rl/configs/train.yaml", "robo_rl/py.typed"):
+        assert wanted in names
+    assert any(name.endswith("share/robo_rl/launch/README.md") for name in names)
