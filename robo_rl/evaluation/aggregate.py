@@ -1,0 +1,145 @@
+"""Runs that differ only in their seed, taken together: results by group and learning curves with bands."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .runs import Run, differences
+from .statistics import (
+    Interval,
+    ThresholdSteps,
+    align_curves,
+    bootstrap_interval,
+    interquartile_mean,
+    steps_to_threshold,
+)
+
+FEW_RUNS = 5
+"""Below so many runs a bootstrap interval covers clearly less often than it claims."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs of one task, agent and configuration.
+
+    Attributes:
+        label: agent and, where groups of this task and agent differ, the settings in which they do.
+        runs: at least one run, by seed.
+    """
+
+    label: str
+    runs: tuple[Run, ...]
+
+    @property
+    def task(self) -> str:
+        return self.runs[0].task
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The configuration that all runs of the group share."""
+        return self.runs[0].settings
+
+    @property
+    def control_rate(self) -> float | None:
+        """Control steps per second [Hz], if it is known."""
+        return next((run.control_rate for run in self.runs if run.control_rate is not None), None)
+
+    def success(self) -> Interval | None:
+        """Interquartile mean of the final success rates with its interval; None where nobody knows success."""
+        rates = [run.success_rate.value for run in self.runs if run.success_rate is not None]
+        return bootstrap_interval(interquartile_mean, np.array(rates)[:, None]) if rates else None
+
+    def steps_to_95(self) -> ThresholdSteps | None:
+        """Environment steps until an evaluation reached 95 % success; None where nobody knows success."""
+        if not any(run.curve("success_rate")[0] for run in self.runs):
+            return None
+        return steps_to_threshold([run.steps_to_95 for run in self.runs], [run.env_steps for run in self.runs])
+
+    def wall_seconds_to_95(self) -> ThresholdSteps | None:
+        """Wall-clock time [s] until an evaluation reached 95 % success; None where nobody knows success."""
+        if not any(run.curve("success_rate")[0] for run in self.runs):
+            return None
+        times = [run.wall_seconds_to_95 for run in self.runs]
+        return steps_to_threshold(times, [run.wall_seconds for run in self.runs])
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A learning curve over environment steps.
+
+    Attributes:
+        label: what the line is called.
+        measure: ``success_rate`` or ``return_mean``.
+        steps: (p,) environment steps that every run covers.
+        value: (p,) interquartile mean over runs.
+        low: (p,) lower end of the 95 % band.
+        high: (p,) upper end.
+        band: what the band means, or empty if there is none.
+        singles: steps and values of the runs, each to its own end.
+    """
+
+    label: str
+    measure: str
+    steps: NDArray[np.float64]
+    value: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    band: str
+    singles: tuple[tuple[list[int], list[float]], ...]
+
+
+def group_runs(runs: Sequence[Run]) -> list[Group]:
+    """Put runs together that have the same task, agent and settings; seeds, folders and file names may differ.
+
+    Two configurations of one agent are never averaged as if they were seeds: they become two groups, and the
+    label names the settings in which they differ.
+    """
+    kinds: dict[tuple[str, str], list[list[Run]]] = {}
+    for run in runs:
+        groups = kinds.setdefault((run.task, run.agent), [])
+        for group in groups:
+            if group[0].settings == run.settings:
+                group.append(run)
+                break
+        else:
+            groups.append([run])
+    result = []
+    for (_, agent), groups in kinds.items():
+        keys = differences([group[0].settings for group in groups])
+        for group in groups:
+            shown = [f"{key.rpartition('.')[2]}={group[0].settings.get(key)}" for key in keys]
+            label = " ".join([agent, *shown[:3], *(["…"] if len(shown) > 3 else [])])
+            result.append(Group(label, tuple(sorted(group, key=lambda run: (run.seed or 0, run.name)))))
+    return result
+
+
+def learning_curve(group: Group, measure: str, seed: int = 0) -> Curve | None:
+    """Return the group's curve of ``measure``, or None if no run was evaluated.
+
+    The middle line and band reach as far as all evaluated runs do. With several runs the band is the pointwise
+    95 % bootstrap interval over runs; with one run and a success rate, the Wilson interval over its episodes.
+    """
+    evaluated = [(run, run.curve(measure)) for run in group.runs]
+    evaluated = [(run, curve) for run, curve in evaluated if curve[0]]
+    if not evaluated:
+        return None
+    steps, values = align_curves([curve for _, curve in evaluated])
+    value = interquartile_mean(values) if steps.size else np.zeros(0)
+    low, high, band = value, value, ""
+    if len(evaluated) > 1 and steps.size:
+        interval = bootstrap_interval(interquartile_mean, values, repetitions=2_000, seed=seed)
+        low, high, band = interval.low, interval.high, f"95 % interval over {len(evaluated)} runs"
+    elif measure == "success_rate" and steps.size == len(evaluated[0][1][0]):
+        ends = evaluated[0][0].success_band()
+        low, high, band = np.array(ends[0]), np.array(ends[1]), "95 % interval over evaluation episodes"
+    singles = tuple(curve for _, curve in evaluated)
+    return Curve(group.label, measure, steps, value, low, high, band, singles)
+
+
+def measure_of(groups: Sequence[Group]) -> str:
+    """Return what the curves of a task show: success where it is known, else the return."""
+    known = any(run.curve("success_rate")[0] for group in groups for run in group.runs)
+    return "success_rate" if known else "return_mean"

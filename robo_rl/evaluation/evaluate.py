@@ -1,0 +1,171 @@
+"""Roll-outs of a policy that only measure: same start states every time, the mode of the policy, no learning."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core import EnvBackend, Policy, Step, derive_seed, nearest, require
+from .statistics import Proportion
+
+if TYPE_CHECKING:
+    from .video import VideoWriter
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeOutcome:
+    """How one evaluation episode went.
+
+    Attributes:
+        index: number of the episode, from 0.
+        success: whether the task was solved when the episode ended; None where nobody knows.
+        total_reward: undiscounted return, weighted and with the offset of every step.
+        length: control steps.
+        terminated: whether the task itself ended the episode (otherwise it was cut).
+    """
+
+    index: int
+    success: bool | None
+    total_reward: float
+    length: int
+    terminated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationResult:
+    """Outcome of :func:`evaluate`.
+
+    Attributes:
+        task: name of the task.
+        seed: the seed from which the start states were derived.
+        control_rate: control steps per second [Hz].
+        episodes: one outcome per episode, in order.
+        video: the file that shows the first episodes, or None.
+    """
+
+    task: str
+    seed: int
+    control_rate: float
+    episodes: tuple[EpisodeOutcome, ...]
+    video: Path | None = None
+
+    @property
+    def success_rate(self) -> Proportion | None:
+        """Share of solved episodes with its 95 % Wilson interval; None where success is not known."""
+        known = [episode.success for episode in self.episodes if episode.success is not None]
+        return Proportion.of(sum(known), len(known)) if known else None
+
+    @property
+    def return_mean(self) -> float:
+        """Mean undiscounted return of an episode."""
+        return float(np.mean([episode.total_reward for episode in self.episodes]))
+
+    @property
+    def length_median(self) -> float:
+        """Median length of an episode [control steps]."""
+        return float(np.median([episode.length for episode in self.episodes]))
+
+    @property
+    def seconds_median(self) -> float:
+        """Median length of an episode [s of robot time]."""
+        return self.length_median / self.control_rate
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as a JSON object, the single episodes included."""
+        rate = self.success_rate
+        return {
+            "task": self.task,
+            "seed": self.seed,
+            "success_rate": None if rate is None else dataclasses.asdict(rate),
+            "return_mean": self.return_mean,
+            "length_median": self.length_median,
+            "seconds_median": self.seconds_median,
+            "control_rate": self.control_rate,
+            "video": None if self.video is None else str(self.video),
+            "episodes": [dataclasses.asdict(episode) for episode in self.episodes],
+        }
+
+
+def evaluate(
+    backend: EnvBackend,
+    policy: Policy,
+    episodes: int,
+    seed: int,
+    *,
+    reward_weights: Mapping[str, float] | None = None,
+    reward_offset: float = 0.0,
+    max_episode_steps: int | None = None,
+    video: Path | None = None,
+    video_episodes: int = 5,
+    on_episode: Callable[[EpisodeOutcome], None] | None = None,
+) -> EvaluationResult:
+    """Run ``policy`` without exploration and return what happened. Nothing is trained or stored.
+
+    Episode ``i`` is reset with a seed derived from ``seed`` and ``i`` alone: every evaluation with this seed meets
+    the same start states, however many episodes it has and whatever ran before.
+
+    Args:
+        backend: robot or simulator. It is neither stopped nor closed here.
+        policy: chooses the actions.
+        episodes: number of episodes.
+        seed: seed of the start states.
+        reward_weights: weight of each reward term in the return; all terms count 1 unless given.
+        reward_offset: added to the reward of every step.
+        max_episode_steps: cut after so many steps where the task has no limit of its own, or a longer one.
+        video: MP4 file to write, or None.
+        video_episodes: how many episodes, from the first, the video shows.
+        on_episode: called after each episode, for a progress line.
+
+    Raises:
+        ConfigError: if ``episodes`` is not positive, a weight names no term of the task, or nothing limits an episode.
+        RenderingError: if a video was asked for and this machine cannot render.
+    """
+    spec = backend.spec
+    require(episodes > 0, "episodes", "positive", episodes)
+    weights = dict.fromkeys(spec.reward_terms, 1.0) if reward_weights is None else dict(reward_weights)
+    for term in weights:
+        require(term in spec.reward_terms, "reward_weights", nearest(term, spec.reward_terms), term)
+    limits = [limit for limit in (max_episode_steps, spec.max_episode_steps) if limit is not None]
+    require(bool(limits), "max_episode_steps", f"given, as task {spec.task!r} has no time limit", None)
+
+    outcomes = []
+    with contextlib.ExitStack() as stack:
+        writer = stack.enter_context(_open_video(video, spec.control_rate)) if video is not None else None
+        for index in range(episodes):
+            step = backend.reset(derive_seed(seed, "evaluation", index))
+            filming = writer if index < video_episodes else None
+            total, length = 0.0, 0
+            while not step.ended and length < min(limits):
+                if filming is not None:
+                    filming.add(backend.render(), _caption(index, None))
+                step = backend.step(policy.act(step.observation, explore=False))
+                total += reward_offset + sum(weight * step.rewards[term] for term, weight in weights.items())
+                length += 1
+            if filming is not None:
+                _film_ending(filming, backend, step, index)
+            outcomes.append(EpisodeOutcome(index, step.success, total, length, step.terminated))
+            if on_episode is not None:
+                on_episode(outcomes[-1])
+    return EvaluationResult(spec.task, seed, spec.control_rate, tuple(outcomes), video)
+
+
+def _open_video(path: Path, control_rate: float) -> "VideoWriter":
+    from .video import VideoWriter  # Codecs are loaded only where a video is made.
+
+    return VideoWriter(path, control_rate)
+
+
+def _film_ending(writer: "VideoWriter", backend: EnvBackend, step: Step, index: int) -> None:
+    """Hold the last frame for half a second, with the outcome: the eye needs that long."""
+    frame = backend.render()
+    for _ in range(max(1, round(backend.spec.control_rate / 2))):
+        writer.add(frame, _caption(index, step.success), step.success)
+
+
+def _caption(index: int, success: bool | None) -> str:
+    outcome = {True: "  success", False: "  failure", None: ""}[success]
+    return f"episode {index + 1}{outcome}"

@@ -1,0 +1,186 @@
+"""Learning curves as pictures: one panel a task, one colour a group, environment steps below, robot time above."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")  # No window system: pictures are made on robots and servers.
+
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from ..core import DataError
+from .aggregate import FEW_RUNS, Curve, Group, group_runs, learning_curve, measure_of
+from .runs import Run
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours of a picture."""
+
+    ink: str
+    faint: str
+    grid: str
+    background: str
+    lines: tuple[str, ...]
+
+
+# Hues that stay apart for colour-blind eyes, each darkened or lightened for its background.
+LIGHT = Theme(
+    ink="#1c2430",
+    faint="#667085",
+    grid="#e6e9ef",
+    background="#ffffff",
+    lines=("#1f6feb", "#d9730d", "#0f9d75", "#a23fbf", "#c2283c", "#6b7280"),
+)
+DARK = Theme(
+    ink="#e6eaf0",
+    faint="#98a2b3",
+    grid="#2a313c",
+    background="#161b22",
+    lines=("#6cb0ff", "#ffa657", "#4cd2a4", "#d79bf0", "#ff7b85", "#aab2bf"),
+)
+
+_NAMES = {"success_rate": "success rate [%]", "return_mean": "return"}
+
+
+def plot_runs(runs: Sequence[Run], path: Path, theme: Theme = LIGHT) -> Path:
+    """Draw the learning curves of ``runs``, grouped by task, agent and settings, into ``path``.
+
+    Args:
+        runs: what :func:`~robo_rl.evaluation.runs.load_run` returns.
+        path: picture to write; the suffix chooses the format (.png, .svg, .pdf).
+        theme: colours.
+
+    Raises:
+        DataError: if no run was evaluated.
+    """
+    return plot_groups(group_runs(runs), path, theme)
+
+
+def plot_groups(groups: Sequence[Group], path: Path, theme: Theme = LIGHT) -> Path:
+    """As :func:`plot_runs`, for groups made already."""
+    panels: dict[str, list[tuple[Group, Curve]]] = {}
+    for task in dict.fromkeys(group.task for group in groups):
+        members = [group for group in groups if group.task == task]
+        curves = [(group, learning_curve(group, measure_of(members))) for group in members]
+        if shown := [(group, curve) for group, curve in curves if curve is not None]:
+            panels[task] = shown
+    if not panels:
+        raise DataError("no run holds an evaluation yet, so there is no curve to draw")
+
+    columns = min(len(panels), 3)
+    rows = math.ceil(len(panels) / columns)
+    width = 7.2 if columns == 1 else 4.6 * columns
+    with plt.rc_context(_style(theme)):
+        figure, axes = plt.subplots(rows, columns, figsize=(width, 4.3 * rows), squeeze=False, layout="constrained")
+        try:
+            for axis, (task, shown) in zip(axes.flat, panels.items(), strict=False):
+                _panel(axis, task, shown, theme)
+            for axis in axes.flat[len(panels) :]:
+                axis.set_visible(False)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Without a date the same runs give the same file.
+            metadata = {"Date": None} if path.suffix == ".svg" else None
+            figure.savefig(path, dpi=160, metadata=metadata)
+        finally:
+            plt.close(figure)
+    return path
+
+
+def _panel(axis: Any, task: str, shown: Sequence[tuple[Group, Curve]], theme: Theme) -> None:
+    measure = shown[0][1].measure
+    factor = 100.0 if measure == "success_rate" else 1.0
+    for index, (_, curve) in enumerate(shown):
+        colour = theme.lines[index % len(theme.lines)]
+        several = len(curve.singles) > 1
+        if several:
+            for steps, values in curve.singles:
+                axis.plot(steps, factor * np.array(values), color=colour, linewidth=0.8, alpha=0.35)
+        if curve.band:
+            axis.fill_between(
+                curve.steps, factor * curve.low, factor * curve.high, color=colour, alpha=0.16, linewidth=0
+            )
+        label = f"{curve.label} · {len(curve.singles)} runs" if several else curve.label
+        marker = "o" if curve.steps.size <= 30 else None
+        axis.plot(curve.steps, factor * curve.value, color=colour, linewidth=2.2, marker=marker, ms=3.5, label=label)
+    if measure == "success_rate":
+        axis.set_ylim(-3, 104)
+        axis.axhline(95, color=theme.faint, linewidth=0.9, linestyle=(0, (2, 3)), zorder=0)
+    axis.set_xlim(left=0)
+    axis.set_title(task, loc="left", fontweight="bold", pad=10)
+    axis.set_xlabel("environment steps")
+    axis.set_ylabel(_NAMES[measure])
+    axis.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axis.legend(loc="lower right" if measure == "success_rate" else "best", handlelength=1.4)
+    _robot_time(axis, [group.control_rate for group, _ in shown])
+    _note(axis, [curve for _, curve in shown], theme)
+
+
+def _robot_time(axis: Any, rates: Sequence[float | None]) -> None:
+    """Put minutes on the robot above, where all groups of the panel have one control rate."""
+    if len(set(rates)) != 1 or rates[0] is None:
+        return
+    per_minute = 60.0 * rates[0]
+    above = axis.secondary_xaxis("top", functions=(lambda steps: steps / per_minute, lambda time: time * per_minute))
+    above.set_xlabel("robot minutes", labelpad=4)
+    above.xaxis.set_major_locator(MaxNLocator(6))
+    above.spines["top"].set_visible(False)
+
+
+def _note(axis: Any, curves: Sequence[Curve], theme: Theme) -> None:
+    """Say under the panel what line and band mean."""
+    bands = list(dict.fromkeys(curve.band for curve in curves if curve.band))
+    several = any(len(curve.singles) > 1 for curve in curves)
+    parts = ["line: interquartile mean over runs"] if several else []
+    parts += [f"band: {' / '.join(bands)}"] if bands else []
+    if any(1 < len(curve.singles) < FEW_RUNS for curve in curves):
+        parts.append("few runs: the interval is too narrow")
+    if parts:
+        axis.annotate(
+            "; ".join(parts),
+            xy=(0, 0),
+            xycoords="axes fraction",
+            xytext=(0, -42),
+            textcoords="offset points",
+            fontsize=7,
+            color=theme.faint,
+            va="top",
+        )
+
+
+def _style(theme: Theme) -> dict[str, Any]:
+    return {
+        "figure.facecolor": theme.background,
+        "savefig.facecolor": theme.background,
+        "axes.facecolor": theme.background,
+        "axes.edgecolor": theme.grid,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "axes.labelcolor": theme.faint,
+        "axes.labelsize": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlecolor": theme.ink,
+        "axes.titlesize": 12,
+        "font.family": "DejaVu Sans",
+        "font.size": 9,
+        "grid.color": theme.grid,
+        "grid.linewidth": 0.8,
+        "legend.fontsize": 8.5,
+        "legend.frameon": False,
+        "svg.hashsalt": "robo-rl",
+        "text.color": theme.ink,
+        "xtick.color": theme.faint,
+        "ytick.color": theme.faint,
+        "xtick.labelsize": 8.5,
+        "ytick.labelsize": 8.5,
+        "xtick.major.size": 0,
+        "ytick.major.size": 0,
+    }

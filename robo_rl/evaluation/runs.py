@@ -1,0 +1,253 @@
+"""Reading run folders, also those of runs that were killed: what was written counts, what is missing is said."""
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from ..core import DataError, nearest
+from .statistics import Proportion
+
+# What tells a run from its siblings of another seed, and what does not change how it learns.
+_IDENTITY = ("seed", "run", "logging", "resume", "debug", "hydra")
+_FILES = ("config.yaml", "metrics.jsonl", "summary.json")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run as its folder shows it.
+
+    Attributes:
+        path: the run folder.
+        config: nested configuration; empty if config.yaml is missing.
+        metrics: the lines of metrics.jsonl, in order.
+        summary: summary.json, or None if the run did not end cleanly.
+        problems: what is missing or damaged, one sentence each.
+    """
+
+    path: Path
+    config: Mapping[str, Any]
+    metrics: tuple[Mapping[str, Any], ...]
+    summary: Mapping[str, Any] | None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the folder."""
+        return self.path.name
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """The configuration with dotted keys, without what only identifies the run and without file names."""
+        return {
+            key: value
+            for key, value in flatten(self.config).items()
+            if key.split(".")[0] not in _IDENTITY and not (isinstance(value, str) and os.sep in value)
+        }
+
+    @property
+    def task(self) -> str:
+        """Name of the task."""
+        return self._named("task")
+
+    @property
+    def agent(self) -> str:
+        """Name of the agent."""
+        return self._named("agent")
+
+    def _named(self, group: str) -> str:
+        node = self.config.get(group)
+        options = node if isinstance(node, Mapping) else {}
+        target = str(options.get("_target_", "")).rpartition(".")[2]
+        choices = [(self.summary or {}).get(group), options.get("name"), options.get("env_id"), target]
+        choices.append(node if isinstance(node, str) else None)
+        return next((str(choice) for choice in choices if choice), "unknown")
+
+    @property
+    def seed(self) -> int | None:
+        """Seed of the run, if it is known."""
+        value = (self.summary or {}).get("seed", self.config.get("seed"))
+        return None if value is None else int(value)
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps made."""
+        last = max((int(line["step"]) for line in self.metrics), default=0)
+        return int((self.summary or {}).get("env_steps", last))
+
+    @property
+    def wall_seconds(self) -> float:
+        """Wall-clock time spent [s]."""
+        last = max((float(line["wall_seconds"]) for line in self.metrics), default=0.0)
+        return float((self.summary or {}).get("wall_seconds", last))
+
+    @cached_property
+    def control_rate(self) -> float | None:
+        """Control steps per second [Hz], if the summary or the configuration tell."""
+        minutes = (self.summary or {}).get("robot_minutes")
+        if minutes and self.env_steps:
+            return round(self.env_steps / (60.0 * float(minutes)), 6)
+        rates = {value for key, value in flatten(self.config).items() if key.rpartition(".")[2] == "control_rate"}
+        return float(rates.pop()) if len(rates) == 1 and None not in rates else None
+
+    @property
+    def robot_minutes(self) -> float | None:
+        """Time on the robot [min]: steps over control rate."""
+        return None if self.control_rate is None else self.env_steps / self.control_rate / 60.0
+
+    @property
+    def evaluations(self) -> list[Mapping[str, Any]]:
+        """Lines of metrics.jsonl that record an evaluation, one for each step, in order of steps."""
+        return list({line["step"]: line for line in self._of("evaluation")}.values())
+
+    @property
+    def success_rate(self) -> Proportion | None:
+        """Success in the final evaluation; where the run did not end cleanly, in its last one."""
+        final = (self.summary or {}).get("success_rate")
+        if final is not None:
+            return Proportion(**{key: final[key] for key in ("value", "low", "high", "episodes")})
+        if self.summary is not None:
+            return None
+        known = [line for line in self.evaluations if line.get("success_rate") is not None]
+        return _proportion(known[-1]) if known else None
+
+    @property
+    def steps_to_95(self) -> int | None:
+        """First environment step at which an evaluation reached 95 % success, or None."""
+        steps = (int(line["step"]) for line in self.evaluations if (line.get("success_rate") or 0.0) >= 0.95)
+        return next(steps, None)
+
+    @property
+    def wall_seconds_to_95(self) -> float | None:
+        """Wall-clock time of that evaluation [s], or None."""
+        hits = (line for line in self.evaluations if (line.get("success_rate") or 0.0) >= 0.95)
+        return next((float(line["wall_seconds"]) for line in hits), None)
+
+    @property
+    def videos(self) -> list[Path]:
+        """Videos of the run, by name."""
+        return sorted((self.path / "videos").glob("*.mp4"))
+
+    def curve(self, measure: str) -> tuple[list[int], list[float]]:
+        """Return the evaluated steps and values of ``measure`` (``success_rate`` or ``return_mean``)."""
+        lines = [line for line in self.evaluations if line.get(measure) is not None]
+        return [int(line["step"]) for line in lines], [float(line[measure]) for line in lines]
+
+    def success_band(self) -> tuple[list[float], list[float]]:
+        """Return the ends of the Wilson interval of every evaluation that knows success."""
+        proportions = [_proportion(line) for line in self.evaluations if line.get("success_rate") is not None]
+        return [proportion.low for proportion in proportions], [proportion.high for proportion in proportions]
+
+    def _of(self, kind: str) -> list[Mapping[str, Any]]:
+        return sorted((line for line in self.metrics if line.get("kind") == kind), key=lambda line: int(line["step"]))
+
+
+def load_run(path: Path) -> Run:
+    """Read a run folder. Whatever part of it exists is used; the rest is named in ``problems``.
+
+    Raises:
+        DataError: if the folder holds nothing of a run.
+    """
+    if not is_run(path):
+        raise DataError(f"{path}: expected a run folder with {', '.join(_FILES)}")
+    problems: list[str] = []
+    config, summary = {}, None
+    try:
+        loaded = OmegaConf.to_container(OmegaConf.load(path / "config.yaml"), resolve=False)
+        config = {str(key): value for key, value in loaded.items()} if isinstance(loaded, dict) else {}
+    except FileNotFoundError:
+        problems.append("config.yaml is missing")
+    except Exception as error:  # OmegaConf passes on whatever its YAML reader raises.
+        problems.append(f"config.yaml cannot be read ({type(error).__name__})")
+    metrics = _read_metrics(path / "metrics.jsonl", problems)
+    try:
+        summary = json.loads((path / "summary.json").read_text())
+    except FileNotFoundError:
+        problems.append("no summary.json: the run is still going on or was killed; figures are those of its last line")
+    except ValueError:
+        problems.append("summary.json is damaged; figures are those of the last line of metrics.jsonl")
+    return Run(path, config, metrics, summary, tuple(problems))
+
+
+def is_run(path: Path) -> bool:
+    """Whether ``path`` is a folder that holds a part of a run."""
+    return any((path / name).is_file() for name in _FILES)
+
+
+def find_runs(patterns: Iterable[str]) -> list[Path]:
+    """Return the run folders that ``patterns`` name: run folders, folders of runs (a sweep), or globs of either.
+
+    Raises:
+        DataError: if a pattern leads to no run.
+    """
+    found: dict[Path, None] = {}
+    for pattern in patterns:
+        path = Path(pattern).expanduser()
+        anchor = Path(path.anchor) if path.is_absolute() else Path()
+        matches = [path] if path.exists() else sorted(anchor.glob(str(path.relative_to(path.anchor))))
+        runs = [run for match in matches for run in _walk(match)]
+        if not runs:
+            folder = path.parent if path.parent.is_dir() else Path()
+            names = [entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
+            choices = f"; in {folder}: {nearest(path.name, names)}" if names else ""
+            raise DataError(f"no run found at {pattern!r}{choices}")
+        found.update(dict.fromkeys(runs))
+    return list(found)
+
+
+def _walk(path: Path) -> list[Path]:
+    """Run folders at or below ``path``; a run folder itself is not searched, nor is a hidden one."""
+    if is_run(path):
+        return [path]
+    if not path.is_dir():
+        return []
+    below = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    return [run for entry in below for run in _walk(entry)]
+
+
+def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested mappings as one with dotted keys; lists stay values."""
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            flat.update(flatten(value, f"{name}."))
+        else:
+            flat[name] = value
+    return flat
+
+
+def differences(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the keys, sorted, whose values are not the same in all ``settings``."""
+    keys = sorted({key for each in settings for key in each})
+    absent = object()
+    return [key for key in keys if any(each.get(key, absent) != settings[0].get(key, absent) for each in settings)]
+
+
+def _proportion(line: Mapping[str, Any]) -> Proportion:
+    episodes = max(1, int(line.get("episodes", 1)))
+    return Proportion.of(round(float(line["success_rate"]) * episodes), episodes)
+
+
+def _read_metrics(path: Path, problems: list[str]) -> tuple[Mapping[str, Any], ...]:
+    try:
+        text = path.read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        problems.append("metrics.jsonl is missing")
+        return ()
+    lines, damaged = [], 0
+    for row in text:
+        try:
+            line = json.loads(row)
+            float(line["step"]), float(line["wall_seconds"])
+            lines.append(line)
+        except (ValueError, KeyError, TypeError):
+            damaged += 1
+    if damaged:
+        problems.append(f"{damaged} line{'s' * (damaged > 1)} of metrics.jsonl could not be read and were left out")
+    return tuple(lines)

@@ -1,0 +1,223 @@
+"""Videos and pictures of episodes: H.264 MP4 that browsers play, animations and contact sheets for documents."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+from types import TracebackType
+from typing import cast
+
+import av
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from ..core import DataError, RenderingError, require
+
+Frame = NDArray[np.uint8]
+"""A picture (height, width, 3), red first."""
+
+_ENCODERS = ("libx264", "libopenh264")
+_COLOURS = {True: (64, 192, 120), False: (232, 96, 80), None: (255, 255, 255)}
+
+
+class VideoWriter:
+    """An MP4 file that grows frame by frame; a context manager.
+
+    H.264 in yuv420p with the index in front, so that browsers play it and can seek at once. The file appears under
+    its name when it is complete: a killed writer leaves only ``<name>.partial``.
+    """
+
+    def __init__(self, path: Path, frame_rate: float) -> None:
+        """Open ``path`` for writing, at ``frame_rate`` [Hz]: the control rate gives real time."""
+        require(path.suffix == ".mp4", "video", "a file name that ends in .mp4", str(path))
+        require(frame_rate > 0, "frame_rate", "positive", frame_rate)
+        self.path = path
+        self._rate = frame_rate
+        self._partial = path.with_name(path.name + ".partial")
+        self._encoder: _PyAvEncoder | _OpenCvEncoder | None = None
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def add(self, frame: Frame, caption: str = "", success: bool | None = None) -> None:
+        """Append ``frame``; ``caption`` is set small into the lower left corner, coloured by ``success``.
+
+        Raises:
+            DataError: if the frame is no uint8 picture or differs in size from the first one.
+        """
+        if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3:
+            raise DataError(f"expected a uint8 picture (height, width, 3), got {frame.dtype} {frame.shape}")
+        even = _even(annotate(frame, caption, success) if caption else frame)
+        if self._encoder is None:
+            self._encoder = _encoder(self._partial, self._rate, even.shape[0], even.shape[1])
+        if even.shape[:2] != (self._encoder.height, self._encoder.width):
+            size = f"{self._encoder.width} x {self._encoder.height}"
+            raise DataError(f"{self.path.name}: expected every frame in {size} pixels, got {frame.shape}")
+        self._encoder.add(even)
+
+    def close(self) -> None:
+        """Finish the file. Without a frame there is none."""
+        if self._encoder is not None:
+            self._encoder.close()
+            self._partial.replace(self.path)
+            self._encoder = None
+
+    def __enter__(self) -> "VideoWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _PyAvEncoder:
+    def __init__(self, codec: str, path: Path, rate: float, height: int, width: int) -> None:
+        self.height, self.width = height, width
+        self._container = av.open(str(path), "w", format="mp4", options={"movflags": "faststart"})
+        options = {"crf": "20", "preset": "medium"} if codec == "libx264" else {}
+        stream = self._container.add_stream(codec, rate=Fraction(rate).limit_denominator(1000), options=options)
+        self._stream = cast(av.VideoStream, stream)
+        self._stream.height, self._stream.width, self._stream.pix_fmt = height, width, "yuv420p"
+        self._stream.thread_count = 1  # A control loop or a learner may need the other cores.
+
+    def add(self, frame: Frame) -> None:
+        for packet in self._stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")):
+            self._container.mux(packet)
+
+    def close(self) -> None:
+        for packet in self._stream.encode():
+            self._container.mux(packet)
+        self._container.close()
+
+
+class _OpenCvEncoder:
+    """For builds of PyAV without an H.264 encoder. OpenCV may have one of the system's."""
+
+    def __init__(self, path: Path, rate: float, height: int, width: int) -> None:
+        self.height, self.width = height, width
+        # OpenCV takes the container from the suffix.
+        self._path, self._working = path, path.with_suffix(".mp4")
+        fourcc = cv2.VideoWriter.fourcc(*"avc1")
+        self._writer = cv2.VideoWriter(str(self._working), fourcc, rate, (width, height))
+        if not self._writer.isOpened():
+            raise RenderingError(
+                "no H.264 encoder found; install one with `pip install av` (PyAV) or write no video (video=null)"
+            )
+
+    def add(self, frame: Frame) -> None:
+        self._writer.write(np.ascontiguousarray(frame[..., ::-1]))
+
+    def close(self) -> None:
+        self._writer.release()
+        self._working.replace(self._path)
+
+
+def _encoder(path: Path, rate: float, height: int, width: int) -> _PyAvEncoder | _OpenCvEncoder:
+    for codec in _ENCODERS:
+        if codec in av.codecs_available:
+            return _PyAvEncoder(codec, path, rate, height, width)
+    return _OpenCvEncoder(path, rate, height, width)
+
+
+def write_video(path: Path, frames: Iterable[Frame], frame_rate: float) -> None:
+    """Write ``frames`` as an MP4 at ``frame_rate`` [Hz]."""
+    with VideoWriter(path, frame_rate) as writer:
+        for frame in frames:
+            writer.add(frame)
+
+
+def read_video(path: Path) -> Iterator[Frame]:
+    """Yield the frames of a video file.
+
+    Raises:
+        DataError: if the file is missing or no video.
+    """
+    try:
+        with av.open(str(path)) as container:
+            for frame in container.decode(video=0):
+                yield frame.to_ndarray(format="rgb24").astype(np.uint8, copy=False)
+    except (OSError, IndexError) as error:  # PyAV's errors of files are OSErrors.
+        raise DataError(f"{path}: expected a video file, got: {error}") from error
+
+
+def annotate(frame: Frame, caption: str, success: bool | None = None) -> Frame:
+    """Return a copy of ``frame`` with a small ``caption`` lower left: green after success, red after failure."""
+    image = Image.fromarray(frame)
+    size = max(9, frame.shape[0] // 22)
+    pen = ImageDraw.Draw(image)
+    outline = max(1, size // 10)
+    pen.text(
+        (size * 0.7, frame.shape[0] - size * 0.7),
+        caption,
+        fill=_COLOURS[success],
+        font=ImageFont.load_default(size),
+        anchor="ls",
+        stroke_width=outline,
+        stroke_fill=(24, 24, 28),
+    )
+    return np.asarray(image, dtype=np.uint8)
+
+
+def tile(clips: Sequence[Sequence[Frame]], columns: int | None = None, gap: int = 4) -> list[Frame]:
+    """Show several clips side by side; a clip that ends earlier keeps its last frame.
+
+    Args:
+        clips: pictures (height, width, 3) of one size.
+        columns: clips in a row; near the square root of their number unless given.
+        gap: pixels between them.
+
+    Raises:
+        DataError: if there is no clip, one is empty, or sizes differ.
+    """
+    if not clips or not all(clips):
+        raise DataError("expected at least one clip, each with a frame")
+    if len({frame.shape for clip in clips for frame in clip}) > 1:
+        raise DataError(f"expected clips of one size, got {sorted({clip[0].shape for clip in clips})}")
+    height, width, _ = clips[0][0].shape
+    columns = min(len(clips), columns or math.ceil(math.sqrt(len(clips))))
+    rows = math.ceil(len(clips) / columns)
+    tiled = []
+    for time in range(max(len(clip) for clip in clips)):
+        sheet = np.zeros((rows * (height + gap) - gap, columns * (width + gap) - gap, 3), dtype=np.uint8)
+        for index, clip in enumerate(clips):
+            top, left = (index // columns) * (height + gap), (index % columns) * (width + gap)
+            sheet[top : top + height, left : left + width] = clip[min(time, len(clip) - 1)]
+        tiled.append(sheet)
+    return tiled
+
+
+def contact_sheet(frames: Sequence[Frame], count: int = 6, columns: int | None = None) -> Frame:
+    """Return one picture of ``count`` frames, evenly spaced in time with both ends, in reading order."""
+    chosen = np.unique(np.linspace(0, len(frames) - 1, min(count, len(frames))).round().astype(int))
+    return tile([[frames[index]] for index in chosen], columns or len(chosen))[0]
+
+
+def write_animation(path: Path, frames: Sequence[Frame], frame_rate: float, width: int | None = None) -> None:
+    """Write an endless GIF for documents that play no video, scaled to ``width`` pixels if given.
+
+    All frames share one palette, so that the background does not flicker.
+    """
+    require(path.suffix == ".gif", "animation", "a file name that ends in .gif", str(path))
+    if not frames:
+        raise DataError("expected at least one frame")
+    images = [Image.fromarray(frame) for frame in frames]
+    if width is not None:
+        height = round(images[0].height * width / images[0].width)
+        images = [image.resize((width, height), Image.Resampling.LANCZOS) for image in images]
+    palette = Image.fromarray(contact_sheet([np.asarray(image) for image in images], 12)).quantize(255)
+    first, *rest = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    first.save(path, save_all=True, append_images=rest, duration=round(1000 / frame_rate), loop=0, optimize=True)
+
+
+def write_picture(path: Path, frame: Frame) -> None:
+    """Write ``frame`` as a PNG file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(frame).save(path)
+
+
+def _even(frame: Frame) -> Frame:
+    """Repeat the last row and column where needed: yuv420p halves the colour in both directions."""
+    rows, columns = frame.shape[0] % 2, frame.shape[1] % 2
+    return np.pad(frame, ((0, rows), (0, columns), (0, 0)), mode="edge") if rows or columns else frame
