@@ -1,0 +1,16 @@
+"""Telemetry: the metrics of a run on disk, in TensorBoard and W&B, and the progress line."""
+
+from hydra.core.config_store import ConfigStore
+
+from robo_rl.core import config_node
+
+from .config import LoggingConfig, WandbConfig
+from .logger import RunLogger, read_metrics
+from .progress import ProgressLine
+
+__all__ = ["LoggingConfig", "ProgressLine", "RunLogger", "WandbConfig", "read_metrics", "register_configs"]
+
+
+def register_configs() -> None:
+    """Offer the logging configuration to Hydra (group ``logging``)."""
+    ConfigStore.instance().store(group="logging", name="default", node=config_node(None, LoggingConfig))

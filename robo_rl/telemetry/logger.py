@@ -1,0 +1,210 @@
+"""The metrics of a run: ``metrics.jsonl``, TensorBoard and, where configured, W&B."""
+
+import importlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, cast
+
+from rich.console import Console
+
+from robo_rl.core import Clock, ConfigError, DataError, MonotonicClock
+
+from .config import LoggingConfig, WandbConfig
+from .progress import ProgressLine
+
+Kind = Literal["train", "episode", "evaluation"]
+Value = float | int | bool | str | None
+
+METRICS_FILE = "metrics.jsonl"
+
+
+class RunLogger:
+    """Writes what happens in a run.
+
+    Each record is one line of ``metrics.jsonl``: ``{"step": 100, "wall_seconds": 3.2, "kind": "train", ...}``. It is
+    flushed at once, so a killed run loses at most the line it was writing. ``wall_seconds`` counts the time that the
+    run was going on, over all its resumptions.
+
+    Args:
+        folder: the run's folder, made if need be.
+        config: what to log, and where to.
+        total_steps: environment steps of the whole run.
+        resume_step: go on after this environment step; records that the folder holds beyond it are removed.
+        label: name that the progress line begins with; the folder's by default.
+        run_config: the run's configuration, kept by W&B.
+        console: where the progress line goes; standard output by default.
+        clock: monotonic time.
+
+    Raises:
+        ConfigError: if W&B is asked for and not installed.
+        DataError: if the metrics to be resumed are damaged.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        config: LoggingConfig,
+        total_steps: int,
+        resume_step: int = 0,
+        label: str | None = None,
+        run_config: Mapping[str, Any] | None = None,
+        console: Console | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        from torch.utils.tensorboard import SummaryWriter  # here: the import takes a quarter of a second
+
+        self._config = config
+        self._clock = clock or MonotonicClock()
+        self._total_steps = total_steps
+        self._progress = ProgressLine(label or folder.name, config.progress_seconds, console, self._clock)
+        self._wandb = _start_wandb(config.wandb, folder, run_config) if config.wandb.project else None
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / METRICS_FILE
+        earlier = _truncate(file, resume_step)
+        self._seconds_before = float(earlier[-1]["wall_seconds"]) if earlier else 0.0
+        for record in earlier:
+            self._note(record["kind"], record)
+        self._start_ns = self._clock.now_ns()
+        self._file = file.open("a", encoding="utf-8")
+        purge_step = resume_step + 1 if resume_step else None
+        self._tensorboard = SummaryWriter(str(folder / "tensorboard"), purge_step=purge_step)
+
+    @property
+    def wall_seconds(self) -> float:
+        """Time that the run has been going on [s], over all its resumptions."""
+        return self._seconds_before + (self._clock.now_ns() - self._start_ns) * 1e-9
+
+    def due(self, step: int) -> bool:
+        """Whether the training metrics of environment step ``step`` are to be logged."""
+        return step % self._config.train_interval == 0
+
+    def log(self, kind: Kind, step: int, **values: Value) -> None:
+        """Write one record.
+
+        The progress line shows ``episode_return`` and ``success`` of records of the kind ``episode``.
+
+        Args:
+            kind: ``train`` (an update), ``episode`` (one ended) or ``evaluation``.
+            step: environment steps taken so far.
+            values: what to log; NumPy scalars are welcome. A number that is not finite becomes null in the file.
+        """
+        plain = {name: _plain(value) for name, value in values.items()}
+        record = {"step": int(step), "wall_seconds": round(self.wall_seconds, 3), "kind": kind, **plain}
+        finite = {name: _finite(value) for name, value in record.items()}
+        self._file.write(json.dumps(finite, allow_nan=False) + "\n")
+        self._file.flush()
+        numbers = {name: float(value) for name, value in plain.items() if isinstance(value, bool | int | float)}
+        for name, number in numbers.items():
+            self._tensorboard.add_scalar(f"{kind}/{name}", number, step)
+        if self._wandb is not None:
+            self._wandb.log({f"{kind}/{name}": number for name, number in numbers.items()} | {"env_step": int(step)})
+        self._note(kind, plain)
+
+    def progress(self, step: int, updates: int) -> None:
+        """Move the progress line. Cheap enough for every environment step.
+
+        Args:
+            step: environment steps taken.
+            updates: gradient updates of the critic done.
+        """
+        if self._config.progress:
+            self._progress.update(step, self._total_steps, updates)
+
+    def message(self, text: str) -> None:
+        """Print ``text`` for people, above the progress line where there is one."""
+        self._progress.message(text)
+
+    def close(self) -> None:
+        """Finish all writers. May be called twice."""
+        self._progress.close()
+        self._file.close()
+        self._tensorboard.close()
+        if self._wandb is not None:
+            self._wandb.finish()
+            self._wandb = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _note(self, kind: str, values: Mapping[str, Any]) -> None:
+        if kind == "episode":
+            self._progress.episode(values.get("episode_return"), values.get("success"))
+
+
+def read_metrics(file: Path) -> list[dict[str, Any]]:
+    """Return the records of a ``metrics.jsonl``; a last line that was not written to its end is left out.
+
+    Raises:
+        DataError: naming the first line that is damaged.
+    """
+    records = []
+    lines = file.read_bytes().split(b"\n")
+    for number, line in enumerate(lines[:-1], start=1):  # what follows the last newline was never finished
+        try:
+            record = json.loads(line)
+            complete = isinstance(record, dict) and {"step", "wall_seconds", "kind"} <= record.keys()
+        except ValueError:
+            complete = False
+        if not complete:
+            raise DataError(f"{file}, line {number}: expected a JSON object with step, wall_seconds and kind")
+        records.append(record)
+    return records
+
+
+def _truncate(file: Path, resume_step: int) -> list[dict[str, Any]]:
+    """Remove the records beyond ``resume_step`` from ``file``; return those that stay."""
+    if not file.exists():
+        return []
+    kept = [record for record in read_metrics(file) if record["step"] <= resume_step]
+    partial = file.with_name(f".partial_{file.name}")
+    with partial.open("w", encoding="utf-8") as stream:
+        stream.writelines(json.dumps(record) + "\n" for record in kept)
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(file)
+    return kept
+
+
+def _plain(value: Any) -> Value:
+    """Return a NumPy or torch scalar as Python's own."""
+    return cast(Value, value.item() if hasattr(value, "item") else value)
+
+
+def _finite(value: Value) -> Value:
+    """Return ``value``, or None for NaN and infinities, which JSON has not."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _start_wandb(config: WandbConfig, folder: Path, run_config: Mapping[str, Any] | None) -> Any:
+    try:
+        wandb = importlib.import_module("wandb")
+    except ImportError as error:
+        raise ConfigError(
+            f"logging.wandb.project={config.project!r} needs the package wandb: pip install 'robo-rl[wandb]'"
+        ) from error
+    folder.mkdir(parents=True, exist_ok=True)
+    id_file = folder / "wandb_id"  # a resumed run goes on in the same W&B run
+    if not id_file.exists():
+        id_file.write_text(wandb.util.generate_id())
+    run = wandb.init(
+        project=config.project,
+        entity=config.entity,
+        group=config.group,
+        mode=config.mode,
+        name=folder.name,
+        id=id_file.read_text(),
+        resume="allow",
+        dir=str(folder),
+        config=dict(run_config or {}),
+    )
+    run.define_metric("*", step_metric="env_step")
+    return run

@@ -1,0 +1,141 @@
+"""The progress line: live in a terminal, a plain line now and then anywhere else."""
+
+import math
+import sys
+from collections import deque
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from robo_rl.core import Clock, MonotonicClock
+
+SUCCESS_WINDOW = 20
+LIVE_INTERVAL_NS = 200_000_000
+RATE_WINDOW_NS = 20_000_000_000
+
+
+class _Sample(NamedTuple):
+    stamp_ns: int
+    step: int
+    updates: int
+
+
+class ProgressLine:
+    """Steps, last return, success rate over the last 20 episodes, updates/s, update-to-data ratio and time left.
+
+    Rates are taken over the last 20 s, so that they follow what the run does now.
+
+    Args:
+        label: what runs, for example the name of the task.
+        seconds: time between lines where the output is no terminal [s].
+        console: where to write; standard output by default.
+        clock: monotonic time.
+    """
+
+    def __init__(
+        self, label: str, seconds: float = 10.0, console: Console | None = None, clock: Clock | None = None
+    ) -> None:
+        self._label = label
+        self._console = console or Console(file=sys.stdout)
+        self._clock = clock or MonotonicClock()
+        self._interval_ns = LIVE_INTERVAL_NS if self._console.is_terminal else int(seconds * 1e9)
+        self._samples: deque[_Sample] = deque()
+        self._successes: deque[bool] = deque(maxlen=SUCCESS_WINDOW)
+        self._return: float | None = None
+        self._total = 0
+        self._shown: _Sample | None = None
+        self._live: Live | None = None
+
+    def episode(self, episode_return: float | None, success: bool | None) -> None:
+        """Take note of an episode that ended; None for what is not known."""
+        self._return = episode_return
+        if success is not None:
+            self._successes.append(success)
+
+    def update(self, step: int, total: int, updates: int) -> None:
+        """Tell where the run is; cheap enough to be called at each environment step.
+
+        Args:
+            step: environment steps taken.
+            total: environment steps in all.
+            updates: gradient updates of the critic done.
+        """
+        now = self._clock.now_ns()
+        self._total = total
+        if self._samples and now - self._samples[-1].stamp_ns < LIVE_INTERVAL_NS and step < total:
+            return
+        self._samples.append(_Sample(now, step, updates))
+        while len(self._samples) > 2 and now - self._samples[0].stamp_ns > RATE_WINDOW_NS:
+            self._samples.popleft()
+        if self._shown is None or now - self._shown.stamp_ns >= self._interval_ns or step >= total:
+            self._show()
+
+    def message(self, text: str) -> None:
+        """Print ``text`` above the line."""
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._console.file.flush()
+
+    def close(self) -> None:
+        """Show the last state and give the terminal back. May be called twice."""
+        if self._samples and self._shown != self._samples[-1]:
+            self._show()
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def text(self) -> str:
+        """Return the line as plain text."""
+        return "  ".join([self._label, self._count(), *self._facts()])
+
+    def _show(self) -> None:
+        newest = self._samples[-1]
+        if self._shown is not None and self._shown.step == newest.step:
+            return
+        self._shown = newest
+        if not self._console.is_terminal:
+            self.message(self.text())
+            return
+        if self._live is None:
+            # Refreshed by hand: no thread of rich's competes with the control loop.
+            self._live = Live(console=self._console, auto_refresh=False)
+            self._live.start()
+        self._live.update(self._row(), refresh=True)
+
+    def _row(self) -> Table:
+        row = Table.grid(padding=(0, 2))
+        row.add_column(no_wrap=True)
+        row.add_column(width=16)
+        row.add_column(no_wrap=True, overflow="ellipsis")
+        bar = ProgressBar(total=max(self._total, 1), completed=self._samples[-1].step, width=16)
+        row.add_row(f"{self._label}  {self._count()}", bar, "  ".join(self._facts()))
+        return row
+
+    def _count(self) -> str:
+        return f"{self._samples[-1].step:,}/{self._total:,} steps"
+
+    def _facts(self) -> list[str]:
+        facts = []
+        if self._return is not None:
+            facts.append(f"return {self._return:.2f}")
+        if self._successes:
+            rate = 100 * sum(self._successes) / len(self._successes)
+            facts.append(f"success {rate:.0f} % of {len(self._successes)}")
+        first, last = self._samples[0], self._samples[-1]
+        seconds = (last.stamp_ns - first.stamp_ns) * 1e-9
+        steps = last.step - first.step
+        if seconds > 0 and steps > 0:
+            updates = last.updates - first.updates
+            facts.append(f"{updates / seconds:.0f} updates/s")
+            facts.append(f"update-to-data {updates / steps:.3g}")
+            facts.append(f"{_duration((self._total - last.step) * seconds / steps)} left")
+        return facts
+
+
+def _duration(seconds: float) -> str:
+    """Return ``seconds`` as h:mm:ss or m:ss, rounded up."""
+    minutes, rest = divmod(math.ceil(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,123 @@
+"""RunLogger: what stands in metrics.jsonl and TensorBoard, and what resuming does to it."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
+from rich.console import Console
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from robo_rl.core import ConfigError, DataError, ManualClock
+from robo_rl.telemetry import LoggingConfig, RunLogger, WandbConfig, read_metrics, register_configs
+
+SECOND = 1_000_000_000
+
+
+def make_logger(folder: Path, clock: ManualClock, resume_step: int = 0) -> tuple[RunLogger, io.StringIO]:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=False)
+    return RunLogger(folder, LoggingConfig(), 1000, resume_step, console=console, clock=clock), stream
+
+
+def test_records_are_strict_json_with_monotonic_seconds(tmp_path: Path) -> None:
+    clock = ManualClock(start_ns=77 * SECOND)
+    with make_logger(tmp_path, clock)[0] as logger:
+        clock.advance_ns(1500_000_000)
+        logger.log("train", 100, critic_loss=np.float32(0.5), entropy=float("nan"), updates=np.int64(2000))
+        lines = (tmp_path / "metrics.jsonl").read_text().splitlines()  # while the run goes on
+    assert [json.loads(line, parse_constant=pytest.fail) for line in lines] == [
+        {
+            "step": 100,
+            "wall_seconds": 1.5,
+            "kind": "train",
+            "critic_loss": 0.5,
+            "entropy": None,
+            "updates": 2000,
+        }
+    ]
+
+
+def test_tensorboard_holds_the_same_numbers(tmp_path: Path) -> None:
+    with make_logger(tmp_path, ManualClock())[0] as logger:
+        logger.log("episode", 10, episode_return=1.5, success=True, length=10)
+        logger.log("episode", 20, episode_return=2.5, success=None, length=10)
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert [(event.step, event.value) for event in events.Scalars("episode/episode_return")] == [(10, 1.5), (20, 2.5)]
+    assert [(event.step, event.value) for event in events.Scalars("episode/success")] == [(10, 1.0)]
+
+
+def test_resuming_removes_what_lies_beyond_and_keeps_counting_seconds(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with make_logger(tmp_path, clock)[0] as logger:
+        for step in (10, 20, 30):
+            clock.advance_ns(2 * SECOND)
+            logger.log("episode", step, episode_return=float(step), success=step == 20)
+    with (tmp_path / "metrics.jsonl").open("a") as stream:
+        stream.write('{"step": 40, "wall_sec')  # killed while it wrote
+    clock.advance_ns(1000 * SECOND)  # the time between the two runs is not counted
+    logger, stream = make_logger(tmp_path, clock, resume_step=20)
+    with logger:
+        assert logger.wall_seconds == 4.0
+        clock.advance_ns(SECOND)
+        logger.log("train", 21, critic_loss=1.0)
+        logger.progress(21, 420)
+    records = read_metrics(tmp_path / "metrics.jsonl")
+    assert [(record["step"], record["wall_seconds"]) for record in records] == [(10, 2.0), (20, 4.0), (21, 5.0)]
+    assert "return 20.00  success 50 % of 2" in stream.getvalue()
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert [event.step for event in events.Scalars("episode/episode_return")] == [10, 20]
+
+
+def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.jsonl"
+    file.write_text('{"step": 1, "wall_seconds": 0.1, "kind": "train"}\n{"step": 2}\n')
+    with pytest.raises(DataError, match=r"metrics.jsonl, line 2: expected a JSON object"):
+        make_logger(tmp_path, ManualClock(), resume_step=1)
+
+
+def test_progress_can_be_switched_off(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=False)
+    with RunLogger(tmp_path, LoggingConfig(progress=False), 10, console=console) as logger:
+        logger.progress(10, 10)
+        logger.message("evaluation [20 episodes]: 95 %")
+    assert stream.getvalue() == "evaluation [20 episodes]: 95 %\n"
+
+
+def test_training_metrics_are_due_at_the_interval(tmp_path: Path) -> None:
+    with RunLogger(tmp_path, LoggingConfig(train_interval=50), 200) as logger:
+        assert [step for step in range(1, 201) if logger.due(step)] == [50, 100, 150, 200]
+
+
+def test_wandb_missing_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    config = LoggingConfig(wandb=WandbConfig(project="arm"))
+    with pytest.raises(ConfigError, match=r"pip install 'robo-rl\[wandb\]'"):
+        RunLogger(tmp_path, config, 10)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("logging.train_interval=0", "logging.train_interval must be 1 or more, got 0"),
+        ("logging.progress_seconds=0", "logging.progress_seconds must be above 0, got 0.0"),
+        (
+            "logging.wandb.mode=loud",
+            "logging.wandb.mode must be null or one of online, offline, disabled, got 'loud'",
+        ),
+    ],
+)
+def test_values_out_of_range_name_the_key(override: str, message: str) -> None:
+    register_configs()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose(overrides=["+logging=default", override])
+    with pytest.raises(ConfigError) as caught:
+        OmegaConf.to_object(config.logging)
+    assert str(caught.value) == message
