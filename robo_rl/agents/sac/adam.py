@@ -1,0 +1,42 @@
+"""Adam on named tensors (Kingma and Ba 2015)."""
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from .networks import Parameters
+
+BETA_FIRST = 0.9
+BETA_SECOND = 0.999
+EPSILON = 1e-8
+
+
+def bias_corrections(step: int) -> tuple[float, float]:
+    """Return 1 - beta^step for both moments; the first step is number 1."""
+    return 1 - BETA_FIRST**step, 1 - BETA_SECOND**step
+
+
+def adam_step(
+    parameters: Parameters,
+    gradients: Mapping[str, Tensor],
+    first: Parameters,
+    second: Parameters,
+    learning_rate: float,
+    corrections: tuple[float | Tensor, float | Tensor],
+) -> None:
+    """Move the parameters that have a gradient, and their moments of the same names, in place.
+
+    Args:
+        parameters: may hold more than is moved.
+        gradients: of the loss, by the names of the parameters.
+        first: running means of the gradients.
+        second: running means of their squares.
+        learning_rate: step length.
+        corrections: of :func:`bias_corrections`; tensors where the caller is compiled, so that a new step number
+            is no new program.
+    """
+    for name, gradient in gradients.items():
+        mean = first[name].lerp_(gradient, 1 - BETA_FIRST)
+        square = second[name].mul_(BETA_SECOND).addcmul_(gradient, gradient, value=1 - BETA_SECOND)
+        denominator = (square / corrections[1]).sqrt_().add_(EPSILON)
+        parameters[name].sub_(learning_rate * (mean / corrections[0]) / denominator)

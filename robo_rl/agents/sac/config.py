@@ -1,0 +1,121 @@
+"""Configuration of soft actor-critic and of RLPD, which is the same algorithm with other numbers."""
+
+from dataclasses import dataclass
+
+from robo_rl.core import ConfigError, nearest, require
+
+ACTIVATIONS = ("relu", "silu", "tanh")
+BACKENDS = ("auto", "compile", "native", "torch")
+PRECISIONS = ("bfloat16", "float32")
+ACTOR_Q = ("mean", "min")
+
+
+@dataclass(frozen=True)
+class SACConfig:
+    """Soft actor-critic with an ensemble of critics. The defaults are RLPD (Ball et al. 2023).
+
+    Attributes:
+        ensemble_size: critics E.
+        target_subset: critics M, drawn anew for each critic update, whose smallest value makes the target (REDQ).
+        hidden: widths of the hidden layers of actor and critics.
+        layer_norm: LayerNorm between each hidden layer of the critics and its activation.
+        actor_layer_norm: the same for the actor.
+        activation: ``relu``, ``silu`` or ``tanh``.
+        actor_learning_rate: of Adam [1].
+        critic_learning_rate: of Adam [1].
+        temperature_learning_rate: of Adam, on the logarithm of the temperature [1].
+        gamma: discount per environment step.
+        tau: share of the critics that goes into their target after each critic update.
+        initial_temperature: weight of the entropy before it is tuned.
+        target_entropy: entropy of the policy that the temperature is tuned for [nat]; null: minus half the number
+            of action dimensions.
+        entropy_backup: whether targets contain the entropy of the next action.
+        update_to_data: critic updates U for each environment step; the actor is updated once.
+        batch_size: rows B of each critic update.
+        actor_q: what the actor climbs: the ``mean`` or the ``min`` of all critics.
+        n_step: environment steps whose rewards are summed before a target looks at a critic.
+        demonstration_ratio: share of each minibatch that comes from the demonstrations, in [0, 1].
+        learning_starts: environment steps before the first update.
+        random_steps: environment steps with uniformly random actions at the start.
+        pretrain_steps: steps of behaviour cloning of the actor on the demonstrations before training.
+        observation_keys: what the networks see; null: every key that is not an image.
+        normalise_observations: shift and scale observations by mean and deviation of the demonstrations, fixed
+            from the start.
+        q_limit: magnitude of a value estimate beyond which the run counts as diverged. Returns with rewards in
+            [0, 1] stay below 1 / (1 - gamma).
+        backend: what computes updates: ``native`` (C++ on the CPU), ``torch``, ``compile`` (torch.compile), or
+            ``auto``: native where it is available, else torch.
+        precision: of the factors of matrix products; ``bfloat16`` keeps parameters and sums in float32.
+        threads: threads of the native update; null: as many as PyTorch uses.
+    """
+
+    ensemble_size: int = 10
+    target_subset: int = 2
+    hidden: tuple[int, ...] = (256, 256)
+    layer_norm: bool = True
+    actor_layer_norm: bool = False
+    activation: str = "relu"
+    actor_learning_rate: float = 3e-4
+    critic_learning_rate: float = 3e-4
+    temperature_learning_rate: float = 3e-4
+    gamma: float = 0.99
+    tau: float = 0.005
+    initial_temperature: float = 0.1
+    target_entropy: float | None = None
+    entropy_backup: bool = False
+    update_to_data: int = 20
+    batch_size: int = 256
+    actor_q: str = "mean"
+    n_step: int = 1
+    demonstration_ratio: float = 0.5
+    learning_starts: int = 100
+    random_steps: int = 0
+    pretrain_steps: int = 0
+    observation_keys: tuple[str, ...] | None = None
+    normalise_observations: bool = True
+    q_limit: float = 1e4
+    backend: str = "auto"
+    precision: str = "float32"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        # Hydra hands lists over.
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        if self.observation_keys is not None:
+            object.__setattr__(self, "observation_keys", tuple(self.observation_keys))
+        for key in ("ensemble_size", "target_subset", "update_to_data", "batch_size", "n_step"):
+            require(getattr(self, key) >= 1, f"agent.{key}", "1 or more", getattr(self, key))
+        for key in ("learning_starts", "random_steps", "pretrain_steps"):
+            require(getattr(self, key) >= 0, f"agent.{key}", "0 or more", getattr(self, key))
+        for key in ("actor_learning_rate", "critic_learning_rate", "temperature_learning_rate"):
+            require(0 < getattr(self, key) < 1, f"agent.{key}", "in (0, 1)", getattr(self, key))
+        require(
+            self.target_subset <= self.ensemble_size,
+            "agent.target_subset",
+            f"at most agent.ensemble_size = {self.ensemble_size}",
+            self.target_subset,
+        )
+        require(
+            len(self.hidden) >= 1 and all(width >= 1 for width in self.hidden),
+            "agent.hidden",
+            "one or more widths of 1 or more",
+            list(self.hidden),
+        )
+        require(0 <= self.gamma <= 1, "agent.gamma", "in [0, 1]", self.gamma)
+        require(0 < self.tau <= 1, "agent.tau", "in (0, 1]", self.tau)
+        require(self.initial_temperature > 0, "agent.initial_temperature", "above 0", self.initial_temperature)
+        require(
+            0 <= self.demonstration_ratio <= 1, "agent.demonstration_ratio", "in [0, 1]", self.demonstration_ratio
+        )
+        require(self.q_limit > 0, "agent.q_limit", "above 0", self.q_limit)
+        require(self.threads is None or self.threads >= 1, "agent.threads", "null or 1 or more", self.threads)
+        require_choice("agent.activation", self.activation, ACTIVATIONS)
+        require_choice("agent.actor_q", self.actor_q, ACTOR_Q)
+        require_choice("agent.backend", self.backend, BACKENDS)
+        require_choice("agent.precision", self.precision, PRECISIONS)
+
+
+def require_choice(key: str, value: str, valid: tuple[str, ...]) -> None:
+    """Raise :class:`ConfigError` naming the choices unless ``value`` is one of ``valid``."""
+    if value not in valid:
+        raise ConfigError(f"unknown {key} {value!r}; {nearest(value, valid)}")

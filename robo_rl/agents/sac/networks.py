@@ -1,0 +1,125 @@
+"""Networks as functions of flat named parameters.
+
+Parameters live in one ``dict[str, Tensor]``. A network called ``name`` with L hidden layers owns::
+
+    <name>/<l>/weight       (in, out)    l = 0 ... L-1
+    <name>/<l>/bias         (out,)
+    <name>/<l>/scale        (out,)       only with LayerNorm
+    <name>/<l>/shift        (out,)       only with LayerNorm
+    <name>/output/weight    (width, out)
+    <name>/output/bias      (out,)
+
+and computes dense -> LayerNorm -> activation in each hidden layer. An ensemble of E networks has the same names
+and one more leading axis of length E, so that one batched product computes all of them.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+Parameters = dict[str, Tensor]
+
+LAYER_NORM_EPSILON = 1e-6
+LOG_STD_MIN = -20.0
+LOG_STD_MAX = 2.0
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "silu": functional.silu,
+    "tanh": torch.tanh,
+}
+
+
+def initialise_network(
+    name: str,
+    sizes: Sequence[int],
+    generator: torch.Generator,
+    *,
+    layer_norm: bool,
+    output_gain: float,
+    ensemble: int | None = None,
+) -> Parameters:
+    """Return new float32 parameters: orthogonal weights (gain sqrt 2 in hidden layers), biases of zero.
+
+    Args:
+        name: prefix of the names.
+        sizes: input, hidden and output widths.
+        generator: source of the random weights.
+        layer_norm: whether hidden layers have LayerNorm.
+        output_gain: gain of the output layer.
+        ensemble: number of networks to stack; None: a single network without the leading axis.
+    """
+    parameters: Parameters = {}
+    lead = () if ensemble is None else (ensemble,)
+    last = len(sizes) - 2
+    for index, (fan_in, fan_out) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+        layer = f"{name}/{'output' if index == last else index}"
+        weight = torch.empty(*lead, fan_in, fan_out)
+        for matrix in weight.view(-1, fan_in, fan_out):
+            torch.nn.init.orthogonal_(matrix, output_gain if index == last else math.sqrt(2), generator)
+        parameters[f"{layer}/weight"] = weight
+        parameters[f"{layer}/bias"] = torch.zeros(*lead, fan_out)
+        if layer_norm and index != last:
+            parameters[f"{layer}/scale"] = torch.ones(*lead, fan_out)
+            parameters[f"{layer}/shift"] = torch.zeros(*lead, fan_out)
+    return parameters
+
+
+def apply_network(parameters: Parameters, name: str, x: Tensor, activation: str, precision: str = "float32") -> Tensor:
+    """Compute the network ``name`` on rows ``x`` (B, in).
+
+    Returns:
+        (B, out), or (E, B, out) for an ensemble.
+    """
+    activate = _ACTIVATIONS[activation]
+    layer = 0
+    while f"{name}/{layer}/weight" in parameters:
+        x = _dense(parameters, f"{name}/{layer}", x, precision)
+        scale = parameters.get(f"{name}/{layer}/scale")
+        if scale is not None:
+            x = functional.layer_norm(x, x.shape[-1:], eps=LAYER_NORM_EPSILON)
+            x = x * scale.unsqueeze(-2) + parameters[f"{name}/{layer}/shift"].unsqueeze(-2)
+        x = activate(x)
+        layer += 1
+    return _dense(parameters, f"{name}/output", x, precision)
+
+
+def _dense(parameters: Parameters, layer: str, x: Tensor, precision: str) -> Tensor:
+    weight, bias = parameters[f"{layer}/weight"], parameters[f"{layer}/bias"].unsqueeze(-2)
+    if weight.ndim == 3:
+        x = x.expand(weight.shape[0], -1, -1)
+    if precision == "bfloat16":
+        return torch.matmul(x.bfloat16(), weight.bfloat16()).to(bias.dtype) + bias
+    return torch.baddbmm(bias, x, weight) if weight.ndim == 3 else torch.addmm(bias, x, weight)
+
+
+def actor_distribution(
+    parameters: Parameters, observation: Tensor, activation: str, precision: str = "float32"
+) -> tuple[Tensor, Tensor]:
+    """Return mean and log standard deviation (B, A) of the Gaussian whose tanh is the action."""
+    output = apply_network(parameters, "actor", observation, activation, precision)
+    mean, log_std = output.chunk(2, dim=-1)
+    return mean, log_std.clamp(LOG_STD_MIN, LOG_STD_MAX)
+
+
+def sample_action(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the action tanh(mean + std * noise) (B, A) and the logarithm of its density (B,).
+
+    The density of a tanh-Gaussian has the factor 1 / (1 - tanh(u)^2) in each dimension; its logarithm is written
+    so that it is exact for large |u|: log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2 u)).
+    """
+    pre_tanh = mean + log_std.exp() * noise
+    gaussian = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
+    correction = 2 * (math.log(2) - pre_tanh - functional.softplus(-2 * pre_tanh))
+    return pre_tanh.tanh(), (gaussian - correction).sum(-1)
+
+
+def critic_values(
+    parameters: Parameters, name: str, observation: Tensor, action: Tensor, activation: str, precision: str = "float32"
+) -> Tensor:
+    """Return the values (E, B) that the ensemble ``name`` (``critic`` or ``target_critic``) gives to the rows."""
+    rows = torch.cat((observation, action), dim=-1)
+    return apply_network(parameters, name, rows, activation, precision).squeeze(-1)

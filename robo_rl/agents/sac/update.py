@@ -1,0 +1,231 @@
+"""The update of soft actor-critic: U critic steps, then one step of the actor and one of the temperature.
+
+This file is the definition. Other implementations take the same arguments and are tested against it. All
+randomness comes in from outside (:class:`Noise`), so that equal arguments give equal results everywhere.
+
+Sources: Haarnoja et al. 2018 (SAC, temperature), Chen et al. 2021 (REDQ: ensemble, random subset in targets, mean
+for the actor), Ball et al. 2023 (RLPD: LayerNorm critics, no entropy in the backup).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from .adam import adam_step, bias_corrections
+from .config import SACConfig
+from .networks import Parameters, actor_distribution, critic_values, sample_action
+
+METRICS = ("critic_loss", "q_mean", "q_abs_max", "target_mean", "actor_loss", "entropy", "temperature")
+"""What the elements of an update's result are.
+
+``critic_loss``: squared error, mean over updates, critics and rows; ``q_mean``, ``q_abs_max``: mean and largest
+magnitude of all critics' values on the rows of the critic updates; ``target_mean``: mean of their targets;
+``actor_loss`` and ``entropy`` [nat] of the actor's step; ``temperature`` before its step.
+"""
+
+
+class Minibatches(NamedTuple):
+    """Rows of U critic updates, float32 and contiguous. The actor is updated on the last minibatch.
+
+    Attributes:
+        observation: (U, B, O).
+        action: (U, B, A).
+        reward: (U, B).
+        discount: (U, B), see :data:`robo_rl.core.Batch`.
+        next_observation: (U, B, O).
+    """
+
+    observation: Tensor
+    action: Tensor
+    reward: Tensor
+    discount: Tensor
+    next_observation: Tensor
+
+
+class Noise(NamedTuple):
+    """All randomness of an update.
+
+    Attributes:
+        next_action: (U, B, A) standard normal, for the actions in the targets.
+        subset: (U, M) int64, which target critics count; no index twice in a row.
+        action: (B, A) standard normal, for the actor's step.
+    """
+
+    next_action: Tensor
+    subset: Tensor
+    action: Tensor
+
+
+def draw_noise(config: SACConfig, action_size: int, generator: torch.Generator) -> Noise:
+    """Draw the randomness of one update."""
+    updates, rows = config.update_to_data, config.batch_size
+    next_action = torch.randn(updates, rows, action_size, generator=generator)
+    # The first M of a random permutation of the E critics, for each update.
+    order = torch.rand(updates, config.ensemble_size, generator=generator).argsort(dim=1)
+    action = torch.randn(rows, action_size, generator=generator)
+    return Noise(next_action, order[:, : config.target_subset].contiguous(), action)
+
+
+class TorchUpdate:
+    """The update in plain PyTorch.
+
+    Works in place on the tensors of ``parameters`` (``critic/...``, ``target_critic/...``, ``actor/...`` and
+    ``temperature/log_alpha``, see :mod:`.networks`) and of Adam's moments, which have the names of the parameters
+    that are trained.
+
+    Args:
+        config: of the agent.
+        parameters: of all networks.
+        first: Adam's running means of gradients.
+        second: Adam's running means of squared gradients.
+        compiled: whether torch.compile fuses the steps; the first call takes up to a minute then.
+    """
+
+    def __init__(
+        self,
+        config: SACConfig,
+        parameters: Parameters,
+        first: Parameters,
+        second: Parameters,
+        *,
+        compiled: bool = False,
+    ) -> None:
+        self._config = config
+        self._parameters = parameters
+        self._first = first
+        self._second = second
+        self._critic_step: Callable[..., Tensor] = torch.compile(critic_step) if compiled else critic_step
+        self._actor_step: Callable[..., Tensor] = torch.compile(actor_step) if compiled else actor_step
+
+    @torch.no_grad()
+    def __call__(self, batch: Minibatches, noise: Noise, updates: int) -> Tensor:
+        """Do one whole update.
+
+        Args:
+            batch: rows.
+            noise: randomness.
+            updates: whole updates done before this one; Adam's step numbers follow from it.
+
+        Returns:
+            (len(METRICS),) float32.
+        """
+        config = self._config
+        state = (self._parameters, self._first, self._second, config)
+        # The actor stands still during the critic steps, so one pass gives the next actions of all of them.
+        next_action, next_log_prob = sample_action(
+            *actor_distribution(
+                self._parameters, batch.next_observation.flatten(0, 1), config.activation, config.precision
+            ),
+            noise.next_action.flatten(0, 1),
+        )
+        next_action = next_action.unflatten(0, batch.reward.shape)
+        next_log_prob = next_log_prob.unflatten(0, batch.reward.shape)
+
+        rows = []
+        for u in range(config.update_to_data):
+            corrections = _corrections(updates * config.update_to_data + u + 1, batch.reward)
+            minibatch = Minibatches(*(field[u] for field in batch))
+            rows.append(
+                self._critic_step(*state, minibatch, next_action[u], next_log_prob[u], noise.subset[u], corrections)
+            )
+        critic_metrics = torch.stack(rows)
+        actor_metrics = self._actor_step(
+            *state, batch.observation[-1], noise.action, _corrections(updates + 1, batch.reward)
+        )
+        mean = critic_metrics.mean(0)
+        return torch.cat((mean[:2], critic_metrics[:, 2].amax(0, keepdim=True), mean[3:], actor_metrics))
+
+
+def critic_step(
+    parameters: Parameters,
+    first: Parameters,
+    second: Parameters,
+    config: SACConfig,
+    minibatch: Minibatches,
+    next_action: Tensor,
+    next_log_prob: Tensor,
+    subset: Tensor,
+    corrections: tuple[Tensor, Tensor],
+) -> Tensor:
+    """Move the critics one step towards their targets, and the target critics towards them.
+
+    Args:
+        parameters: as in :class:`TorchUpdate`, and ``first``, ``second`` and ``config`` too.
+        minibatch: fields without their axis U.
+        next_action: (B, A) the policy's actions in the next observations.
+        next_log_prob: (B,) their log densities.
+        subset: (M,) which target critics count.
+        corrections: Adam's, as 0-d tensors.
+
+    Returns:
+        (4,): the first four of ``METRICS`` for this minibatch.
+    """
+    chosen = {k: v.index_select(0, subset) for k, v in parameters.items() if k.startswith("target_critic/")}
+    next_values = critic_values(
+        chosen, "target_critic", minibatch.next_observation, next_action, config.activation, config.precision
+    ).amin(0)
+    if config.entropy_backup:
+        next_values = next_values - parameters["temperature/log_alpha"].exp() * next_log_prob
+    target = minibatch.reward + minibatch.discount * next_values
+
+    def loss(critic: Parameters) -> tuple[Tensor, Tensor]:
+        values = critic_values(
+            critic, "critic", minibatch.observation, minibatch.action, config.activation, config.precision
+        )
+        return (values - target).square().mean(1).sum(), values
+
+    critic = {k: v for k, v in parameters.items() if k.startswith("critic/")}
+    gradients, (total, values) = torch.func.grad_and_value(loss, has_aux=True)(critic)
+    adam_step(parameters, gradients, first, second, config.critic_learning_rate, corrections)
+    for name in critic:
+        parameters[f"target_{name}"].lerp_(parameters[name], config.tau)
+    return torch.stack((total / config.ensemble_size, values.mean(), values.abs().amax(), target.mean()))
+
+
+def actor_step(
+    parameters: Parameters,
+    first: Parameters,
+    second: Parameters,
+    config: SACConfig,
+    observation: Tensor,
+    noise: Tensor,
+    corrections: tuple[Tensor, Tensor],
+) -> Tensor:
+    """Move the actor up the critics' value and entropy, then the temperature towards the target entropy.
+
+    Args:
+        parameters: as in :class:`TorchUpdate`, and ``first``, ``second`` and ``config`` too.
+        observation: (B, O).
+        noise: (B, A) standard normal.
+        corrections: Adam's, as 0-d tensors.
+
+    Returns:
+        (3,): the last three of ``METRICS``.
+    """
+    critic = {k: v for k, v in parameters.items() if k.startswith("critic/")}
+    alpha = parameters["temperature/log_alpha"].exp()
+
+    def loss(actor: Parameters) -> tuple[Tensor, Tensor]:
+        mean, log_std = actor_distribution(actor, observation, config.activation, config.precision)
+        action, log_prob = sample_action(mean, log_std, noise)
+        values = critic_values(critic, "critic", observation, action, config.activation, config.precision)
+        value = values.mean(0) if config.actor_q == "mean" else values.amin(0)
+        return (alpha * log_prob - value).mean(), log_prob
+
+    actor = {k: v for k, v in parameters.items() if k.startswith("actor/")}
+    gradients, (total, log_prob) = torch.func.grad_and_value(loss, has_aux=True)(actor)
+    adam_step(parameters, gradients, first, second, config.actor_learning_rate, corrections)
+
+    entropy = -log_prob.mean()
+    target_entropy = config.target_entropy if config.target_entropy is not None else -0.5 * noise.shape[-1]
+    # Gradient of alpha * (entropy - target) on log alpha: too much entropy lowers the temperature.
+    temperature_gradient = {"temperature/log_alpha": alpha * (entropy - target_entropy)}
+    adam_step(parameters, temperature_gradient, first, second, config.temperature_learning_rate, corrections)
+    return torch.stack((total, entropy, alpha))
+
+
+def _corrections(step: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    first, second = bias_corrections(step)
+    return like.new_tensor(first), like.new_tensor(second)
