@@ -1,0 +1,37 @@
+"""Roll-outs that only measure, statistics of few runs, videos, learning curves and reports.
+
+Pictures and videos (``plots``, ``report``, ``video``) are modules to be imported by name: they load codecs and
+matplotlib, which a control loop does not need.
+"""
+
+from .evaluate import EpisodeOutcome, EvaluationResult, evaluate
+from .statistics import (
+    Interval,
+    Proportion,
+    ThresholdSteps,
+    align_curves,
+    bootstrap_interval,
+    interquartile_mean,
+    optimality_gap,
+    performance_profile,
+    probability_of_improvement,
+    steps_to_threshold,
+    wilson_interval,
+)
+
+__all__ = [
+    "EpisodeOutcome",
+    "EvaluationResult",
+    "Interval",
+    "Proportion",
+    "ThresholdSteps",
+    "align_curves",
+    "bootstrap_interval",
+    "evaluate",
+    "interquartile_mean",
+    "optimality_gap",
+    "performance_profile",
+    "probability_of_improvement",
+    "steps_to_threshold",
+    "wilson_interval",
+]

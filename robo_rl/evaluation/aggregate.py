@@ -131,10 +131,10 @@ def learning_curve(group: Group, measure: str, seed: int = 0) -> Curve | None:
     low, high, band = value, value, ""
     if len(evaluated) > 1 and steps.size:
         interval = bootstrap_interval(interquartile_mean, values, repetitions=2_000, seed=seed)
-        low, high, band = interval.low, interval.high, f"95 % interval over {len(evaluated)} runs"
+        low, high, band = interval.low, interval.high, "95 % bootstrap interval over runs"
     elif measure == "success_rate" and steps.size == len(evaluated[0][1][0]):
         ends = evaluated[0][0].success_band()
-        low, high, band = np.array(ends[0]), np.array(ends[1]), "95 % interval over evaluation episodes"
+        low, high, band = np.array(ends[0]), np.array(ends[1]), "95 % Wilson interval over evaluation episodes"
     singles = tuple(curve for _, curve in evaluated)
     return Curve(group.label, measure, steps, value, low, high, band, singles)
 

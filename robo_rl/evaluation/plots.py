@@ -12,6 +12,7 @@ matplotlib.use("Agg")  # No window system: pictures are made on robots and serve
 
 import numpy as np
 from matplotlib import pyplot as plt
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from ..core import DataError
@@ -74,16 +75,19 @@ def plot_groups(groups: Sequence[Group], path: Path, theme: Theme = LIGHT) -> Pa
     if not panels:
         raise DataError("no run holds an evaluation yet, so there is no curve to draw")
 
-    columns = min(len(panels), 3)
+    columns = min(len(panels), 2)
     rows = math.ceil(len(panels) / columns)
-    width = 7.2 if columns == 1 else 4.6 * columns
+    width = 7.2 if columns == 1 else 5.4 * columns
     with plt.rc_context(_style(theme)):
-        figure, axes = plt.subplots(rows, columns, figsize=(width, 4.3 * rows), squeeze=False, layout="constrained")
+        layout = ConstrainedLayoutEngine(h_pad=0.12, w_pad=0.12)
+        figure, axes = plt.subplots(rows, columns, figsize=(width, 4.3 * rows), squeeze=False, layout=layout)
         try:
             for axis, (task, shown) in zip(axes.flat, panels.items(), strict=False):
                 _panel(axis, task, shown, theme)
             for axis in axes.flat[len(panels) :]:
                 axis.set_visible(False)
+            note = _note([curve for shown in panels.values() for _, curve in shown])
+            figure.supxlabel(note, x=0.01, ha="left", fontsize=7, color=theme.faint)
             path.parent.mkdir(parents=True, exist_ok=True)
             # Without a date the same runs give the same file.
             metadata = {"Date": None} if path.suffix == ".svg" else None
@@ -116,11 +120,10 @@ def _panel(axis: Any, task: str, shown: Sequence[tuple[Group, Curve]], theme: Th
     axis.set_title(task, loc="left", fontweight="bold", pad=10)
     axis.set_xlabel("environment steps")
     axis.set_ylabel(_NAMES[measure])
-    axis.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axis.legend(loc="lower right" if measure == "success_rate" else "best", handlelength=1.4)
+    axis.legend(loc="best", handlelength=1.4)
     _robot_time(axis, [group.control_rate for group, _ in shown])
-    _note(axis, [curve for _, curve in shown], theme)
 
 
 def _robot_time(axis: Any, rates: Sequence[float | None]) -> None:
@@ -130,32 +133,21 @@ def _robot_time(axis: Any, rates: Sequence[float | None]) -> None:
     per_minute = 60.0 * rates[0]
     above = axis.secondary_xaxis("top", functions=(lambda steps: steps / per_minute, lambda time: time * per_minute))
     above.set_xlabel("robot minutes", labelpad=4)
-    above.xaxis.set_major_locator(MaxNLocator(6))
+    above.xaxis.set_major_locator(MaxNLocator(5))
     above.spines["top"].set_visible(False)
 
 
-def _note(axis: Any, curves: Sequence[Curve], theme: Theme) -> None:
-    """Say under the panel what line and band mean."""
+def _note(curves: Sequence[Curve]) -> str:
+    """Say what line and band mean."""
     bands = list(dict.fromkeys(curve.band for curve in curves if curve.band))
-    several = any(len(curve.singles) > 1 for curve in curves)
-    parts = ["line: interquartile mean over runs"] if several else []
-    parts += [f"band: {' / '.join(bands)}"] if bands else []
+    parts = ["line: interquartile mean over runs"] if any(len(curve.singles) > 1 for curve in curves) else []
+    parts += [f"band: {' or '.join(bands)}"] if bands else []
     if any(1 < len(curve.singles) < FEW_RUNS for curve in curves):
-        parts.append("few runs: the interval is too narrow")
-    if parts:
-        axis.annotate(
-            "; ".join(parts),
-            xy=(0, 0),
-            xycoords="axes fraction",
-            xytext=(0, -42),
-            textcoords="offset points",
-            fontsize=7,
-            color=theme.faint,
-            va="top",
-        )
+        parts.append(f"with fewer than {FEW_RUNS} runs the band is too narrow")
+    return "; ".join(parts)
 
 
-def _style(theme: Theme) -> dict[str, Any]:
+def _style(theme: Theme) -> Any:
     return {
         "figure.facecolor": theme.background,
         "savefig.facecolor": theme.background,

@@ -14,7 +14,7 @@ from ..core import DataError, nearest
 from .statistics import Proportion
 
 # What tells a run from its siblings of another seed, and what does not change how it learns.
-_IDENTITY = ("seed", "run", "logging", "resume", "debug", "hydra")
+_IDENTITY = ("seed", "run", "logging", "resume", "choices")
 _FILES = ("config.yaml", "metrics.jsonl", "summary.json")
 
 
@@ -63,10 +63,9 @@ class Run:
     def _named(self, group: str) -> str:
         node = self.config.get(group)
         options = node if isinstance(node, Mapping) else {}
-        target = str(options.get("_target_", "")).rpartition(".")[2]
-        choices = [(self.summary or {}).get(group), options.get("name"), options.get("env_id"), target]
-        choices.append(node if isinstance(node, str) else None)
-        return next((str(choice) for choice in choices if choice), "unknown")
+        chosen = self.config.get("choices") or {}
+        names = ((self.summary or {}).get(group), options.get("name"), options.get("env_id"), chosen.get(group))
+        return next((str(name) for name in names if name), "unknown")
 
     @property
     def seed(self) -> int | None:
@@ -106,13 +105,16 @@ class Run:
         return list({line["step"]: line for line in self._of("evaluation")}.values())
 
     @property
+    def status(self) -> str:
+        """How the run ended: ``completed``, ``reached``, ``interrupted`` or ``diverged``; else ``unfinished``."""
+        return str((self.summary or {}).get("status", "completed" if self.summary else "unfinished"))
+
+    @property
     def success_rate(self) -> Proportion | None:
-        """Success in the final evaluation; where the run did not end cleanly, in its last one."""
+        """Success in the final evaluation; where the run did not come to one, in its last evaluation."""
         final = (self.summary or {}).get("success_rate")
         if final is not None:
             return Proportion(**{key: final[key] for key in ("value", "low", "high", "episodes")})
-        if self.summary is not None:
-            return None
         known = [line for line in self.evaluations if line.get("success_rate") is not None]
         return _proportion(known[-1]) if known else None
 
@@ -171,6 +173,10 @@ def load_run(path: Path) -> Run:
         problems.append("no summary.json: the run is still going on or was killed; figures are those of its last line")
     except ValueError:
         problems.append("summary.json is damaged; figures are those of the last line of metrics.jsonl")
+    if summary is not None and summary.get("status") in ("interrupted", "diverged"):
+        problems.append(
+            f"{summary['status']} at step {summary.get('env_steps')}; success is that of the last evaluation"
+        )
     return Run(path, config, metrics, summary, tuple(problems))
 
 

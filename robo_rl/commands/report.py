@@ -1,0 +1,45 @@
+"""``robo-rl report runs=[FOLDER, ...]``: an HTML page of one or more runs."""
+
+from pathlib import Path
+
+from omegaconf import DictConfig, ListConfig
+from rich.console import Console
+from rich.table import Table
+
+from ..core import require
+from ..evaluation.aggregate import group_runs
+from ..evaluation.report import RESULTS, markdown_table, results, write_report
+from ..evaluation.runs import find_runs, load_run
+
+
+def run(cfg: DictConfig) -> int:
+    """Write the page, and the table of results if asked for; print the table and where the page is."""
+    patterns = list(cfg.runs) if isinstance(cfg.runs, ListConfig) else [cfg.runs]
+    require(
+        bool(patterns) and all(patterns), "runs", "one or more run folders, for example runs=[runs/a,runs/b]", cfg.runs
+    )
+    paths = find_runs(str(pattern) for pattern in patterns)
+    runs = [load_run(path) for path in paths]
+    output = Path(cfg.output) if cfg.output is not None else _default_output(paths)
+    require(output.suffix in (".html", ".htm"), "output", "a file name that ends in .html", str(output))
+
+    groups = group_runs(runs)
+    console = Console()
+    table = Table(*RESULTS, box=None, pad_edge=False)
+    for row in results(groups):
+        table.add_row(*row)
+    console.print(table)
+    for each in runs:
+        for problem in each.problems:
+            console.print(f"{each.name}: {problem}", style="yellow", markup=False)
+    if cfg.table is not None:
+        Path(cfg.table).parent.mkdir(parents=True, exist_ok=True)
+        Path(cfg.table).write_text(markdown_table(groups), encoding="utf-8")
+        console.print(f"table:  {cfg.table}", markup=False, soft_wrap=True)
+    console.print(f"report: {write_report(runs, output, cfg.embed)}", markup=False, soft_wrap=True)
+    return 0
+
+
+def _default_output(runs: list[Path]) -> Path:
+    """In the run folder of a single run, else in the folder that holds the first run."""
+    return (runs[0] if len(runs) == 1 else runs[0].parent) / "report.html"

@@ -1,0 +1,234 @@
+"""A page that shows runs: results, curves, videos and configuration in one HTML file without a server or network."""
+
+import base64
+import html
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from string import Template
+from urllib.parse import quote
+
+from omegaconf import OmegaConf
+
+from .aggregate import Group, group_runs
+from .plots import DARK, LIGHT, Theme, plot_groups
+from .runs import Run, differences
+from .statistics import Proportion, ThresholdSteps
+
+RESULTS = ("task", "agent", "runs", "success", "steps to 95 %", "robot minutes to 95 %", "wall minutes to 95 %")
+_NOTHING = "–"
+
+
+def write_report(runs: Sequence[Run], path: Path, embed: bool = False) -> Path:
+    """Write a page about ``runs`` to ``path`` and return it.
+
+    Args:
+        runs: at least one, of any tasks and agents; runs that were killed are shown with what they left.
+        path: HTML file to write. Videos are linked relative to it.
+        embed: put the videos into the page, so that it can be sent alone; it grows by a third more than their size.
+    """
+    groups = group_runs(runs)
+    tasks = list(dict.fromkeys(group.task for group in groups))
+    agents = list(dict.fromkeys(run.agent for run in runs))
+    plural = "s" if len(runs) > 1 else ""
+    page = Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8")).substitute(
+        title=html.escape(f"{', '.join(tasks)} · {', '.join(agents)}"),
+        lead=html.escape(f"{len(runs)} run{plural} in {_common_folder(runs)}"),
+        cards=_cards(groups[0]) if len(groups) == 1 else "",
+        problems=_problems(runs),
+        results=_section("Results", _table(RESULTS, results(groups), numbers_from=2)) if len(groups) > 1 else "",
+        curves=_curves(groups),
+        videos=_videos(runs, path, embed),
+        runs=_section("Runs", _run_table(runs)),
+        configuration=_configuration(groups),
+        versions=_versions(runs),
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def results(groups: Sequence[Group]) -> list[list[str]]:
+    """Return one row of text for each group: task, agent, runs, success, and steps and times to 95 %."""
+    rows = []
+    for group in groups:
+        steps, wall = group.steps_to_95(), group.wall_seconds_to_95()
+        rate = group.control_rate
+        rows.append(
+            [
+                group.task,
+                group.label,
+                str(len(group.runs)),
+                _success(group),
+                _threshold(steps),
+                _threshold(steps, 1 / (60 * rate)) if rate else _NOTHING,
+                _threshold(wall, 1 / 60),
+            ]
+        )
+    return rows
+
+
+def markdown_table(groups: Sequence[Group]) -> str:
+    """Return :func:`results` as a Markdown table, for documents."""
+    rows = [list(RESULTS), ["---"] * len(RESULTS), *results(groups)]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in rows)
+
+
+def _success(group: Group) -> str:
+    if len(group.runs) == 1 and group.runs[0].success_rate is not None:
+        return _proportion(group.runs[0].success_rate)
+    interval = group.success()
+    if interval is None:
+        return _NOTHING
+    return f"{100 * interval.value:.1f} % [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
+
+
+def _proportion(rate: Proportion) -> str:
+    return f"{100 * rate.value:.1f} % [{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
+
+
+def _threshold(steps: ThresholdSteps | None, scale: float = 1.0) -> str:
+    return _NOTHING if steps is None else steps.describe(scale)
+
+
+def _cards(group: Group) -> str:
+    """The figures that a reader wants first, where there is one group to show them of."""
+    run, steps = group.runs[0], group.steps_to_95()
+    success, _, interval = _success(group).partition(" [")
+    reached, _, spread = _threshold(steps).partition(" [")
+    episodes = f" of {run.success_rate.episodes} episodes" if len(group.runs) == 1 and run.success_rate else ""
+    wall = sum(each.wall_seconds for each in group.runs) / len(group.runs) / 60
+    cards = []
+    if success != _NOTHING:
+        cards.append((success, f"success{episodes}, 95 % interval [{interval}"))
+    if steps is not None:
+        cards.append((reached, "steps to 95 % success" + (f" [{spread}" if spread else "")))
+    if steps is not None and group.control_rate:
+        cards.append((_threshold(steps, 1 / (60 * group.control_rate)).partition(" [")[0], "robot minutes to 95 %"))
+    cards.append((f"{run.env_steps:,}", "environment steps"))
+    cards.append((f"{wall:.1f} min", "wall time" + (" a run, on average" if len(group.runs) > 1 else "")))
+    items = (
+        f'<div class="card"><b>{html.escape(value)}</b><span>{html.escape(name)}</span></div>' for value, name in cards
+    )
+    return f'<div class="cards">{"".join(items)}</div>'
+
+
+def _problems(runs: Sequence[Run]) -> str:
+    lines = [f"<li><b>{html.escape(run.name)}</b>: {html.escape(text)}</li>" for run in runs for text in run.problems]
+    return f'<div class="warn">Not all runs are complete.<ul>{"".join(lines)}</ul></div>' if lines else ""
+
+
+def _curves(groups: Sequence[Group]) -> str:
+    figures = []
+    for task in dict.fromkeys(group.task for group in groups):
+        members = [group for group in groups if group.task == task]
+        if any(run.evaluations for group in members for run in group.runs):
+            light, dark = _picture(members, LIGHT), _picture(members, DARK)
+            source = f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
+            image = f'<img src="{light}" alt="learning curve of {html.escape(task)}">'
+            figures.append(f"<figure><picture>{source}{image}</picture></figure>")
+    if not figures:
+        return _section("Learning curves", '<p class="soft">No run holds an evaluation yet.</p>', boxed=False)
+    return _section("Learning curves", f'<div class="curves">{"".join(figures)}</div>', boxed=False)
+
+
+def _picture(groups: Sequence[Group], theme: Theme) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        return _data_url(plot_groups(groups, Path(folder) / "curve.svg", theme), "image/svg+xml")
+
+
+def _videos(runs: Sequence[Run], page: Path, embed: bool) -> str:
+    figures = []
+    for run in runs:
+        for video in run.videos:
+            source = _data_url(video, "video/mp4") if embed else _relative(video, page)
+            caption = f"{run.name} · {video.stem}"
+            player = f'<video src="{html.escape(source)}" controls muted loop playsinline preload="metadata"></video>'
+            figures.append(f"<figure>{player}<figcaption>{html.escape(caption)}</figcaption></figure>")
+    return _section("Videos", f'<div class="videos">{"".join(figures)}</div>', boxed=False) if figures else ""
+
+
+def _run_table(runs: Sequence[Run]) -> str:
+    header = ("run", "task", "agent", "seed", "steps", "robot min", "wall min", "success", "steps to 95 %", "updates/s")
+    rows = []
+    for run in runs:
+        rate, summary = run.success_rate, run.summary or {}
+        updates = summary.get("updates_per_second")
+        rows.append(
+            [
+                run.name + ("" if run.status in ("completed", "reached") else f" ({run.status})"),
+                run.task,
+                run.agent,
+                _NOTHING if run.seed is None else str(run.seed),
+                f"{run.env_steps:,}",
+                _NOTHING if run.robot_minutes is None else f"{run.robot_minutes:.1f}",
+                f"{run.wall_seconds / 60:.1f}",
+                _NOTHING if rate is None else _proportion(rate),
+                _NOTHING if run.steps_to_95 is None else f"{run.steps_to_95:,}",
+                _NOTHING if updates is None else f"{updates:,.0f}",
+            ]
+        )
+    return _table(header, rows, numbers_from=3)
+
+
+def _configuration(groups: Sequence[Group]) -> str:
+    """What differs between the groups, as a table; then every configuration, folded."""
+    parts = []
+    keys = differences([group.settings for group in groups])
+    if keys:
+        names = [f"{group.task} · {group.label}" for group in groups]
+        rows = [[key, *(str(group.settings.get(key, _NOTHING)) for group in groups)] for key in keys]
+        parts.append(f'<div class="box">{_table(("key that differs", *names), rows, keyed=True)}</div><br>')
+    folded = []
+    for run in (run for group in groups for run in group.runs):
+        text = OmegaConf.to_yaml(OmegaConf.create(dict(run.config))) if run.config else "config.yaml is missing"
+        folded.append(f"<details><summary>{html.escape(run.name)}</summary><pre>{html.escape(text)}</pre></details>")
+    parts.append(f'<div class="box">{"".join(folded)}</div>')
+    return _section("Configuration", "".join(parts), boxed=False)
+
+
+def _versions(runs: Sequence[Run]) -> str:
+    """Versions and commit, one column for each different set."""
+    sets: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for run in runs:
+        if run.summary:
+            versions = {**run.summary.get("versions", {}), "git commit": run.summary.get("git_commit")}
+            sets.setdefault(tuple((str(key), str(value)) for key, value in versions.items()), []).append(run.name)
+    if not sets:
+        return ""
+    keys = list(dict.fromkeys(key for each in sets for key, _ in each))
+    names = ["all runs"] if len(sets) == 1 else [", ".join(names) for names in sets.values()]
+    rows = [[key, *(dict(each).get(key, _NOTHING) for each in sets)] for key in keys]
+    return _section("Versions", _table(("", *names), rows, keyed=True))
+
+
+def _table(header: Iterable[str], rows: Iterable[Iterable[str]], numbers_from: int = 99, keyed: bool = False) -> str:
+    """An HTML table of text; columns from ``numbers_from`` on are numbers, the first one may be a key."""
+
+    def kind(column: int) -> str:
+        return ' class="key"' if keyed and column == 0 else ' class="number"' if column >= numbers_from else ""
+
+    head = "".join(f"<th{kind(column)}>{html.escape(cell)}</th>" for column, cell in enumerate(header))
+    body = "".join(
+        "<tr>" + "".join(f"<td{kind(column)}>{html.escape(cell)}</td>" for column, cell in enumerate(row)) + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _section(title: str, content: str, boxed: bool = True) -> str:
+    inner = f'<div class="box">{content}</div>' if boxed else content
+    return f"<h2>{html.escape(title)}</h2>\n{inner}"
+
+
+def _common_folder(runs: Sequence[Run]) -> str:
+    return os.path.commonpath([run.path.resolve().parent for run in runs])
+
+
+def _relative(target: Path, page: Path) -> str:
+    return quote(Path(os.path.relpath(target.resolve(), page.resolve().parent)).as_posix())
+
+
+def _data_url(path: Path, kind: str) -> str:
+    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
