@@ -25,9 +25,10 @@ def run(cfg: DictConfig) -> int:
 
     groups = group_runs(runs)
     console = Console()
-    table = Table(*RESULTS, box=None, pad_edge=False)
+    columns = RESULTS[:5]  # What fits a terminal; the page has the times too.
+    table = Table(*columns, box=None, pad_edge=False)
     for row in results(groups):
-        table.add_row(*row)
+        table.add_row(*row[: len(columns)])
     console.print(table)
     for each in runs:
         for problem in each.problems:

@@ -52,6 +52,11 @@ class Group:
         rates = [run.success_rate.value for run in self.runs if run.success_rate is not None]
         return bootstrap_interval(interquartile_mean, np.array(rates)[:, None]) if rates else None
 
+    def final_return(self) -> Interval | None:
+        """Interquartile mean of the last mean returns with its interval; None if no run was evaluated."""
+        returns = [run.return_mean for run in self.runs if run.return_mean is not None]
+        return bootstrap_interval(interquartile_mean, np.array(returns)[:, None]) if returns else None
+
     def steps_to_95(self) -> ThresholdSteps | None:
         """Environment steps until an evaluation reached 95 % success; None where nobody knows success."""
         if not any(run.curve("success_rate")[0] for run in self.runs):

@@ -1,6 +1,7 @@
 """Learning curves as pictures: one panel a task, one colour a group, environment steps below, robot time above."""
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,6 +88,7 @@ def plot_groups(groups: Sequence[Group], path: Path, theme: Theme = LIGHT) -> Pa
             for axis in axes.flat[len(panels) :]:
                 axis.set_visible(False)
             note = _note([curve for shown in panels.values() for _, curve in shown])
+            note = textwrap.fill(note, round(17 * width))
             figure.supxlabel(note, x=0.01, ha="left", fontsize=7, color=theme.faint)
             path.parent.mkdir(parents=True, exist_ok=True)
             # Without a date the same runs give the same file.

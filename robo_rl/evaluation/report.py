@@ -16,7 +16,15 @@ from .plots import DARK, LIGHT, Theme, plot_groups
 from .runs import Run, differences
 from .statistics import Proportion, ThresholdSteps
 
-RESULTS = ("task", "agent", "runs", "success", "steps to 95 %", "robot minutes to 95 %", "wall minutes to 95 %")
+RESULTS = (
+    "task",
+    "agent",
+    "runs",
+    "success or return",
+    "steps to 95 %",
+    "robot minutes to 95 %",
+    "wall minutes to 95 %",
+)
 _NOTHING = "–"
 
 
@@ -60,7 +68,7 @@ def results(groups: Sequence[Group]) -> list[list[str]]:
                 group.task,
                 group.label,
                 str(len(group.runs)),
-                _success(group),
+                _result(group),
                 _threshold(steps),
                 _threshold(steps, 1 / (60 * rate)) if rate else _NOTHING,
                 _threshold(wall, 1 / 60),
@@ -75,13 +83,17 @@ def markdown_table(groups: Sequence[Group]) -> str:
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in rows)
 
 
-def _success(group: Group) -> str:
-    if len(group.runs) == 1 and group.runs[0].success_rate is not None:
-        return _proportion(group.runs[0].success_rate)
-    interval = group.success()
-    if interval is None:
+def _result(group: Group) -> str:
+    """Final success or, where nobody knows success, final return."""
+    single = group.runs[0].success_rate if len(group.runs) == 1 else None
+    if single is not None:
+        return _proportion(single)
+    if (success := group.success()) is not None:
+        return f"{100 * success.value:.1f} % [{100 * success.low:.1f}, {100 * success.high:.1f}]"
+    final = group.final_return()
+    if final is None:
         return _NOTHING
-    return f"{100 * interval.value:.1f} % [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
+    return f"{final.value:,.1f}" + (f" [{final.low:,.1f}, {final.high:,.1f}]" if len(group.runs) > 1 else "")
 
 
 def _proportion(rate: Proportion) -> str:
@@ -95,13 +107,14 @@ def _threshold(steps: ThresholdSteps | None, scale: float = 1.0) -> str:
 def _cards(group: Group) -> str:
     """The figures that a reader wants first, where there is one group to show them of."""
     run, steps = group.runs[0], group.steps_to_95()
-    success, _, interval = _success(group).partition(" [")
+    result, _, interval = _result(group).partition(" [")
     reached, _, spread = _threshold(steps).partition(" [")
     episodes = f" of {run.success_rate.episodes} episodes" if len(group.runs) == 1 and run.success_rate else ""
     wall = sum(each.wall_seconds for each in group.runs) / len(group.runs) / 60
     cards = []
-    if success != _NOTHING:
-        cards.append((success, f"success{episodes}, 95 % interval [{interval}"))
+    if result != _NOTHING:
+        measure = "return" if run.success_rate is None else f"success{episodes}"
+        cards.append((result, measure + (f", 95 % interval [{interval}" if interval else "")))
     if steps is not None:
         cards.append((reached, "steps to 95 % success" + (f" [{spread}" if spread else "")))
     if steps is not None and group.control_rate:
@@ -176,6 +189,8 @@ def _configuration(groups: Sequence[Group]) -> str:
     """What differs between the groups, as a table; then every configuration, folded."""
     parts = []
     keys = differences([group.settings for group in groups])
+    if len({group.task for group in groups}) > 1:
+        keys = [key for key in keys if key.split(".")[0] != "task"]  # Other tasks, other options: that says nothing.
     if keys:
         names = [f"{group.task} · {group.label}" for group in groups]
         rows = [[key, *(str(group.settings.get(key, _NOTHING)) for group in groups)] for key in keys]

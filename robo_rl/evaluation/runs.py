@@ -119,6 +119,12 @@ class Run:
         return _proportion(known[-1]) if known else None
 
     @property
+    def return_mean(self) -> float | None:
+        """Mean return of the last evaluation, if there was one."""
+        values = self.curve("return_mean")[1]
+        return values[-1] if values else None
+
+    @property
     def steps_to_95(self) -> int | None:
         """First environment step at which an evaluation reached 95 % success, or None."""
         steps = (int(line["step"]) for line in self.evaluations if (line.get("success_rate") or 0.0) >= 0.95)
@@ -255,5 +261,5 @@ def _read_metrics(path: Path, problems: list[str]) -> tuple[Mapping[str, Any], .
         except (ValueError, KeyError, TypeError):
             damaged += 1
     if damaged:
-        problems.append(f"{damaged} line{'s' * (damaged > 1)} of metrics.jsonl could not be read and were left out")
+        problems.append(f"metrics.jsonl: {damaged} unreadable line{'s' * (damaged > 1)} left out")
     return tuple(lines)
