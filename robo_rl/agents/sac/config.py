@@ -104,9 +104,7 @@ class SACConfig:
         require(0 <= self.gamma <= 1, "agent.gamma", "in [0, 1]", self.gamma)
         require(0 < self.tau <= 1, "agent.tau", "in (0, 1]", self.tau)
         require(self.initial_temperature > 0, "agent.initial_temperature", "above 0", self.initial_temperature)
-        require(
-            0 <= self.demonstration_ratio <= 1, "agent.demonstration_ratio", "in [0, 1]", self.demonstration_ratio
-        )
+        require(0 <= self.demonstration_ratio <= 1, "agent.demonstration_ratio", "in [0, 1]", self.demonstration_ratio)
         require(self.q_limit > 0, "agent.q_limit", "above 0", self.q_limit)
         require(self.threads is None or self.threads >= 1, "agent.threads", "null or 1 or more", self.threads)
         require_choice("agent.activation", self.activation, ACTIVATIONS)

@@ -15,6 +15,7 @@ and one more leading axis of length E, so that one batched product computes all 
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -55,7 +56,7 @@ def initialise_network(
     parameters: Parameters = {}
     lead = () if ensemble is None else (ensemble,)
     last = len(sizes) - 2
-    for index, (fan_in, fan_out) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+    for index, (fan_in, fan_out) in enumerate(pairwise(sizes)):
         layer = f"{name}/{'output' if index == last else index}"
         weight = torch.empty(*lead, fan_in, fan_out)
         for matrix in weight.view(-1, fan_in, fan_out):

@@ -120,8 +120,8 @@ class TorchUpdate:
             ),
             noise.next_action.flatten(0, 1),
         )
-        next_action = next_action.unflatten(0, batch.reward.shape)
-        next_log_prob = next_log_prob.unflatten(0, batch.reward.shape)
+        next_action = next_action.view_as(noise.next_action)
+        next_log_prob = next_log_prob.view_as(batch.reward)
 
         rows = []
         for u in range(config.update_to_data):

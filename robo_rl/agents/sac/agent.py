@@ -1,0 +1,175 @@
+"""The agent: soft actor-critic and RLPD."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from robo_rl.core import Batch, DivergenceError, EnvSpec, Metrics, Observation, State, derive_seed
+
+from .backend import make_update
+from .cloning import BehaviourCloning
+from .config import SACConfig
+from .networks import Parameters, initialise_network
+from .policy import TanhGaussianPolicy
+from .slots import load_generators, load_slots, prefixed, save_generators, save_slots
+from .update import METRICS, Minibatches, draw_noise
+
+
+class SAC:
+    """Soft actor-critic with an ensemble of critics; see :class:`SACConfig`.
+
+    Attributes:
+        config: as given.
+        update_rows: rows of the Batch for ``update``: U minibatches of B rows, one after the other, so a share of
+            demonstrations must hold within each run of B rows.
+        backend: which implementation computes updates, and why.
+
+    Args:
+        config: of the agent.
+        spec: of the environment.
+        seed: of the run; the agent derives its own streams.
+
+    Raises:
+        ConfigError: if the configuration does not fit the spec.
+    """
+
+    def __init__(self, config: SACConfig, spec: EnvSpec, seed: int) -> None:
+        self.config = config
+        self.update_rows = config.update_to_data * config.batch_size
+        self._policy = TanhGaussianPolicy(config, spec, seed)
+        self._parameters = self._initialise(seed)
+        trained = {k: v for k, v in self._parameters.items() if not k.startswith("target_critic/")}
+        self._first = {name: torch.zeros_like(tensor) for name, tensor in trained.items()}
+        self._second = {name: torch.zeros_like(tensor) for name, tensor in trained.items()}
+        self._updates = torch.zeros((), dtype=torch.int64)
+        self._noise = torch.Generator().manual_seed(derive_seed(seed, "agent", "update"))
+        self._generators = {"update": self._noise, "exploration": self._policy.exploration}
+        self._cloning = BehaviourCloning(self._policy, config.activation, config.actor_learning_rate)
+        self._update, self.backend = make_update(config, self._parameters, self._first, self._second)
+
+    def _initialise(self, seed: int) -> Parameters:
+        config, policy = self.config, self._policy
+        critic = initialise_network(
+            "critic",
+            (policy.observations.size + policy.action_size, *config.hidden, 1),
+            torch.Generator().manual_seed(derive_seed(seed, "agent", "critic")),
+            layer_norm=config.layer_norm,
+            output_gain=1.0,
+            ensemble=config.ensemble_size,
+        )
+        target = {f"target_{name}": tensor.clone() for name, tensor in critic.items()}
+        temperature = {"temperature/log_alpha": torch.tensor(math.log(config.initial_temperature))}
+        return critic | target | policy.parameters | temperature
+
+    def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
+        """Return an action (A,) in [-1, 1]; the mode of the policy unless ``explore``."""
+        return self._policy.act(observation, explore=explore)
+
+    def fit_normaliser(self, batch: Batch) -> None:
+        """Fix the normalisation of observations from a batch of demonstrations, before anything is learned.
+
+        Raises:
+            RuntimeError: if the agent has learned already.
+        """
+        if self._updates or self._cloning.steps:
+            raise RuntimeError("the normalisation cannot change once the agent has learned")
+        self._policy.observations.fit(batch)
+
+    def pretrain(self, batch: Batch) -> Metrics:
+        """Take one step of behaviour cloning of the actor; return ``bc_loss``.
+
+        Raises:
+            DivergenceError: if the loss is not finite.
+        """
+        return self._cloning.step(batch)
+
+    def update(self, batch: Batch) -> Metrics:
+        """Do U critic updates and one of actor and temperature; return the :data:`METRICS`.
+
+        Raises:
+            DivergenceError: if something is not finite, or a value estimate exceeds ``config.q_limit``. The
+                parameters may be spoiled then: go back to a checkpoint.
+        """
+        config = self.config
+        updates = int(self._updates)
+        noise = draw_noise(config, self._policy.action_size, self._noise)
+        result = self._update(self._minibatches(batch), noise, updates)
+        self._updates += 1
+        metrics = dict(zip(METRICS, result.tolist(), strict=True))
+        self._check(metrics, updates + 1)
+        return metrics
+
+    def _minibatches(self, batch: Batch) -> Minibatches:
+        lead = (self.config.update_to_data, self.config.batch_size)
+
+        def shaped(rows: NDArray[np.float32]) -> Tensor:
+            return torch.from_numpy(rows).view(*lead, *rows.shape[1:])
+
+        observations = self._policy.observations
+        return Minibatches(
+            observation=shaped(observations.rows(batch)),
+            action=shaped(batch["action"]),
+            reward=shaped(batch["reward"]),
+            discount=shaped(batch["discount"]),
+            next_observation=shaped(observations.rows(batch, "next_observation")),
+        )
+
+    def _check(self, metrics: Metrics, update: int) -> None:
+        advice = "Lower the learning rates or agent.update_to_data, or look at the rewards."
+        for name, value in metrics.items():
+            if not math.isfinite(value):
+                raise DivergenceError(f"training diverged: {name} is {value} at update {update}. {advice}")
+        if metrics["q_abs_max"] > self.config.q_limit:
+            raise DivergenceError(
+                f"training diverged: a value estimate has magnitude {metrics['q_abs_max']:.4g} at update {update}, "
+                f"agent.q_limit is {self.config.q_limit:g}. {advice} If returns are that large, raise agent.q_limit."
+            )
+        # The metrics of an update come before its last step; only the networks of that step remain to be seen.
+        for name, tensor in self._policy.parameters.items():
+            if not tensor.isfinite().all():
+                raise DivergenceError(f"training diverged: {name} is not finite after update {update}. {advice}")
+
+    def _slots(self) -> dict[str, Tensor]:
+        return (
+            self._parameters
+            | self._policy.slots()
+            | prefixed("adam_first", self._first)
+            | prefixed("adam_second", self._second)
+            | self._cloning.slots()
+            | {"updates": self._updates}
+        )
+
+    def state(self) -> State:
+        """Return parameters, optimisers, counters and random generators."""
+        return save_slots(self._slots()) | save_generators(self._generators)
+
+    def load(self, state: State) -> None:
+        """Go on from ``state`` bit for bit.
+
+        Raises:
+            CheckpointError: naming the first name or shape that is not this agent's.
+        """
+        rest = {name: array for name, array in state.items() if not name.startswith("generator/")}
+        load_slots(self._slots(), rest, "the agent")
+        load_generators(self._generators, state, "the agent")
+
+    def policy_state(self) -> State:
+        """Return what ``act`` alone needs."""
+        return self._policy.state()
+
+    def load_policy(self, state: State) -> None:
+        """Take over a ``policy_state``.
+
+        Raises:
+            CheckpointError: naming the first name or shape that is not this policy's.
+        """
+        self._policy.load(state)
+
+
+def make_sac(*, spec: EnvSpec, seed: int, **fields: Any) -> SAC:
+    """Make the agent from the fields of :class:`SACConfig`."""
+    return SAC(SACConfig(**fields), spec, seed)

@@ -1,0 +1,80 @@
+"""The vector that the networks see: chosen observation keys, joined and normalised."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import Batch, ConfigError, EnvSpec, Observation, nearest
+
+SMALLEST_SCALE = 0.02
+"""Smallest deviation that is divided by, in the unit of the element (m, rad, m/s, N, ...).
+
+An element that hardly moves in the demonstrations may move in training; its noise must not drown the others.
+"""
+
+CLIP = 10.0
+"""Normalised elements are clipped to this magnitude: a collision may bring a hundred times the usual force."""
+
+
+class ObservationVector:
+    """Joins observation keys into one float32 vector of ``size`` elements.
+
+    With normalisation each element is shifted and scaled by its mean and standard deviation in a batch of
+    demonstrations, fixed before training: statistics that drift would shift the networks' input under them.
+
+    Args:
+        spec: of the environment.
+        keys: observation keys; None: all that are not images.
+        normalise: whether :meth:`fit` must come before use.
+
+    Raises:
+        ConfigError: if a key is unknown or an image, or none is left.
+    """
+
+    def __init__(self, spec: EnvSpec, keys: tuple[str, ...] | None, normalise: bool) -> None:
+        valid = [key for key in spec.observation if not key.startswith("images/")]
+        for key in keys or ():
+            if key not in valid:
+                raise ConfigError(f"agent.observation_keys: unknown vector observation {key!r}; {nearest(key, valid)}")
+        # Sorted, so that the order of a spec read from a file makes no difference.
+        self.keys = tuple(sorted(valid if keys is None else set(keys)))
+        if not self.keys:
+            raise ConfigError(f"task {spec.task!r} has no observation that is a vector; this agent needs one")
+        self.size = sum(int(np.prod(spec.observation[key].shape)) for key in self.keys)
+        self.normalise = normalise
+        self.mean = np.zeros(self.size, np.float32)
+        self.scale = np.ones(self.size, np.float32)
+        self.fitted = np.zeros((), np.bool_)
+
+    def one(self, observation: Observation) -> NDArray[np.float32]:
+        """Return the vector (size,) of one observation."""
+        parts = [np.ravel(observation[key]) for key in self.keys]
+        return self._normalised(np.concatenate(parts, dtype=np.float32))
+
+    def rows(self, batch: Batch, group: str = "observation") -> NDArray[np.float32]:
+        """Return the vectors (n, size) of a batch; ``group`` is ``observation`` or ``next_observation``."""
+        return self._normalised(self._joined(batch, group))
+
+    def fit(self, batch: Batch) -> None:
+        """Take mean and standard deviation from the observations of ``batch``; nothing without normalisation."""
+        if not self.normalise:
+            return
+        joined = self._joined(batch, "observation").astype(np.float64)
+        self.mean[:] = joined.mean(axis=0)
+        self.scale[:] = np.maximum(joined.std(axis=0), SMALLEST_SCALE)
+        self.fitted[...] = True
+
+    def _joined(self, batch: Batch, group: str) -> NDArray[np.float32]:
+        parts = [batch[f"{group}/{key}"] for key in self.keys]
+        return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1, dtype=np.float32)
+
+    def _normalised(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        if not self.normalise:
+            return values
+        if not self.fitted:
+            raise ConfigError(
+                "agent.normalise_observations needs demonstrations to take the statistics from, and none were given; "
+                "set demonstrations.episodes above 0 or agent.normalise_observations=false"
+            )
+        values -= self.mean
+        values /= self.scale
+        return values.clip(-CLIP, CLIP, out=values)

@@ -1,0 +1,89 @@
+"""The tanh-Gaussian policy: what ``act`` needs, and nothing that only learning needs."""
+
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from robo_rl.core import EnvSpec, Observation, SpecError, State, derive_seed
+
+from .networks import Parameters, actor_distribution, initialise_network
+from .observations import ObservationVector
+from .slots import load_slots, prefixed, save_slots
+
+INITIAL_OUTPUT_GAIN = 0.01
+"""Small, so that the first actions are near zero and the entropy is the same everywhere."""
+
+
+class PolicyConfig(Protocol):
+    """The fields of an agent's configuration that its policy reads; see :class:`.SACConfig`."""
+
+    @property
+    def hidden(self) -> tuple[int, ...]: ...
+    @property
+    def activation(self) -> str: ...
+    @property
+    def actor_layer_norm(self) -> bool: ...
+    @property
+    def observation_keys(self) -> tuple[str, ...] | None: ...
+    @property
+    def normalise_observations(self) -> bool: ...
+
+
+class TanhGaussianPolicy:
+    """Chooses actions tanh(u) with u Gaussian, mean and deviation from a network.
+
+    Attributes:
+        observations: makes the network's input.
+        parameters: ``actor/...``, trained in place by the agent.
+        action_size: A.
+
+    Raises:
+        ConfigError: see :class:`.ObservationVector`.
+        SpecError: if the action is no vector.
+    """
+
+    def __init__(self, config: PolicyConfig, spec: EnvSpec, seed: int) -> None:
+        if len(spec.action.shape) != 1:
+            raise SpecError(f"action: expected a vector, got shape {spec.action.shape}")
+        self.action_size = spec.action.shape[0]
+        self.observations = ObservationVector(spec, config.observation_keys, config.normalise_observations)
+        self.parameters: Parameters = initialise_network(
+            "actor",
+            (self.observations.size, *config.hidden, 2 * self.action_size),
+            torch.Generator().manual_seed(derive_seed(seed, "agent", "actor")),
+            layer_norm=config.actor_layer_norm,
+            output_gain=INITIAL_OUTPUT_GAIN,
+        )
+        self.exploration = torch.Generator().manual_seed(derive_seed(seed, "agent", "exploration"))
+        self._activation = config.activation
+
+    @torch.inference_mode()
+    def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
+        """Return an action (A,) in [-1, 1]: tanh of the mean, or of a sample if ``explore``."""
+        row = torch.from_numpy(self.observations.one(observation)).unsqueeze(0)
+        mean, log_std = actor_distribution(self.parameters, row, self._activation)
+        if explore:
+            mean = mean + log_std.exp() * torch.randn(1, self.action_size, generator=self.exploration)
+        action: NDArray[np.float32] = mean.tanh().squeeze(0).numpy()
+        return action
+
+    def slots(self) -> dict[str, Tensor]:
+        """Return the tensors that make the policy: parameters and normalisation."""
+        observations = self.observations
+        normaliser = {"mean": observations.mean, "scale": observations.scale, "fitted": observations.fitted}
+        return self.parameters | prefixed("normaliser", {k: torch.from_numpy(v) for k, v in normaliser.items()})
+
+    def state(self) -> State:
+        """Return what ``act`` alone needs, without the exploration generator."""
+        return save_slots(self.slots())
+
+    def load(self, state: State) -> None:
+        """Take over a ``state``.
+
+        Raises:
+            CheckpointError: naming the first name or shape that is not this policy's.
+        """
+        load_slots(self.slots(), state, "the policy")

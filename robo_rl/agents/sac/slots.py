@@ -1,0 +1,71 @@
+"""Named tensors as a State and back.
+
+An agent keeps everything that it must not lose, its counters too, in tensors that are never replaced, only
+written. Saving is a copy out, loading a copy in.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robo_rl.core import CheckpointError, State
+
+
+def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return ``tensors`` under names that begin with ``prefix/``."""
+    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
+
+
+def save_slots(tensors: Mapping[str, Tensor]) -> State:
+    """Return copies; a scalar becomes an array (1,), since not every writer of arrays keeps zero axes."""
+    return {name: np.atleast_1d(tensor.numpy(force=True)).copy() for name, tensor in tensors.items()}
+
+
+def load_slots(tensors: Mapping[str, Tensor], state: State, what: str) -> None:
+    """Copy ``state`` into ``tensors``: all or nothing.
+
+    Args:
+        tensors: written in place.
+        state: arrays of the same names, shapes and dtypes.
+        what: names the receiver in messages.
+
+    Raises:
+        CheckpointError: naming the first difference.
+    """
+    for name in sorted(tensors.keys() | state.keys()):
+        if name not in state:
+            raise CheckpointError(f"{what} needs {name!r}, which the state lacks; it was saved with another agent")
+        if name not in tensors:
+            raise CheckpointError(f"the state holds {name!r}, which {what} has not; it was saved with another agent")
+        expected = np.atleast_1d(tensors[name].numpy(force=True))
+        found = state[name]
+        if found.shape != expected.shape or found.dtype != expected.dtype:
+            raise CheckpointError(
+                f"{what}: {name!r} should be {expected.dtype} {expected.shape}, the state has {found.dtype} "
+                f"{found.shape}; use the agent configuration that the state was saved with"
+            )
+    for name, tensor in tensors.items():
+        tensor.copy_(torch.from_numpy(np.ascontiguousarray(state[name])).view(tensor.shape))
+
+
+def save_generators(generators: Mapping[str, torch.Generator]) -> State:
+    """Return the states of random generators, as uint8 arrays under ``generator/<name>``."""
+    return {f"generator/{name}": generator.get_state().numpy().copy() for name, generator in generators.items()}
+
+
+def load_generators(generators: Mapping[str, torch.Generator], state: State, what: str) -> None:
+    """Set ``generators`` from a ``state`` that holds more.
+
+    Raises:
+        CheckpointError: if the state of a generator is missing or is none.
+    """
+    for name, generator in generators.items():
+        array = state.get(f"generator/{name}")
+        if array is None:
+            raise CheckpointError(f"{what} needs 'generator/{name}', which the state lacks")
+        try:
+            generator.set_state(torch.from_numpy(np.ascontiguousarray(array)))
+        except (RuntimeError, TypeError) as error:
+            raise CheckpointError(f"'generator/{name}' is no state of a random generator: {error}") from error
