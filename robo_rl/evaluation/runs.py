@@ -202,7 +202,7 @@ def find_runs(patterns: Iterable[str]) -> list[Path]:
         path = Path(pattern).expanduser()
         anchor = Path(path.anchor) if path.is_absolute() else Path()
         matches = [path] if path.exists() else sorted(anchor.glob(str(path.relative_to(path.anchor))))
-        runs = [run for match in matches for run in _walk(match)]
+        runs = [run for match in matches if match == path or not match.name.startswith(".") for run in _walk(match)]
         if not runs:
             folder = path.parent if path.parent.is_dir() else Path()
             names = [entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")]

@@ -70,7 +70,7 @@ def test_a_killed_run_shows_what_it_left(tmp_path):
 def test_an_interrupted_run_has_the_success_of_its_last_evaluation(tmp_path):
     run = load_run(make_run(tmp_path / "a", rates=(0.0, 0.25), status="interrupted", success_rate=None))
     assert run.success_rate == Proportion.of(5, 20)
-    assert run.problems == ("interrupted at step 1000; its success is that of the last evaluation",)
+    assert run.problems == ("interrupted at step 1000; success is that of the last evaluation",)
 
 
 @pytest.mark.parametrize("missing", ["config.yaml", "metrics.jsonl", "summary.json"])
