@@ -5,6 +5,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# Software rendering without a display, and a compiler for the native update. Installed where this is Debian or Ubuntu
+# and we may; otherwise said. Without them everything runs but images and the fast learner.
+DEBIAN_PACKAGES := libegl1 libegl-mesa0 libgl1-mesa-dri libopengl0 g++
+define SYSTEM_PACKAGES
+if ldconfig -p 2>/dev/null | grep -q libEGL.so.1 && ldconfig -p | grep -q libOpenGL.so.0 && command -v c++ >/dev/null; then :; \
+elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+  echo "Installing $(DEBIAN_PACKAGES)"; \
+  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(DEBIAN_PACKAGES) >/dev/null \
+    || echo "That failed. Rendering or the native learner may be missing: robo-rl doctor says which."; \
+else \
+  echo "Missing system packages. On Debian or Ubuntu: sudo apt-get install $(DEBIAN_PACKAGES)"; \
+fi
+endef
+
 .PHONY: help demo test lint bench table clean setup
 
 help:
@@ -18,14 +32,14 @@ help:
 setup: $(READY)
 
 # torch first and pinned: an unpinned torch may pull gigabytes of CUDA.
-$(READY): pyproject.toml constraints.txt launch/setup.sh
+$(READY): pyproject.toml constraints.txt
+	@$(SYSTEM_PACKAGES)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12 ..."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 	  { echo "No virtual environment could be made. On Debian: apt-get install python3-venv"; exit 1; }
 	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	@bash launch/setup.sh $(BIN)/python
 	@touch $@
 
 demo: $(READY)

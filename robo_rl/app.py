@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from hydra import compose, initialize_config_module
 from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
 
 from .agents import bc, sac
-from .core import Agent, CheckpointError, ConfigError, EnvBackend, EnvSpec, Policy, RoboRLError, require
+from .core import Agent, CheckpointError, ConfigError, EnvBackend, EnvSpec, Policy, RewardWeights, RoboRLError, config_node, require
 from .learner import CheckpointFolder, load_checkpoint
-from .replay import RewardWeights
 from .telemetry import register_configs as register_logging
 
 
@@ -28,6 +30,7 @@ class RunConfig:
 
     Attributes:
         dir: folder of the run.
+        overwrite: replace a run that the folder holds.
         env_steps: environment steps in all.
         evaluation_interval: environment steps between evaluations; 0: only at the end.
         evaluation_episodes: episodes of each of them.
@@ -40,6 +43,7 @@ class RunConfig:
     """
 
     dir: str = "???"
+    overwrite: bool = False
     env_steps: int = 6_000
     evaluation_interval: int = 1_000
     evaluation_episodes: int = 20
@@ -97,9 +101,9 @@ class LocalRuntimeConfig:
 def register_configs() -> None:
     """Offer the configuration classes of ``robo_rl`` to Hydra."""
     store = ConfigStore.instance()
-    store.store(group="run", name="default", node=RunConfig)
-    store.store(group="demonstrations", name="default", node=DemonstrationsConfig)
-    store.store(group="runtime", name="local", node=LocalRuntimeConfig)
+    store.store(group="run", name="default", node=config_node(None, RunConfig))
+    store.store(group="demonstrations", name="default", node=config_node(None, DemonstrationsConfig))
+    store.store(group="runtime", name="local", node=config_node(None, LocalRuntimeConfig))
     sac.register_configs()
     bc.register_configs()
     register_logging()
@@ -146,7 +150,7 @@ def build_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:
 def build_reward(node: DictConfig, spec: EnvSpec) -> RewardWeights:
     """Make the weights of the reward terms, and check that the task has these terms."""
     reward = cast(RewardWeights, build(node))
-    reward.check(spec)
+    reward.vector(spec.reward_terms)
     return reward
 
 
@@ -155,10 +159,36 @@ def section(config: DictConfig, name: str) -> Any:
     return OmegaConf.to_object(config[name])
 
 
-def use_threads(count: int | None) -> None:
-    """Let PyTorch use ``count`` threads, or its default."""
-    if count is not None:
-        torch.set_num_threads(count)
+class Components:
+    """The objects of a run.
+
+    Attributes:
+        backend: where the agent acts.
+        agent: what learns.
+        reward: weights of the backend's reward terms.
+    """
+
+    def __init__(self, config: DictConfig) -> None:
+        threads = section(config, "runtime").threads
+        if threads is not None:
+            torch.set_num_threads(threads)
+        self._config = config
+        self.backend = build_backend(config.task)
+        self.reward = build_reward(config.reward, self.backend.spec)
+        self.agent = build_agent(config.agent, self.backend.spec, config.seed)
+        self._evaluation_backend: EnvBackend | None = None
+
+    def evaluation_backend(self) -> EnvBackend:
+        """Return a second backend of the same task: evaluations leave the training episode alone."""
+        if self._evaluation_backend is None:
+            self._evaluation_backend = build_backend(self._config.task)
+        return self._evaluation_backend
+
+    def close(self) -> None:
+        """Close the backends."""
+        self.backend.close()
+        if self._evaluation_backend is not None:
+            self._evaluation_backend.close()
 
 
 @dataclass(frozen=True)
@@ -171,15 +201,30 @@ class TrainedPolicy:
 
 
 def run_config(run: Path) -> DictConfig:
-    """Return the configuration of a run folder.
+    """Return the configuration of a run folder: what it saved, typed and completed by today's defaults.
 
     Raises:
-        ConfigError: if the folder is no run.
+        ConfigError: if the folder is no run, or a key of its configuration no longer exists.
     """
     file = run / "config.yaml"
     if not file.exists():
         raise ConfigError(f"{run} is no run folder: it has no config.yaml. Give the folder that `robo-rl train` printed")
-    return cast(DictConfig, OmegaConf.load(file))
+    saved = OmegaConf.load(file)
+    choices = [f"{group}={choice}" for group, choice in saved.choices.items()]
+    outer = GlobalHydra.instance().hydra
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_module("robo_rl.configs", version_base="1.3"):
+            typed = compose("train", overrides=choices)
+        OmegaConf.set_struct(typed, True)
+        with open_dict(typed):
+            typed.choices = {}
+        return cast(DictConfig, OmegaConf.merge(typed, saved))
+    except OmegaConfBaseException as error:
+        raise ConfigError(f"{file} does not fit this version of robo-rl: {str(error).partition(chr(10))[0]}") from error
+    finally:
+        if outer is not None:
+            GlobalHydra.instance().initialize(outer)
 
 
 def load_policy(run: Path, spec: EnvSpec, checkpoint: str = "best") -> TrainedPolicy:

@@ -141,3 +141,7 @@ def _siblings(key: str, command: str) -> tuple[str, list[str]]:
 def _selects_group(word: str) -> bool:
     group, _, value = word.partition("=")
     return group in ("task", "agent", "runtime", "reward", "logging") and "," not in value
+
+
+if __name__ == "__main__":
+    main()

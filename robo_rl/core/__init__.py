@@ -28,6 +28,7 @@ from .protocols import (
     Teleop,
     Transport,
 )
+from .reward import RewardWeights
 from .seeding import derive_seed, generator
 from .specs import ArraySpec, EnvSpec
 from .types import (
@@ -66,6 +67,7 @@ __all__ = [
     "ResetController",
     "ResetOutcome",
     "RewardModule",
+    "RewardWeights",
     "RoboRLError",
     "SafetyFilter",
     "ScriptedExpert",

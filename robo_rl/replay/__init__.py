@@ -1,7 +1,18 @@
 """Replay: memory for online data, episodes on disk, and batches mixed from both."""
 
-from .reward import RewardWeights
+from .layout import EpisodeArrays, EpisodeRecord
 from .ring import ReplayRing, Statistics
 from .sampler import MixedSampler
+from .store import EpisodeStore, StoreSummary
+from .writer import EpisodeWriter
 
-__all__ = ["MixedSampler", "ReplayRing", "RewardWeights", "Statistics"]
+__all__ = [
+    "EpisodeArrays",
+    "EpisodeRecord",
+    "EpisodeStore",
+    "EpisodeWriter",
+    "MixedSampler",
+    "ReplayRing",
+    "Statistics",
+    "StoreSummary",
+]

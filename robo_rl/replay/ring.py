@@ -15,16 +15,15 @@ from robo_rl.core import (
     EnvSpec,
     Metrics,
     Observation,
+    RewardWeights,
     Source,
     SpecError,
     State,
     Transition,
 )
 
-from .reward import RewardWeights
+from .encoding import encode_success
 from .slots import Indices, SlotSet
-
-_SUCCESS_UNKNOWN = -1
 
 
 class Statistics(NamedTuple):
@@ -159,7 +158,7 @@ class ReplayRing:
         self._terminated[slot] = transition.terminated
         self._truncated[slot] = transition.truncated
         self._source[slot] = transition.source
-        self._success[slot] = _SUCCESS_UNKNOWN if transition.success is None else transition.success
+        self._success[slot] = encode_success(transition.success)
         self._policy_version[slot] = transition.policy_version
         self._next[slot] = following
         self._sampleable.add(slot)
@@ -283,6 +282,10 @@ class ReplayRing:
             "truncated": self._truncated,
         }
         return {name: column.take(indices) for name, column in columns.items()}
+
+    def everything(self, reward: RewardWeights) -> Batch:
+        """Return all transitions, one step each and undiscounted."""
+        return self.gather(np.sort(self._sampleable.members), gamma=1.0, n_step=1, reward=reward)
 
     def statistics(self) -> dict[str, Statistics]:
         """Return mean and standard deviation of each observation key over the sampleable slots; not of images.

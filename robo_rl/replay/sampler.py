@@ -3,9 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Batch, CheckpointError, ConfigError, DataError, State, require
+from robo_rl.core import Batch, CheckpointError, ConfigError, DataError, RewardWeights, State, require
 
-from .reward import RewardWeights
 from .ring import ReplayRing
 
 
@@ -45,7 +44,7 @@ class MixedSampler:
             raise ConfigError(f"the sampler's generator must be a PCG64, got {type(rng.bit_generator).__name__}")
         for ring in (online, demonstrations):
             if ring is not None:
-                reward.check(ring.spec)
+                reward.vector(ring.spec.reward_terms)
         self._online = online
         self._demonstrations = demonstrations
         self._ratio = demonstration_ratio

@@ -1,0 +1,54 @@
+"""robo-rl eval: evaluate the policy of a run."""
+
+import json
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
+
+from ..app import build_backend, build_reward, load_policy, run_config
+from ..core import ConfigError, nearest
+from ..evaluation import evaluate
+
+
+def run(config: DictConfig) -> int:
+    """Evaluate as configs/eval.yaml says and print the result; return 0."""
+    folder = Path(config.run)
+    trained = run_config(folder)
+    for key, value in config.task.items():
+        if key not in trained.task:
+            raise ConfigError(f"task has no option {key!r}: {nearest(str(key), map(str, trained.task))}")
+        try:
+            OmegaConf.update(trained.task, str(key), value)
+        except OmegaConfBaseException as error:
+            raise ConfigError(f"task.{key}: {str(error).partition(chr(10))[0]}") from error
+    backend = build_backend(trained.task)
+    try:
+        policy = load_policy(folder, backend.spec, str(config.checkpoint))
+        reward = build_reward(trained.reward, backend.spec)
+        terms = backend.spec.reward_terms
+        result = evaluate(
+            backend,
+            policy.policy,
+            config.episodes,
+            config.seed,
+            reward_weights=dict(zip(terms, reward.vector(terms).tolist(), strict=True)),
+            reward_offset=reward.offset,
+            video=Path(config.video) if config.video else None,
+            video_episodes=config.video_episodes,
+        )
+    finally:
+        backend.close()
+    console = Console(highlight=False)
+    rate = result.success_rate
+    console.print(f"{result.task}, policy of step {policy.step:,}, {config.episodes} episodes, seed {config.seed}")
+    if rate is not None:
+        low, high = 100 * rate.low, 100 * rate.high
+        console.print(f"Success {100 * rate.value:.1f} % (95 % interval {low:.1f} to {high:.1f} %)")
+    console.print(f"Mean return {result.return_mean:.2f}, median length {result.seconds_median:.1f} s")
+    if result.video is not None:
+        console.print(f"Video {result.video}", soft_wrap=True)
+    if config.output:
+        Path(config.output).write_text(json.dumps(result.to_json(), indent=2) + "\n")
+    return 0

@@ -1,0 +1,41 @@
+"""summary.json: what a run came to, and with which versions."""
+
+import importlib.metadata
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import robo_rl
+
+PACKAGES = ("torch", "numpy", "mujoco", "gymnasium")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of robo-rl and of what decides its results."""
+    return {"robo-rl": robo_rl.__version__} | {name: importlib.metadata.version(name) for name in PACKAGES}
+
+
+def git_commit() -> str | None:
+    """Return the commit of the checkout that robo-rl runs from; None where it is no checkout."""
+    folder = Path(robo_rl.__file__).parent
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--match="],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def write_summary(folder: Path, **values: Any) -> None:
+    """Write ``summary.json`` into ``folder``, whole or not at all."""
+    partial = folder / ".summary.json.partial"
+    partial.write_text(json.dumps(values | {"versions": versions(), "git_commit": git_commit()}, indent=2) + "\n")
+    os.replace(partial, folder / "summary.json")

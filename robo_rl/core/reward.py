@@ -1,0 +1,53 @@
+"""The scalar reward: a weighted sum of the terms that a backend reports."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .config import require
+from .errors import ConfigError, nearest
+
+
+@dataclass(frozen=True)
+class RewardWeights:
+    """How the reward is made of the terms of a Step.
+
+    Terms are stored unweighted, so that other weights can be tried on the same data.
+
+    Attributes:
+        weights: weight by name of the term; None: ``success`` counts 1 where the task has it, else every term does.
+        others: weight of every term that ``weights`` does not name.
+        offset: added to the reward of every step, for example -1 as the cost of time.
+    """
+
+    weights: Mapping[str, float] | None = None
+    others: float = 0.0
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        values = [*(self.weights or {}).values(), self.others, self.offset]
+        require(bool(np.isfinite(values).all()), "reward.weights, reward.others and reward.offset", "finite", values)
+
+    def vector(self, terms: Sequence[str]) -> NDArray[np.float32]:
+        """Return the weight of each of ``terms``.
+
+        Raises:
+            ConfigError: if a term has a weight and is not among ``terms``.
+        """
+        weights = self._named(terms)
+        for name in weights:
+            if name not in terms:
+                raise ConfigError(f"reward.weights: this task has no term {name!r}: {nearest(name, terms)}")
+        return np.array([weights.get(name, self.others) for name in terms], dtype=np.float32)
+
+    def value(self, rewards: Mapping[str, float]) -> float:
+        """Return the reward of one step from its terms."""
+        weights = self._named(rewards)
+        return self.offset + sum(weights.get(name, self.others) * term for name, term in rewards.items())
+
+    def _named(self, terms: Collection[str]) -> Mapping[str, float]:
+        if self.weights is not None:
+            return self.weights
+        return {"success": 1.0} if "success" in terms else dict.fromkeys(terms, 1.0)

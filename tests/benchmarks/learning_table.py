@@ -1,0 +1,134 @@
+"""The learning results of the README: every task, agent and seed, one run after another.
+
+Takes hours; it may be stopped and started again: finished runs are kept, unfinished ones are resumed.
+
+    make table                                            everything
+    python tests/benchmarks/learning_table.py --tasks pick_cube --seeds 3
+
+Writes docs/results/learning.json (every run: its summary and evaluations) and the table in docs/results/learning.md.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean, steps_to_threshold
+
+ROOT = Path(__file__).resolve().parents[2]
+BUDGETS = {
+    "reach": 3_000,
+    "pick_cube": 6_000,
+    "open_door": 9_000,
+    "peg_insert": 15_000,
+    "cable_route": 18_000,
+    "bin_relocate": 24_000,
+}
+"""Environment steps allowed for 95 % success."""
+
+AGENTS = {"rlpd": [], "sac": ["demonstrations.episodes=0"], "bc": []}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", nargs="+", choices=BUDGETS, default=list(BUDGETS))
+    parser.add_argument("--agents", nargs="+", choices=AGENTS, default=list(AGENTS))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "table")
+    parser.add_argument("--results", type=Path, default=ROOT / "docs" / "results")
+    parser.add_argument("--evaluation-interval", type=int, default=500)
+    parser.add_argument("--stop-at", type=float, default=0.99, help="end a run when an evaluation reaches this rate")
+    parser.add_argument("--only-summarise", action="store_true", help="write the table from the runs that are there")
+    options = parser.parse_args()
+    for seed in range(options.seeds):
+        for task in options.tasks:
+            for agent in options.agents:
+                folder = options.runs / f"{task}_{agent}_{seed}"
+                if not options.only_summarise:
+                    train(task, agent, seed, folder, options)
+                    write(options)
+    write(options)
+
+
+def train(task: str, agent: str, seed: int, folder: Path, options: argparse.Namespace) -> None:
+    """Make or finish one run."""
+    if status(folder) in ("completed", "reached", "diverged"):
+        return
+    overrides = [
+        f"task={task}",
+        f"agent={agent}",
+        f"seed={seed}",
+        f"run.dir={folder}",
+        f"run.env_steps={BUDGETS[task]}",
+        f"run.evaluation_interval={options.evaluation_interval}",
+        "run.evaluation_episodes=50",
+        f"run.stop_at_success_rate={options.stop_at}",
+        "run.video_episodes=0",
+        *AGENTS[agent],
+    ]
+    if (folder / "checkpoints").exists():
+        overrides = [f"resume={folder}"]
+    else:
+        overrides.append("run.overwrite=true")
+    subprocess.run([sys.executable, "-m", "robo_rl.cli", "train", *overrides], check=False)
+
+
+def status(folder: Path) -> str | None:
+    """Return how the run in ``folder`` ended, or None."""
+    file = folder / "summary.json"
+    return json.loads(file.read_text())["status"] if file.exists() else None
+
+
+def write(options: argparse.Namespace) -> None:
+    """Write the results of all finished runs."""
+    runs = []
+    for file in sorted(options.runs.glob("*/summary.json")):
+        summary = json.loads(file.read_text())
+        if summary["status"] not in ("completed", "reached", "diverged"):
+            continue
+        lines = [json.loads(line) for line in (file.parent / "metrics.jsonl").read_text().splitlines()]
+        evaluations = [line for line in lines if line["kind"] == "evaluation"]
+        arrived = next((line for line in evaluations if line["success_rate"] >= 0.95), None)
+        summary["wall_seconds_to_95"] = arrived["wall_seconds"] if arrived else None
+        summary["evaluations"] = [
+            {key: line[key] for key in ("step", "wall_seconds", "success_rate", "episodes")} for line in evaluations
+        ]
+        runs.append(summary)
+    options.results.mkdir(parents=True, exist_ok=True)
+    (options.results / "learning.json").write_text(json.dumps(runs, indent=1) + "\n")
+    (options.results / "learning.md").write_text(table(runs))
+
+
+def table(runs: list[dict]) -> str:
+    """Return the table in Markdown."""
+    lines = [
+        "| task | agent | seeds | steps to 95 % | robot-minutes | wall-clock minutes | success at the end |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for task in BUDGETS:
+        for agent in AGENTS:
+            group = [run for run in runs if (run["task"], run["agent"]) == (task, agent)]
+            if group:
+                lines.append(row(task, agent, group))
+    return "\n".join(lines) + "\n"
+
+
+def row(task: str, agent: str, group: list[dict]) -> str:
+    """Return one row: interquartile means over seeds with bootstrap 95 % intervals."""
+    final = [[run["success_rate"]["value"] if run["success_rate"] else 0.0] for run in group]
+    interval = bootstrap_interval(interquartile_mean, final)
+    success = f"{100 * interval.value:.0f} % [{100 * interval.low:.0f}, {100 * interval.high:.0f}]"
+    if agent == "bc":
+        return f"| {task} | {agent} | {len(group)} | - | - | - | {success} |"
+    steps = steps_to_threshold([run["steps_to_95"] for run in group], [run["env_steps"] for run in group])
+    wall = steps_to_threshold([run["wall_seconds_to_95"] for run in group], [run["wall_seconds"] for run in group])
+    minutes_per_step = group[0]["robot_minutes"] / max(group[0]["env_steps"], 1)
+    return (
+        f"| {task} | {agent} | {len(group)} | {steps.describe()} | {steps.describe(minutes_per_step)} | "
+        f"{wall.describe(1 / 60)} | {success} |"
+    )
+
+
+if __name__ == "__main__":
+    main()

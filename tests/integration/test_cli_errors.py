@@ -1,0 +1,109 @@
+"""What a user can get wrong ends in one exact line and exit code 2, without a traceback."""
+
+from pathlib import Path
+
+import pytest
+from robo_rl.cli import main
+
+
+def fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Run ``robo-rl`` and return its one line of complaint."""
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    captured = capsys.readouterr()
+    assert caught.value.code == 2
+    assert "Traceback" not in captured.err + captured.out
+    (line,) = captured.err.splitlines()
+    return line
+
+
+TASKS = "bin_relocate, cable_route, gymnasium, open_door, peg_insert, pick_cube, reach"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["trian"],
+            "robo-rl: unknown command 'trian': did you mean 'train'? "
+            "Valid: collect, doctor, eval, record, report, train, view",
+        ),
+        (["train", "task=rech"], f"robo-rl: unknown task 'rech': did you mean 'reach'? Valid: {TASKS}"),
+        (["train", "agent=rldp"], "robo-rl: unknown agent 'rldp': did you mean 'rlpd'? Valid: bc, rlpd, sac"),
+        (["train", "agent.gama=0.9"], "robo-rl: unknown option 'agent.gama': did you mean 'gamma'? Valid: "),
+        (
+            ["train", "tsk=reach"],
+            "robo-rl: unknown option 'tsk': did you mean 'task'? "
+            "Valid: agent, demonstrations, logging, resume, reward, run, runtime, seed, task",
+        ),
+        (
+            ["train", "agent.batch_size=many"],
+            "robo-rl: agent.batch_size=many: value 'many' of type 'str' could not be converted to Integer",
+        ),
+        (["train", "reach"], "robo-rl: cannot read 'reach': an override is KEY=VALUE, for example task=reach"),
+        (["eval", "run=nowhere"], "robo-rl: nowhere is no run folder: it has no config.yaml. "),
+        (["eval"], "robo-rl: run is missing: give it as run=VALUE"),
+        (["train", "resume=nowhere"], "robo-rl: nowhere is no run folder: it has no config.yaml. "),
+    ],
+)
+def test_one_line_names_the_fault(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    line = fails(arguments, capsys)
+    assert line == message or (message.endswith(" ") and line.startswith(message))
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("run.env_steps=-1", "robo-rl: run.env_steps must be 0 or more, got -1"),
+        ("run.stop_at_success_rate=95", "robo-rl: run.stop_at_success_rate must be null or in (0, 1], got 95.0"),
+        ("demonstrations.noise=2", "robo-rl: demonstrations.noise must be in [0, 1], got 2.0"),
+        ("agent.gamma=1.5", "robo-rl: agent.gamma must be in [0, 1], got 1.5"),
+        ("agent.target_subset=11", "robo-rl: agent.target_subset must be at most agent.ensemble_size = 10, got 11"),
+        ("runtime.threads=0", "robo-rl: runtime.threads must be null or 1 or more, got 0"),
+    ],
+)
+def test_values_out_of_range_are_named(
+    override: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fails(["train", "task=reach", override, f"run.dir={tmp_path / 'run'}"], capsys) == message
+
+
+def test_a_run_is_not_overwritten_by_accident(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.yaml").touch()
+    line = fails(["train", "task=reach", f"run.dir={tmp_path}"], capsys)
+    assert line == (
+        f"robo-rl: {tmp_path} holds a run already: go on with it by resume={tmp_path}, choose another run.dir, or "
+        "replace it by run.overwrite=true"
+    )
+
+
+def test_debug_shows_the_traceback() -> None:
+    from robo_rl.core import ConfigError
+
+    with pytest.raises(ConfigError):
+        main(["train", "task=rech", "--debug"])
+
+
+def test_help_lists_groups_and_options(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["train", "--help"])
+    out = capsys.readouterr().out
+    assert caught.value.code == 0
+    for wanted in ("task: bin_relocate", "agent: bc", "reward: ", "logging: ", "runtime: ", "env_steps: 6000"):
+        assert wanted in out
+
+
+def test_cfg_job_prints_the_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["train", "task=reach", "agent.gamma=0.5", "--cfg", "job"])
+    assert caught.value.code == 0
+    assert "gamma: 0.5" in capsys.readouterr().out
+
+
+def test_usage_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    out = capsys.readouterr().out
+    for command in ("train", "eval", "record", "collect", "view", "report", "doctor"):
+        assert f"  {command} " in out

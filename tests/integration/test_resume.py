@@ -1,0 +1,119 @@
+"""A resumed run equals an unbroken one, bit for bit, wherever it was stopped."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from robo_rl.learner import CheckpointFolder
+
+STEPS = 70
+COMMON = [
+    "task=reach",
+    "agent.hidden=[32]",
+    "agent.ensemble_size=3",
+    "agent.update_to_data=2",
+    "agent.batch_size=32",
+    "agent.learning_starts=10",
+    "agent.random_steps=5",
+    "agent.pretrain_steps=20",
+    "demonstrations.episodes=2",
+    f"run.env_steps={STEPS}",
+    "run.evaluation_interval=30",
+    "run.evaluation_episodes=2",
+    "run.final_evaluation_episodes=2",
+    "run.video_episodes=0",
+    "run.checkpoint_interval=1000",
+    "runtime.threads=1",
+]
+
+
+def train(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "robo_rl.cli", "train", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def finish(process: subprocess.Popen[str], code: int = 0) -> str:
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == code, output
+    return output
+
+
+def wait_for_step(folder: Path, step: int) -> None:
+    """Wait until the run has logged something at or beyond ``step``."""
+    for _ in range(1200):
+        file = folder / "metrics.jsonl"
+        lines = file.read_text().splitlines() if file.exists() else []
+        if any('"kind": "train"' in line and json.loads(line)["step"] >= step for line in lines):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"the run never reached step {step}")
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("unbroken") / "run"
+    finish(train(*COMMON, f"run.dir={folder}"))
+    return folder
+
+
+def final_state(folder: Path) -> dict[str, np.ndarray]:
+    checkpoint = CheckpointFolder(folder / "checkpoints").load_newest()
+    assert checkpoint.step == STEPS
+    return {f"{part}/{key}": value for part, state in checkpoint.parts.items() for key, value in state.items()}
+
+
+def assert_equal_runs(one: Path, other: Path) -> None:
+    first, second = final_state(one), final_state(other)
+    assert first.keys() == second.keys()
+    for key, value in first.items():
+        np.testing.assert_array_equal(value, second[key], err_msg=key, strict=True)
+
+    def curve(folder: Path) -> list[dict[str, object]]:
+        lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        return [{k: v for k, v in line.items() if k != "wall_seconds"} for line in lines]
+
+    assert curve(one) == curve(other)
+
+
+def test_the_same_seed_gives_the_same_run(unbroken: Path, tmp_path: Path) -> None:
+    finish(train(*COMMON, f"run.dir={tmp_path / 'again'}"))
+    assert_equal_runs(unbroken, tmp_path / "again")
+
+
+def test_interrupted_in_mid_episode_and_resumed(unbroken: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    process = train(*COMMON, f"run.dir={folder}", "logging.train_interval=1")
+    wait_for_step(folder, 15)
+    process.send_signal(signal.SIGINT)
+    output = finish(process, code=130)
+    assert f"robo-rl train resume={folder}" in output
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["status"] == "interrupted"
+    assert 15 <= summary["env_steps"] < STEPS
+    finish(train(f"resume={folder}", "logging.train_interval=100"))
+    first, second = final_state(unbroken), final_state(folder)
+    for key, value in first.items():
+        np.testing.assert_array_equal(value, second[key], err_msg=key, strict=True)
+    assert json.loads((folder / "summary.json").read_text())["status"] == "completed"
+
+
+def test_killed_and_resumed_from_the_checkpoint(unbroken: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    process = train(*COMMON, f"run.dir={folder}", "run.checkpoint_interval=17", "logging.train_interval=1")
+    wait_for_step(folder, 40)
+    process.kill()
+    process.communicate()
+    finish(train(f"resume={folder}", "run.checkpoint_interval=1000"))
+    first, second = final_state(unbroken), final_state(folder)
+    for key, value in first.items():
+        np.testing.assert_array_equal(value, second[key], err_msg=key, strict=True)
+
+
+def test_a_changed_configuration_is_refused_by_name(unbroken: Path) -> None:
+    output = finish(train(f"resume={unbroken}", "agent.gamma=0.5", "seed=3"), code=2)
+    assert "agent.gamma, seed cannot be changed" in output

@@ -1,0 +1,260 @@
+"""Third-party Gymnasium environments as tasks, compared with the environments themselves."""
+
+import subprocess
+import sys
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hydra import compose, initialize_config_module
+from hydra.utils import instantiate
+
+from robo_rl.core import ConfigError, RenderingError, SpecError
+from robo_rl.sim.gymnasium_backend import GymnasiumBackend
+from robo_rl.sim.gymnasium_config import GymnasiumConfig, register_gymnasium_task
+
+
+def make(env_id: str, **fields: Any) -> GymnasiumBackend:
+    return GymnasiumBackend(GymnasiumConfig(env_id=env_id, **fields))
+
+
+class Recorder(gymnasium.Env[Any, Any]):
+    """Remembers the actions it got; images, nested observations; success from the third step on."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012
+
+    def __init__(self, bounds: tuple[list[float], list[float]] = ([-2, 0], [4, 1]), render_mode: str | None = None):
+        self.render_mode = render_mode
+        self.action_space = spaces.Box(np.array(bounds[0], np.float32), np.array(bounds[1], np.float32))
+        self.observation_space = spaces.Dict(
+            {
+                "arm": spaces.Dict({"q": spaces.Box(-1, 1, (2, 2)), "dq": spaces.Box(-1, 1, (1,), np.float64)}),
+                "camera": spaces.Box(0, 255, (4, 6, 3), np.uint8),
+            }
+        )
+        self.actions: list[Any] = []
+
+    def _observation(self) -> Any:
+        count = len(self.actions)
+        arm = {"q": np.arange(4.0).reshape(2, 2), "dq": np.array([10.0 + count])}
+        return {"arm": arm, "camera": np.full((4, 6, 3), count, np.uint8)}
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        super().reset(seed=seed)
+        self.actions = []
+        return self._observation(), {}
+
+    def step(self, action: Any) -> Any:
+        assert self.action_space.contains(action)
+        self.actions.append(action)
+        return self._observation(), 0.5, False, False, {"success": len(self.actions) >= 3}
+
+    def render(self) -> Any:
+        return None
+
+
+@pytest.fixture
+def recorder() -> Any:
+    gymnasium.register("test/Recorder-v0", Recorder)
+    yield "test/Recorder-v0"
+    del gymnasium.registry["test/Recorder-v0"]
+
+
+def test_actions_are_scaled_to_the_box(recorder: str) -> None:
+    backend = make(recorder, max_episode_steps=10)
+    backend.reset(seed=0)
+    for action in ([-1, -1], [0, 0], [1, 1], [0.5, -0.5]):
+        backend.step(np.array(action, np.float32))
+    actions = np.array(backend._env.unwrapped.actions)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(actions, [[-2, 0], [1, 0.5], [4, 1], [2.5, 0.25]])
+    assert actions.dtype == np.float32
+    assert backend.spec.extra == {"action_low": [-2.0, 0.0], "action_high": [4.0, 1.0]}
+
+
+def test_nested_observations_are_flattened_and_images_stay(recorder: str) -> None:
+    backend = make(recorder, max_episode_steps=10)
+    backend.reset(seed=0)
+    step = backend.step(np.zeros(2, np.float32))
+    backend.spec.check_observation(step.observation)
+    assert backend.spec.observation["state"].names == (
+        "arm.dq[0]",
+        "arm.q[0]",
+        "arm.q[1]",
+        "arm.q[2]",
+        "arm.q[3]",
+    )
+    assert step.observation["state"].tolist() == [11, 0, 1, 2, 3]
+    assert (step.observation["images/camera"] == 1).all()
+    assert backend.spec.control_rate == 20
+
+
+def test_success_ends_the_episode_only_if_asked(recorder: str) -> None:
+    for terminate, expected in ((False, [(False, False)] * 3 + [(False, True)]), (True, [(False, False)] * 2)):
+        backend = make(recorder, max_episode_steps=4, terminate_on_success=terminate)
+        step = backend.reset(seed=0)
+        assert (step.success, step.rewards) == (False, {"reward": 0.0, "success": 0.0})
+        ends = []
+        while not step.ended:
+            step = backend.step(np.zeros(2, np.float32))
+            ends.append((step.terminated, step.truncated))
+        assert step.success is True
+        assert step.rewards == {"reward": 0.5, "success": 1.0}
+        assert ends == (expected if not terminate else [*expected, (True, False)])
+        with pytest.raises(RuntimeError, match="call reset"):
+            backend.step(np.zeros(2, np.float32))
+
+
+def test_actions_are_checked(recorder: str) -> None:
+    backend = make(recorder, max_episode_steps=4)
+    with pytest.raises(RuntimeError, match="call reset"):
+        backend.step(np.zeros(2, np.float32))
+    backend.reset(seed=0)
+    with pytest.raises(SpecError, match=r"action: expected a float32 array of shape \(2,\)"):
+        backend.step(np.zeros(3, np.float32))
+    with pytest.raises(SpecError, match="action: expected finite values, got nan at index"):
+        backend.step(np.array([0, np.nan], np.float32))
+
+
+def test_no_picture_is_a_rendering_error(recorder: str) -> None:
+    backend = make(recorder)
+    backend.reset(seed=0)
+    with pytest.raises(RenderingError, match="expected a picture from render"):
+        backend.render()
+
+
+def test_unbounded_actions_are_refused(recorder: str) -> None:
+    with pytest.raises(ConfigError, match="expected bounded actions"):
+        make(recorder, env_kwargs={"bounds": ([-1, -np.inf], [1, 1])})
+
+
+@pytest.mark.parametrize(
+    ("env_id", "state", "actions", "rate", "limit", "terms"),
+    [
+        ("FetchReach-v4", 10 + 3 + 3 + 3, 4, 25.0, 50, ("reward", "success")),
+        ("AdroitHandDoor-v1", 39, 28, 100.0, 200, ("reward", "success")),
+        ("Hopper-v5", 11, 3, 125.0, 1000, ("reward",)),
+        ("Pendulum-v1", 3, 1, 20.0, 200, ("reward",)),
+    ],
+)
+def test_specs_of_well_known_environments(
+    env_id: str, state: int, actions: int, rate: float, limit: int, terms: tuple[str, ...]
+) -> None:
+    backend = make(env_id)
+    spec = backend.spec
+    assert spec.observation["state"].shape == (state,)
+    assert spec.action.shape == (actions,)
+    assert (spec.control_rate, spec.max_episode_steps, spec.reward_terms) == (rate, limit, terms)
+    assert spec.reports_success == ("success" in terms)
+    step = backend.reset(seed=0)
+    spec.check_observation(step.observation)
+    assert (step.success is None) == (terms == ("reward",))
+    backend.close()
+    backend.close()
+
+
+@pytest.mark.parametrize("env_id", ["FetchReach-v4", "Hopper-v5", "Pendulum-v1"])
+def test_the_same_seed_gives_the_same_episode_whatever_went_before(env_id: str) -> None:
+    backend = make(env_id)
+    actions = np.random.default_rng(1).uniform(-1, 1, (10, *backend.spec.action.shape)).astype(np.float32)
+
+    def episode(seed: int) -> np.ndarray:
+        states = [backend.reset(seed).observation["state"]]
+        return np.stack(states + [backend.step(action).observation["state"] for action in actions])
+
+    first, other, again = episode(3), episode(4), episode(3)
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first[0], other[0])
+
+
+def test_steps_are_those_of_the_environment() -> None:
+    """Pendulum's Box is [-2, 2]: half an action of ours is 1 Nm."""
+    backend, env = make("Pendulum-v1"), gymnasium.make("Pendulum-v1")
+    ours, (theirs, _) = backend.reset(seed=5), env.reset(seed=5)
+    for _ in range(200):
+        np.testing.assert_array_equal(ours.observation["state"], theirs)
+        assert not ours.ended
+        ours = backend.step(np.array([0.5], np.float32))
+        theirs, reward, *_ = env.step(np.array([1.0], np.float32))
+        assert ours.rewards == {"reward": reward}
+    assert (ours.terminated, ours.truncated) == (False, True)
+
+
+def test_a_fall_of_the_hopper_is_a_termination() -> None:
+    backend = make("Hopper-v5")
+    step = backend.reset(seed=0)
+    while not step.ended:
+        step = backend.step(np.ones(3, np.float32))
+    assert (step.terminated, step.truncated) == (True, False)
+
+
+@pytest.mark.rendering
+def test_pictures() -> None:
+    """In a process of its own: MUJOCO_GL is read when MuJoCo is imported."""
+    code = (
+        "from robo_rl.sim.gymnasium_config import make_gymnasium_backend as make\n"
+        "backend = make(env_id='FetchReach-v4'); backend.reset(seed=0); picture = backend.render()\n"
+        "assert picture.shape == (480, 480, 3) and picture.dtype == 'uint8' and picture.std() > 10\n"
+        "backend.close()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "message"),
+    [
+        ("FetchReech-v4", "unknown task.env_id 'FetchReech-v4': did you mean 'FetchReach-v4'?"),
+        ("Hoper-v5", "unknown task.env_id 'Hoper-v5': did you mean 'Hopper-v5'?"),
+        ("?", "unknown task.env_id '?': gymnasium.pprint_registry() lists"),
+        ("CartPole-v1", "task.env_id=CartPole-v1: expected continuous actions (a Box), got Discrete(2)"),
+        ("no_such_package:Arm-v0", "task.env_id=no_such_package:Arm-v0: cannot import no_such_package"),
+    ],
+)
+def test_ids_that_cannot_be_used(env_id: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make(env_id)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "metaworld", None)
+    with pytest.raises(ConfigError, match="pip install metaworld"):
+        make("Meta-World/MT1", env_kwargs={"env_name": "reach-v3"})
+
+
+def test_wrong_arguments_are_named() -> None:
+    with pytest.raises(
+        ConfigError, match=r"Hopper-v5 does not take task.env_kwargs=.*unexpected keyword argument 'foo'"
+    ):
+        make("Hopper-v5", env_kwargs={"foo": 1})
+
+
+def test_there_is_no_expert() -> None:
+    with pytest.raises(ConfigError, match=r"demonstrations\.episodes=0"):
+        make("Pendulum-v1").expert(0)
+
+
+def test_hydra_builds_the_task() -> None:
+    register_gymnasium_task()
+    overrides = ["+task=gymnasium", "task.env_id=Hopper-v5", "+task.env_kwargs.healthy_reward=0.0"]
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose(overrides=[*overrides, "task.max_episode_steps=30"])
+    backend = instantiate(config.task, _convert_="object")
+    assert backend.spec.max_episode_steps == 30
+    backend.reset(seed=0)
+    assert backend.step(np.zeros(3, np.float32)).rewards["reward"] < 0.5  # 1 for staying healthy by default
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"env_id": ""}, "task.env_id must be the id of a Gymnasium environment, got ''"),
+        ({"max_episode_steps": 0}, "task.max_episode_steps must be null or 1 or more, got 0"),
+        ({"control_rate": -1.0}, "task.control_rate must be null or above 0 Hz, got -1.0"),
+    ],
+)
+def test_values_out_of_range_name_the_key(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        GymnasiumConfig(**fields)
+    assert str(caught.value) == message

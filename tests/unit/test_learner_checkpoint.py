@@ -1,0 +1,121 @@
+"""Checkpoints: atomic, hashed, damaged ones rejected by name and passed over."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from robo_rl.core import CheckpointError, DivergenceError
+from robo_rl.learner import Checkpoint, CheckpointFolder, Learner, load_checkpoint
+
+
+def make(step: int, score: float | None = None) -> Checkpoint:
+    rng = np.random.default_rng(step)
+    parts = {
+        "agent": {"weight": rng.normal(size=(3, 4)).astype(np.float32), "count": np.array([step])},
+        "replay": {"pixels": rng.integers(0, 255, (5, 2), dtype=np.uint8)},
+    }
+    return Checkpoint(step, parts, {"score": score, "note": "ä"})
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    path = folder.save(make(7, 0.5))
+    loaded = load_checkpoint(path)
+    assert loaded.step == 7
+    assert loaded.facts == {"score": 0.5, "note": "ä"}
+    for part, state in make(7).parts.items():
+        for key, value in state.items():
+            np.testing.assert_array_equal(loaded.parts[part][key], value)
+            assert loaded.parts[part][key].dtype == value.dtype
+
+
+def test_scalars_and_empty_arrays_survive(tmp_path: Path) -> None:
+    state = {"scalar": np.float32(3).reshape(()), "empty": np.zeros((0, 7), np.float32)}
+    path = CheckpointFolder(tmp_path).save(Checkpoint(1, {"run": state}, {}))
+    loaded = load_checkpoint(path).parts["run"]
+    assert loaded["empty"].shape == (0, 7)
+    assert loaded["scalar"].shape == ()
+    assert float(loaded["scalar"]) == 3
+
+
+def test_newest_and_best_are_kept_and_only_the_newest_has_the_replay(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path, keep=2)
+    for step, score in [(1, 0.1), (2, 0.9), (3, 0.2), (4, 0.3), (5, None)]:
+        folder.save(make(step, score))
+    assert [path.name for path in folder.folders()] == ["step_000000002", "step_000000004", "step_000000005"]
+    best = folder.best()
+    assert best is not None
+    assert best.name == "step_000000002"
+    assert [(path / "replay.safetensors").exists() for path in folder.folders()] == [False, False, True]
+    assert "agent" in load_checkpoint(best).parts
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "missing", "manifest", "format"])
+def test_damaged_checkpoint_is_named_and_the_previous_one_loads(tmp_path: Path, damage: str) -> None:
+    folder = CheckpointFolder(tmp_path)
+    folder.save(make(1))
+    newest = folder.save(make(2))
+    file = newest / "agent.safetensors"
+    data = bytearray(file.read_bytes())
+    if damage == "truncated":
+        file.write_bytes(data[:-3])
+    elif damage == "flipped":
+        data[-1] ^= 1
+        file.write_bytes(data)
+    elif damage == "missing":
+        file.unlink()
+    elif damage == "manifest":
+        (newest / "manifest.json").write_text("{")
+    else:
+        manifest = json.loads((newest / "manifest.json").read_text())
+        (newest / "manifest.json").write_text(json.dumps(manifest | {"format": 99}))
+    wanted = ("agent",) if damage == "missing" else None
+    with pytest.raises(CheckpointError, match="step_000000002"):
+        load_checkpoint(newest, only=wanted)
+    if damage != "missing":
+        assert folder.load_newest().step == 1
+
+
+def test_no_usable_checkpoint_says_why(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="the folder holds none"):
+        CheckpointFolder(tmp_path).load_newest()
+
+
+def test_a_write_that_died_half_way_leaves_nothing_that_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = CheckpointFolder(tmp_path)
+    folder.save(make(1))
+
+    def die(self: Path, target: Path) -> Path:
+        raise OSError("power cut")
+
+    monkeypatch.setattr(Path, "rename", die)
+    with pytest.raises(OSError, match="power cut"):
+        folder.save(make(2))
+    assert folder.load_newest().step == 1
+
+
+def test_malicious_pickle_is_not_executed(tmp_path: Path) -> None:
+    path = CheckpointFolder(tmp_path).save(make(1))
+    canary = tmp_path / "canary"
+    (path / "agent.safetensors").write_bytes(b"cos\nsystem\n(S'touch %s'\ntR." % os.fsencode(canary))
+    with pytest.raises(CheckpointError, match="SHA-256"):
+        load_checkpoint(path)
+    assert not canary.exists()
+
+
+def test_divergence_dumps_the_batch(tmp_path: Path) -> None:
+    class Diverging:
+        update_rows = 2
+
+        def update(self, batch: object) -> dict[str, float]:
+            raise DivergenceError("critic_loss is nan at update 3.")
+
+    batch = {"reward": np.array([1, np.nan], np.float32)}
+    learner = Learner(Diverging(), lambda rows: batch, tmp_path)  # type: ignore[arg-type]
+    with pytest.raises(DivergenceError, match=r"update 3\. The batch is in .*divergence_batch"):
+        learner.step()
+    from safetensors.numpy import load_file
+
+    np.testing.assert_array_equal(load_file(tmp_path / "divergence_batch.safetensors")["reward"], batch["reward"])
