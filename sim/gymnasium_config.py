@@ -1,0 +1,50 @@
+"""Configuration of third-party Gymnasium environments as tasks."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hydra.core.config_store import ConfigStore
+
+from robo_rl.core import config_node, require
+
+if TYPE_CHECKING:
+    from .gymnasium_backend import GymnasiumBackend
+
+
+@dataclass(frozen=True)
+class GymnasiumConfig:
+    """A Gymnasium environment with continuous (Box) actions.
+
+    Attributes:
+        env_id: id of a registered environment, for example ``FetchReach-v4``, ``Hopper-v5`` or ``Meta-World/MT1``;
+            ``my_package:MyEnv-v0`` imports ``my_package`` first.
+        env_kwargs: arguments of the environment, for example ``+task.env_kwargs.env_name=reach-v3``.
+        max_episode_steps: time limit, a truncation; null: the environment's own.
+        control_rate: policy steps per second [Hz]; null: from the environment's ``dt``, else its ``render_fps``.
+        terminate_on_success: end the episode when the environment reports success.
+    """
+
+    env_id: str = "FetchReach-v4"
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    max_episode_steps: int | None = None
+    control_rate: float | None = None
+    terminate_on_success: bool = False
+
+    def __post_init__(self) -> None:
+        require(bool(self.env_id), "task.env_id", "the id of a Gymnasium environment", self.env_id)
+        limit, rate = self.max_episode_steps, self.control_rate
+        require(limit is None or limit >= 1, "task.max_episode_steps", "null or 1 or more", limit)
+        require(rate is None or rate > 0, "task.control_rate", "null or above 0 Hz", rate)
+
+
+def make_gymnasium_backend(**fields: Any) -> "GymnasiumBackend":
+    """Make a backend of the environment that the fields of :class:`GymnasiumConfig` describe."""
+    from .gymnasium_backend import GymnasiumBackend  # imports Gymnasium only where it is used
+
+    return GymnasiumBackend(GymnasiumConfig(**fields))
+
+
+def register_gymnasium_task() -> None:
+    """Offer ``task=gymnasium`` to Hydra."""
+    node = config_node(make_gymnasium_backend, GymnasiumConfig)
+    ConfigStore.instance().store(group="task", name="gymnasium", node=node)
