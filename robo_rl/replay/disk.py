@@ -1,0 +1,136 @@
+"""Writing so that a killed process or a full disk never costs what was already stored."""
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from zarr.core.buffer import Buffer
+from zarr.storage import LocalStore
+
+from robo_rl.core import DataError
+
+_HINTS = {
+    errno.ENOSPC: "free space on this disk and try again",
+    errno.EDQUOT: "free space in your quota and try again",
+    errno.EFBIG: "raise the limit on file sizes (ulimit -f) and try again",
+    errno.EROFS: "choose a path on a writable disk",
+    errno.EACCES: "choose a path that you may write, or change its permissions",
+    errno.EPERM: "choose a path that you may write, or change its permissions",
+}
+
+
+@contextlib.contextmanager
+def disk_errors(path: Path, doing: str) -> Iterator[None]:
+    """Turn an OSError within the block into a :class:`DataError` that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        hint = _HINTS.get(error.errno or 0, "check the disk and the path")
+        reason = error.strerror or str(error)
+        raise DataError(f"{path}: cannot {doing}: {reason}; {hint}. Episodes stored before are intact") from error
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Replace the file by ``data``, or leave it as it was: on return the data is on the disk."""
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        with partial.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Bring the names in a folder to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class DurableStore(LocalStore):
+    """Zarr's store of local files; every write is whole and on the disk, or did not happen.
+
+    Zarr rewrites a chunk or shard that an earlier episode shares with the present one: without this, a crash in
+    such a write could damage the earlier one.
+    """
+
+    async def set(self, key: str, value: Buffer) -> None:
+        await asyncio.to_thread(self.set_sync, key, value)
+
+    def set_sync(self, key: str, value: Buffer) -> None:
+        self._check_writable()
+        path = self.root / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_durably(path, value.to_bytes())
+
+
+class CommitLog:
+    """A file of lines, written once each; a line that is there whole is committed.
+
+    Args:
+        path: the file; it exists.
+        writable: lock the file for this object alone, and drop a line that a killed writer left unfinished.
+
+    Raises:
+        DataError: if the file is missing, cannot be opened, or another process is writing it.
+    """
+
+    def __init__(self, path: Path, writable: bool) -> None:
+        self._path = path
+        with disk_errors(path, "open the list of episodes"):
+            self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND if writable else os.O_RDONLY)
+            if writable:
+                self._lock()
+            *whole, unfinished = path.read_bytes().split(b"\n")
+            self.lines = whole
+            if writable and unfinished:
+                self._truncate()
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(self._descriptor)
+            raise DataError(
+                f"{self._path.parent}: another recording is writing into this data set; wait for its end, "
+                "or record into another path"
+            ) from error
+
+    def append(self, line: bytes) -> None:
+        """Commit a line (without its newline)."""
+        data = line + b"\n"
+        try:
+            if os.write(self._descriptor, data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(self._descriptor)
+        except OSError:
+            self._truncate()
+            raise
+        self.lines.append(line)
+
+    def drop_last(self) -> None:
+        """Take back the newest line."""
+        self.lines.pop()
+        self._truncate()
+
+    def _truncate(self) -> None:
+        """Cut the file back to the committed lines."""
+        os.ftruncate(self._descriptor, sum(len(line) + 1 for line in self.lines))
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Free the file and its lock. May be called twice."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

@@ -1,0 +1,13 @@
+"""How a success that may be unknown is stored in a number."""
+
+SUCCESS_UNKNOWN = -1
+
+
+def encode_success(success: bool | None) -> int:
+    """Return 1, 0, or -1 where nobody knows."""
+    return SUCCESS_UNKNOWN if success is None else int(success)
+
+
+def decode_success(value: int) -> bool | None:
+    """Inverse of :func:`encode_success`."""
+    return None if value == SUCCESS_UNKNOWN else bool(value)

@@ -1,0 +1,167 @@
+"""The files of a data set: the list of committed episodes and the arrays that hold their rows."""
+
+import contextlib
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import DataError, EnvSpec
+
+from .disk import CommitLog, disk_errors
+from .layout import EpisodeRecord, observation_fields, open_arrays, step_fields
+
+EPISODES = "episodes.jsonl"
+ARRAYS = "arrays.zarr"
+
+
+class EpisodeFiles:
+    """Rows go into the arrays first; they count once the episode's record is in the list.
+
+    Attributes:
+        records: one per committed episode.
+
+    Args:
+        path: folder of the data set.
+        spec: what was recorded.
+        writable: lock the data set, and remove what a killed writer left behind.
+
+    Raises:
+        DataError: if a file is missing, damaged, locked, or refused by the disk.
+    """
+
+    def __init__(self, path: Path, spec: EnvSpec, writable: bool) -> None:
+        self.path = path
+        self.spec = spec
+        self.records: list[EpisodeRecord] = []
+        self._starts = [0]
+        self._step_names = [field.name for field in step_fields(spec)]
+        self._observation_names = [field.name for field in observation_fields(spec)]
+        self._log = CommitLog(path / EPISODES, writable)
+        try:
+            for line in self._log.lines:
+                self._count(self._parse(line))
+            self._arrays = open_arrays(path / ARRAYS, spec, writable)
+            self._check_lengths()
+            if writable:
+                self.cut_back()
+        except BaseException:
+            self._log.close()
+            raise
+
+    @property
+    def step_rows(self) -> int:
+        """Number of committed steps."""
+        return self._starts[-1]
+
+    @property
+    def observation_rows(self) -> int:
+        """Number of committed observations: one more per episode than steps."""
+        return self.step_rows + len(self.records)
+
+    def read(self, number: int, name: str) -> NDArray[Any]:
+        """Return the rows of episode ``number`` in array ``name``.
+
+        Raises:
+            DataError: if they are not what was written.
+        """
+        start, stop = self._starts[number : number + 2]
+        if name not in self._step_names:
+            start, stop = start + number, stop + number + 1
+        try:
+            rows = np.ascontiguousarray(self._arrays[name][start:stop])
+        except Exception as error:  # whatever Zarr and its codecs meet in a damaged file
+            raise self._damaged(number, name, str(error)) from error
+        if zlib.crc32(rows.data) != self.records[number].crc32.get(name):
+            raise self._damaged(number, name, "wrong checksum")
+        return rows
+
+    def write(self, name: str, start: int, rows: NDArray[Any]) -> None:
+        """Store uncommitted rows at ``start`` and after it.
+
+        Raises:
+            DataError: if the disk refuses.
+        """
+        array = self._arrays[name]
+        stop = start + len(rows)
+        with disk_errors(self.path, "store the episode"):
+            if array.shape[0] < stop:
+                array.resize((stop, *array.shape[1:]))
+            array[start:stop] = rows
+
+    def commit(self, record: EpisodeRecord) -> int:
+        """Make the rows that were written an episode; return its number.
+
+        Raises:
+            DataError: if the disk refuses.
+        """
+        with disk_errors(self.path, "store the episode"):
+            self._log.append(record.to_line())
+        self._count(record)
+        return len(self.records) - 1
+
+    def drop_last(self) -> None:
+        """Delete the newest episode.
+
+        Raises:
+            DataError: if the disk refuses.
+        """
+        with disk_errors(self.path, "delete the last episode"):
+            self._log.drop_last()
+        self.records.pop()
+        self._starts.pop()
+        self.cut_back()
+
+    def cut_back(self) -> None:
+        """Remove rows that no episode owns.
+
+        Raises:
+            DataError: if the disk refuses.
+        """
+        with disk_errors(self.path, "remove what is left of an unfinished episode"):
+            for name, array in self._arrays.items():
+                if array.shape[0] != self._committed(name):
+                    array.resize((self._committed(name), *array.shape[1:]))
+
+    def try_cut_back(self) -> None:
+        """As :meth:`cut_back`, but leave it to the next writer where the disk is full, for example."""
+        with contextlib.suppress(DataError):
+            self.cut_back()
+
+    def close(self) -> None:
+        """Free the files. May be called twice."""
+        self._log.close()
+
+    def _count(self, record: EpisodeRecord) -> None:
+        self.records.append(record)
+        self._starts.append(self._starts[-1] + record.steps)
+
+    def _committed(self, name: str) -> int:
+        return self.step_rows if name in self._step_names else self.observation_rows
+
+    def _parse(self, line: bytes) -> EpisodeRecord:
+        try:
+            record = EpisodeRecord.from_line(line)
+            if missing := {*self._step_names, *self._observation_names} - record.crc32.keys():
+                raise ValueError(f"no checksum of {sorted(missing)}")
+        except (ValueError, TypeError) as error:
+            raise DataError(
+                f"{self.path / EPISODES}: line {len(self.records) + 1} is damaged ({error}); restore the data set "
+                "from a copy, or cut the file off before this line to keep the episodes before it"
+            ) from error
+        return record
+
+    def _check_lengths(self) -> None:
+        for name, array in self._arrays.items():
+            if array.shape[0] < self._committed(name):
+                raise DataError(
+                    f"{self.path / ARRAYS / name}: expected {self._committed(name)} rows or more for "
+                    f"{len(self.records)} episodes, found {array.shape[0]}; restore the data set from a copy"
+                )
+
+    def _damaged(self, number: int, name: str, reason: str) -> DataError:
+        return DataError(
+            f"{self.path}: {name} of episode {number} is damaged ({reason}); restore the data set from a copy"
+        )

@@ -1,0 +1,191 @@
+"""The arrays of a data set: names, shapes, chunks; what an episode is in memory."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+from zarr.codecs import ZstdCodec
+
+from robo_rl.core import DataError, EnvSpec, Observation, Source, Transition
+
+from .disk import DurableStore
+from .encoding import decode_success
+
+# Random frames and windows of images are read fastest with few frames a chunk; shards keep the number of files low.
+_IMAGE_ROW_BYTES = 1024
+_IMAGE_CHUNK_ROWS = 10
+SHARD_ROWS = 200
+_CHUNK_ROWS = 1024
+
+
+@dataclass(frozen=True)
+class Field:
+    """One array of a data set: rows of ``shape`` and ``dtype``, one per observation or one per step."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def observation_fields(spec: EnvSpec) -> list[Field]:
+    """Return the arrays that hold L + 1 rows of an episode of L steps."""
+    return [Field(f"observation/{key}", array.shape, array.dtype) for key, array in spec.observation.items()]
+
+
+def step_fields(spec: EnvSpec) -> list[Field]:
+    """Return the arrays that hold L rows of an episode of L steps."""
+    return [
+        Field("proposed_action", spec.action.shape, "float32"),
+        Field("executed_action", spec.action.shape, "float32"),
+        Field("rewards", (len(spec.reward_terms),), "float32"),
+        Field("terminated", (), "bool"),
+        Field("truncated", (), "bool"),
+        Field("source", (), "uint8"),
+        Field("success", (), "int8"),
+        Field("policy_version", (), "int64"),
+        Field("stamp_ns", (), "int64"),
+    ]
+
+
+def create_arrays(folder: Path, spec: EnvSpec) -> None:
+    """Make the empty Zarr group of a data set."""
+    group = zarr.open_group(DurableStore(folder), mode="w")
+    for field in observation_fields(spec) + step_fields(spec):
+        row = tuple(max(size, 1) for size in field.shape)
+        large = prod(row) * np.dtype(field.dtype).itemsize >= _IMAGE_ROW_BYTES
+        group.create_array(
+            field.name,
+            shape=(0, *field.shape),
+            dtype=field.dtype,
+            chunks=(_IMAGE_CHUNK_ROWS if large else _CHUNK_ROWS, *row),
+            shards=(SHARD_ROWS, *row) if large else None,
+            compressors=ZstdCodec(level=3, checksum=True),
+            chunk_key_encoding={"name": "default", "separator": "."},
+        )
+
+
+def open_arrays(folder: Path, spec: EnvSpec, writable: bool) -> "dict[str, zarr.Array[Any]]":
+    """Open the arrays by name.
+
+    Raises:
+        DataError: if one is missing, unreadable, or not as the spec says.
+    """
+    store = DurableStore(folder, read_only=not writable)
+    arrays = {}
+    for field in observation_fields(spec) + step_fields(spec):
+        try:
+            array = zarr.open_array(store, path=field.name, mode="r+" if writable else "r", zarr_format=3)
+        except Exception as error:  # whatever Zarr meets in a damaged file
+            raise DataError(f"{folder / field.name}: the array is missing or damaged ({error})") from error
+        if array.shape[1:] != field.shape or array.dtype != np.dtype(field.dtype):
+            raise DataError(
+                f"{folder / field.name}: expected {field.dtype} rows of shape {field.shape} as dataset.json says, "
+                f"found {array.dtype} {array.shape[1:]}; the data set is damaged"
+            )
+        # A chunk of zeros is written as any other: a chunk that is absent is then always a damage.
+        arrays[field.name] = array.with_config({"write_empty_chunks": True})
+    return arrays
+
+
+@dataclass(frozen=True)
+class EpisodeRecord:
+    """What the list of episodes says of one episode; its line is the commit.
+
+    Attributes:
+        steps: number of actions; there is one observation more.
+        actor: see :class:`Transition`, as ``session`` and ``episode``.
+        sequence: number of the first step within the session.
+        success: of the last step; None where nobody knows.
+        sources: number of actions by source, ``policy``, ``human``, ``script``, ``random``.
+        crc32: checksum of the episode's rows (C order, little-endian) by array.
+    """
+
+    steps: int
+    actor: str
+    session: int
+    episode: int
+    sequence: int
+    success: bool | None
+    sources: dict[str, int]
+    crc32: dict[str, int]
+
+    def to_line(self) -> bytes:
+        return json.dumps(asdict(self), separators=(",", ":")).encode()
+
+    @classmethod
+    def from_line(cls, line: bytes) -> "EpisodeRecord":
+        """Inverse of :meth:`to_line`.
+
+        Raises:
+            ValueError: if the line is no record.
+        """
+        value = json.loads(line)
+        if not isinstance(value, dict) or value.keys() != cls.__dataclass_fields__.keys():
+            raise ValueError(f"expected an object with the keys {', '.join(cls.__dataclass_fields__)}")
+        record = cls(**value)
+        if not isinstance(record.steps, int) or record.steps < 1 or not isinstance(record.crc32, dict):
+            raise ValueError("steps or crc32 out of range")
+        return record
+
+
+@dataclass(frozen=True)
+class EpisodeArrays:
+    """An episode of L steps in memory.
+
+    Attributes:
+        record: identity, success and sources.
+        observation: (L + 1, ...) by key; the last row is the true final observation.
+        proposed_action: (L, A) float32.
+        executed_action: (L, A) float32.
+        rewards: (L,) float32 by term.
+        terminated: (L,) bool.
+        truncated: (L,) bool.
+        source: (L,) uint8, see :class:`Source`.
+        success: (L,) int8: 1, 0, or -1 where nobody knows.
+        policy_version: (L,) int64, -1 where no policy chose.
+        stamp_ns: (L,) int64, monotonic time of the observation before each step [ns].
+    """
+
+    record: EpisodeRecord
+    observation: Mapping[str, NDArray[Any]]
+    proposed_action: NDArray[np.float32]
+    executed_action: NDArray[np.float32]
+    rewards: Mapping[str, NDArray[np.float32]]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    source: NDArray[np.uint8]
+    success: NDArray[np.int8]
+    policy_version: NDArray[np.int64]
+    stamp_ns: NDArray[np.int64]
+
+    def transitions(self) -> list[Transition]:
+        """Return the L steps as they were recorded; their arrays are views of these."""
+        return [self._transition(step) for step in range(self.record.steps)]
+
+    def _transition(self, step: int) -> Transition:
+        return Transition(
+            observation=self._observation(step),
+            proposed_action=self.proposed_action[step],
+            executed_action=self.executed_action[step],
+            rewards={name: float(values[step]) for name, values in self.rewards.items()},
+            next_observation=self._observation(step + 1),
+            terminated=bool(self.terminated[step]),
+            truncated=bool(self.truncated[step]),
+            source=Source(int(self.source[step])),
+            actor=self.record.actor,
+            session=self.record.session,
+            episode=self.record.episode,
+            sequence=self.record.sequence + step,
+            policy_version=int(self.policy_version[step]),
+            stamp_ns=int(self.stamp_ns[step]),
+            success=decode_success(int(self.success[step])),
+        )
+
+    def _observation(self, row: int) -> Observation:
+        return {key: rows[row] for key, rows in self.observation.items()}

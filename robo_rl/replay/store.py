@@ -1,0 +1,288 @@
+"""Data sets of episodes on disk; docs/datasets.md describes the format."""
+
+import dataclasses
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, cast
+
+from robo_rl.core import DataError, EnvSpec, SpecError, Transition
+
+from .disk import disk_errors, sync_folder, write_durably
+from .files import ARRAYS, EPISODES, EpisodeFiles
+from .layout import EpisodeArrays, EpisodeRecord, create_arrays, step_fields
+from .ring import ReplayRing
+from .writer import EpisodeWriter
+
+FORMAT = "robo_rl episodes"
+FORMAT_VERSION = 1
+
+_FACTS = "dataset.json"
+
+
+@dataclass(frozen=True)
+class StoreSummary:
+    """What a data set holds.
+
+    Attributes:
+        episodes: number of episodes.
+        steps: number of actions.
+        successes: episodes that ended in success.
+        sources: number of actions by source, ``policy``, ``human``, ``script``, ``random``.
+    """
+
+    episodes: int
+    steps: int
+    successes: int
+    sources: dict[str, int]
+
+
+class EpisodeStore:
+    """A data set of episodes: demonstrations, or what a policy collected. Use :meth:`create` or :meth:`open`.
+
+    An episode of L steps is stored as L + 1 observations and L actions. It exists from the moment its line in the
+    list of episodes is on the disk, which is written last: a writer that is killed loses the open episode alone.
+
+    Attributes:
+        path: folder of the data set.
+        spec: what was recorded.
+        metadata: how it was made, as the recorder said: JSON values.
+    """
+
+    def __init__(self, path: Path, writable: bool) -> None:
+        self.path = path
+        self.spec, self.metadata = _read_facts(path)
+        self._writable = writable
+        self._files = EpisodeFiles(path, self.spec, writable)
+        self._writer: EpisodeWriter | None = None
+
+    @classmethod
+    def create(cls, path: Path, spec: EnvSpec, metadata: Mapping[str, Any] | None = None) -> "EpisodeStore":
+        """Make an empty data set and open it for recording.
+
+        Args:
+            path: folder to make; it may exist if it is empty.
+            spec: what will be recorded.
+            metadata: how it is made, as JSON values: task configuration, versions, policy or device, seed.
+
+        Raises:
+            DataError: if there is something at ``path`` already, or it cannot be written.
+        """
+        facts = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "spec": spec.to_json(),
+            "metadata": dict(metadata or {}),
+        }
+        text = json.dumps(facts, indent=2, allow_nan=False)
+        if path.is_file() or (path.is_dir() and any(path.iterdir())):
+            raise DataError(f"{path} exists already; open it to add episodes, or choose another path")
+        # Made beside its place and moved there whole: a data set is never found half made.
+        draft = path.with_name(f"{path.name}.partial-{os.getpid()}")
+        with disk_errors(path, "make the data set"):
+            try:
+                draft.mkdir(parents=True)
+                create_arrays(draft / ARRAYS, spec)
+                write_durably(draft / EPISODES, b"")
+                write_durably(draft / _FACTS, text.encode())
+                draft.replace(path)
+                sync_folder(path.parent)
+            except OSError:
+                shutil.rmtree(draft, ignore_errors=True)
+                raise
+        return cls(path, writable=True)
+
+    @classmethod
+    def open(cls, path: Path, mode: Literal["r", "a"] = "r") -> "EpisodeStore":
+        """Open a data set: ``r`` to read (also while another process records), ``a`` to add episodes as well.
+
+        Raises:
+            DataError: if there is none, it is damaged, of a newer format, or (``a``) being written or read-only.
+        """
+        return cls(path, writable=mode == "a")
+
+    # --- what it holds -----------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Return the number of episodes."""
+        return len(self.records)
+
+    @property
+    def records(self) -> Sequence[EpisodeRecord]:
+        """Identity, length, success and sources of each episode."""
+        return self._files.records
+
+    def ring_slots(self, max_episodes: int | None = None) -> int:
+        """Return the capacity of a ring that holds the first ``max_episodes`` episodes (all by default)."""
+        return sum(record.steps + 1 for record in self.records[:max_episodes])
+
+    def summary(self) -> StoreSummary:
+        """Count episodes, steps, successes and sources, without reading arrays."""
+        sources: Counter[str] = Counter()
+        for record in self.records:
+            sources.update(record.sources)
+        return StoreSummary(
+            episodes=len(self),
+            steps=self._files.step_rows,
+            successes=sum(record.success is True for record in self.records),
+            sources=dict(sources),
+        )
+
+    def check_against(self, spec: EnvSpec) -> None:
+        """Check that a task of ``spec`` can use this data.
+
+        Observation keys that the task does not have are allowed (images, for an agent that sees states); all that
+        it has must be there, with the same shape, dtype and elements, as must action, frame, rate and scaling.
+
+        Raises:
+            DataError: naming each difference, with what the task expects and what was recorded.
+        """
+        # Through JSON, as what is on the disk went: a tuple is no other value than a list.
+        task = EnvSpec.from_json(json.loads(json.dumps(spec.to_json())))
+        used = {key: array for key, array in self.spec.observation.items() if key in task.observation}
+        differences = task.differences(dataclasses.replace(self.spec, observation=used))
+        if differences:
+            raise DataError(
+                f"{self.path}: recorded for another task or setting: {'; '.join(differences)}. Record for this task, "
+                "or give the task the settings of the data set"
+            )
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def arrays(self, number: int, keys: Collection[str] | None = None) -> EpisodeArrays:
+        """Read one episode.
+
+        Args:
+            number: 0 to ``len - 1``.
+            keys: observation keys to read; all by default.
+
+        Raises:
+            DataError: if there is no such episode or key, or its data is damaged.
+        """
+        if not 0 <= number < len(self):
+            raise DataError(f"{self.path}: there is no episode {number}; it holds {len(self)}, counted from 0")
+        keys = self.spec.observation if keys is None else keys
+        if unknown := set(keys) - self.spec.observation.keys():
+            raise DataError(f"{self.path}: no observations {sorted(unknown)}; it holds {sorted(self.spec.observation)}")
+        steps = {field.name: self._files.read(number, field.name) for field in step_fields(self.spec)}
+        rewards = steps.pop("rewards")
+        return EpisodeArrays(
+            record=self.records[number],
+            observation={key: self._files.read(number, f"observation/{key}") for key in keys},
+            rewards={name: rewards[:, column] for column, name in enumerate(self.spec.reward_terms)},
+            **cast(dict[str, Any], steps),
+        )
+
+    def episode(self, number: int, keys: Collection[str] | None = None) -> list[Transition]:
+        """Read one episode as the transitions that were recorded; see :meth:`arrays`."""
+        return self.arrays(number, keys).transitions()
+
+    def load_into(self, ring: ReplayRing, max_episodes: int | None = None) -> int:
+        """Append the first ``max_episodes`` episodes (all by default) to ``ring``; return how many transitions.
+
+        Raises:
+            DataError: if the data does not fit the ring's spec (see :meth:`check_against`), lacks one of its reward
+                terms, is larger than the ring (see :meth:`ring_slots`), or is damaged.
+        """
+        self.check_against(ring.spec)
+        if missing := sorted(set(ring.spec.reward_terms) - set(self.spec.reward_terms)):
+            raise DataError(
+                f"{self.path}: reward terms {missing} were not recorded, only {sorted(self.spec.reward_terms)}; use a "
+                "reward of recorded terms, or record again"
+            )
+        slots = self.ring_slots(max_episodes)
+        if slots > ring.capacity:
+            raise DataError(f"{self.path}: {slots} observations do not fit into a replay ring of {ring.capacity}")
+        count = 0
+        for number in range(len(self.records[:max_episodes])):
+            count += ring.append(self.episode(number, ring.spec.observation.keys()))
+        return count
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def writer(self) -> EpisodeWriter:
+        """Begin an episode. One at a time.
+
+        Raises:
+            DataError: if the data set was opened to read, or the disk refuses.
+        """
+        self._check_writable()
+        self._files.cut_back()
+        self._writer = EpisodeWriter(self._files)
+        return self._writer
+
+    def append_episode(self, transitions: Sequence[Transition]) -> int:
+        """Store one episode; return its number. See :class:`EpisodeWriter` for the errors."""
+        with self.writer() as writer:
+            for transition in transitions:
+                writer.append(transition)
+            return writer.commit()
+
+    def delete_last_episode(self) -> None:
+        """Delete the newest episode: a mistake of the operator, for example.
+
+        Raises:
+            DataError: if there is none, the data set was opened to read, or the disk refuses.
+        """
+        self._check_writable()
+        if not self.records:
+            raise DataError(f"{self.path}: there is no episode to delete")
+        self._files.drop_last()
+
+    def close(self) -> None:
+        """Discard an open episode and free the data set for others. May be called twice."""
+        if self._writer is not None:
+            self._writer.discard()
+        self._files.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check_writable(self) -> None:
+        if not self._writable:
+            raise DataError(f"{self.path} was opened to read; open it with mode 'a' to change it")
+        if self._writer is not None and self._writer.is_open:
+            raise RuntimeError("an episode is open: commit or discard it first")
+
+
+def _read_facts(path: Path) -> tuple[EnvSpec, Mapping[str, Any]]:
+    """Return spec and metadata of a data set."""
+    file = path / _FACTS
+    if not path.exists():
+        raise DataError(f"{path}: there is no data set; correct the path, or make one with `robo-rl record`")
+    if not file.is_file():
+        raise DataError(
+            f"{path} is no data set: it has no {_FACTS}; give the folder that `robo-rl record` or `collect` made"
+        )
+    with disk_errors(file, "read the data set"):
+        text = file.read_bytes()
+    try:
+        facts = json.loads(text)
+        kind, version = facts["format"], facts["format_version"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise _damaged(file, error) from error
+    if kind != FORMAT:
+        raise DataError(f"{file}: expected format {FORMAT!r}, found {kind!r}; give a data set of robo-rl")
+    if version != FORMAT_VERSION:
+        raise DataError(
+            f"{file}: expected format version {FORMAT_VERSION}, found {version}; it was made by another version of "
+            "robo-rl: update this one"
+        )
+    try:
+        return EnvSpec.from_json(facts["spec"]), facts["metadata"]
+    except (ValueError, TypeError, KeyError, AttributeError, SpecError) as error:
+        raise _damaged(file, error) from error
+
+
+def _damaged(file: Path, error: Exception) -> DataError:
+    return DataError(f"{file} is damaged ({type(error).__name__}: {error}); restore the data set from a copy")

@@ -1,0 +1,230 @@
+"""Recording one episode into a data set."""
+
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import ArraySpec, DataError, Source, SpecError, Transition
+
+from .encoding import encode_success
+from .files import EpisodeFiles
+from .layout import SHARD_ROWS, EpisodeRecord, Field, observation_fields, step_fields
+
+Block = dict[str, NDArray[Any]]
+
+
+class _Rows:
+    """Rows on their way to disk: collected up to the next border of a shard, so that each shard is written once.
+
+    Args:
+        fields: the arrays.
+        start: row of the arrays at which the first collected row will stand.
+    """
+
+    def __init__(self, fields: Sequence[Field], start: int) -> None:
+        self._fields = fields
+        self.start = start
+        self._block: Block = {}
+        self._count = 0
+
+    def append(self, row: Mapping[str, Any]) -> bool:
+        """Copy a row; return whether the block is full now."""
+        if not self._block:
+            self._block = {
+                field.name: np.empty((self._room, *field.shape), dtype=field.dtype) for field in self._fields
+            }
+        for field in self._fields:
+            self._block[field.name][self._count] = row[field.name]
+        self._count += 1
+        return self._count == self._room
+
+    @property
+    def _room(self) -> int:
+        return SHARD_ROWS - self.start % SHARD_ROWS
+
+    def take(self) -> tuple[int, Block]:
+        """Return the row at which the collected block begins, and the block; begin a new one."""
+        start, block = self.start, {name: rows[: self._count] for name, rows in self._block.items()}
+        self.start += self._count
+        self._block, self._count = {}, 0
+        return start, block
+
+
+class EpisodeWriter:
+    """Records one episode; nothing of it counts before :meth:`commit`. Made by :meth:`EpisodeStore.writer`.
+
+    As a context manager it commits at the end of the block, and discards where the block ends by an exception or
+    without a transition. Blocks of images are compressed and written by a thread, so ``append`` does not hold up a
+    control loop; at most two blocks of 200 rows are in memory.
+    """
+
+    def __init__(self, files: EpisodeFiles) -> None:
+        self._files = files
+        self._observations = _Rows(observation_fields(files.spec), files.observation_rows)
+        self._steps = _Rows(step_fields(files.spec), files.step_rows)
+        self._first: Transition | None = None
+        self._last: Transition | None = None
+        self._count = 0
+        self._sources: Counter[str] = Counter()
+        self._crc32: dict[str, int] = {}
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="episode-writer")
+        self._writing: Future[None] | None = None
+        self._open = True
+
+    def __len__(self) -> int:
+        """Return the number of steps so far."""
+        return self._count
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the episode is neither committed nor discarded."""
+        return self._open
+
+    def append(self, transition: Transition) -> None:
+        """Add the next step.
+
+        Raises:
+            SpecError: if it does not fit the data set's spec; the episode stays open.
+            DataError: if it does not follow the step before (the episode stays open), or the disk refuses an earlier
+                block (the episode is discarded then).
+        """
+        self._check_open()
+        self._check(transition)
+        row = self._step_row(transition)
+        if self._first is None:
+            self._first = transition
+        self._last = transition
+        self._count += 1
+        self._sources[Source(transition.source).name.lower()] += 1
+        full = self._steps.append(row)
+        full |= self._append_observation(transition.observation)
+        if full:
+            self._write_blocks()
+
+    def commit(self) -> int:
+        """Close the episode and store it for good; return its number.
+
+        Raises:
+            DataError: if it has no step, or the disk refuses it; it is discarded then.
+        """
+        self._check_open()
+        if self._first is None or self._last is None:
+            self.discard()
+            raise DataError("an episode without a step cannot be stored")
+        self._append_observation(self._last.next_observation)
+        self._write_blocks()
+        self._wait()
+        record = EpisodeRecord(
+            steps=self._count,
+            actor=self._first.actor,
+            session=self._first.session,
+            episode=self._first.episode,
+            sequence=self._first.sequence,
+            success=self._last.success,
+            sources=dict(sorted(self._sources.items())),
+            crc32=self._crc32,
+        )
+        try:
+            number = self._files.commit(record)
+        except BaseException:
+            self.discard()
+            raise
+        self._close()
+        return number
+
+    def discard(self) -> None:
+        """Forget the episode. Does nothing once it is committed or discarded."""
+        if not self._open:
+            return
+        self._close()
+        self._files.try_cut_back()
+
+    def _close(self) -> None:
+        self._open = False
+        self._thread.shutdown(wait=True)
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise RuntimeError("this episode was committed or discarded; begin the next one with store.writer()")
+
+    def _check(self, transition: Transition) -> None:
+        spec = self._files.spec
+        spec.check_observation(transition.observation)
+        spec.check_observation(transition.next_observation)
+        spec.action.check("executed action", transition.executed_action)
+        ArraySpec(spec.action.shape).check("proposed action", transition.proposed_action)
+        last = self._last
+        if last is None:
+            return
+        if not transition.follows(last):
+            raise DataError(
+                f"step {transition.sequence} of episode {transition.episode} does not follow step {last.sequence} of "
+                f"episode {last.episode}; commit or discard, and begin another episode"
+            )
+        for key, value in transition.observation.items():
+            if not np.array_equal(value, last.next_observation[key]):
+                raise DataError(
+                    f"step {transition.sequence}: its observation {key!r} is not the one that ended step "
+                    f"{last.sequence}; commit or discard, and begin another episode"
+                )
+
+    def _step_row(self, transition: Transition) -> dict[str, Any]:
+        terms = self._files.spec.reward_terms
+        if transition.rewards.keys() != set(terms):
+            raise SpecError(f"rewards: expected terms {sorted(terms)}, got {sorted(transition.rewards)}")
+        rewards = [transition.rewards[name] for name in terms]
+        if not np.isfinite(rewards).all():
+            raise SpecError(f"rewards: expected finite terms, got {dict(transition.rewards)}")
+        return {
+            "proposed_action": transition.proposed_action,
+            "executed_action": transition.executed_action,
+            "rewards": rewards,
+            "terminated": transition.terminated,
+            "truncated": transition.truncated,
+            "source": transition.source,
+            "success": encode_success(transition.success),
+            "policy_version": transition.policy_version,
+            "stamp_ns": transition.stamp_ns,
+        }
+
+    def _append_observation(self, observation: Mapping[str, NDArray[Any]]) -> bool:
+        return self._observations.append({f"observation/{key}": value for key, value in observation.items()})
+
+    def _write_blocks(self) -> None:
+        """Hand what is collected to the thread, after the block before is on the disk."""
+        self._wait()
+        self._writing = self._thread.submit(self._write, [self._observations.take(), self._steps.take()])
+
+    def _wait(self) -> None:
+        if self._writing is None:
+            return
+        try:
+            self._writing.result()
+        except BaseException:
+            self.discard()
+            raise
+        finally:
+            self._writing = None
+
+    def _write(self, blocks: Sequence[tuple[int, Block]]) -> None:
+        for start, block in blocks:
+            for name, rows in block.items():
+                self._files.write(name, start, rows)
+                self._crc32[name] = zlib.crc32(rows.data, self._crc32.get(name, 0))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None and self._open and self._count:
+            self.commit()
+        else:
+            self.discard()
