@@ -32,15 +32,14 @@ class RunLogger:
     Args:
         folder: the run's folder, made if need be.
         config: what to log, and where to.
-        total_steps: environment steps of the whole run.
-        resume_step: go on after this environment step; records that the folder holds beyond it are removed.
         label: name that the progress line begins with; the folder's by default.
-        run_config: the run's configuration, kept by W&B.
+        run_config: the run's configuration as plain dicts and lists, kept by W&B.
+        resume_step: go on after this environment step: records beyond it are removed. None: a new run.
         console: where the progress line goes; standard output by default.
         clock: monotonic time.
 
     Raises:
-        ConfigError: if W&B is asked for and not installed.
+        ConfigError: if W&B is asked for and not installed, or the folder of a new run holds an earlier one's metrics.
         DataError: if the metrics to be resumed are damaged.
     """
 
@@ -48,10 +47,9 @@ class RunLogger:
         self,
         folder: Path,
         config: LoggingConfig,
-        total_steps: int,
-        resume_step: int = 0,
         label: str | None = None,
-        run_config: Mapping[str, Any] | None = None,
+        run_config: Any = None,
+        resume_step: int | None = None,
         console: Console | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -59,7 +57,6 @@ class RunLogger:
 
         self._config = config
         self._clock = clock or MonotonicClock()
-        self._total_steps = total_steps
         self._progress = ProgressLine(label or folder.name, config.progress_seconds, console, self._clock)
         self._wandb = _start_wandb(config.wandb, folder, run_config) if config.wandb.project else None
         folder.mkdir(parents=True, exist_ok=True)
@@ -70,7 +67,7 @@ class RunLogger:
             self._note(record["kind"], record)
         self._start_ns = self._clock.now_ns()
         self._file = file.open("a", encoding="utf-8")
-        purge_step = resume_step + 1 if resume_step else None
+        purge_step = None if resume_step is None else resume_step + 1
         self._tensorboard = SummaryWriter(str(folder / "tensorboard"), purge_step=purge_step)
 
     @property
@@ -104,15 +101,10 @@ class RunLogger:
             self._wandb.log({f"{kind}/{name}": number for name, number in numbers.items()} | {"env_step": int(step)})
         self._note(kind, plain)
 
-    def progress(self, step: int, updates: int) -> None:
-        """Move the progress line. Cheap enough for every environment step.
-
-        Args:
-            step: environment steps taken.
-            updates: gradient updates of the critic done.
-        """
+    def progress(self, step: int, total: int, updates: int) -> None:
+        """Move the progress line; see :meth:`ProgressLine.update`. Cheap enough for every environment step."""
         if self._config.progress:
-            self._progress.update(step, self._total_steps, updates)
+            self._progress.update(step, total, updates)
 
     def message(self, text: str) -> None:
         """Print ``text`` for people, above the progress line where there is one."""
@@ -160,10 +152,12 @@ def read_metrics(file: Path) -> list[dict[str, Any]]:
     return records
 
 
-def _truncate(file: Path, resume_step: int) -> list[dict[str, Any]]:
+def _truncate(file: Path, resume_step: int | None) -> list[dict[str, Any]]:
     """Remove the records beyond ``resume_step`` from ``file``; return those that stay."""
     if not file.exists():
         return []
+    if resume_step is None:
+        raise ConfigError(f"{file} holds an earlier run; give another folder, or resume=FOLDER to go on with that run")
     kept = [record for record in read_metrics(file) if record["step"] <= resume_step]
     partial = file.with_name(f".partial_{file.name}")
     with partial.open("w", encoding="utf-8") as stream:
@@ -184,7 +178,7 @@ def _finite(value: Value) -> Value:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _start_wandb(config: WandbConfig, folder: Path, run_config: Mapping[str, Any] | None) -> Any:
+def _start_wandb(config: WandbConfig, folder: Path, run_config: Any) -> Any:
     try:
         wandb = importlib.import_module("wandb")
     except ImportError as error:
@@ -204,7 +198,7 @@ def _start_wandb(config: WandbConfig, folder: Path, run_config: Mapping[str, Any
         id=id_file.read_text(),
         resume="allow",
         dir=str(folder),
-        config=dict(run_config or {}),
+        config=run_config,
     )
     run.define_metric("*", step_metric="env_step")
     return run

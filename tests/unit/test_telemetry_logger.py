@@ -18,10 +18,10 @@ from robo_rl.telemetry import LoggingConfig, RunLogger, WandbConfig, read_metric
 SECOND = 1_000_000_000
 
 
-def make_logger(folder: Path, clock: ManualClock, resume_step: int = 0) -> tuple[RunLogger, io.StringIO]:
+def make_logger(folder: Path, clock: ManualClock, resume_step: int | None = None) -> tuple[RunLogger, io.StringIO]:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=False)
-    return RunLogger(folder, LoggingConfig(), 1000, resume_step, console=console, clock=clock), stream
+    return RunLogger(folder, LoggingConfig(), resume_step=resume_step, console=console, clock=clock), stream
 
 
 def test_records_are_strict_json_with_monotonic_seconds(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_resuming_removes_what_lies_beyond_and_keeps_counting_seconds(tmp_path: 
         assert logger.wall_seconds == 4.0
         clock.advance_ns(SECOND)
         logger.log("train", 21, critic_loss=1.0)
-        logger.progress(21, 420)
+        logger.progress(21, 1000, 420)
     records = read_metrics(tmp_path / "metrics.jsonl")
     assert [(record["step"], record["wall_seconds"]) for record in records] == [(10, 2.0), (20, 4.0), (21, 5.0)]
     assert "return 20.00  success 50 % of 2" in stream.getvalue()
@@ -82,17 +82,23 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
         make_logger(tmp_path, ManualClock(), resume_step=1)
 
 
+def test_a_new_run_does_not_mix_with_an_earlier_one(tmp_path: Path) -> None:
+    make_logger(tmp_path, ManualClock())[0].close()
+    with pytest.raises(ConfigError, match="holds an earlier run; give another folder, or resume=FOLDER"):
+        make_logger(tmp_path, ManualClock())
+
+
 def test_progress_can_be_switched_off(tmp_path: Path) -> None:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=False)
-    with RunLogger(tmp_path, LoggingConfig(progress=False), 10, console=console) as logger:
-        logger.progress(10, 10)
+    with RunLogger(tmp_path, LoggingConfig(progress=False), console=console) as logger:
+        logger.progress(10, 10, 10)
         logger.message("evaluation [20 episodes]: 95 %")
     assert stream.getvalue() == "evaluation [20 episodes]: 95 %\n"
 
 
 def test_training_metrics_are_due_at_the_interval(tmp_path: Path) -> None:
-    with RunLogger(tmp_path, LoggingConfig(train_interval=50), 200) as logger:
+    with RunLogger(tmp_path, LoggingConfig(train_interval=50)) as logger:
         assert [step for step in range(1, 201) if logger.due(step)] == [50, 100, 150, 200]
 
 
@@ -100,7 +106,7 @@ def test_wandb_missing_names_the_package(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "wandb", None)
     config = LoggingConfig(wandb=WandbConfig(project="arm"))
     with pytest.raises(ConfigError, match=r"pip install 'robo-rl\[wandb\]'"):
-        RunLogger(tmp_path, config, 10)
+        RunLogger(tmp_path, config)
 
 
 @pytest.mark.parametrize(
