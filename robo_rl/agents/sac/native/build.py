@@ -1,0 +1,92 @@
+"""Compile the native update with the system's C++ compiler, once per machine, compiler and version of the sources."""
+
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+_SOURCES = Path(__file__).parent
+# No -ffast-math: it would let the compiler assume that NaN does not occur, and divergence must show.
+_FLAGS = (
+    "-std=c++17",
+    "-O3",
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-shared",
+    "-fPIC",
+    "-pthread",
+)
+_TARGETS = ("-march=native", "-mcpu=native")  # the second where the first is unknown: some compilers for ARM
+
+
+class NativeBuildError(Exception):
+    """The native update cannot be compiled or loaded here; the message says why."""
+
+
+@functools.cache
+def library_path() -> Path:
+    """Return the compiled library, compiling it first where the cache has none for this machine.
+
+    The cache is ``$XDG_CACHE_HOME/robo_rl/native`` (default ``~/.cache``). A file appears there whole or not at
+    all, so several processes may come here at once.
+
+    Raises:
+        NativeBuildError: if there is no compiler, it fails, or the cache cannot be written.
+    """
+    compiler = _compiler()
+    target, macros = _target(compiler)
+    digest = hashlib.sha256()
+    for part in (compiler, *_FLAGS, target, macros):
+        digest.update(part.encode() + b"\0")
+    for source in sorted([*_SOURCES.glob("*.h"), *_SOURCES.glob("*.cpp")]):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "robo_rl" / "native"
+    path = cache / f"{digest.hexdigest()[:32]}.so"
+    if not path.exists():
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=cache) as folder:
+                unfinished = Path(folder) / "library.so"
+                _run([compiler, *_FLAGS, *target.split(), str(_SOURCES / "library.cpp"), "-o", str(unfinished)])
+                unfinished.replace(path)
+        except OSError as error:
+            raise NativeBuildError(f"cannot write the compiled library to {cache}: {error}") from error
+    return path
+
+
+def _compiler() -> str:
+    names = [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]
+    for name in names:
+        path = shutil.which(name)
+        if path:
+            return path
+    raise NativeBuildError(f"no C++ compiler found (looked for {', '.join(names)}); install g++ or clang++, or set CXX")
+
+
+def _target(compiler: str) -> tuple[str, str]:
+    """Return the flag for this machine's processor and what the compiler predefines under it.
+
+    The predefined macros name the compiler's version and every instruction set that it will use.
+    """
+    for target in _TARGETS:
+        try:
+            return target, _run([compiler, target, "-dM", "-E", "-x", "c++", os.devnull])
+        except NativeBuildError:
+            continue
+    return "", _run([compiler, "-dM", "-E", "-x", "c++", os.devnull])
+
+
+def _run(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NativeBuildError(f"{command[0]} did not run: {error}") from error
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or ["no message"]
+        first = next((line for line in lines if "error" in line), lines[0])
+        raise NativeBuildError(f"{command[0]} failed with exit code {done.returncode}: {first}")
+    return done.stdout

@@ -1,0 +1,53 @@
+// The tanh-Gaussian policy: actions, log densities, and the gradient of the actor's loss.
+#pragma once
+
+#include "layer.h"
+
+namespace robo_rl {
+
+constexpr float kLogStdMin = -20.0f, kLogStdMax = 2.0f;
+constexpr float kLog2 = 0.69314718f, kHalfLogTwoPi = 0.91893853f;
+
+/// One row of the actor's output, `registers` at a time: means, then log standard deviations.
+struct ActionRow {
+    const float *output, *noise;
+    int size;
+
+    Vector mean(int j) const { return load_at_most(output + j, size - j); }
+    Vector raw_log_std(int j) const { return load_at_most(output + size + j, size - j); }
+    Vector log_std(int j) const { return minimum(maximum(raw_log_std(j), kLogStdMin), kLogStdMax); }
+    Vector scaled_noise(int j) const { return exponential(log_std(j)) * load_at_most(noise + j, size - j); }
+};
+
+/// action = tanh(mean + std * noise); return log pi(action). The tanh has log-derivative
+/// 2 (log 2 - u - softplus(-2 u)), which is exact for large |u|.
+inline float sample_action(const ActionRow& row, float* action) {
+    Vector total{};
+    for (int j = 0; j < row.size; j += kLanes) {
+        const int count = row.size - j < kLanes ? row.size - j : kLanes;
+        const Vector noise = load_at_most(row.noise + j, count);
+        const Vector u = row.mean(j) + row.scaled_noise(j);
+        const Vector correction = 2.0f * (kLog2 - u - softplus(-2.0f * u));
+        total += lane_mask(count) * (-0.5f * noise * noise - row.log_std(j) - kHalfLogTwoPi - correction);
+        store_some(action + j, hyperbolic_tangent(u), count);
+    }
+    return sum(total);
+}
+
+/// The gradient of alpha * log pi - Q by one row of the actor's output, times `weight`; `q_gradient` is dQ/da.
+/// d log pi / du = 2 tanh(u), and d log pi / d log std = -1 beside what flows through u.
+inline void action_gradient(const ActionRow& row, const float* action, const float* q_gradient, float alpha,
+                            float weight, float* gradient) {
+    for (int j = 0; j < row.size; j += kLanes) {
+        const int count = row.size - j < kLanes ? row.size - j : kLanes;
+        const Vector a = load_at_most(action + j, count), q = load_at_most(q_gradient + j, count);
+        const Vector by_u = weight * (alpha * 2.0f * a - q * (1.0f - a * a));
+        const Vector by_log_std = by_u * row.scaled_noise(j) - weight * alpha;
+        const Vector raw = row.raw_log_std(j);
+        const Vector clipped = raw < kLogStdMin ? Vector{} : (raw > kLogStdMax ? Vector{} : by_log_std);
+        store_some(gradient + j, by_u, count);
+        store_some(gradient + row.size + j, clipped, count);
+    }
+}
+
+}  // namespace robo_rl

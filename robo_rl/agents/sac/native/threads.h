@@ -1,0 +1,114 @@
+// A small persistent pool of threads and the barriers between the stages of an update.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace robo_rl {
+
+/// Threads wait here until all `size` of them have come. They spin, since stages last some 100 microseconds, and
+/// give way to other work when the wait gets long.
+class Barrier {
+   public:
+    explicit Barrier(int size) : size_(size), missing_(size) {}
+
+    void wait() {
+        if (size_ == 1) return;
+        const int round = round_.load(std::memory_order_relaxed);
+        if (missing_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+            missing_.store(size_, std::memory_order_relaxed);
+            round_.store(round + 1, std::memory_order_release);
+            return;
+        }
+        for (int spins = 0; round_.load(std::memory_order_acquire) == round; ++spins) pause(spins);
+    }
+
+   private:
+    static void pause(int spins) {
+        if (spins > 4000) std::this_thread::yield();
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#endif
+    }
+
+    const int size_;
+    alignas(64) std::atomic<int> missing_;
+    alignas(64) std::atomic<int> round_{0};
+};
+
+/// A contiguous part of a list of tasks.
+struct Share {
+    int begin, end;
+};
+
+/// The threads that work on one thing together. What they compute never depends on how many they are: each
+/// task has one owner, and sums over tasks are taken in the order of the tasks.
+struct Team {
+    int rank, size;
+    Barrier* barrier;
+
+    Share share(int tasks) const { return {tasks * rank / size, tasks * (rank + 1) / size}; }
+    void wait() const { barrier->wait(); }
+};
+
+/// Persistent threads; the caller of `run` is thread 0. The others sleep between two runs.
+class Pool {
+   public:
+    explicit Pool(int size) : size_(size), finished_(size) {
+        for (int thread = 1; thread < size; ++thread) workers_.emplace_back([this, thread] { work(thread); });
+    }
+
+    ~Pool() {
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            stopped_ = true;
+        }
+        wake_.notify_all();
+        for (std::thread& worker : workers_) worker.join();
+    }
+
+    int size() const { return size_; }
+
+    /// Call job(thread) on every thread; return when all have returned. Jobs must not throw.
+    void run(const std::function<void(int)>& job) {
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            job_ = &job;
+            ++runs_;
+        }
+        wake_.notify_all();
+        job(0);
+        finished_.wait();
+    }
+
+   private:
+    void work(int thread) {
+        for (long seen = 0;;) {
+            const std::function<void(int)>* job;
+            {
+                std::unique_lock<std::mutex> lock(mutex_);
+                wake_.wait(lock, [&] { return stopped_ || runs_ != seen; });
+                if (stopped_) return;
+                seen = runs_;
+                job = job_;
+            }
+            (*job)(thread);
+            finished_.wait();
+        }
+    }
+
+    const int size_;
+    Barrier finished_;
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    const std::function<void(int)>* job_ = nullptr;
+    long runs_ = 0;
+    bool stopped_ = false;
+    std::vector<std::thread> workers_;
+};
+
+}  // namespace robo_rl

@@ -1,0 +1,363 @@
+// The whole update of soft actor-critic on a pool of threads; robo_rl/agents/sac/update.py defines it.
+#pragma once
+
+#include "network.h"
+#include "policy.h"
+
+namespace robo_rl {
+
+/// Configuration, as Python hands it over (native/__init__.py holds the same list).
+struct Settings {
+    int32_t observation_size, action_size, ensemble, subset, batch, updates, threads;
+    int32_t entropy_backup, actor_minimum;  // truth values
+    double actor_learning_rate, critic_learning_rate, temperature_learning_rate, tau, target_entropy;
+};
+
+/// Rows and randomness of one update; shapes as in update.py's Minibatches and Noise.
+struct Inputs {
+    const float *observation, *action, *reward, *discount, *next_observation;
+    const float* next_noise;
+    const int64_t* subset;
+    const float* actor_noise;
+};
+
+/// In the order of update.py's METRICS.
+struct Metrics {
+    float critic_loss, q_mean, q_abs_max, target_mean, actor_loss, entropy, temperature;
+};
+
+/// NaN wins over every number, so that a diverged target shows.
+inline float smaller(float a, float b) { return a < b || a != a ? a : b; }
+inline float larger(float a, float b) { return a > b || a != a ? a : b; }
+
+class AnyUpdate {
+   public:
+    virtual ~AnyUpdate() = default;
+    virtual Metrics run(const Inputs& inputs, int64_t updates_before) = 0;
+};
+
+/// Threads per team, so that the teams, each taking one critic after the other, end earliest.
+inline int team_size(int threads, int ensemble) {
+    int best = 1;
+    double best_time = 1e30;
+    for (int size = 1; size <= threads; ++size) {
+        if (threads % size) continue;
+        const double time = double(divide_up(ensemble, threads / size)) / size;
+        if (time < best_time - 1e-9) best = size, best_time = time;
+    }
+    return best;
+}
+
+template <class Unit>
+class Update final : public AnyUpdate {
+   public:
+    Update(const Settings& settings, Network critic, Network actor, Tensor log_alpha)
+        : s_(settings),
+          critic_(std::move(critic)),
+          actor_(std::move(actor)),
+          log_alpha_(log_alpha),
+          pool_(settings.threads),
+          everyone_(settings.threads),
+          members_(team_size(settings.threads, settings.ensemble)),
+          rows_(settings.batch, kTileRows, 2),
+          actor_weights_(actor_, actor_.inputs()),
+          actor_saved_(actor_, settings.batch),
+          next_action_(size_t(s_.updates) * s_.batch * s_.action_size),
+          next_log_prob_(size_t(s_.updates) * s_.batch),
+          target_values_(size_t(s_.subset) * s_.batch),
+          target_(s_.batch),
+          values_(size_t(s_.ensemble) * s_.batch),
+          value_gradient_(size_t(s_.ensemble) * s_.batch * s_.action_size),
+          new_action_(size_t(s_.batch) * s_.action_size),
+          log_prob_(s_.batch) {
+        for (int thread = 0; thread < s_.threads; ++thread) {
+            critic_scratch_.emplace_back(critic_);
+            actor_scratch_.emplace_back(actor_);
+        }
+        for (int m = 0; m < s_.subset; ++m) target_weights_.emplace_back(critic_, s_.observation_size);
+        for (int team = 0; team < s_.threads / members_; ++team) {
+            critic_weights_.emplace_back(critic_, s_.observation_size);
+            critic_saved_.emplace_back(critic_, s_.batch);
+            barriers_.emplace_back(new Barrier(members_));
+        }
+    }
+
+    Metrics run(const Inputs& inputs, int64_t updates_before) override {
+        in_ = inputs;
+        alpha_ = std::exp(*log_alpha_.value);
+        sums_ = Sums{};
+        pool_.run([&](int thread) { work(thread, updates_before); });
+        return finish(updates_before);
+    }
+
+   private:
+    /// Running sums of metrics over the critic updates.
+    struct Sums {
+        double loss = 0, value = 0, target = 0;
+        float largest = 0;
+    };
+
+    /// What each thread does. The stages between barriers are the sections below.
+    void work(int thread, int64_t updates_before) {
+        const Team all{thread, s_.threads, &everyone_};
+        const int group = thread / members_;
+        const Team team{thread % members_, members_, barriers_[group].get()};
+
+        actor_weights_.pack(actor_, 0, false, Backward::kHidden, all);
+        all.wait();
+        sample_next_actions(all);
+        all.wait();
+        for (int u = 0; u < s_.updates; ++u) {
+            for (int m = 0; m < s_.subset; ++m)
+                target_weights_[m].pack(critic_, int(in_.subset[u * s_.subset + m]), true, Backward::kNone, all);
+            all.wait();
+            evaluate_targets(all, u);
+            all.wait();
+            const Adam adam(s_.critic_learning_rate, updates_before * s_.updates + u + 1, s_.tau);
+            for (int member = group; member < s_.ensemble; member += s_.threads / members_)
+                update_critic(team, group, thread, member, u, adam);
+            all.wait();
+            if (thread == 0) collect();  // nobody writes what it reads before the barrier after the targets
+        }
+        sample_new_actions(all);
+        all.wait();
+        for (int member = group; member < s_.ensemble; member += s_.threads / members_)
+            differentiate_values(team, group, thread, member);
+        all.wait();
+        update_actor(all, updates_before);
+    }
+
+    // ---- Targets -------------------------------------------------------------------------------------------
+
+    /// The policy's actions in all next observations at once: the actor stands still during the critic updates.
+    void sample_next_actions(const Team& team) {
+        const Blocks blocks(s_.updates * s_.batch, kTileRows, 2);
+        const Share share = team.share(blocks.count);
+        for (int b = share.begin; b < share.end; ++b)
+            act(team.rank, in_.next_observation, in_.next_noise, blocks.start(b), blocks.size(b), next_action_.data(),
+                next_log_prob_.data());
+    }
+
+    void evaluate_targets(const Team& team, int u) {
+        Scratch<Unit>& scratch = critic_scratch_[team.rank];
+        const Share share = team.share(s_.subset * rows_.count);
+        for (int task = share.begin; task < share.end; ++task) {
+            const int m = task / rows_.count, block = task % rows_.count;
+            const int first = rows_.start(block), rows = rows_.size(block);
+            set_critic_input(scratch, in_.next_observation, next_action_.data(), u * s_.batch + first, rows);
+            forward(critic_, target_weights_[m], scratch, rows);
+            head_forward(critic_, target_weights_[m], scratch, rows, target_values_.data() + m * s_.batch + first);
+        }
+    }
+
+    /// y = r + discount * (smallest target value [- alpha * log pi]).
+    float target(int u, int row) const {
+        float value = target_values_.data()[row];
+        for (int m = 1; m < s_.subset; ++m) value = smaller(value, target_values_.data()[m * s_.batch + row]);
+        const size_t at = size_t(u) * s_.batch + row;
+        if (s_.entropy_backup) value -= alpha_ * next_log_prob_.data()[at];
+        return in_.reward[at] + in_.discount[at] * value;
+    }
+
+    // ---- Critics -------------------------------------------------------------------------------------------
+
+    void update_critic(const Team& team, int group, int thread, int member, int u, const Adam& adam) {
+        Weights<Unit>& weights = critic_weights_[group];
+        Scratch<Unit>& scratch = critic_scratch_[thread];
+        Saved<Unit>& saved = critic_saved_[group];
+        weights.pack(critic_, member, false, Backward::kHidden, team);
+        team.wait();
+        const Share share = team.share(rows_.count);
+        for (int block = share.begin; block < share.end; ++block) {
+            const int first = rows_.start(block), rows = rows_.size(block);
+            float* values = values_.data() + size_t(member) * s_.batch + first;
+            float gradient[kTileRows];
+            set_critic_input(scratch, in_.observation, in_.action, u * s_.batch + first, rows);
+            forward(critic_, weights, scratch, rows);
+            head_forward(critic_, weights, scratch, rows, values);
+            for (int i = 0; i < rows; ++i) {
+                const float y = target(u, first + i);
+                gradient[i] = 2.0f / s_.batch * (values[i] - y);
+                if (member == 0) target_.data()[first + i] = y;
+            }
+            head_backward(critic_, weights, scratch, rows, gradient, &saved, block);
+            backward(critic_, weights, scratch, rows, Backward::kHidden, &saved, block);
+        }
+        team.wait();
+        apply(critic_, member, saved, s_.batch, adam, team);
+    }
+
+    void collect() {
+        const float* values = values_.data();
+        for (int row = 0; row < s_.batch; ++row) sums_.target += target_.data()[row];
+        for (int e = 0; e < s_.ensemble; ++e)
+            for (int row = 0; row < s_.batch; ++row, ++values) {
+                const double error = double(*values) - target_.data()[row];
+                sums_.loss += error * error;
+                sums_.value += *values;
+                sums_.largest = larger(sums_.largest, std::fabs(*values));
+            }
+    }
+
+    // ---- Actor and temperature -----------------------------------------------------------------------------
+
+    void sample_new_actions(const Team& team) {
+        const Share share = team.share(rows_.count);
+        for (int b = share.begin; b < share.end; ++b)
+            act(team.rank, last(in_.observation, s_.observation_size), in_.actor_noise, rows_.start(b), rows_.size(b),
+                new_action_.data(), log_prob_.data());
+    }
+
+    /// One critic's values of the new actions and their gradients.
+    void differentiate_values(const Team& team, int group, int thread, int member) {
+        Weights<Unit>& weights = critic_weights_[group];
+        Scratch<Unit>& scratch = critic_scratch_[thread];
+        weights.pack(critic_, member, false, Backward::kInput, team);
+        team.wait();
+        const Share share = team.share(rows_.count);
+        for (int block = share.begin; block < share.end; ++block) {
+            const int first = rows_.start(block), rows = rows_.size(block);
+            const size_t at = size_t(member) * s_.batch + first;
+            float ones[kTileRows];
+            std::fill_n(ones, kTileRows, 1.0f);
+            set_critic_input(scratch, last(in_.observation, s_.observation_size), new_action_.data(), first, rows);
+            forward(critic_, weights, scratch, rows);
+            head_forward(critic_, weights, scratch, rows, values_.data() + at);
+            head_backward<Unit>(critic_, weights, scratch, rows, ones, nullptr, block);
+            const float* gradient = backward<Unit>(critic_, weights, scratch, rows, Backward::kInput, nullptr, block);
+            for (int i = 0; i < rows; ++i)
+                std::copy_n(gradient + i * row_stride(s_.action_size), s_.action_size,
+                            value_gradient_.data() + (at + i) * s_.action_size);
+        }
+        team.wait();
+    }
+
+    /// What the actor climbs in one row, the mean or the smallest of all values, and its gradient by the action.
+    float climbed(int row, float* gradient) const {
+        const auto value = [&](int e) { return values_.data()[size_t(e) * s_.batch + row]; };
+        const auto slope = [&](int e) { return value_gradient_.data() + (size_t(e) * s_.batch + row) * s_.action_size; };
+        if (s_.actor_minimum) {
+            int least = 0;
+            for (int e = 1; e < s_.ensemble; ++e)
+                if (smaller(value(e), value(least)) != value(least)) least = e;
+            std::copy_n(slope(least), s_.action_size, gradient);
+            return value(least);
+        }
+        float total = 0;
+        std::fill_n(gradient, s_.action_size, 0.0f);
+        for (int e = 0; e < s_.ensemble; ++e) {
+            total += value(e) / s_.ensemble;
+            for (int j = 0; j < s_.action_size; ++j) gradient[j] += slope(e)[j] / s_.ensemble;
+        }
+        return total;
+    }
+
+    void update_actor(const Team& team, int64_t updates_before) {
+        Scratch<Unit>& scratch = actor_scratch_[team.rank];
+        const int outputs = 2 * s_.action_size;
+        std::vector<float> q_gradient(s_.action_size);
+        const Share share = team.share(rows_.count);
+        for (int block = share.begin; block < share.end; ++block) {
+            const int first = rows_.start(block), rows = rows_.size(block);
+            // Computing the forward pass again is cheaper than having kept it.
+            set_input(scratch, last(in_.observation, s_.observation_size), first, rows);
+            forward(actor_, actor_weights_, scratch, rows);
+            float* gradient = scratch.gradients[0].data();
+            for (int i = 0; i < rows; ++i) {
+                climbed(first + i, q_gradient.data());
+                const ActionRow row{scratch.output() + i * row_stride(outputs),
+                                    in_.actor_noise + size_t(first + i) * s_.action_size, s_.action_size};
+                action_gradient(row, new_action_.data() + size_t(first + i) * s_.action_size, q_gradient.data(),
+                                alpha_, 1.0f / s_.batch, gradient + i * row_stride(outputs));
+            }
+            backward(actor_, actor_weights_, scratch, rows, Backward::kHidden, &actor_saved_, block);
+        }
+        team.wait();
+        apply(actor_, 0, actor_saved_, s_.batch, Adam(s_.actor_learning_rate, updates_before + 1, 0), team);
+    }
+
+    /// The temperature's step and the metrics.
+    Metrics finish(int64_t updates_before) {
+        double loss = 0, entropy = 0;
+        std::vector<float> unused(s_.action_size);
+        for (int row = 0; row < s_.batch; ++row) {
+            const double log_prob = log_prob_.data()[row];
+            loss += (alpha_ * log_prob - climbed(row, unused.data())) / s_.batch;
+            entropy -= log_prob / s_.batch;
+        }
+        // Too much entropy lowers the temperature.
+        const float gradient = float(alpha_ * (entropy - s_.target_entropy));
+        Adam(s_.temperature_learning_rate, updates_before + 1, 0).step(log_alpha_, 0, 0, broadcast(gradient), 1);
+
+        const double rows = double(s_.updates) * s_.batch;
+        return {float(sums_.loss / rows / s_.ensemble),
+                float(sums_.value / rows / s_.ensemble),
+                sums_.largest,
+                float(sums_.target / rows),
+                float(loss),
+                float(entropy),
+                alpha_};
+    }
+
+    // ---- Inputs --------------------------------------------------------------------------------------------
+
+    /// The part of the last minibatch, which is the actor's.
+    const float* last(const float* field, int size) const {
+        return field + size_t(s_.updates - 1) * s_.batch * size;
+    }
+
+    void set_input(Scratch<Unit>& scratch, const float* observation, size_t first, int rows) const {
+        const int stride = row_stride(s_.observation_size);
+        for (int i = 0; i < rows; ++i)
+            std::copy_n(observation + (first + i) * s_.observation_size, s_.observation_size,
+                        scratch.input() + i * stride);
+    }
+
+    void set_critic_input(Scratch<Unit>& scratch, const float* observation, const float* action, size_t first,
+                          int rows) const {
+        const int stride = row_stride(critic_.inputs());
+        for (int i = 0; i < rows; ++i) {
+            float* input = scratch.input() + i * stride;
+            std::copy_n(observation + (first + i) * s_.observation_size, s_.observation_size, input);
+            std::copy_n(action + (first + i) * s_.action_size, s_.action_size, input + s_.observation_size);
+        }
+    }
+
+    /// Sample the policy's actions and their log densities for some rows.
+    void act(int thread, const float* observation, const float* noise, int first, int rows, float* action,
+             float* log_prob) {
+        Scratch<Unit>& scratch = actor_scratch_[thread];
+        const int size = s_.action_size;
+        set_input(scratch, observation, first, rows);
+        forward(actor_, actor_weights_, scratch, rows);
+        for (int i = 0; i < rows; ++i) {
+            const size_t at = size_t(first + i) * size;
+            const ActionRow row{scratch.output() + i * row_stride(2 * size), noise + at, size};
+            log_prob[first + i] = sample_action(row, action + at);
+        }
+    }
+
+    const Settings s_;
+    Network critic_, actor_;
+    Tensor log_alpha_;
+    Pool pool_;
+    Barrier everyone_;
+    const int members_;  // threads in a team
+    std::vector<std::unique_ptr<Barrier>> barriers_;
+    const Blocks rows_;
+
+    Weights<Unit> actor_weights_;
+    std::vector<Weights<Unit>> critic_weights_;  // by team
+    std::vector<Weights<Unit>> target_weights_;  // by position in the subset
+    std::vector<Scratch<Unit>> critic_scratch_, actor_scratch_;  // by thread
+    std::vector<Saved<Unit>> critic_saved_;                      // by team
+    Saved<Unit> actor_saved_;
+
+    Buffer<float> next_action_, next_log_prob_, target_values_, target_, values_, value_gradient_, new_action_,
+        log_prob_;
+    Inputs in_{};
+    Sums sums_;
+    float alpha_ = 0;
+};
+
+}  // namespace robo_rl

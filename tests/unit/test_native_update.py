@@ -1,0 +1,237 @@
+"""The native update against the definition (TorchUpdate) computed in float64."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from robo_rl.agents.sac.config import SACConfig
+from robo_rl.agents.sac.native import NativeUpdate, available
+from robo_rl.agents.sac.networks import Parameters, initialise_network
+from robo_rl.agents.sac.update import METRICS, Minibatches, Noise, TorchUpdate, draw_noise
+
+State = tuple[Parameters, Parameters, Parameters]
+
+needs_compiler = pytest.mark.skipif(not available()[0], reason=available()[1])
+
+SMALL = SACConfig(
+    ensemble_size=3, hidden=(64, 100), batch_size=30, update_to_data=4, critic_learning_rate=1e-3, threads=2
+)
+OBSERVATION, ACTION = 17, 3
+
+
+def initial_state(config: SACConfig, observation: int = OBSERVATION, action: int = ACTION) -> State:
+    """Random parameters, LayerNorms and biases too, so that no gradient is zero by chance; zero moments."""
+    generator = torch.Generator().manual_seed(0)
+    critic = initialise_network(
+        "critic",
+        [observation + action, *config.hidden, 1],
+        generator,
+        layer_norm=config.layer_norm,
+        output_gain=1.0,
+        ensemble=config.ensemble_size,
+    )
+    actor = initialise_network(
+        "actor", [observation, *config.hidden, 2 * action], generator, layer_norm=config.actor_layer_norm, output_gain=1
+    )
+    temperature = {"temperature/log_alpha": torch.tensor(-1.0)}
+    trained = {**critic, **actor, **temperature}
+    targets = {f"target_{name}": value.clone() for name, value in critic.items()}
+    parameters = {
+        name: value + 0.1 * torch.randn(value.shape, generator=generator) if value.ndim else value
+        for name, value in {**trained, **targets}.items()
+    }
+    zeros = {name: torch.zeros_like(value) for name, value in trained.items()}
+    return parameters, zeros, {name: value.clone() for name, value in zeros.items()}
+
+
+def random_inputs(
+    config: SACConfig, seed: int, observation: int = OBSERVATION, action: int = ACTION
+) -> tuple[Minibatches, Noise]:
+    generator = torch.Generator().manual_seed(seed)
+    lead = (config.update_to_data, config.batch_size)
+    batch = Minibatches(
+        observation=torch.randn(*lead, observation, generator=generator),
+        action=torch.randn(*lead, action, generator=generator).tanh(),
+        reward=torch.randn(lead, generator=generator),
+        discount=0.99 * (torch.rand(lead, generator=generator) > 0.2),
+        next_observation=torch.randn(*lead, observation, generator=generator),
+    )
+    return batch, draw_noise(config, action, generator)
+
+
+def copy(state: State, dtype: torch.dtype = torch.float32) -> State:
+    return tuple({name: value.to(dtype, copy=True) for name, value in store.items()} for store in state)
+
+
+def doubled(batch: Minibatches, noise: Noise) -> tuple[Minibatches, Noise]:
+    return Minibatches(*(x.double() for x in batch)), Noise(
+        noise.next_action.double(), noise.subset, noise.action.double()
+    )
+
+
+def relative_error(got: torch.Tensor, expected: torch.Tensor) -> float:
+    return float((got.double() - expected).norm() / expected.norm().clamp(min=1e-12))
+
+
+def check_against_float64(config: SACConfig, sizes: tuple[int, int] = (OBSERVATION, ACTION), tolerance: float = 1.0):
+    """Three updates. Moments are linear or quadratic in the gradients; steps are what Adam makes of them, where
+    gradients near zero magnify rounding, so that they are compared as a whole and not element by element."""
+    start = initial_state(config, *sizes)
+    native_state, exact_state = copy(start), copy(start, torch.float64)
+    native = NativeUpdate(config, *native_state)
+    exact = TorchUpdate(dataclasses.replace(config, precision="float32"), *exact_state)
+    for index in range(3):
+        batch, noise = random_inputs(config, 10 + index, *sizes)
+        got, expected = native(batch, noise, index), exact(*doubled(batch, noise), index)
+        for name, value, wanted in zip(METRICS, got.tolist(), expected.tolist(), strict=True):
+            assert value == pytest.approx(wanted, rel=2e-4 * tolerance, abs=1e-4 * tolerance), name
+    for name in start[1]:
+        assert relative_error(native_state[1][name], exact_state[1][name]) < 1e-3 * tolerance, f"first {name}"
+        assert relative_error(native_state[2][name], exact_state[2][name]) < 1e-3 * tolerance, f"second {name}"
+    for name, value in start[0].items():
+        moved = exact_state[0][name] - value
+        assert moved.norm() > 0, name
+        assert relative_error(native_state[0][name] - value, moved) < 5e-3 * tolerance, name
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"ensemble_size": 1, "target_subset": 1},
+        {"ensemble_size": 2, "target_subset": 2, "threads": 1},
+        {"ensemble_size": 10, "batch_size": 256, "update_to_data": 2, "hidden": (256, 256)},
+        {"ensemble_size": 10, "threads": 4},
+        {"hidden": (64,)},
+        {"hidden": (100, 64, 37)},
+        {"hidden": (5, 3)},
+        {"batch_size": 1},
+        {"batch_size": 29},
+        {"update_to_data": 1},
+        {"layer_norm": False},
+        {"actor_layer_norm": True},
+        {"activation": "tanh"},
+        {"activation": "silu", "actor_layer_norm": True},
+        {"activation": "silu", "layer_norm": False},
+        {"activation": "tanh", "layer_norm": False},
+        {"entropy_backup": True},
+        {"target_subset": 3},
+        {"actor_q": "min"},
+        {"actor_q": "min", "entropy_backup": True, "target_subset": 1},
+        {"tau": 1.0},
+        {"target_entropy": -7.0, "temperature_learning_rate": 0.01, "actor_learning_rate": 0.003},
+    ],
+    ids=lambda changes: ",".join(f"{key}={value}" for key, value in changes.items()) or "default",
+)
+def test_agrees_with_the_definition_in_float64(changes):
+    check_against_float64(dataclasses.replace(SMALL, **changes))
+
+
+@needs_compiler
+@pytest.mark.parametrize("sizes", [(1, 1), (3, 16), (40, 7), (64, 33)])
+def test_agrees_for_other_sizes_of_observation_and_action(sizes):
+    check_against_float64(SMALL, sizes)
+
+
+@needs_compiler
+def test_clipped_log_std_has_no_gradient():
+    config = dataclasses.replace(SMALL, ensemble_size=2)
+    start = initial_state(config)
+    start[0]["actor/output/bias"][ACTION] = 10.0  # far above the limit of 2
+    native_state, exact_state = copy(start), copy(start, torch.float64)
+    batch, noise = random_inputs(config, 0)
+    NativeUpdate(config, *native_state)(batch, noise, 0)
+    TorchUpdate(config, *exact_state)(*doubled(batch, noise), 0)
+    assert native_state[1]["actor/output/bias"][ACTION] == 0
+    assert relative_error(native_state[1]["actor/output/weight"], exact_state[1]["actor/output/weight"]) < 1e-3
+
+
+@needs_compiler
+@pytest.mark.parametrize("ensemble", [1, 3, 10])
+def test_the_number_of_threads_changes_no_bit(ensemble):
+    results = []
+    for threads in (1, 2, 3, 4, 6):
+        config = dataclasses.replace(SMALL, ensemble_size=ensemble, target_subset=1, threads=threads)
+        state = initial_state(config)
+        update = NativeUpdate(config, *state)
+        metrics = [update(*random_inputs(config, index), index) for index in range(2)]
+        results.append([*metrics, *state[0].values(), *state[1].values(), *state[2].values()])
+    for other in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
+
+
+@needs_compiler
+@pytest.mark.parametrize("field", ["observation", "action", "reward", "discount", "next_observation"])
+def test_nan_in_a_batch_shows_in_the_metrics(field):
+    batch, noise = random_inputs(SMALL, 0)
+    getattr(batch, field)[1, 7] = float("nan")
+    metrics = NativeUpdate(SMALL, *initial_state(SMALL))(batch, noise, 0)
+    assert metrics[METRICS.index("critic_loss")].isnan()
+    assert metrics[METRICS.index("q_abs_max")].isnan() or field not in ("observation", "action")
+
+
+@needs_compiler
+@pytest.mark.parametrize("activation", ["relu", "silu", "tanh"])
+@pytest.mark.parametrize("name", ["critic/0/weight", "target_critic/output/weight", "actor/1/bias"])
+def test_nan_in_a_parameter_shows_in_the_metrics(activation, name):
+    config = dataclasses.replace(SMALL, activation=activation, layer_norm=False, ensemble_size=2)
+    state = initial_state(config)
+    state[0][name].view(-1)[0] = float("nan")
+    metrics = NativeUpdate(config, *state)(*random_inputs(config, 0), 0)
+    assert metrics[METRICS.index("critic_loss")].isnan()
+
+
+@needs_compiler
+def test_refuses_tensors_that_it_cannot_read():
+    state = initial_state(SMALL)
+    batch, noise = random_inputs(SMALL, 0)
+    update = NativeUpdate(SMALL, *state)
+    with pytest.raises(ValueError, match=r"reward: expected torch.float32 \(4, 30\) on cpu, got torch.float64"):
+        update(batch._replace(reward=batch.reward.double()), noise, 0)
+    with pytest.raises(ValueError, match="action: expected a contiguous tensor"):
+        update(batch._replace(action=batch.action.transpose(0, 1).contiguous().transpose(0, 1)), noise, 0)
+    with pytest.raises(ValueError, match="expected indices below 3"):
+        update(batch, noise._replace(subset=noise.subset + 2), 0)
+    state[1]["critic/0/weight"] = state[1]["critic/0/weight"][:2]
+    with pytest.raises(ValueError, match=r"critic/0/weight: expected torch.float32 \(3, 20, 64\)"):
+        NativeUpdate(SMALL, *state)
+
+
+_REPORT = "from robo_rl.agents.sac.native import available; print(*available())"
+
+
+def _available_with(**environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", _REPORT], env={**os.environ, **environment}, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_says_why_it_is_not_available(tmp_path):
+    said = _available_with(PATH=str(tmp_path), CXX="", XDG_CACHE_HOME=str(tmp_path))
+    assert said.startswith("False no C++ compiler found (looked for c++, g++, clang++); install")
+
+    compiler = tmp_path / "broken"
+    compiler.write_text("#!/bin/sh\necho 'fatal error: no such header' >&2\nexit 3\n")
+    compiler.chmod(0o755)
+    said = _available_with(CXX=str(compiler), XDG_CACHE_HOME=str(tmp_path))
+    assert said.startswith("False") and "failed with exit code 3: fatal error: no such header" in said
+
+    file = tmp_path / "file"
+    file.write_text("")
+    if available()[0]:
+        assert "False cannot write the compiled library to" in _available_with(XDG_CACHE_HOME=str(file))
+
+
+@needs_compiler
+def test_two_processes_compile_at_once(tmp_path):
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    command = [sys.executable, "-c", _REPORT]
+    both = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert all(process.communicate()[0].startswith("True") for process in both)
+    assert len(list(tmp_path.rglob("*"))) == 3  # robo_rl, native, and one library
