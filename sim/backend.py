@@ -1,0 +1,244 @@
+"""An arm in simulation as an ``EnvBackend``."""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import mujoco
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from robo_rl.core import ArraySpec, EnvSpec, Observation, ScriptedExpert, Step, generator
+
+from .arm import load_arm
+from .config import TaskConfig
+from .controller import AXIS_NAMES, EndEffectorController, logarithm, make_controller
+from .observation import NOISE, ArmState, flatten, object_spec
+from .randomisation import ModelRandomiser
+from .rendering import SceneRenderer, check_cameras
+from .scene import furnish
+
+if TYPE_CHECKING:
+    from .tasks.base import Task
+
+Array = NDArray[np.float64]
+
+
+class ArmBackend:
+    """A simulated arm before a task.
+
+    The same seed gives the same episode, bit for bit, whatever went before.
+
+    Args:
+        task: world around the arm, made from its configuration.
+
+    Attributes:
+        model: compiled model. Experts and tests may read it.
+        data: its state.
+        arm: reads the arm's state.
+        controller: turns actions into torques.
+    """
+
+    def __init__(self, task: "Task") -> None:
+        config = task.config
+        self.config: TaskConfig = config
+        self.task = task
+        mjcf = load_arm(config.arm)
+        furnish(mjcf, timestep=1.0 / config.controller.rate)
+        task.build(mjcf)
+        self.model: Any = mjcf.compile()
+        self.data: Any = mujoco.MjData(self.model)
+        check_cameras(self.model, tuple(config.observation.cameras))
+        task.bind(self.model)
+        self.arm = ArmState(self.model, config.arm)
+        self.controller = make_controller(self.model, config.arm, config.controller)
+        self._randomiser = ModelRandomiser(self.model, config.randomisation)
+        view = config.observation
+        self._images = SceneRenderer(self.model, view.width, view.height)
+        self._pictures = SceneRenderer(self.model, view.picture_width, view.picture_height, beautiful=True)
+        self._home = np.array(config.arm.home)
+        self._joints = np.array([self.model.joint(name).qposadr[0] for name in config.arm.joints])
+        fingers = [self.model.joint(name) for name in config.arm.gripper_joints if config.arm.gripper_actuator]
+        self._fingers = np.array([joint.qposadr[0] for joint in fingers], dtype=int)
+        self._open = np.array([joint.range[1] for joint in fingers])
+        self._steps = 0
+        self._running = False
+        self._rng = generator(0)
+        self._late_ticks = 0
+
+        self._begin(generator(0))
+        self._spec = self._make_spec()
+
+    @property
+    def spec(self) -> EnvSpec:
+        return self._spec
+
+    def reset(self, seed: int | None = None) -> Step:
+        """Begin an episode: the arm near home, the gripper open, the objects where ``seed`` puts them.
+
+        Without ``seed`` the episode is a new one each time.
+        """
+        if seed is None:
+            seed = time.time_ns()
+        self._begin(generator(seed, "episode"))
+        self._rng = generator(seed, "observation")
+        self._steps = 0
+        self._running = True
+        success = self.task.success(self.data)
+        return Step(
+            observation=self._observe(),
+            rewards=dict.fromkeys(self._spec.reward_terms, 0.0),
+            terminated=False,
+            truncated=False,
+            stamp_ns=0,
+            success=success,
+        )
+
+    def step(self, action: NDArray[np.float32]) -> Step:
+        """Execute ``action`` for one control period. ``stamp_ns`` of the result is simulated time since the reset."""
+        if not self._running:
+            raise RuntimeError("no episode is running; call reset() first")
+        self._spec.action.check("action", action)
+        self._advance(action)
+        self._steps += 1
+        success = self.task.success(self.data)
+        terminated = success and self.config.terminate_on_success
+        truncated = not terminated and self._steps >= self.config.max_episode_steps
+        self._running = not (terminated or truncated)
+        return Step(
+            observation=self._observe(),
+            rewards={"success": float(success), **self.task.reward_terms(self.data)},
+            terminated=terminated,
+            truncated=truncated,
+            stamp_ns=round(self.data.time * 1e9),
+            success=success,
+        )
+
+    def render(self, camera: str = "view") -> NDArray[np.uint8]:
+        """Return a picture (picture_height, picture_width, 3) from ``camera``.
+
+        Raises:
+            RenderingError: if this machine cannot render.
+            ConfigError: if there is no such camera.
+        """
+        check_cameras(self.model, (camera,))
+        return self._pictures.render(self.data, camera)
+
+    def expert(self, seed: int) -> ScriptedExpert:
+        return self.task.expert(self, generator(seed, "expert"))
+
+    def stop(self, reason: str) -> None:
+        """End the episode; a simulated arm needs no braking."""
+        self._running = False
+
+    def close(self) -> None:
+        self._running = False
+        self._images.close()
+        self._pictures.close()
+
+    def action_towards(
+        self, position: ArrayLike, *, rotation: Array | None = None, gripper: float = -1.0
+    ) -> NDArray[np.float32]:
+        """Return the end-effector action that leads from here towards a pose, as fast as actions allow.
+
+        A translation too long for one step is shortened without a change of direction; so is a rotation. Axes that
+        actions do not move are left out.
+
+        Args:
+            position: wanted position (3,) of the end effector in the base frame [m].
+            rotation: wanted rotation matrix (3, 3) in the base frame; None: turn no further.
+            gripper: -1 open to 1 closed.
+        """
+        controller = self.config.controller
+        delta = np.zeros(6)
+        delta[:3] = (np.asarray(position) - self.arm.position(self.data)) / controller.translation_scale
+        measured = self.arm.rotation(self.data)
+        if rotation is not None:
+            delta[3:] = logarithm(rotation @ measured.T) / controller.rotation_scale
+        if controller.action_frame == "end_effector":
+            delta[:3], delta[3:] = measured.T @ delta[:3], measured.T @ delta[3:]
+        moved = np.zeros(6, dtype=bool)
+        moved[list(controller.moved_axes())] = True
+        delta[~moved] = 0.0
+        for part in (delta[:3], delta[3:]):
+            part /= max(1.0, float(np.abs(part).max()))
+        action = delta[list(controller.moved_axes())]
+        if self._spec.action.names[-1] == "gripper":
+            action = np.append(action, gripper)
+        return action.astype(np.float32)
+
+    def _begin(self, rng: np.random.Generator) -> None:
+        config, data = self.config, self.data
+        self._randomiser.apply(data, rng)
+        mujoco.mj_resetData(self.model, data)
+        noise = config.arm.home_noise
+        data.qpos[self._joints] = self._home + rng.uniform(-noise, noise, self._home.size)
+        data.qpos[self._fingers] = self._open
+        mujoco.mj_forward(self.model, data)
+        self.task.initialise(self.model, data, rng)
+        mujoco.mj_forward(self.model, data)
+        self.controller.reset(data)
+        self.controller.tick(data)
+        mujoco.mj_forward(self.model, data)
+        self._late_ticks = round(rng.uniform(0, config.randomisation.latency) * config.controller.rate)
+
+    def _advance(self, action: NDArray[np.float32]) -> None:
+        """One control period: controller ticks between the two halves of each physics step.
+
+        ``mj_step1`` leaves positions and velocities of the present state, which the controller reads; ``mj_step2``
+        applies its torques. ``mj_forward`` at the end makes forces and sensors those of the state that is observed.
+        """
+        model, data, tick = self.model, self.data, self.controller.tick
+        for number in range(self.config.ticks):
+            if number > 0:
+                mujoco.mj_step1(model, data)
+            if number == self._late_ticks:
+                self.controller.command(data, action)
+            tick(data)
+            mujoco.mj_step2(model, data)
+        mujoco.mj_forward(model, data)
+
+    def _observe(self) -> Observation:
+        config, scale = self.config.observation, self.config.randomisation.observation_noise
+        state = self.arm.read(self.data)
+        if scale > 0:
+            deviation = np.repeat([NOISE[group] for group in self.arm.groups], list(self.arm.groups.values()))
+            state += scale * deviation * self._rng.standard_normal(state.size)
+        observation: Observation = {"state": state.astype(np.float32)}
+        if config.object:
+            objects = flatten(self.task.object_state(self.data))
+            if scale > 0:
+                objects += scale * NOISE["object"] * self._rng.standard_normal(objects.size)
+            observation["object"] = objects.astype(np.float32)
+        for camera in config.cameras:
+            observation[f"images/{camera}"] = self._images.render(self.data, camera)
+        return observation
+
+    def _make_spec(self) -> EnvSpec:
+        config = self.config
+        view, controller = config.observation, config.controller
+        observation = {"state": ArraySpec(shape=(len(self.arm.names),), names=self.arm.names)}
+        if view.object:
+            observation["object"] = object_spec(self.task.object_state(self.data))
+        for camera in view.cameras:
+            observation[f"images/{camera}"] = ArraySpec((view.height, view.width, 3), "uint8", 0, 255)
+        names = self.controller.action_names
+        if controller.action_space == "end_effector_delta":
+            scales = {"translation_scale": controller.translation_scale, "rotation_scale": controller.rotation_scale}
+            used = {key: value for key, value in scales.items() if _moves(names, rotation=key == "rotation_scale")}
+        else:
+            used = {"joint_scale": controller.joint_scale} if controller.action_space == "joint_delta" else {}
+        return EnvSpec(
+            task=config.name,
+            observation=observation,
+            action=ArraySpec(shape=(len(names),), low=-1.0, high=1.0, names=names),
+            action_space=controller.action_space,
+            action_frame=controller.action_frame if isinstance(self.controller, EndEffectorController) else "joint",
+            control_rate=config.control_rate,
+            max_episode_steps=config.max_episode_steps,
+            reward_terms=("success", *self.task.shaped_terms),
+            extra={"action_names": list(names), **used},
+        )
+
+
+def _moves(names: tuple[str, ...], *, rotation: bool) -> bool:
+    return any(name in (AXIS_NAMES[3:] if rotation else AXIS_NAMES[:3]) for name in names)

@@ -1,0 +1,249 @@
+"""Configuration of simulated robots. Lengths in m, angles in rad, forces in N, torques in Nm, rates in Hz."""
+
+import math
+from dataclasses import dataclass, field
+
+from robo_rl.core import ConfigError, nearest, require
+
+AXES: dict[str, tuple[int, ...]] = {
+    "x": (0,),
+    "y": (1,),
+    "z": (2,),
+    "roll": (3,),
+    "pitch": (4,),
+    "yaw": (5,),
+    "xyz": (0, 1, 2),
+    "rotation": (3, 4, 5),
+}
+"""Names of end-effector axes in ``action_axes``, and their places in a twist (linear, angular)."""
+
+ACTION_SPACES = ("end_effector_delta", "joint_delta", "joint_position")
+ACTION_FRAMES = ("base", "end_effector")
+
+
+@dataclass(frozen=True)
+class ArmConfig:
+    """An arm and its gripper. The defaults are the built-in model of a Franka Panda; any MJCF arm can stand in.
+
+    The arm's base is taken to stand at the origin, on a table whose top is z = 0.
+
+    Attributes:
+        model: path of an MJCF file; null: the built-in arm.
+        joints: names of the arm's joints (hinges or slides), from the base outwards.
+        end_effector: name of the site that is controlled, between the finger tips, its z axis pointing outwards.
+        home: joint positions [rad or m] at which every episode begins.
+        home_noise: half width of the uniform noise on ``home`` [rad or m].
+        torque_limits: largest torque of each joint [Nm or N].
+        velocity_limits: largest speed of each joint [rad/s or m/s].
+        gripper_actuator: name of the actuator that opens and closes the gripper; null: no gripper.
+        gripper_joints: names of the finger joints.
+        gripper_open: control value of the open gripper; the finger joints' upper limits are taken as open.
+        gripper_closed: control value of the closed gripper.
+        wrist_sensor_site: site at which the wrist's force and torque are measured; null: at the end effector's body.
+    """
+
+    model: str | None = None
+    joints: tuple[str, ...] = tuple(f"joint{i}" for i in range(1, 8))
+    end_effector: str = "end_effector"
+    home: tuple[float, ...] = (0.0, 0.08606, 0.0, -2.38745, 0.0, 2.47352, math.pi / 4)
+    home_noise: float = 0.02
+    torque_limits: tuple[float, ...] = (87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0)
+    velocity_limits: tuple[float, ...] = (2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61)
+    gripper_actuator: str | None = "gripper"
+    gripper_joints: tuple[str, ...] = ("finger_joint1", "finger_joint2")
+    gripper_open: float = 0.04
+    gripper_closed: float = 0.0
+    wrist_sensor_site: str | None = "wrist"
+
+    def __post_init__(self) -> None:
+        require(len(self.joints) >= 1, "arm.joints", "at least one name", self.joints)
+        for key in ("home", "torque_limits", "velocity_limits"):
+            values = getattr(self, key)
+            require(len(values) == len(self.joints), f"arm.{key}", f"{len(self.joints)} values, one a joint", values)
+        for key in ("torque_limits", "velocity_limits"):
+            require(all(value > 0 for value in getattr(self, key)), f"arm.{key}", "positive", getattr(self, key))
+        require(self.home_noise >= 0, "arm.home_noise", "0 or more", self.home_noise)
+        require(
+            self.gripper_open != self.gripper_closed, "arm.gripper_open", "unlike gripper_closed", self.gripper_open
+        )
+
+
+@dataclass(frozen=True)
+class ControllerConfig:
+    """What an action means and how it becomes joint torques.
+
+    Six-vectors are (x, y, z, roll, pitch, yaw), in the base frame.
+
+    Attributes:
+        action_space: ``end_effector_delta`` (relative to the measured pose), ``joint_delta`` (relative to the measured
+            positions) or ``joint_position`` (-1 and 1 are the joint limits).
+        action_frame: frame of end-effector deltas: ``base`` or ``end_effector``.
+        action_axes: what the action moves, joined by ``+``: any of x y z roll pitch yaw xyz rotation gripper; ``full``
+            is ``xyz+rotation+gripper``. The other axes stay where the home pose has them. Joint actions always move
+            every joint; for them only ``gripper`` counts.
+        translation_scale: end-effector translation of a full action [m].
+        rotation_scale: end-effector rotation of a full action [rad].
+        joint_scale: joint motion of a full joint delta [rad].
+        workspace_low: lower corner of the box that the end effector's reference stays in [m].
+        workspace_high: upper corner of that box [m].
+        rate: torque commands (and physics steps) a second [Hz].
+        stiffness: of the end effector [N/m, Nm/rad].
+        damping: of the end effector [Ns/m, Nms/rad].
+        error_clip: largest pose error that the stiffness acts on [m, rad]: stiffness times clip bounds the force that
+            the arm exerts at rest (as in SERL, Luo et al. 2024).
+        nullspace_stiffness: of the joints towards the home pose, where the task leaves them free [Nm/rad].
+        nullspace_damping: the same [Nms/rad].
+        joint_stiffness: of joint actions [Nm/rad].
+        joint_damping: of joint actions [Nms/rad].
+        torque_rate_limit: largest change of a joint torque [Nm/s].
+    """
+
+    action_space: str = "end_effector_delta"
+    action_frame: str = "base"
+    action_axes: str = "full"
+    translation_scale: float = 0.05
+    rotation_scale: float = 0.2
+    joint_scale: float = 0.1
+    workspace_low: tuple[float, ...] = (0.25, -0.4, 0.01)
+    workspace_high: tuple[float, ...] = (0.75, 0.4, 0.6)
+    rate: float = 500.0
+    stiffness: tuple[float, ...] = (2000.0, 2000.0, 2000.0, 150.0, 150.0, 150.0)
+    damping: tuple[float, ...] = (89.0, 89.0, 89.0, 7.0, 7.0, 7.0)
+    error_clip: tuple[float, ...] = (0.02, 0.02, 0.02, 0.1, 0.1, 0.1)
+    nullspace_stiffness: float = 10.0
+    nullspace_damping: float = 6.0
+    joint_stiffness: float = 400.0
+    joint_damping: float = 40.0
+    torque_rate_limit: float = 1000.0
+
+    def __post_init__(self) -> None:
+        for key, choices in (("action_space", ACTION_SPACES), ("action_frame", ACTION_FRAMES)):
+            value = getattr(self, key)
+            if value not in choices:
+                raise ConfigError(f"controller.{key}: unknown value {value!r}; {nearest(value, choices)}")
+        for name in self.axis_names():
+            if name not in AXES and name != "gripper":
+                raise ConfigError(
+                    f"controller.action_axes: unknown axis {name!r}; {nearest(name, [*AXES, 'gripper', 'full'])}"
+                )
+        moved = self.moved_axes()
+        require(len(moved) == len(set(moved)) > 0, "controller.action_axes", "distinct axes", self.action_axes)
+        for key in ("translation_scale", "rotation_scale", "joint_scale", "torque_rate_limit"):
+            require(getattr(self, key) > 0, f"controller.{key}", "positive", getattr(self, key))
+        require(self.rate >= 500, "controller.rate", "500 Hz or more", self.rate)
+        for key in ("stiffness", "damping", "error_clip"):
+            values = getattr(self, key)
+            valid = len(values) == 6 and all(value >= 0 for value in values)
+            require(valid, f"controller.{key}", "6 values, 0 or more", values)
+        for key in ("nullspace_stiffness", "nullspace_damping", "joint_stiffness", "joint_damping"):
+            require(getattr(self, key) >= 0, f"controller.{key}", "0 or more", getattr(self, key))
+        low, high = self.workspace_low, self.workspace_high
+        ordered = len(low) == len(high) == 3 and all(a < b for a, b in zip(low, high, strict=True))
+        require(ordered, "controller.workspace_low", f"3 values below workspace_high {high}", low)
+
+    def axis_names(self) -> tuple[str, ...]:
+        """Return the parts of ``action_axes``."""
+        return tuple(self.action_axes.replace("full", "xyz+rotation+gripper").split("+"))
+
+    def moved_axes(self) -> tuple[int, ...]:
+        """Return the places in a twist that end-effector actions move, in the order of the action."""
+        return tuple(axis for name in self.axis_names() for axis in AXES.get(name, ()))
+
+    @property
+    def moves_gripper(self) -> bool:
+        """Whether the last element of the action is the gripper's."""
+        return "gripper" in self.axis_names()
+
+
+@dataclass(frozen=True)
+class ObservationConfig:
+    """What the agent sees.
+
+    Attributes:
+        object: whether there is the key ``object``: the true state of the task's objects.
+        cameras: names of the cameras of the keys ``images/<camera>``: ``front``, ``wrist``, or a camera of the task.
+        width: of these images [pixels].
+        height: of these images [pixels].
+        picture_width: of pictures for people, from ``render()`` [pixels].
+        picture_height: the same [pixels].
+    """
+
+    object: bool = True
+    cameras: tuple[str, ...] = ()
+    width: int = 128
+    height: int = 128
+    picture_width: int = 640
+    picture_height: int = 480
+
+    def __post_init__(self) -> None:
+        for key in ("width", "height", "picture_width", "picture_height"):
+            require(8 <= getattr(self, key) <= 4096, f"observation.{key}", "in [8, 4096]", getattr(self, key))
+        require(len(set(self.cameras)) == len(self.cameras), "observation.cameras", "distinct", self.cameras)
+
+
+@dataclass(frozen=True)
+class RandomisationConfig:
+    """Domain randomisation, drawn anew for each episode. Everything is off by default.
+
+    Attributes:
+        mass: the mass and inertia of each free body are multiplied by a factor in [1 - mass, 1 + mass].
+        friction: all friction is multiplied by one factor in [1 - friction, 1 + friction].
+        lighting: in [0, 1]; brightness changes by up to this fraction, lamps move by up to this many metres.
+        camera_position: half width of the uniform displacement of every camera [m].
+        camera_rotation: largest rotation of every camera about a random axis [rad].
+        latency: largest time by which an action comes late [s]; below one control period.
+        observation_noise: multiple of typical sensor noise, ``observation.NOISE``, on the keys ``state`` and ``object``.
+    """
+
+    mass: float = 0.0
+    friction: float = 0.0
+    lighting: float = 0.0
+    camera_position: float = 0.0
+    camera_rotation: float = 0.0
+    latency: float = 0.0
+    observation_noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        for key in ("mass", "friction"):
+            require(0 <= getattr(self, key) < 1, f"randomisation.{key}", "in [0, 1)", getattr(self, key))
+        require(0 <= self.lighting <= 1, "randomisation.lighting", "in [0, 1]", self.lighting)
+        for key in ("camera_position", "camera_rotation", "latency", "observation_noise"):
+            require(getattr(self, key) >= 0, f"randomisation.{key}", "0 or more", getattr(self, key))
+
+
+@dataclass(frozen=True)
+class TaskConfig:
+    """What every task has.
+
+    Attributes:
+        name: of the task, in the table ``TASKS``.
+        control_rate: actions a second [Hz]; must divide ``controller.rate``.
+        max_episode_steps: time limit, a truncation.
+        terminate_on_success: whether success ends the episode.
+    """
+
+    name: str = ""
+    control_rate: float = 10.0
+    max_episode_steps: int = 100
+    terminate_on_success: bool = True
+    arm: ArmConfig = field(default_factory=ArmConfig)
+    controller: ControllerConfig = field(default_factory=ControllerConfig)
+    observation: ObservationConfig = field(default_factory=ObservationConfig)
+    randomisation: RandomisationConfig = field(default_factory=RandomisationConfig)
+
+    def __post_init__(self) -> None:
+        require(self.control_rate > 0, "control_rate", "positive", self.control_rate)
+        require(self.max_episode_steps >= 1, "max_episode_steps", "1 or more", self.max_episode_steps)
+        ticks = self.controller.rate / self.control_rate
+        if ticks < 1 or abs(ticks - round(ticks)) > 1e-9:
+            raise ConfigError(
+                f"controller.rate ({self.controller.rate} Hz) must be a whole multiple of control_rate "
+                f"({self.control_rate} Hz), got {ticks:g} controller ticks a policy step"
+            )
+        latency = self.randomisation.latency
+        require(latency < 1 / self.control_rate, "randomisation.latency", "below one control period", latency)
+
+    @property
+    def ticks(self) -> int:
+        """Controller ticks in one control period."""
+        return round(self.controller.rate / self.control_rate)

@@ -1,0 +1,310 @@
+"""From actions to joint torques, hundreds of times in a policy step.
+
+Both controllers compensate gravity and Coriolis forces, keep joints inside their limits, and saturate torques and
+their rates. Everything that runs each tick writes into buffers made once.
+"""
+
+from abc import ABC, abstractmethod
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from .config import ArmConfig, ControllerConfig
+
+Array = NDArray[np.float64]
+
+AXIS_NAMES = ("x", "y", "z", "roll", "pitch", "yaw")
+
+LIMIT_MARGIN = 0.08
+"""Distance from a joint's limit at which it is pushed back [rad], and inside which no reference may lie."""
+LIMIT_STIFFNESS = 200.0
+"""Of that push [Nm/rad]."""
+OVERSPEED_DAMPING = 20.0
+"""Braking torque per speed above a joint's velocity limit [Nms/rad]."""
+
+
+class Controller(ABC):
+    """One arm's controller. ``reset`` begins an episode, ``command`` takes an action, ``tick`` writes ``data.ctrl``.
+
+    ``tick`` wants the position and velocity stages of physics done for the present state (``mj_step1``).
+
+    Attributes:
+        action_names: one name for each element of an action.
+    """
+
+    def __init__(self, model: mujoco.MjModel, arm: ArmConfig, config: ControllerConfig) -> None:
+        self._model = model
+        self._config = config
+        joints = [model.joint(name) for name in arm.joints]
+        self._qpos = np.array([joint.qposadr[0] for joint in joints])
+        self._dofs = np.array([joint.dofadr[0] for joint in joints])
+        self._motors = np.array([model.actuator(f"torque_{name}").id for name in arm.joints])
+        n = len(joints)
+        limited = np.array([bool(joint.limited[0]) for joint in joints])
+        ranges = np.array([joint.range for joint in joints])
+        margin = np.minimum(LIMIT_MARGIN, 0.25 * (ranges[:, 1] - ranges[:, 0]))
+        self.lower = np.where(limited, ranges[:, 0] + margin, -np.pi)
+        self.upper = np.where(limited, ranges[:, 1] - margin, np.pi)
+        self._soft_lower = np.where(limited, self.lower, -np.inf)
+        self._soft_upper = np.where(limited, self.upper, np.inf)
+        self._top_speed = np.array(arm.velocity_limits)
+        self._top_torque = np.array(arm.torque_limits)
+        self._home = np.array(arm.home)
+        self._largest_change = config.torque_rate_limit * model.opt.timestep
+
+        self._gripper = None
+        if config.moves_gripper and arm.gripper_actuator is not None:
+            self._gripper = model.actuator(arm.gripper_actuator).id
+        self._gripper_middle = (arm.gripper_open + arm.gripper_closed) / 2
+        self._gripper_half = (arm.gripper_closed - arm.gripper_open) / 2
+        self._gripper_open = arm.gripper_open
+        self._gripper_reference = arm.gripper_open
+        self.action_names = self._arm_action_names(arm) + (("gripper",) if self._gripper is not None else ())
+
+        self._position = np.empty(n)
+        self._velocity = np.empty(n)
+        self._torque = np.empty(n)
+        self._previous = np.zeros(n)
+        self._scratch = np.empty(n)
+        self._bound = np.empty(n)
+
+    @abstractmethod
+    def _arm_action_names(self, arm: ArmConfig) -> tuple[str, ...]: ...
+
+    @abstractmethod
+    def _begin(self, data: mujoco.MjData) -> None:
+        """Take the present pose as reference."""
+
+    @abstractmethod
+    def _set_reference(self, data: mujoco.MjData, action: Array) -> None: ...
+
+    @abstractmethod
+    def _servo(self, data: mujoco.MjData) -> None:
+        """Write the torques that pull towards the reference into ``self._torque``."""
+
+    def reset(self, data: mujoco.MjData) -> None:
+        """Hold the present pose with the gripper open, as if it had been held for long."""
+        self._gripper_reference = self._gripper_open
+        self._previous[:] = data.qfrc_bias[self._dofs]
+        self._begin(data)
+
+    def command(self, data: mujoco.MjData, action: NDArray[np.float32]) -> None:
+        """Set the reference from ``action`` (A,) in [-1, 1] and the measured state."""
+        values = action.astype(np.float64)
+        if self._gripper is not None:
+            self._gripper_reference = self._gripper_middle + self._gripper_half * float(values[-1])
+            values = values[:-1]
+        self._set_reference(data, values)
+
+    def tick(self, data: mujoco.MjData) -> None:
+        """Write one tick's torques [Nm] and the gripper's target into ``data.ctrl``."""
+        position, velocity, torque, scratch, bound = (
+            self._position, self._velocity, self._torque, self._scratch, self._bound
+        )  # fmt: skip
+        data.qpos.take(self._qpos, out=position)
+        data.qvel.take(self._dofs, out=velocity)
+        self._servo(data)
+        torque += data.qfrc_bias.take(self._dofs, out=scratch)
+
+        np.maximum(position, self._soft_lower, out=bound)
+        np.minimum(bound, self._soft_upper, out=bound)
+        bound -= position
+        bound *= LIMIT_STIFFNESS
+        torque += bound
+
+        np.minimum(velocity, self._top_speed, out=bound)
+        np.maximum(bound, -self._top_speed, out=bound)
+        bound -= velocity
+        bound *= OVERSPEED_DAMPING
+        torque += bound
+
+        # Rates first: what is inside the torque limits stays inside.
+        np.subtract(torque, self._previous, out=scratch)
+        np.minimum(scratch, self._largest_change, out=scratch)
+        np.maximum(scratch, -self._largest_change, out=scratch)
+        np.add(self._previous, scratch, out=torque)
+        np.minimum(torque, self._top_torque, out=torque)
+        np.maximum(torque, -self._top_torque, out=torque)
+        self._previous[:] = torque
+        data.ctrl[self._motors] = torque
+        if self._gripper is not None:
+            data.ctrl[self._gripper] = self._gripper_reference
+
+
+class EndEffectorController(Controller):
+    """Operational-space impedance (Khatib 1987) with a clipped pose error, as in SERL (Luo et al. 2024).
+
+    torque = J^T (K clip(e) - D v) + N^T (k (q_home - q) - d q') + gravity and Coriolis,
+
+    with the dynamically consistent null-space projector N, so that the posture disturbs the end effector neither at
+    rest nor in motion. The contact force at rest is at most K times clip, by axis.
+    """
+
+    def __init__(self, model: mujoco.MjModel, arm: ArmConfig, config: ControllerConfig) -> None:
+        super().__init__(model, arm, config)
+        n, nv = len(arm.joints), model.nv
+        self._site = model.site(arm.end_effector).id
+        self._stiffness = np.array(config.stiffness)
+        self._damping = np.array(config.damping)
+        self._clip = np.array(config.error_clip)
+        self._low = np.array(config.workspace_low)
+        self._high = np.array(config.workspace_high)
+        moved = np.array(config.moved_axes(), dtype=int)
+        scales = np.array([config.translation_scale] * 3 + [config.rotation_scale] * 3)
+        self._moved = moved
+        self._scales = scales[moved]
+        self._moves = np.isin(np.arange(6), moved)
+        self._local = config.action_frame == "end_effector"
+
+        home = mujoco.MjData(model)
+        home.qpos[self._qpos] = self._home
+        mujoco.mj_kinematics(model, home)
+        self._home_position = home.site_xpos[self._site].copy()
+        self._home_rotation = home.site_xmat[self._site].reshape(3, 3).copy()
+
+        self.reference_position = self._home_position.copy()
+        self.reference_quaternion = np.array([1.0, 0, 0, 0])
+        self._jacobian_full = np.empty((6, nv))
+        self._jacobian = np.empty((6, n))
+        self._responses_full = np.empty((6, nv))
+        self._responses = np.empty((6, n))
+        self._mobility = np.empty((6, 6))
+        self._error = np.empty(6)
+        self._wrench = np.empty(6)
+        self._six = np.empty(6)
+        self._quaternion = np.empty(4)
+        self._posture = np.empty(n)
+
+    def _arm_action_names(self, arm: ArmConfig) -> tuple[str, ...]:
+        return tuple(AXIS_NAMES[axis] for axis in self._config.moved_axes())
+
+    def _begin(self, data: mujoco.MjData) -> None:
+        self._set_reference(data, np.zeros(len(self._moved)))
+
+    def _set_reference(self, data: mujoco.MjData, action: Array) -> None:
+        delta = np.zeros(6)
+        delta[self._moved] = self._scales * action
+        position = data.site_xpos[self._site]
+        rotation = data.site_xmat[self._site].reshape(3, 3)
+        shift, turn = delta[:3], delta[3:]
+        frame = rotation if self._local else np.eye(3)
+        away = position - self._home_position
+        kept = frame @ np.where(self._moves[:3], frame.T @ away, 0.0)
+        self.set_reference(
+            self._home_position + kept + frame @ shift, self._reference_rotation(rotation, frame, frame @ turn)
+        )
+
+    def _reference_rotation(self, rotation: Array, frame: Array, turn: Array) -> Array:
+        """Turn the measured orientation by ``turn`` (base frame); axes that are not moved stay at home."""
+        moves = self._moves[3:]
+        if moves.all():
+            return exponential(turn) @ rotation
+        if not moves.any():
+            return self._home_rotation
+        away = logarithm(rotation @ self._home_rotation.T)
+        kept = frame @ np.where(moves, frame.T @ away, 0.0)
+        return exponential(turn) @ exponential(kept) @ self._home_rotation
+
+    def set_reference(self, position: Array, rotation: Array) -> None:
+        """Pull towards a pose: ``position`` (3,) [m] and ``rotation`` (3, 3), both in the base frame."""
+        np.clip(position, self._low, self._high, out=self.reference_position)
+        mujoco.mju_mat2Quat(self.reference_quaternion, np.ascontiguousarray(rotation).ravel())
+
+    def _servo(self, data: mujoco.MjData) -> None:
+        jacobian, error, six = self._jacobian, self._error, self._six
+        full = self._jacobian_full
+        mujoco.mj_jacSite(self._model, data, full[:3], full[3:], self._site)
+        full.take(self._dofs, axis=1, out=jacobian)
+
+        np.subtract(self.reference_position, data.site_xpos[self._site], out=error[:3])
+        attitude = data.site_xmat[self._site]
+        mujoco.mju_mat2Quat(self._quaternion, attitude)
+        mujoco.mju_subQuat(six[:3], self.reference_quaternion, self._quaternion)
+        np.dot(attitude.reshape(3, 3), six[:3], out=error[3:])
+        np.minimum(error, self._clip, out=error)
+        np.maximum(error, -self._clip, out=error)
+
+        wrench = self._wrench
+        np.multiply(self._stiffness, error, out=wrench)
+        np.dot(jacobian, self._velocity, out=six)
+        six *= self._damping
+        wrench -= six
+        wrench -= self._posture_disturbance(data)
+        np.dot(wrench, jacobian, out=self._torque)
+        self._torque += self._posture
+
+    def _posture_disturbance(self, data: mujoco.MjData) -> Array:
+        """Write the posture's torques into ``self._posture``; return the wrench (6,) that they would exert."""
+        posture, responses = self._posture, self._responses
+        np.subtract(self._home, self._position, out=posture)
+        posture *= self._config.nullspace_stiffness
+        np.multiply(self._velocity, self._config.nullspace_damping, out=self._scratch)
+        posture -= self._scratch
+        # Rows of J M^-1; with them A = J M^-1 J^T, and A^-1 (J M^-1 posture) is the wrench to take away.
+        mujoco.mj_solveM(self._model, data, self._responses_full, self._jacobian_full)
+        self._responses_full.take(self._dofs, axis=1, out=responses)
+        np.dot(responses, self._jacobian.T, out=self._mobility)
+        np.dot(responses, posture, out=self._six)
+        mujoco.mju_cholFactor(self._mobility, 1e-4)
+        mujoco.mju_cholSolve(self._six, self._mobility, self._six)
+        return self._six
+
+
+class JointController(Controller):
+    """Joint impedance towards a joint reference that moves no faster than the joints may."""
+
+    def __init__(self, model: mujoco.MjModel, arm: ArmConfig, config: ControllerConfig) -> None:
+        super().__init__(model, arm, config)
+        n = len(arm.joints)
+        self.goal = np.empty(n)
+        self.reference = np.empty(n)
+        self._step = self._top_speed * model.opt.timestep
+
+    def _arm_action_names(self, arm: ArmConfig) -> tuple[str, ...]:
+        return arm.joints
+
+    def _begin(self, data: mujoco.MjData) -> None:
+        self.goal[:] = self.reference[:] = data.qpos[self._qpos]
+
+    def _set_reference(self, data: mujoco.MjData, action: Array) -> None:
+        if self._config.action_space == "joint_delta":
+            goal = data.qpos[self._qpos] + self._config.joint_scale * action
+        else:
+            goal = self.lower + (self.upper - self.lower) * (action + 1) / 2
+        np.clip(goal, self.lower, self.upper, out=self.goal)
+
+    def _servo(self, data: mujoco.MjData) -> None:
+        scratch = self._scratch
+        np.subtract(self.goal, self.reference, out=scratch)
+        np.minimum(scratch, self._step, out=scratch)
+        np.maximum(scratch, -self._step, out=scratch)
+        self.reference += scratch
+        np.subtract(self.reference, self._position, out=self._torque)
+        self._torque *= self._config.joint_stiffness
+        np.multiply(self._velocity, self._config.joint_damping, out=scratch)
+        self._torque -= scratch
+
+
+def make_controller(model: mujoco.MjModel, arm: ArmConfig, config: ControllerConfig) -> Controller:
+    """Return the controller for ``config.action_space``."""
+    kind = EndEffectorController if config.action_space == "end_effector_delta" else JointController
+    return kind(model, arm, config)
+
+
+def exponential(vector: Array) -> Array:
+    """Return the rotation matrix (3, 3) of a rotation vector (3,) [rad]."""
+    quaternion, matrix = np.empty(4), np.empty(9)
+    angle = float(np.linalg.norm(vector))
+    axis = vector / angle if angle > 0 else np.array([1.0, 0, 0])
+    mujoco.mju_axisAngle2Quat(quaternion, axis, angle)
+    mujoco.mju_quat2Mat(matrix, quaternion)
+    return matrix.reshape(3, 3)
+
+
+def logarithm(rotation: Array) -> Array:
+    """Return the rotation vector (3,) [rad] of a rotation matrix (3, 3)."""
+    quaternion, vector = np.empty(4), np.empty(3)
+    mujoco.mju_mat2Quat(quaternion, np.ascontiguousarray(rotation).ravel())
+    mujoco.mju_quat2Vel(vector, quaternion, 1.0)
+    return vector

@@ -1,0 +1,128 @@
+"""What the agent sees of the arm: names, order, units and noise of the elements of ``state`` and ``object``."""
+
+from collections.abc import Mapping
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import ArraySpec
+
+from .config import ArmConfig
+
+Array = NDArray[np.float64]
+
+NOISE: dict[str, float] = {
+    "joint_positions": 0.0005,
+    "joint_velocities": 0.01,
+    "position": 0.001,
+    "orientation": 0.002,
+    "linear_velocity": 0.005,
+    "angular_velocity": 0.02,
+    "wrist_force": 0.2,
+    "wrist_torque": 0.02,
+    "gripper_opening": 0.002,
+    "object": 0.002,
+}
+"""Standard deviation of typical sensor noise by group, in the group's units (``object``: every element)."""
+
+
+class ArmState:
+    """Proprioception: the observation key ``state``.
+
+    In this order: joint positions [rad], joint velocities [rad/s]; of the end effector, in the base frame: position
+    [m], orientation as the first two columns of its rotation matrix (Zhou et al. 2019), linear [m/s] and angular
+    velocity [rad/s]; in the wrist sensor's frame: force [N] and torque [Nm] that the world exerts on the hand, the
+    hand's own weight taken off; the gripper's opening, 0 (closed) to 1 (open), if there is one.
+
+    Attributes:
+        groups: number of elements of each group.
+        names: of all elements.
+    """
+
+    def __init__(self, model: mujoco.MjModel, arm: ArmConfig) -> None:
+        self._model = model
+        joints = [model.joint(name) for name in arm.joints]
+        self._qpos = np.array([joint.qposadr[0] for joint in joints])
+        self._dofs = np.array([joint.dofadr[0] for joint in joints])
+        self._site = model.site(arm.end_effector).id
+        self._force = slice(model.sensor("wrist_force").adr[0], model.sensor("wrist_force").adr[0] + 3)
+        self._torque = slice(model.sensor("wrist_torque").adr[0], model.sensor("wrist_torque").adr[0] + 3)
+        self._wrist = int(model.sensor("wrist_force").objid[0])
+        self._hand = int(model.site_bodyid[self._wrist])
+        fingers = [model.joint(name) for name in arm.gripper_joints] if arm.gripper_actuator is not None else []
+        self._fingers = np.array([joint.qposadr[0] for joint in fingers], dtype=int)
+        self._finger_low = np.array([joint.range[0] for joint in fingers])
+        self._finger_travel = np.array([joint.range[1] - joint.range[0] for joint in fingers])
+        self._velocity = np.empty(6)
+        axes = ("x", "y", "z")
+        named = {
+            "joint_positions": [f"{name}_position" for name in arm.joints],
+            "joint_velocities": [f"{name}_velocity" for name in arm.joints],
+            "position": [f"end_effector_{axis}" for axis in axes],
+            "orientation": [f"end_effector_r{row}{column}" for column in (1, 2) for row in (1, 2, 3)],
+            "linear_velocity": [f"end_effector_v{axis}" for axis in axes],
+            "angular_velocity": [f"end_effector_w{axis}" for axis in axes],
+            "wrist_force": [f"wrist_force_{axis}" for axis in axes],
+            "wrist_torque": [f"wrist_torque_{axis}" for axis in axes],
+        }
+        if fingers:
+            named["gripper_opening"] = ["gripper_opening"]
+        self.groups = {group: len(names) for group, names in named.items()}
+        self.names = tuple(name for names in named.values() for name in names)
+
+    def position(self, data: mujoco.MjData) -> Array:
+        """Return the end effector's position (3,) in the base frame [m]."""
+        position: Array = data.site_xpos[self._site].copy()
+        return position
+
+    def rotation(self, data: mujoco.MjData) -> Array:
+        """Return the end effector's rotation matrix (3, 3) in the base frame."""
+        rotation: Array = data.site_xmat[self._site].reshape(3, 3).copy()
+        return rotation
+
+    def opening(self, data: mujoco.MjData) -> float:
+        """Return the gripper's opening: 0 closed, 1 open."""
+        return float(np.mean((data.qpos[self._fingers] - self._finger_low) / self._finger_travel))
+
+    def read(self, data: mujoco.MjData) -> Array:
+        """Return all elements (n,)."""
+        mujoco.mj_objectVelocity(self._model, data, mujoco.mjtObj.mjOBJ_SITE, self._site, self._velocity, 0)
+        angular, linear = self._velocity[:3], self._velocity[3:]
+        force, torque = self._wrist_wrench(data)
+        parts = [
+            data.qpos[self._qpos],
+            data.qvel[self._dofs],
+            data.site_xpos[self._site],
+            data.site_xmat[self._site].reshape(3, 3)[:, :2].T.ravel(),
+            linear,
+            angular,
+            force,
+            torque,
+        ]
+        if self._fingers.size:
+            parts.append(np.array([self.opening(data)]))
+        return np.concatenate(parts)
+
+    def _wrist_wrench(self, data: mujoco.MjData) -> tuple[Array, Array]:
+        """Return force and torque of the world on the hand, in the sensor's frame, at rest free of gravity."""
+        frame = data.site_xmat[self._wrist].reshape(3, 3)
+        weight = frame.T @ (self._model.body_subtreemass[self._hand] * self._model.opt.gravity)
+        arm = frame.T @ (data.subtree_com[self._hand] - data.site_xpos[self._wrist])
+        # MuJoCo gives what the hand exerts on the arm: its weight and what the world adds.
+        return data.sensordata[self._force] - weight, data.sensordata[self._torque] - np.cross(arm, weight)
+
+
+def object_spec(state: Mapping[str, Array]) -> ArraySpec:
+    """Return the spec of ``object``: the named vectors of a task one after another."""
+    names: list[str] = []
+    for name, value in state.items():
+        size = np.atleast_1d(value).size
+        suffixes = [""] if size == 1 else ["_x", "_y", "_z"] if size == 3 else [f"_{i}" for i in range(size)]
+        names += [name + suffix for suffix in suffixes]
+    return ArraySpec(shape=(len(names),), names=tuple(names))
+
+
+def flatten(state: Mapping[str, Array]) -> Array:
+    """Return the named vectors one after another."""
+    return np.concatenate([np.atleast_1d(value) for value in state.values()]).astype(np.float64)

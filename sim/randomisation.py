@@ -1,0 +1,77 @@
+"""Domain randomisation: changes to the physical and visual model, drawn anew for each episode."""
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from .config import RandomisationConfig
+
+Array = NDArray[np.float64]
+
+
+class ModelRandomiser:
+    """Rewrites the randomised parts of a model. It keeps the model's nominal values, so episodes do not add up.
+
+    Args:
+        model: compiled model; its values now are the nominal ones.
+        config: what is randomised, and how much.
+    """
+
+    def __init__(self, model: mujoco.MjModel, config: RandomisationConfig) -> None:
+        self._model = model
+        self._config = config
+        self._nominal = {name: getattr(model, name).copy() for name in FIELDS}
+        self._nominal_ambient = np.array(model.vis.headlight.ambient)
+        free = model.jnt_bodyid[model.jnt_type == mujoco.mjtJoint.mjJNT_FREE]
+        self._free_bodies = np.unique(free)
+
+    def apply(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
+        """Draw and write new values. ``data`` is scratch: reset it afterwards."""
+        model, config, nominal = self._model, self._config, self._nominal
+        if config.mass > 0:
+            factors = rng.uniform(1 - config.mass, 1 + config.mass, self._free_bodies.size)
+            model.body_mass[self._free_bodies] = nominal["body_mass"][self._free_bodies] * factors
+            model.body_inertia[self._free_bodies] = nominal["body_inertia"][self._free_bodies] * factors[:, None]
+            mujoco.mj_setConst(model, data)
+        if config.friction > 0:
+            model.geom_friction[:] = nominal["geom_friction"] * rng.uniform(1 - config.friction, 1 + config.friction)
+        if config.lighting > 0:
+            self._light(rng)
+        if config.camera_position > 0:
+            offset = rng.uniform(-config.camera_position, config.camera_position, (model.ncam, 3))
+            model.cam_pos[:] = nominal["cam_pos"] + offset
+        if config.camera_rotation > 0:
+            for index in range(model.ncam):
+                self._turn_camera(index, rng)
+
+    def _light(self, rng: np.random.Generator) -> None:
+        model, nominal, strength = self._model, self._nominal, self._config.lighting
+        brightness = rng.uniform(1 - strength, 1 + strength, (model.nlight, 1))
+        model.light_diffuse[:] = nominal["light_diffuse"] * brightness
+        model.light_specular[:] = nominal["light_specular"] * brightness
+        model.vis.headlight.ambient[:] = self._nominal_ambient * rng.uniform(1 - strength, 1 + strength)
+        # A directional lamp is where it points from: moving it turns it about the scene's middle.
+        offset = rng.uniform(-strength, strength, (model.nlight, 3))
+        model.light_pos[:] = nominal["light_pos"] + offset
+        direction = nominal["light_dir"] * np.linalg.norm(nominal["light_pos"], axis=1, keepdims=True) - offset
+        model.light_dir[:] = direction / np.linalg.norm(direction, axis=1, keepdims=True)
+
+    def _turn_camera(self, index: int, rng: np.random.Generator) -> None:
+        axis = rng.normal(size=3)
+        turn = np.empty(4)
+        angle = rng.uniform(0, self._config.camera_rotation)
+        mujoco.mju_axisAngle2Quat(turn, axis / np.linalg.norm(axis), angle)
+        mujoco.mju_mulQuat(self._model.cam_quat[index], self._nominal["cam_quat"][index], turn)
+
+
+FIELDS = (
+    "body_mass",
+    "body_inertia",
+    "geom_friction",
+    "light_diffuse",
+    "light_specular",
+    "light_pos",
+    "light_dir",
+    "cam_pos",
+    "cam_quat",
+)

@@ -1,0 +1,136 @@
+"""What a task is: the world around the arm, its success and its scripted solution."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
+
+import mujoco
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from robo_rl.core import Observation, ScriptedExpert
+
+from ..config import ArmConfig, TaskConfig
+
+if TYPE_CHECKING:
+    from ..backend import ArmBackend
+
+Array = NDArray[np.float64]
+
+
+class Task(ABC):
+    """A world around the arm. The arm's base is at the origin, the table's top is z = 0, gravity points to -z.
+
+    One object serves one backend, which calls ``build`` and ``bind`` once and ``initialise`` for each episode.
+
+    Attributes:
+        config_class: configuration of this task; its defaults make the task.
+        gymnasium_id: the environment's id for ``gymnasium.make``.
+        shaped_terms: names of the reward terms besides ``success``.
+    """
+
+    config_class: ClassVar[type[TaskConfig]]
+    gymnasium_id: ClassVar[str]
+    shaped_terms: ClassVar[tuple[str, ...]] = ()
+
+    config: TaskConfig
+
+    @abstractmethod
+    def build(self, spec: mujoco.MjSpec) -> None:
+        """Add bodies, sites and cameras to ``spec.worldbody``; the arm, table, lights and cameras are there."""
+
+    @abstractmethod
+    def bind(self, model: mujoco.MjModel) -> None:
+        """Look up what the other methods need in the compiled model."""
+
+    @abstractmethod
+    def initialise(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
+        """Write the objects' random initial state into ``data.qpos``; velocities are zero.
+
+        The arm stands at home already (``mj_forward`` has run); ``mj_forward`` runs again afterwards.
+        """
+
+    @abstractmethod
+    def object_state(self, data: mujoco.MjData) -> dict[str, Array]:
+        """Return named vectors, in the same order and sizes every time: the observation key ``object``."""
+
+    @abstractmethod
+    def success(self, data: mujoco.MjData) -> bool:
+        """Whether the task is solved in this physics state."""
+
+    def reward_terms(self, data: mujoco.MjData) -> dict[str, float]:
+        """Return the terms named in ``shaped_terms``, each in [0, 1]. The backend adds ``success``."""
+        return {}
+
+    @abstractmethod
+    def expert(self, backend: "ArmBackend", rng: np.random.Generator) -> ScriptedExpert:
+        """Return a scripted solution that works from the true state of ``backend``."""
+
+
+class FunctionExpert:
+    """An expert without memory.
+
+    Args:
+        function: looks at the simulator's state and returns an action (A,) float32 in [-1, 1].
+    """
+
+    def __init__(self, function: Callable[[], NDArray[np.float32]]) -> None:
+        self._function = function
+
+    def reset(self) -> None:
+        """Nothing to forget."""
+
+    def act(self, observation: Observation) -> NDArray[np.float32]:
+        """Return the action for the simulator's present state; ``observation`` is not looked at."""
+        return self._function()
+
+
+def add_free_box(
+    spec: mujoco.MjSpec,
+    name: str,
+    half_size: ArrayLike,
+    mass: float,
+    rgba: ArrayLike,
+    friction: ArrayLike = (0.8, 0.005, 0.0001),
+) -> None:
+    """Add a box that can move freely: body ``name``, geom ``name``, free joint ``name``."""
+    body = spec.worldbody.add_body(name=name)
+    body.add_freejoint(name=name)
+    body.add_geom(
+        name=name,
+        type=mujoco.mjtGeom.mjGEOM_BOX,
+        size=np.asarray(half_size, dtype=float),
+        mass=mass,
+        rgba=rgba,
+        friction=friction,
+    )
+
+
+def set_free_pose(
+    model: mujoco.MjModel, data: mujoco.MjData, joint: str, position: ArrayLike, yaw: float = 0.0
+) -> None:
+    """Put the body of the free joint ``joint`` at ``position`` (3,) [m], turned by ``yaw`` [rad] about z."""
+    address = model.joint(joint).qposadr[0]
+    data.qpos[address : address + 3] = position
+    data.qpos[address + 3 : address + 7] = (np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2))
+
+
+class GraspSensor:
+    """Whether every finger touches a body.
+
+    Args:
+        model: compiled model.
+        arm: names the finger joints.
+        body: name of the body that may be held.
+    """
+
+    def __init__(self, model: mujoco.MjModel, arm: ArmConfig, body: str) -> None:
+        self._body = model.body(body).id
+        self._fingers = [int(model.joint(name).bodyid[0]) for name in arm.gripper_joints]
+        self._geom_body = model.geom_bodyid
+
+    def holds(self, data: mujoco.MjData) -> bool:
+        """Return whether each finger is in contact with the body."""
+        bodies = self._geom_body[data.contact.geom]
+        touching = bodies[(bodies == self._body).any(axis=1)]
+        return all((touching == finger).any() for finger in self._fingers)

@@ -1,0 +1,120 @@
+"""Lift a cube from the table."""
+
+from dataclasses import dataclass, field
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import require
+
+from ..backend import ArmBackend
+from ..config import ControllerConfig, TaskConfig
+from .base import Array, FunctionExpert, GraspSensor, Task, add_free_box, set_free_pose
+
+HOVER = 0.06
+"""Height above the cube at which the open gripper is brought over it [m]."""
+
+
+@dataclass(frozen=True)
+class PickCubeConfig(TaskConfig):
+    """Attributes:
+    cube_size: edge of the cube [m].
+    cube_mass: [kg].
+    area_centre: middle of the square in which the cube lies (x, y) [m].
+    area_size: edge of that square [m].
+    cube_yaw: largest turn of the cube about the vertical, either way [rad].
+    lift_height: how far the cube must be above where it lay [m].
+    """
+
+    name: str = "pick_cube"
+    max_episode_steps: int = 60
+    controller: ControllerConfig = field(default_factory=lambda: ControllerConfig(action_axes="xyz+gripper"))
+    cube_size: float = 0.045
+    cube_mass: float = 0.1
+    area_centre: tuple[float, ...] = (0.5, 0.0)
+    area_size: float = 0.2
+    cube_yaw: float = 0.2
+    lift_height: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0.02 <= self.cube_size <= 0.07, "cube_size", "in [0.02, 0.07]: the gripper opens 0.08", self.cube_size)
+        require(0 < self.cube_mass <= 2, "cube_mass", "in (0, 2]", self.cube_mass)
+        require(0 <= self.area_size <= 0.4, "area_size", "in [0, 0.4]", self.area_size)
+        require(0 <= self.cube_yaw <= np.pi / 4, "cube_yaw", "in [0, pi/4]", self.cube_yaw)
+        require(0 < self.lift_height <= 0.3, "lift_height", "in (0, 0.3]", self.lift_height)
+
+
+class PickCube(Task):
+    """A cube at a random place is held by both fingers, ``lift_height`` above where it lay.
+
+    Shaped terms: ``near`` (1 with the cube between the fingers), ``grasped`` (0 or 1), ``lifted`` (share of the height,
+    while grasped).
+    """
+
+    config_class = PickCubeConfig
+    gymnasium_id = "robo_rl/PickCube-v0"
+    shaped_terms = ("near", "grasped", "lifted")
+
+    def __init__(self, config: PickCubeConfig) -> None:
+        self.config: PickCubeConfig = config
+
+    def build(self, spec: mujoco.MjSpec) -> None:
+        half = self.config.cube_size / 2
+        add_free_box(spec, "cube", (half, half, half), self.config.cube_mass, rgba=(0.80, 0.18, 0.14, 1.0))
+
+    def bind(self, model: mujoco.MjModel) -> None:
+        self._cube = model.body("cube").id
+        self._end_effector = model.site(self.config.arm.end_effector).id
+        self._grasp = GraspSensor(model, self.config.arm, "cube")
+
+    def initialise(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
+        config = self.config
+        place = np.array(config.area_centre) + rng.uniform(-0.5, 0.5, 2) * config.area_size
+        yaw = rng.uniform(-config.cube_yaw, config.cube_yaw)
+        set_free_pose(model, data, "cube", (*place, config.cube_size / 2), yaw)
+
+    def object_state(self, data: mujoco.MjData) -> dict[str, Array]:
+        rotation = data.xmat[self._cube].reshape(3, 3)
+        return {
+            "cube": data.xpos[self._cube],
+            "to_cube": self._to_cube(data),
+            "cube_x_axis": rotation[:, 0],
+            "cube_z_axis": rotation[:, 2],
+        }
+
+    def success(self, data: mujoco.MjData) -> bool:
+        return self._height(data) >= self.config.lift_height and self._grasp.holds(data)
+
+    def reward_terms(self, data: mujoco.MjData) -> dict[str, float]:
+        grasped = self._grasp.holds(data)
+        return {
+            "near": 1.0 - float(np.tanh(5.0 * np.linalg.norm(self._to_cube(data)))),
+            "grasped": float(grasped),
+            "lifted": grasped * min(max(self._height(data) / self.config.lift_height, 0.0), 1.0),
+        }
+
+    def expert(self, backend: ArmBackend, rng: np.random.Generator) -> FunctionExpert:
+        """Over the cube, down, close, up; which of them follows from the present state alone."""
+
+        def act() -> NDArray[np.float32]:
+            data = backend.data
+            cube, here = data.xpos[self._cube], backend.arm.position(data)
+            aside = float(np.linalg.norm((cube - here)[:2]))
+            if self._grasp.holds(data):
+                return backend.action_towards(here + (0, 0, 0.1), gripper=1.0)
+            if aside < 0.01 and here[2] - cube[2] < 0.012:
+                return backend.action_towards(cube, gripper=1.0)
+            if aside < 0.015:
+                return backend.action_towards(cube, gripper=-1.0)
+            return backend.action_towards(cube + (0, 0, HOVER), gripper=-1.0)
+
+        return FunctionExpert(act)
+
+    def _height(self, data: mujoco.MjData) -> float:
+        return float(data.xpos[self._cube][2]) - self.config.cube_size / 2
+
+    def _to_cube(self, data: mujoco.MjData) -> Array:
+        away: Array = data.xpos[self._cube] - data.site_xpos[self._end_effector]
+        return away

@@ -1,0 +1,78 @@
+"""Bring the end effector to a point."""
+
+from dataclasses import dataclass, field
+
+import mujoco
+import numpy as np
+
+from robo_rl.core import require
+
+from ..backend import ArmBackend
+from ..config import ControllerConfig, TaskConfig
+from .base import Array, FunctionExpert, Task
+
+
+@dataclass(frozen=True)
+class ReachConfig(TaskConfig):
+    """Attributes:
+    goal_low: lower corner of the box of goals [m].
+    goal_high: upper corner [m].
+    tolerance: distance at which the goal counts as reached [m].
+    """
+
+    name: str = "reach"
+    max_episode_steps: int = 50
+    controller: ControllerConfig = field(default_factory=lambda: ControllerConfig(action_axes="xyz"))
+    goal_low: tuple[float, ...] = (0.35, -0.25, 0.05)
+    goal_high: tuple[float, ...] = (0.65, 0.25, 0.40)
+    tolerance: float = 0.02
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.tolerance > 0, "tolerance", "positive", self.tolerance)
+        ordered = all(low <= high for low, high in zip(self.goal_low, self.goal_high, strict=True))
+        require(ordered, "goal_low", f"no more than goal_high {self.goal_high}", self.goal_low)
+
+
+class Reach(Task):
+    """The end effector reaches a random goal, shown as a sphere. Shaped term ``near``: 1 at the goal, 0 far away."""
+
+    config_class = ReachConfig
+    gymnasium_id = "robo_rl/Reach-v0"
+    shaped_terms = ("near",)
+
+    def __init__(self, config: ReachConfig) -> None:
+        self.config: ReachConfig = config
+
+    def build(self, spec: mujoco.MjSpec) -> None:
+        goal = spec.worldbody.add_body(name="goal", mocap=True)
+        goal.add_geom(
+            type=mujoco.mjtGeom.mjGEOM_SPHERE,
+            size=(self.config.tolerance, 0, 0),
+            rgba=(0.15, 0.70, 0.35, 0.6),
+            contype=0,
+            conaffinity=0,
+        )
+
+    def bind(self, model: mujoco.MjModel) -> None:
+        self._goal = int(model.body("goal").mocapid[0])
+        self._end_effector = model.site(self.config.arm.end_effector).id
+
+    def initialise(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
+        data.mocap_pos[self._goal] = rng.uniform(self.config.goal_low, self.config.goal_high)
+
+    def object_state(self, data: mujoco.MjData) -> dict[str, Array]:
+        return {"goal": data.mocap_pos[self._goal], "to_goal": self._to_goal(data)}
+
+    def success(self, data: mujoco.MjData) -> bool:
+        return bool(np.linalg.norm(self._to_goal(data)) < self.config.tolerance)
+
+    def reward_terms(self, data: mujoco.MjData) -> dict[str, float]:
+        return {"near": 1.0 - float(np.tanh(5.0 * np.linalg.norm(self._to_goal(data))))}
+
+    def expert(self, backend: ArmBackend, rng: np.random.Generator) -> FunctionExpert:
+        return FunctionExpert(lambda: backend.action_towards(backend.data.mocap_pos[self._goal]))
+
+    def _to_goal(self, data: mujoco.MjData) -> Array:
+        away: Array = data.mocap_pos[self._goal] - data.site_xpos[self._end_effector]
+        return away
