@@ -59,7 +59,8 @@ class ArmBackend:
         self._joints = np.array([self.model.joint(name).qposadr[0] for name in config.arm.joints])
         fingers = [self.model.joint(name) for name in config.arm.gripper_joints if config.arm.gripper_actuator]
         self._fingers = np.array([joint.qposadr[0] for joint in fingers], dtype=int)
-        self._open = np.array([joint.range[1] for joint in fingers])
+        opening = config.arm.home_opening
+        self._finger_home = np.array([(1 - opening) * joint.range[0] + opening * joint.range[1] for joint in fingers])
         self._steps = 0
         self._running = False
         self._rng = generator(0)
@@ -172,7 +173,7 @@ class ArmBackend:
         mujoco.mj_resetData(self.model, data)
         noise = config.arm.home_noise
         data.qpos[self._joints] = self._home + rng.uniform(-noise, noise, self._home.size)
-        data.qpos[self._fingers] = self._open
+        data.qpos[self._fingers] = self._finger_home
         mujoco.mj_forward(self.model, data)
         self.task.initialise(self.model, data, rng)
         mujoco.mj_forward(self.model, data)

@@ -38,7 +38,9 @@ class ArmConfig:
         gripper_actuator: name of the actuator that opens and closes the gripper; null: no gripper.
         gripper_joints: names of the finger joints.
         gripper_open: control value of the open gripper; the finger joints' upper limits are taken as open.
-        gripper_closed: control value of the closed gripper.
+        gripper_closed: control value of the closed gripper; the finger joints' lower limits are taken as closed.
+        home_opening: of the gripper when an episode begins, 0 closed to 1 open. It stays so where actions do not move
+            the gripper.
         wrist_sensor_site: site at which the wrist's force and torque are measured; null: at the end effector's body.
     """
 
@@ -53,6 +55,7 @@ class ArmConfig:
     gripper_joints: tuple[str, ...] = ("finger_joint1", "finger_joint2")
     gripper_open: float = 0.04
     gripper_closed: float = 0.0
+    home_opening: float = 1.0
     wrist_sensor_site: str | None = "wrist"
 
     def __post_init__(self) -> None:

@@ -53,14 +53,13 @@ class Controller(ABC):
         self._home = np.array(arm.home)
         self._largest_change = config.torque_rate_limit * model.opt.timestep
 
-        self._gripper = None
-        if config.moves_gripper and arm.gripper_actuator is not None:
-            self._gripper = model.actuator(arm.gripper_actuator).id
-        self._gripper_middle = (arm.gripper_open + arm.gripper_closed) / 2
-        self._gripper_half = (arm.gripper_closed - arm.gripper_open) / 2
-        self._gripper_open = arm.gripper_open
-        self._gripper_reference = arm.gripper_open
-        self.action_names = self._arm_action_names(arm) + (("gripper",) if self._gripper is not None else ())
+        self._gripper = None if arm.gripper_actuator is None else model.actuator(arm.gripper_actuator).id
+        self._gripper_closed = arm.gripper_closed
+        self._gripper_stroke = arm.gripper_open - arm.gripper_closed
+        self._home_opening = arm.home_opening
+        self._opening = arm.home_opening
+        self._commands_gripper = config.moves_gripper and self._gripper is not None
+        self.action_names = self._arm_action_names(arm) + (("gripper",) if self._commands_gripper else ())
 
         self._position = np.empty(n)
         self._velocity = np.empty(n)
@@ -84,16 +83,16 @@ class Controller(ABC):
         """Write the torques that pull towards the reference into ``self._torque``."""
 
     def reset(self, data: mujoco.MjData) -> None:
-        """Hold the present pose with the gripper open, as if it had been held for long."""
-        self._gripper_reference = self._gripper_open
+        """Hold the present pose, as if it had been held for long."""
+        self._opening = self._home_opening
         self._previous[:] = data.qfrc_bias[self._dofs]
         self._begin(data)
 
     def command(self, data: mujoco.MjData, action: NDArray[np.float32]) -> None:
         """Set the reference from ``action`` (A,) in [-1, 1] and the measured state."""
         values = action.astype(np.float64)
-        if self._gripper is not None:
-            self._gripper_reference = self._gripper_middle + self._gripper_half * float(values[-1])
+        if self._commands_gripper:
+            self._opening = (1.0 - float(values[-1])) / 2
             values = values[:-1]
         self._set_reference(data, values)
 
@@ -129,7 +128,7 @@ class Controller(ABC):
         self._previous[:] = torque
         data.ctrl[self._motors] = torque
         if self._gripper is not None:
-            data.ctrl[self._gripper] = self._gripper_reference
+            data.ctrl[self._gripper] = self._gripper_closed + self._opening * self._gripper_stroke
 
 
 class EndEffectorController(Controller):

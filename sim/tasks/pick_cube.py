@@ -103,12 +103,12 @@ class PickCube(Task):
             cube, here = data.xpos[self._cube], backend.arm.position(data)
             aside = float(np.linalg.norm((cube - here)[:2]))
             if self._grasp.holds(data):
-                return backend.action_towards(here + (0, 0, 0.1), gripper=1.0)
+                return backend.action_towards(here + np.array([0, 0, 0.1]), gripper=1.0)
             if aside < 0.01 and here[2] - cube[2] < 0.012:
                 return backend.action_towards(cube, gripper=1.0)
             if aside < 0.015:
                 return backend.action_towards(cube, gripper=-1.0)
-            return backend.action_towards(cube + (0, 0, HOVER), gripper=-1.0)
+            return backend.action_towards(cube + np.array([0, 0, HOVER]), gripper=-1.0)
 
         return FunctionExpert(act)
 
