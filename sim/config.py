@@ -195,7 +195,7 @@ class RandomisationConfig:
         camera_position: half width of the uniform displacement of every camera [m].
         camera_rotation: largest rotation of every camera about a random axis [rad].
         latency: largest time by which an action comes late [s]; below one control period.
-        observation_noise: multiple of typical sensor noise, ``observation.NOISE``, on the keys ``state`` and ``object``.
+        observation_noise: multiple of typical sensor noise (``observation.NOISE``) on ``state`` and ``object``.
     """
 
     mass: float = 0.0

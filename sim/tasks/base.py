@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 
 class Task(ABC):
-    """A world around the arm. The arm's base is at the origin, the table's top is z = 0, gravity points to -z.
+    """A world around the arm, made from its configuration. The arm's base is at the origin, the table's top is z = 0, gravity points to -z.
 
     One object serves one backend, which calls ``build`` and ``bind`` once and ``initialise`` for each episode.
 
@@ -33,7 +33,8 @@ class Task(ABC):
     gymnasium_id: ClassVar[str]
     shaped_terms: ClassVar[tuple[str, ...]] = ()
 
-    config: TaskConfig
+    def __init__(self, config: TaskConfig) -> None:
+        self.config = config
 
     @abstractmethod
     def build(self, spec: mujoco.MjSpec) -> None:

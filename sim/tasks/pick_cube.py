@@ -57,8 +57,7 @@ class PickCube(Task):
     gymnasium_id = "robo_rl/PickCube-v0"
     shaped_terms = ("near", "grasped", "lifted")
 
-    def __init__(self, config: PickCubeConfig) -> None:
-        self.config: PickCubeConfig = config
+    config: PickCubeConfig
 
     def build(self, spec: mujoco.MjSpec) -> None:
         half = self.config.cube_size / 2

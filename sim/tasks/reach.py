@@ -41,8 +41,7 @@ class Reach(Task):
     gymnasium_id = "robo_rl/Reach-v0"
     shaped_terms = ("near",)
 
-    def __init__(self, config: ReachConfig) -> None:
-        self.config: ReachConfig = config
+    config: ReachConfig
 
     def build(self, spec: mujoco.MjSpec) -> None:
         goal = spec.worldbody.add_body(name="goal", mocap=True)
