@@ -1,0 +1,186 @@
+"""Mixed batches: exact shares, fall-backs, determinism."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from robo_rl.core import (
+    ArraySpec,
+    CheckpointError,
+    ConfigError,
+    DataError,
+    EnvSpec,
+    RewardWeights,
+    Source,
+    Transition,
+    generator,
+)
+from robo_rl.replay import MixedSampler, ReplayRing
+
+SPEC = EnvSpec(
+    task="test",
+    observation={"state": ArraySpec((1,)), "images/front": ArraySpec((2, 2, 3), "uint8")},
+    action=ArraySpec((1,)),
+    action_space="joint_delta",
+    action_frame="joint",
+    control_rate=10.0,
+    max_episode_steps=None,
+    reward_terms=("success",),
+)
+REWARD = RewardWeights({"success": 1.0})
+
+
+def ring_of(states: range, capacity: int = 100) -> ReplayRing:
+    """A ring of one segment; the states of demonstrations are negative in these tests."""
+
+    def observe(value):
+        return {
+            "state": np.array([value], np.float32),
+            "images/front": np.full((2, 2, 3), abs(value), np.uint8),
+        }
+
+    ring = ReplayRing(capacity, SPEC)
+    ring.append(
+        [
+            Transition(
+                observation=observe(value),
+                proposed_action=np.zeros(1, np.float32),
+                executed_action=np.zeros(1, np.float32),
+                rewards={"success": float(value)},
+                next_observation=observe(value + states.step),
+                terminated=False,
+                truncated=False,
+                source=Source.POLICY,
+                actor="robot",
+                session=0,
+                episode=0,
+                sequence=sequence,
+                policy_version=0,
+                stamp_ns=0,
+            )
+            for sequence, value in enumerate(states)
+        ]
+    )
+    return ring
+
+
+def sampler_of(online, demonstrations, ratio=0.5, n_step=1, seed=0) -> MixedSampler:
+    return MixedSampler(online, demonstrations, ratio, 0.9, n_step, REWARD, generator(seed, "sampler"))
+
+
+ONLINE = ring_of(range(1, 31))
+DEMONSTRATIONS = ring_of(range(-1, -16, -1))
+
+
+@settings(deadline=None)
+@given(ratio=st.floats(0, 1), minibatches=st.integers(1, 5), block=st.integers(1, 17), n_step=st.integers(1, 4))
+def test_each_minibatch_holds_its_exact_share_of_demonstrations(ratio, minibatches, block, n_step):
+    batch = sampler_of(ONLINE, DEMONSTRATIONS, ratio, n_step).sample(minibatches * block, block)
+    for key, value in batch.items():
+        assert len(value) == minibatches * block, key
+        assert value.flags.c_contiguous
+    states = batch["observation/state"].reshape(minibatches, block)
+    assert ((states < 0).sum(axis=1) == round(ratio * block)).all()
+    # Rows hang together: image, next state and discount belong to the state.
+    following = batch["next_observation/state"].ravel()
+    steps = np.abs(following - states.ravel())
+    np.testing.assert_array_equal(batch["observation/images/front"][:, 0, 0, 0], np.abs(states.ravel()))
+    np.testing.assert_array_equal(batch["next_observation/images/front"][:, 1, 1, 2], np.abs(following))
+    np.testing.assert_allclose(batch["discount"], 0.9**steps, rtol=1e-6)
+    expected = [
+        sum(0.9**k * (state + np.sign(state) * k) for k in range(int(count)))
+        for state, count in zip(states.ravel(), steps, strict=True)
+    ]
+    np.testing.assert_allclose(batch["reward"], expected, rtol=1e-5)
+
+
+def test_rows_are_uniform_within_each_part():
+    states = sampler_of(ONLINE, DEMONSTRATIONS, 0.25).sample(200_000, 100)["observation/state"]
+    for part, size, rows in ((states[states > 0], 30, 150_000), (states[states < 0], 15, 50_000)):
+        counts = np.unique(part, return_counts=True)[1]
+        assert len(counts) == size
+        assert counts.sum() == rows
+        assert chisquare(counts).pvalue > 1e-3
+
+
+def test_demonstrations_alone_while_there_is_no_online_data():
+    online = ReplayRing(10, SPEC)
+    sampler = sampler_of(online, DEMONSTRATIONS)
+    assert (sampler.sample(40, 8)["observation/state"] < 0).all()
+    online.append([])
+    assert (sampler.sample(40, 8)["observation/state"] < 0).all()
+
+
+@pytest.mark.parametrize("demonstrations", [None, ReplayRing(10, SPEC)])
+def test_online_data_alone_without_demonstrations(demonstrations):
+    assert (sampler_of(ONLINE, demonstrations).sample(40, 8)["observation/state"] > 0).all()
+
+
+@pytest.mark.parametrize("demonstrations", [None, ReplayRing(10, SPEC)])
+def test_nothing_at_all_is_an_error(demonstrations):
+    with pytest.raises(DataError, match="the online replay is empty and there are no demonstrations"):
+        sampler_of(ReplayRing(10, SPEC), demonstrations).sample(8, 8)
+
+
+def copied(batch):
+    return {key: value.copy() for key, value in batch.items()}
+
+
+def test_same_seed_same_rows_and_state_goes_on():
+    first, second, other = (sampler_of(ONLINE, DEMONSTRATIONS, seed=seed) for seed in (0, 0, 1))
+    batches = [copied(first.sample(24, 8)) for _ in range(3)]
+    saved = first.state()
+    assert {key: value.dtype for key, value in saved.items()} == {"generator": np.uint64}
+    after = copied(first.sample(24, 8))
+    for batch in batches:
+        again = second.sample(24, 8)
+        assert all(np.array_equal(batch[key], again[key]) for key in batch)
+    assert not np.array_equal(batches[0]["reward"], other.sample(24, 8)["reward"])
+    other.load(saved)
+    resumed = other.sample(24, 8)
+    assert all(np.array_equal(after[key], resumed[key]) for key in after)
+
+
+def test_state_carries_the_spare_half_of_a_drawn_number():
+    rng = generator(0, "sampler")
+    rng.integers(0, 10, dtype=np.uint32)  # uses 32 of 64 bits
+    sampler = MixedSampler(ONLINE, None, 0.5, 0.9, 1, REWARD, rng)
+    assert sampler.state()["generator"][4] == 1
+    twin = sampler_of(ONLINE, None)
+    twin.load(sampler.state())
+    np.testing.assert_array_equal(sampler.sample(9, 9)["reward"], twin.sample(9, 9)["reward"])
+
+
+@pytest.mark.parametrize("state", [{}, {"generator": np.zeros(5, np.uint64)}, {"generator": np.zeros(6)}])
+def test_state_of_something_else_is_refused(state):
+    with pytest.raises(CheckpointError, match="6 uint64"):
+        sampler_of(ONLINE, None).load(state)
+
+
+@pytest.mark.parametrize(("rows", "block"), [(10, 4), (0, 4), (4, 0)])
+def test_rows_must_be_whole_minibatches(rows, block):
+    with pytest.raises(ValueError, match="positive multiple"):
+        sampler_of(ONLINE, None).sample(rows, block)
+
+
+def test_values_out_of_range_are_named():
+    rng = generator(0, "sampler")
+    for arguments, message in (
+        ((1.5, 0.9, 1, REWARD, rng), "demonstration_ratio must be in [0, 1], got 1.5"),
+        ((0.5, -0.1, 1, REWARD, rng), "gamma must be in [0, 1], got -0.1"),
+        ((0.5, 0.9, 0, REWARD, rng), "n_step must be 1 or more, got 0"),
+        ((0.5, 0.9, 1, REWARD, np.random.Generator(np.random.MT19937(0))), "must be a PCG64, got MT19937"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            MixedSampler(ONLINE, None, *arguments)
+        assert message in str(caught.value)
+
+
+def test_reward_must_be_known_to_both_rings():
+    without = ReplayRing(10, dataclasses.replace(SPEC, reward_terms=("distance",)))
+    with pytest.raises(ConfigError, match="success"):
+        sampler_of(ONLINE, without)
