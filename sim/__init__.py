@@ -1,21 +1,30 @@
-"""Simulated arms and tasks in MuJoCo."""
+"""Simulated arms and tasks in MuJoCo.
 
-import os
-import sys
-from typing import Any
+Importing this package is quick: MuJoCo comes with the first backend.
+"""
 
-if "MUJOCO_GL" not in os.environ and sys.platform == "linux" and "DISPLAY" not in os.environ:
-    os.environ["MUJOCO_GL"] = "egl"  # MuJoCo reads it when it is imported: headless rendering
+from typing import TYPE_CHECKING, Any
 
-from dataclasses import fields
+from .graphics import choose_graphics
 
-from robo_rl.core import ConfigError, config_node, nearest
+choose_graphics()
 
-from .backend import ArmBackend
-from .tasks import TASKS
+if TYPE_CHECKING:
+    from .backend import ArmBackend
+    from .tasks import TASKS
+
+ENVIRONMENTS = {
+    "reach": "robo_rl/Reach-v0",
+    "pick_cube": "robo_rl/PickCube-v0",
+    "peg_insert": "robo_rl/PegInsert-v0",
+    "open_door": "robo_rl/OpenDoor-v0",
+    "cable_route": "robo_rl/CableRoute-v0",
+    "bin_relocate": "robo_rl/BinRelocate-v0",
+}
+"""Ids for ``gymnasium.make`` by name of the task."""
 
 
-def make_backend(name: str, **values: Any) -> ArmBackend:
+def make_backend(name: str, **values: Any) -> "ArmBackend":
     """Return the simulated task ``name``.
 
     Args:
@@ -25,6 +34,13 @@ def make_backend(name: str, **values: Any) -> ArmBackend:
     Raises:
         ConfigError: if there is no such task or field, or a value is out of range.
     """
+    from dataclasses import fields
+
+    from robo_rl.core import ConfigError, nearest
+
+    from .backend import ArmBackend
+    from .tasks import TASKS
+
     if name not in TASKS:
         raise ConfigError(f"unknown task {name!r}; {nearest(name, TASKS)}")
     task_class = TASKS[name]
@@ -39,21 +55,38 @@ def register_configs() -> None:
     """Offer every task to Hydra: ``task=pick_cube task.cube_size=0.05``."""
     from hydra.core.config_store import ConfigStore
 
+    from robo_rl.core import config_node
+
+    from .tasks import TASKS
+
     store = ConfigStore.instance()
     for name, task_class in TASKS.items():
         store.store(group="task", name=name, node=config_node(make_backend, task_class.config_class))
 
 
 def register_environments() -> None:
-    """Offer every task to ``gymnasium.make``, for example ``robo_rl/PickCube-v0``."""
-    import gymnasium
+    """Offer every task to ``gymnasium.make``. Gymnasium calls this when it is imported."""
+    from gymnasium.envs.registration import register, registry
 
-    for name, task_class in TASKS.items():
-        gymnasium.register(
-            id=task_class.gymnasium_id,
-            entry_point="robo_rl.sim.gymnasium_adapter:make_environment",
-            kwargs={"name": name},
-        )
+    for name, environment_id in ENVIRONMENTS.items():
+        if environment_id not in registry:
+            register(
+                id=environment_id,
+                entry_point="robo_rl.sim.gymnasium_adapter:make_environment",
+                kwargs={"name": name},
+            )
 
 
-__all__ = ["TASKS", "ArmBackend", "make_backend", "register_configs", "register_environments"]
+def __getattr__(name: str) -> Any:
+    if name == "ArmBackend":
+        from .backend import ArmBackend
+
+        return ArmBackend
+    if name == "TASKS":
+        from .tasks import TASKS
+
+        return TASKS
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = ["ENVIRONMENTS", "TASKS", "ArmBackend", "make_backend", "register_configs", "register_environments"]

@@ -109,8 +109,8 @@ class ArmState:
         frame = data.site_xmat[self._wrist].reshape(3, 3)
         weight = frame.T @ (self._model.body_subtreemass[self._hand] * self._model.opt.gravity)
         arm = frame.T @ (data.subtree_com[self._hand] - data.site_xpos[self._wrist])
-        # MuJoCo gives what the hand exerts on the arm: its weight and what the world adds.
-        return data.sensordata[self._force] - weight, data.sensordata[self._torque] - np.cross(arm, weight)
+        # MuJoCo gives what the arm exerts on the hand: at rest, against its weight and against the world.
+        return -data.sensordata[self._force] - weight, -data.sensordata[self._torque] - np.cross(arm, weight)
 
 
 def object_spec(state: Mapping[str, Array]) -> ArraySpec:

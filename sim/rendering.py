@@ -1,10 +1,10 @@
 """Headless rendering.
 
-``MUJOCO_GL`` must be set before MuJoCo is imported; ``robo_rl.sim`` does that. A context is made when the first image
-is asked for, so that work on states alone needs no graphics.
+A graphics context is made when the first image is asked for, so that work on states alone needs no graphics.
 """
 
 import os
+import weakref
 from typing import Any
 
 import mujoco
@@ -43,14 +43,14 @@ class SceneRenderer:
         """
         if self._renderer is None:
             self._renderer = self._make()
-        self._renderer.update_scene(data, camera, scene_option=_scene_option())
+        self._renderer.update_scene(data, camera)
         image: NDArray[np.uint8] = self._renderer.render()
         return image
 
     def close(self) -> None:
         """Free the context. May be called twice."""
         if self._renderer is not None:
-            self._renderer.close()
+            self._free()
             self._renderer = None
 
     def _make(self) -> Any:
@@ -59,14 +59,14 @@ class SceneRenderer:
         model.vis.global_.offheight = max(model.vis.global_.offheight, self._height)
         model.vis.quality.offsamples = 4 if self._beautiful else 0
         model.vis.quality.shadowsize = 2048
+        if not hasattr(mujoco, "GLContext"):
+            raise RenderingError(_advice("no graphics library was found"))
         try:
             renderer = mujoco.Renderer(model, self._height, self._width)
         except Exception as error:
-            backend = os.environ.get("MUJOCO_GL", "unset")
-            raise RenderingError(
-                f"no graphics context could be made (MUJOCO_GL is {backend}): {error}. On Debian or Ubuntu install "
-                f"{PACKAGES} and set MUJOCO_GL=egl, or install libosmesa6 and set MUJOCO_GL=osmesa"
-            ) from error
+            raise RenderingError(_advice(str(error))) from error
+        # Also at the interpreter's end, but before the graphics library is torn down.
+        self._free = weakref.finalize(self, renderer.close)
         renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = int(self._beautiful)
         renderer.scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
         return renderer
@@ -80,7 +80,8 @@ def check_cameras(model: mujoco.MjModel, cameras: tuple[str, ...]) -> None:
             raise ConfigError(f"observation.cameras: there is no camera {camera!r}; {nearest(camera, names)}")
 
 
-def _scene_option() -> Any:
-    option = mujoco.MjvOption()
-    mujoco.mjv_defaultOption(option)
-    return option
+def _advice(reason: str) -> str:
+    return (
+        f"no image can be rendered (MUJOCO_GL={os.environ.get('MUJOCO_GL', '')}): {reason}. On Debian or Ubuntu install "
+        f"{PACKAGES} and set MUJOCO_GL=egl, or install libosmesa6 and set MUJOCO_GL=osmesa"
+    )
