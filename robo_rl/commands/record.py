@@ -1,0 +1,230 @@
+"""robo-rl record: demonstrations from the scripted expert or by teleoperation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+
+from ..actor import ActionChoice
+from ..app import build, build_backend
+from ..core import (
+    Clock,
+    EnvBackend,
+    Intervention,
+    MonotonicClock,
+    Observation,
+    RenderingError,
+    Source,
+    Teleop,
+    derive_seed,
+    require,
+)
+from .recording import (
+    IF_EXISTS,
+    EpisodePrinter,
+    ExpertChooser,
+    Outcome,
+    RecordingStopped,
+    default_path,
+    open_data_set,
+    print_summary,
+    record_episodes,
+    typed,
+)
+
+SOURCES = ("expert", "keyboard", "window")
+
+
+@dataclass(frozen=True)
+class RecordConfig:
+    """The section ``record`` of configs/record.yaml; what each option means and its default stand there."""
+
+    source: str
+    path: str | None
+    episodes: int
+    noise: float
+    only_successful: bool
+    if_exists: str
+
+    def __post_init__(self) -> None:
+        require(self.source in SOURCES, "record.source", f"one of {', '.join(SOURCES)}", self.source)
+        require(self.episodes >= 1, "record.episodes", "1 or more", self.episodes)
+        require(0 <= self.noise <= 1, "record.noise", "in [0, 1]", self.noise)
+        require(self.if_exists in IF_EXISTS, "record.if_exists", f"one of {', '.join(IF_EXISTS)}", self.if_exists)
+
+
+def run(config: DictConfig) -> int:
+    """Record as configs/record.yaml says and print what the data set holds then; return 0."""
+    settings = typed(RecordConfig, config.record)
+    console = Console(highlight=False)
+    backend = build_backend(config.task)
+    try:
+        path = Path(settings.path) if settings.path else default_path(backend.spec, settings.source)
+        metadata = {"task": OmegaConf.to_container(config.task, resolve=True)}
+        if settings.source == "expert":
+            record_expert(
+                backend,
+                path,
+                settings.episodes,
+                noise=settings.noise,
+                seed=config.seed,
+                only_successful=settings.only_successful,
+                if_exists=settings.if_exists,
+                metadata=metadata,
+                console=console,
+            )
+        else:
+            _record_human(backend, path, settings, config, metadata)
+        print_summary(path, console)
+    finally:
+        backend.close()
+    return 0
+
+
+def record_expert(
+    backend: EnvBackend,
+    path: Path,
+    episodes: int,
+    *,
+    noise: float,
+    seed: int,
+    only_successful: bool = True,
+    if_exists: str = "fail",
+    metadata: Mapping[str, Any] | None = None,
+    console: Console | None = None,
+) -> None:
+    """Record ``episodes`` of the backend's scripted expert into the data set ``path``.
+
+    Args:
+        backend: must have an expert.
+        path: folder of the data set.
+        episodes: how many to store.
+        noise: standard deviation of the Gaussian noise on the expert's actions. The noisy action is executed and
+            stored, so the data shows how the expert makes up for mistakes.
+        seed: of start states and noise.
+        only_successful: leave out episodes that end without success.
+        if_exists: see :func:`open_data_set`.
+        metadata: further facts to keep with the data, as JSON values.
+        console: where to tell how it goes; None: nowhere.
+
+    Raises:
+        ConfigError: if the backend has no expert.
+        DataError: if the data set cannot be written, or far too few episodes succeed.
+    """
+    expert = backend.expert(derive_seed(seed, "expert"))
+    facts = {"source": "expert", "seed": seed, "noise": noise, **(metadata or {})}
+    with open_data_set(path, backend.spec, if_exists, facts) as store:
+        record_episodes(
+            backend,
+            store,
+            episodes,
+            lambda rng: ExpertChooser(expert, noise, rng),
+            actor="expert",
+            seed=seed,
+            only_successful=only_successful,
+            report=EpisodePrinter(console, episodes) if console is not None else None,
+        )
+
+
+class TeleopScreen(Teleop, Protocol):
+    """A teleoperation device with a screen."""
+
+    def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
+        """Show a picture (height, width, 3), or none, and lines of text."""
+        ...
+
+
+class HumanChooser:
+    """A person with a teleoperation device, in real time. One object serves all episodes.
+
+    An episode begins when the person moves; then each step takes one control period.
+
+    Args:
+        backend: shown on the device's screen, and driven.
+        device: what the person holds.
+        episodes: how many are wanted, for the screen.
+        clock: monotonic time.
+    """
+
+    def __init__(self, backend: EnvBackend, device: TeleopScreen, episodes: int, clock: Clock | None = None) -> None:
+        self._backend = backend
+        self._device = device
+        self._episodes = episodes
+        self._clock = clock or MonotonicClock()
+        self._period_ns = round(1e9 / backend.spec.control_rate)
+        self._deadline_ns = 0
+        self._stored = 0
+        self._steps = 0
+        self._last = ""
+        self._pictures = True
+        self._intervention = Intervention(np.zeros(backend.spec.action.shape, np.float32), in_control=False)
+
+    def report(self, stored: int, outcome: Outcome) -> None:
+        """Take note of an episode that ended, and wait for the next."""
+        self._stored = stored
+        self._steps = 0
+        self._last = f"last episode: {outcome.describe()}"
+
+    def __call__(self, observation: Observation) -> ActionChoice:
+        if self._steps == 0:
+            self._show("move to begin")
+            self._deadline_ns = self._clock.now_ns()
+            while not self._wait().in_control:
+                pass
+        else:
+            self._show(f"step {self._steps}")
+            self._wait()
+        self._steps += 1
+        return ActionChoice(self._intervention.action, Source.HUMAN)
+
+    def button(self) -> str | None:
+        return next((name for name in ("discard", "success") if name in self._intervention.buttons), None)
+
+    def _wait(self) -> Intervention:
+        """Wait for the end of the control period and return what the person does then."""
+        self._deadline_ns = max(self._deadline_ns + self._period_ns, self._clock.now_ns())
+        self._clock.sleep_until_ns(self._deadline_ns)
+        said = self._device.read()
+        if said is not None:
+            self._intervention = said
+        if "stop" in self._intervention.buttons:
+            raise RecordingStopped
+        return self._intervention
+
+    def _show(self, state: str) -> None:
+        lines = [f"episode {self._stored + 1} of {self._episodes}: {state}", self._last]
+        picture = None
+        if self._pictures:
+            try:
+                picture = self._backend.render()
+            except RenderingError as error:
+                self._pictures = False
+                self._last = str(error)
+        self._device.show(picture, lines)
+
+
+def _record_human(
+    backend: EnvBackend, path: Path, settings: RecordConfig, config: DictConfig, metadata: Mapping[str, Any]
+) -> None:
+    facts = {"source": settings.source, "seed": config.seed, **metadata}
+    with open_data_set(path, backend.spec, settings.if_exists, facts) as store:
+        device: TeleopScreen = build(config.teleop, device=settings.source, spec=backend.spec)
+        try:
+            person = HumanChooser(backend, device, settings.episodes)
+            record_episodes(
+                backend,
+                store,
+                settings.episodes,
+                lambda _: person,
+                actor=settings.source,
+                seed=config.seed,
+                only_successful=settings.only_successful,
+                report=person.report,
+            )
+        finally:
+            device.close()

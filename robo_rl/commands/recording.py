@@ -1,0 +1,273 @@
+"""What record and collect share: episodes of one backend into a data set."""
+
+import dataclasses
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+
+from ..actor import ActionChoice, Actor
+from ..core import (
+    DataError,
+    EnvBackend,
+    EnvSpec,
+    Observation,
+    Policy,
+    ScriptedExpert,
+    Source,
+    config_node,
+    derive_seed,
+    generator,
+)
+from ..replay import EpisodeStore
+from .summary import versions
+
+IF_EXISTS = ("fail", "append", "overwrite")
+
+ATTEMPTS_PER_EPISODE = 5
+
+Config = TypeVar("Config")
+
+
+class RecordingStopped(Exception):  # noqa: N818
+    """The operator wants to stop; the open episode is discarded."""
+
+
+class Chooser(Protocol):
+    """Chooses the actions of one episode, and may end it. A person's raises :class:`RecordingStopped` to stop."""
+
+    def __call__(self, observation: Observation) -> ActionChoice: ...
+
+    def button(self) -> str | None:
+        """Return ``success`` or ``discard`` to end the episode after the step just taken, or None."""
+        ...
+
+
+class Outcome(NamedTuple):
+    """How an episode went: steps, success (None where nobody knows), whether it was stored."""
+
+    steps: int
+    success: bool | None
+    kept: bool
+
+    def describe(self) -> str:
+        """Return it in words."""
+        ended = {True: "success", False: "no success", None: "ended"}[self.success]
+        return f"{ended} after {self.steps} steps{'' if self.kept else ', not stored'}"
+
+
+class EpisodePrinter:
+    """Prints a line for each episode.
+
+    Args:
+        console: where to.
+        episodes: how many are wanted.
+    """
+
+    def __init__(self, console: Console, episodes: int) -> None:
+        self._console = console
+        self._episodes = episodes
+
+    def __call__(self, stored: int, outcome: Outcome) -> None:
+        self._console.print(f"{stored}/{self._episodes} stored: {outcome.describe()}")
+
+
+def typed(config_class: type[Config], section: DictConfig) -> Config:
+    """Return a section of the configuration as ``config_class``, which has the types and checks the values.
+
+    The defaults stand in the section's YAML file, so the class has none.
+    """
+    return cast(Config, OmegaConf.to_object(OmegaConf.merge(config_node(None, config_class), section)))
+
+
+def default_path(spec: EnvSpec, source: str) -> Path:
+    """Return where a data set goes if nothing else is said."""
+    return Path("datasets") / f"{spec.task.replace('/', '_')}_{source}"
+
+
+def print_summary(path: Path, console: Console) -> None:
+    """Print what the data set at ``path`` holds."""
+    store = EpisodeStore.open(path)
+    summary = store.summary()
+    seconds = summary.steps / store.spec.control_rate
+    successes = f", {summary.successes} successful" if store.spec.reports_success else ""
+    console.print(
+        f"{path} holds {summary.episodes} episodes{successes}: {summary.steps:,} steps, {seconds / 60:.1f} minutes",
+        soft_wrap=True,
+    )
+
+
+def explored(action: NDArray[np.float32], deviation: float, rng: np.random.Generator) -> NDArray[np.float32]:
+    """Return ``action`` (A,) with Gaussian noise of ``deviation``, within [-1, 1]."""
+    if deviation == 0:
+        return action
+    return np.clip(action + deviation * rng.standard_normal(action.shape), -1, 1).astype(np.float32)
+
+
+class ExpertChooser:
+    """The scripted expert, with Gaussian noise on what is executed: the data shows how to recover.
+
+    Args:
+        expert: of the backend.
+        noise: standard deviation, in units of the action.
+        rng: for the noise.
+    """
+
+    def __init__(self, expert: ScriptedExpert, noise: float, rng: np.random.Generator) -> None:
+        self._expert = expert
+        self._noise = noise
+        self._rng = rng
+        self._begun = False
+
+    def __call__(self, observation: Observation) -> ActionChoice:
+        if not self._begun:  # the backend is reset by now
+            self._expert.reset()
+            self._begun = True
+        action = np.asarray(self._expert.act(observation), np.float32)
+        return ActionChoice(explored(action, self._noise, self._rng), Source.SCRIPT)
+
+    def button(self) -> str | None:
+        return None
+
+
+class PolicyChooser:
+    """A trained policy.
+
+    Args:
+        policy: what acts.
+        version: its number, stored with each step.
+        explore: whether it draws actions as in training; otherwise the mode.
+        noise: standard deviation of Gaussian noise on top, in units of the action.
+        rng: for the noise.
+    """
+
+    def __init__(self, policy: Policy, version: int, explore: bool, noise: float, rng: np.random.Generator) -> None:
+        self._policy = policy
+        self._version = version
+        self._explore = explore
+        self._noise = noise
+        self._rng = rng
+
+    def __call__(self, observation: Observation) -> ActionChoice:
+        action = self._policy.act(observation, explore=self._explore)
+        return ActionChoice(explored(action, self._noise, self._rng), Source.POLICY, self._version)
+
+    def button(self) -> str | None:
+        return None
+
+
+@contextmanager
+def open_data_set(path: Path, spec: EnvSpec, if_exists: str, metadata: Mapping[str, Any]) -> Iterator[EpisodeStore]:
+    """Open the data set at ``path`` to add episodes, after making it if need be.
+
+    Args:
+        path: folder of the data set.
+        spec: what will be recorded.
+        if_exists: what to do with a data set that is there: ``fail``, ``append`` to it or ``overwrite`` it.
+        metadata: how a new data set is made, as JSON values.
+
+    Raises:
+        DataError: if one is there and ``if_exists`` is ``fail``, or it was recorded for another spec (``append``), or
+            what is there is no data set.
+    """
+    if path.exists() and if_exists == "append":
+        store = EpisodeStore.open(path, "a")
+        try:
+            store.check_against(spec)
+        except BaseException:
+            store.close()
+            raise
+    else:
+        if path.exists() and any(path.iterdir()):
+            if if_exists == "fail":
+                raise DataError(
+                    f"{path} exists already: choose another path, or if_exists=append to add episodes or "
+                    "if_exists=overwrite to replace it"
+                )
+            EpisodeStore.open(path, "a").close()  # nothing but a data set that nobody writes is removed
+            shutil.rmtree(path)
+        store = EpisodeStore.create(path, spec, {"versions": versions(), **metadata})
+    with store:
+        yield store
+
+
+def record_episodes(
+    backend: EnvBackend,
+    store: EpisodeStore,
+    episodes: int,
+    make_chooser: Callable[[np.random.Generator], Chooser],
+    *,
+    actor: str,
+    seed: int,
+    only_successful: bool,
+    report: Callable[[int, Outcome], None] | None = None,
+) -> int:
+    """Record until ``episodes`` were stored; return how many were.
+
+    Each episode is a session of its own, numbered on from those in the data set, and all its randomness follows from
+    ``seed`` and that number: episodes that are appended with the same seed are new ones.
+
+    Args:
+        backend: robot or simulator.
+        store: where episodes go, open for writing.
+        episodes: how many to store.
+        make_chooser: called with a random generator for each episode.
+        actor: who records, part of every transition.
+        seed: of start states and noise.
+        only_successful: discard episodes that end without success, where the task knows.
+        report: called after each episode with the number stored so far.
+
+    Raises:
+        DataError: if far fewer episodes succeed than are asked for.
+    """
+    session = 1 + max((record.session for record in store.records if record.actor == actor), default=-1)
+    stored = 0
+    for attempt in range(episodes * ATTEMPTS_PER_EPISODE):
+        if stored == episodes:
+            break
+        number = session + attempt
+        episode_seed = derive_seed(seed, "record", actor, number)
+        try:
+            chooser = make_chooser(generator(episode_seed, "noise"))
+            outcome = _record_episode(Actor(backend, episode_seed, actor, number), store, chooser, only_successful)
+        except RecordingStopped:
+            break
+        stored += outcome.kept
+        if report is not None:
+            report(stored, outcome)
+    else:
+        if stored < episodes:
+            raise DataError(
+                f"{store.path}: only {stored} of {episodes * ATTEMPTS_PER_EPISODE} episodes ended in success; they are "
+                f"stored, {episodes} were asked for. Use only_successful=false, or less noise"
+            )
+    return stored
+
+
+def _record_episode(actor: Actor, store: EpisodeStore, chooser: Chooser, only_successful: bool) -> Outcome:
+    with store.writer() as writer:
+        while True:
+            transition = actor.take_step(chooser)
+            button = chooser.button()
+            ended = transition.terminated or transition.truncated
+            if button == "success" and not ended:
+                # Where the task itself tells success, the button only ends the episode.
+                success = True if transition.success is None else transition.success
+                transition = dataclasses.replace(transition, truncated=True, success=success)
+                ended = True
+            if button != "discard":
+                writer.append(transition)
+            if ended or button == "discard":
+                break
+        kept = button != "discard" and not (only_successful and transition.success is False)
+        if kept:
+            writer.commit()
+        else:
+            writer.discard()
+        return Outcome(actor.episode_length, transition.success, kept)
