@@ -19,8 +19,9 @@ Array = NDArray[np.float64]
 
 
 class Task(ABC):
-    """A world around the arm, made from its configuration. The arm's base is at the origin, the table's top is z = 0, gravity points to -z.
+    """A world around the arm, made from its configuration.
 
+    The arm's base is at the origin, the table's top is z = 0, gravity points to -z.
     One object serves one backend, which calls ``build`` and ``bind`` once and ``initialise`` for each episode.
 
     Attributes:
@@ -135,15 +136,3 @@ class GraspSensor:
         bodies = self._geom_body[data.contact.geom]
         touching = bodies[(bodies == self._body).any(axis=1)]
         return all((touching == finger).any() for finger in self._fingers)
-
-
-def close_gripper(model: mujoco.MjModel, data: mujoco.MjData, arm: ArmConfig, finger_position: float = 0.0) -> None:
-    """Put the finger joints at ``finger_position`` [m or rad] and the gripper's target at closed.
-
-    For ``initialise`` of tasks that begin with closed fingers; the target stays where actions do not move it.
-    """
-    if arm.gripper_actuator is None:
-        return
-    for name in arm.gripper_joints:
-        data.qpos[model.joint(name).qposadr[0]] = finger_position
-    data.ctrl[model.actuator(arm.gripper_actuator).id] = arm.gripper_closed
