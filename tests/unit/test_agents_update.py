@@ -43,6 +43,15 @@ VARIANTS = {
 }
 
 
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """On tensors this small threads only wait for each other, long ones on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 def initial(config, dtype, seed=0):
     source = torch.Generator().manual_seed(seed)
     critic = initialise_network(

@@ -24,11 +24,13 @@ class BCConfig:
     """
 
     # What the composition asks of every agent: all rows are demonstrations, and no returns are estimated.
+    learns_online: ClassVar[bool] = False
     gamma: ClassVar[float] = 1.0
     n_step: ClassVar[int] = 1
     demonstration_ratio: ClassVar[float] = 1.0
     learning_starts: ClassVar[int] = 0
     random_steps: ClassVar[int] = 0
+    update_to_data: ClassVar[int] = 1
 
     hidden: tuple[int, ...] = (256, 256)
     actor_layer_norm: bool = False

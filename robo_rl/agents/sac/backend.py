@@ -22,11 +22,13 @@ def make_update(config: SACConfig, parameters: Parameters, first: Parameters, se
         ConfigError: if the native update is asked for and cannot be had.
     """
     if config.backend in ("auto", "native"):
-        available, why = native.available() if hasattr(native, "available") else (False, "not built yet")
+        available, why = native.available()
+        if config.precision != "float32":
+            available, why = False, f"it computes in float32, agent.precision is {config.precision}"
         if available:
             return native.NativeUpdate(config, parameters, first, second), f"native ({why})"
         if config.backend == "native":
-            raise ConfigError(f"agent.backend=native is not available: {why}. Use agent.backend=torch")
-        return TorchUpdate(config, parameters, first, second), f"torch (native is not available: {why})"
+            raise ConfigError(f"agent.backend=native cannot be had: {why}. Use agent.backend=auto")
+        return TorchUpdate(config, parameters, first, second), f"torch (native cannot be had: {why})"
     compiled = config.backend == "compile"
     return TorchUpdate(config, parameters, first, second, compiled=compiled), "torch.compile" if compiled else "torch"

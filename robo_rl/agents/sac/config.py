@@ -1,6 +1,7 @@
 """Configuration of soft actor-critic and of RLPD, which is the same algorithm with other numbers."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from robo_rl.core import ConfigError, nearest, require
 
@@ -48,6 +49,9 @@ class SACConfig:
         precision: of the factors of matrix products; ``bfloat16`` keeps parameters and sums in float32.
         threads: threads of the native update; null: as many as PyTorch uses.
     """
+
+    # Read by the composition: this agent learns from its own steps (behaviour cloning does not).
+    learns_online: ClassVar[bool] = True
 
     ensemble_size: int = 10
     target_subset: int = 2

@@ -1,0 +1,104 @@
+"""Behaviour cloning, as an agent and as the start of another."""
+
+import numpy as np
+import pytest
+import torch
+
+from robo_rl.agents.bc import BCConfig, make_bc
+from robo_rl.agents.sac import make_sac
+from robo_rl.core import ArraySpec, ConfigError, DivergenceError, EnvSpec
+
+SPEC = EnvSpec(
+    task="toy",
+    observation={"state": ArraySpec((2,))},
+    action=ArraySpec((2,), low=-1, high=1),
+    action_space="joint_position",
+    action_frame="joint",
+    control_rate=10.0,
+    max_episode_steps=None,
+    reward_terms=(),
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """On tensors this small threads only wait for each other, long ones on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def expert(state):
+    """A smooth arm and a gripper that is open or shut."""
+    return np.stack([0.5 * np.sin(2 * state[:, 0]), np.sign(state[:, 1])], axis=1).astype(np.float32)
+
+
+def demonstrations(rows, seed):
+    state = np.random.default_rng(seed).uniform(-1, 1, (rows, 2)).astype(np.float32)
+    return {"observation/state": state, "action": expert(state)}
+
+
+@pytest.mark.parametrize("make", [make_bc, make_sac])
+def test_clones_the_expert(make):
+    extra = {"learning_rate": 3e-3} if make is make_bc else {"actor_learning_rate": 3e-3, "backend": "torch"}
+    agent = make(spec=SPEC, seed=0, hidden=[64, 64], **extra)
+    agent.fit_normaliser(demonstrations(1000, 0))
+    first = agent.pretrain(demonstrations(256, 1))["bc_loss"]
+    for k in range(300):
+        metrics = agent.pretrain(demonstrations(256, k))
+    assert metrics["bc_loss"] < 0.05 < first
+    unseen = demonstrations(200, 999)
+    state = unseen["observation/state"]
+    acted = np.stack([agent.act({"state": row}, explore=False) for row in state])
+    clear = np.abs(state[:, 1]) > 0.2  # away from the switch
+    np.testing.assert_allclose(acted[clear], unseen["action"][clear], atol=0.15)
+
+
+def test_loss_is_the_mean_squared_error_of_the_action():
+    agent = make_bc(spec=SPEC, seed=0, normalise_observations=False)
+    batch = demonstrations(50, 0)
+    acted = np.stack([agent.act({"state": row}, explore=True) for row in batch["observation/state"]])
+    assert agent.update(batch)["bc_loss"] == pytest.approx(np.mean((acted - batch["action"]) ** 2), rel=1e-5)
+
+
+def test_pretraining_leaves_the_deviation_of_the_policy_wide():
+    agent = make_sac(spec=SPEC, seed=0, hidden=[32], actor_learning_rate=1e-2, backend="torch")
+    agent.fit_normaliser(demonstrations(1000, 0))
+    for k in range(200):
+        agent.pretrain(demonstrations(64, k))
+    # The head of the deviation gets no gradient; its input moves.
+    state = {"state": np.zeros(2, np.float32)}
+    samples = np.arctanh(np.clip([agent.act(state, explore=True) for _ in range(500)], -0.999999, 0.999999))
+    assert samples.std(0).min() > 0.5
+
+
+def test_state_round_trip():
+    unbroken = make_bc(spec=SPEC, seed=0, hidden=[8])
+    unbroken.fit_normaliser(demonstrations(100, 0))
+    unbroken.update(demonstrations(20, 1))
+    resumed = make_bc(spec=SPEC, seed=1, hidden=[8])
+    resumed.load(unbroken.state())
+    for k in range(3):
+        assert unbroken.update(demonstrations(20, k)) == resumed.update(demonstrations(20, k))
+    ours, theirs = unbroken.state(), resumed.state()
+    assert all(np.array_equal(ours[name], theirs[name]) for name in ours.keys() | theirs.keys())
+    pupil = make_bc(spec=SPEC, seed=2, hidden=[8])
+    pupil.load_policy(unbroken.policy_state())
+    state = {"state": np.float32([0.2, -0.3])}
+    np.testing.assert_array_equal(pupil.act(state, explore=False), unbroken.act(state, explore=False))
+
+
+def test_demonstrations_that_are_not_finite_end_cloning():
+    agent = make_bc(spec=SPEC, seed=0, normalise_observations=False)
+    batch = demonstrations(10, 0)
+    batch["action"][0, 0] = np.nan
+    with pytest.raises(DivergenceError, match="bc_loss is nan at step 1"):
+        agent.update(batch)
+
+
+def test_values_out_of_range_are_named():
+    with pytest.raises(ConfigError, match=r"agent.learning_rate must be in \(0, 1\), got 0"):
+        BCConfig(learning_rate=0)
+    with pytest.raises(ConfigError, match=r"unknown agent\.activation 'gelu'"):
+        BCConfig(activation="gelu")

@@ -1,0 +1,328 @@
+"""The agent: actions, state, normalisation, divergence, presets, and that it learns."""
+
+import numpy as np
+import pytest
+import torch
+from hydra import compose, initialize_config_module
+from hydra.utils import instantiate
+from scipy import linalg
+
+from robo_rl.agents import bc, sac
+from robo_rl.agents.sac import SAC, SACConfig, make_sac
+from robo_rl.agents.sac.update import METRICS
+from robo_rl.core import ArraySpec, CheckpointError, ConfigError, DivergenceError, EnvSpec
+
+SMALL = {
+    "ensemble_size": 3,
+    "hidden": [16, 16],
+    "update_to_data": 2,
+    "batch_size": 8,
+    "backend": "torch",
+    "normalise_observations": False,
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """On tensors this small threads only wait for each other, long ones on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def make_spec(state=3, action=2, **more):
+    return EnvSpec(
+        task="toy",
+        observation={"state": ArraySpec((state,)), **more},
+        action=ArraySpec((action,), low=-1, high=1),
+        action_space="joint_position",
+        action_frame="joint",
+        control_rate=10.0,
+        max_episode_steps=None,
+        reward_terms=("success",),
+    )
+
+
+SPEC = make_spec(object=ArraySpec((2,)), **{"images/front": ArraySpec((4, 4, 3), "uint8")})
+
+
+def make_batch(rows, seed=0):
+    rng = np.random.default_rng(seed)
+
+    def normal(*shape):
+        return rng.standard_normal(shape, dtype=np.float32)
+
+    batch = {f"{group}/state": normal(rows, 3) for group in ("observation", "next_observation")}
+    batch |= {f"{group}/object": 5 + 3 * normal(rows, 2) for group in ("observation", "next_observation")}
+    return batch | {
+        "action": np.tanh(normal(rows, 2)),
+        "reward": normal(rows),
+        "discount": np.full(rows, 0.9, np.float32),
+    }
+
+
+def observation_of(batch, row=0):
+    return {k.removeprefix("observation/"): v[row] for k, v in batch.items() if k.startswith("observation/")}
+
+
+def make(seed=0, **fields):
+    return make_sac(spec=SPEC, seed=seed, **(SMALL | fields))
+
+
+def same(one, other):
+    assert one.keys() == other.keys()
+    return all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_equal_seeds_learn_equally_and_others_do_not():
+    states = []
+    for seed in (0, 0, 1):
+        agent = make(seed)
+        for k in range(3):
+            agent.update(make_batch(agent.update_rows, k))
+        states.append(agent.state())
+    assert same(states[0], states[1])
+    assert not same(states[0], states[2])
+
+
+@pytest.mark.parametrize("backend", ["torch", "auto"])
+def test_an_agent_goes_on_from_its_state_bit_for_bit(backend):
+    unbroken = make(normalise_observations=True, backend=backend)
+    unbroken.fit_normaliser(make_batch(50))
+    unbroken.pretrain(make_batch(8))
+    unbroken.update(make_batch(unbroken.update_rows))
+    state = unbroken.state()
+    kept = {name: array.copy() for name, array in state.items()}
+
+    resumed = make(seed=5, normalise_observations=True, backend=backend)
+    resumed.load(state)
+    observation = observation_of(make_batch(1))
+    for agent in (unbroken, resumed):
+        agent.act(observation, explore=True)
+    for k in range(3):
+        batch = make_batch(unbroken.update_rows, k)
+        assert unbroken.update(batch) == resumed.update(batch)
+        assert unbroken.pretrain(make_batch(8)) == resumed.pretrain(make_batch(8))
+        for explore in (True, False):
+            np.testing.assert_array_equal(
+                unbroken.act(observation, explore=explore), resumed.act(observation, explore=explore)
+            )
+    assert same(unbroken.state(), resumed.state())
+    assert same(state, kept), "a state is a copy; learning must not change it"
+
+
+def test_exploration_does_not_disturb_the_updates():
+    quiet, busy = make(), make()
+    observation = observation_of(make_batch(1))
+    for k in range(2):
+        busy.act(observation, explore=True)
+        batch = make_batch(quiet.update_rows, k)
+        assert quiet.update(batch) == busy.update(batch)
+
+
+def test_another_agent_with_the_policy_state_acts_the_same():
+    teacher = make(normalise_observations=True)
+    teacher.fit_normaliser(make_batch(50))
+    teacher.update(make_batch(teacher.update_rows))
+    pupil = make(seed=9, normalise_observations=True)
+    pupil.load_policy(teacher.policy_state())
+    observation = observation_of(make_batch(1))
+    np.testing.assert_array_equal(teacher.act(observation, explore=False), pupil.act(observation, explore=False))
+    assert not any("critic" in name or "adam" in name for name in teacher.policy_state())
+
+
+def test_a_state_of_another_agent_is_refused_and_changes_nothing():
+    agent = make()
+    before = agent.state()
+    with pytest.raises(
+        CheckpointError, match=r"'actor/0/bias' should be float32 \(16,\), the state has float32 \(4,\)"
+    ):
+        agent.load(make(hidden=[4, 16]).state())
+    with pytest.raises(CheckpointError, match="the state holds 'actor/2/bias', which the agent has not"):
+        agent.load(make(hidden=[16, 16, 16]).state())
+    with pytest.raises(CheckpointError, match="the policy needs 'actor/1/bias', which the state lacks"):
+        agent.load_policy(make(hidden=[16]).policy_state())
+    without = {name: array for name, array in agent.state().items() if name != "generator/update"}
+    with pytest.raises(CheckpointError, match="'generator/update', which the state lacks"):
+        agent.load(without)
+    assert same(agent.state(), before)
+
+
+def test_actions_are_samples_of_the_policy_and_its_mode():
+    agent = make()
+    rng = np.random.default_rng(0)
+    state = agent.state()
+    state["actor/output/bias"] = np.array([0.3, -2.0, -1.0, -1.0], np.float32)
+    state["actor/output/weight"] = np.zeros_like(state["actor/output/weight"])
+    agent.load(state)
+    observation = {"state": rng.normal(size=3).astype(np.float32), "object": rng.normal(size=2).astype(np.float32)}
+    mode = agent.act(observation, explore=False)
+    assert mode.dtype == np.float32
+    np.testing.assert_allclose(mode, np.tanh([0.3, -2.0]), rtol=1e-6)
+    samples = np.arctanh([agent.act(observation, explore=True) for _ in range(4000)])
+    np.testing.assert_allclose(samples.mean(0), [0.3, -2.0], atol=0.03)
+    np.testing.assert_allclose(samples.std(0), np.exp([-1, -1]), rtol=0.05)
+
+
+def test_images_are_left_out_and_keys_are_checked():
+    assert make().state()["actor/0/weight"].shape == (5, 16)
+    assert make(observation_keys=["object"]).state()["actor/0/weight"].shape == (2, 16)
+    with pytest.raises(ConfigError, match="unknown vector observation 'objct'; did you mean 'object'"):
+        make(observation_keys=["objct"])
+    with pytest.raises(ConfigError, match="unknown vector observation 'images/front'"):
+        make(observation_keys=["images/front"])
+
+
+def test_normalised_agent_sees_standard_scores():
+    demonstrations = make_batch(5000)
+    demonstrations["observation/state"][:, 1] = 0.5  # never moves
+    raw, normalised = make(), make(normalise_observations=True)
+    normalised.fit_normaliser(demonstrations)
+    assert normalised.state()["normaliser/scale"].min() == np.float32(0.02)
+    raw.load_policy(raw.policy_state() | {k: v for k, v in normalised.state().items() if k.startswith("actor/")})
+    joined = np.concatenate([demonstrations["observation/object"], demonstrations["observation/state"]], axis=1)
+    scale = np.maximum(joined.std(0, dtype=np.float64), 0.02)
+    observation = {"object": np.float32([7, 4]), "state": np.float32([0.3, 0.6, 1e4])}
+    scores = (np.concatenate([observation["object"], observation["state"]]) - joined.mean(0, dtype=np.float64)) / scale
+    assert scores[3] == pytest.approx(5, abs=1e-4)
+    scores = np.clip(scores, -10, 10).astype(np.float32)
+    np.testing.assert_allclose(
+        normalised.act(observation, explore=False),
+        raw.act({"object": scores[:2], "state": scores[2:]}, explore=False),
+        rtol=1e-4,
+    )
+    assert observation["object"].tolist() == [7, 4], "the observation belongs to the caller"
+
+
+def test_normalisation_in_the_wrong_order_is_refused():
+    agent = make(normalise_observations=True)
+    with pytest.raises(ConfigError, match=r"agent\.normalise_observations needs demonstrations"):
+        agent.act(observation_of(make_batch(1)), explore=False)
+    with pytest.raises(ConfigError, match=r"agent\.normalise_observations needs demonstrations"):
+        agent.update(make_batch(agent.update_rows))
+    agent.fit_normaliser(make_batch(20))
+    agent.update(make_batch(agent.update_rows))
+    with pytest.raises(RuntimeError, match="once the agent has learned"):
+        agent.fit_normaliser(make_batch(20))
+
+
+@pytest.mark.parametrize("backend", ["torch", "auto"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_reward_that_is_not_finite_ends_training(backend, value):
+    agent = make(backend=backend)
+    agent.update(make_batch(agent.update_rows))
+    batch = make_batch(agent.update_rows)
+    batch["reward"][3] = value
+    with pytest.raises(DivergenceError, match=r"training diverged: .* is (nan|inf|-inf) at update 2"):
+        agent.update(batch)
+
+
+def test_exploding_values_end_training():
+    agent = make(q_limit=50)
+    state = agent.state()
+    state["critic/output/bias"][1] = -200
+    agent.load(state)
+    message = "magnitude .* at update 1, agent.q_limit is 50.*raise agent.q_limit"
+    with pytest.raises(DivergenceError, match=message):
+        agent.update(make_batch(agent.update_rows))
+
+
+def test_an_actor_spoiled_by_the_last_step_is_noticed_at_once():
+    agent = make()
+    state = agent.state()
+    state["adam_second/actor/0/weight"][0, 0] = -1.0  # its square root is not a number
+    agent.load(state)
+    with pytest.raises(DivergenceError, match="actor/0/weight is not finite after update 1"):
+        agent.update(make_batch(agent.update_rows))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"target_subset": 4}, "agent.target_subset must be at most agent.ensemble_size = 3, got 4"),
+        ({"gamma": 1.5}, r"agent.gamma must be in \[0, 1\], got 1.5"),
+        ({"tau": 0.0}, r"agent.tau must be in \(0, 1\], got 0.0"),
+        ({"hidden": []}, r"agent.hidden must be one or more widths of 1 or more, got \[\]"),
+        ({"activation": "rellu"}, "unknown agent.activation 'rellu'; did you mean 'relu'. Valid: relu, silu, tanh"),
+        ({"backend": "gpu"}, "unknown agent.backend 'gpu'; Valid: auto, compile, native, torch"),
+        ({"demonstration_ratio": 2}, r"agent.demonstration_ratio must be in \[0, 1\], got 2"),
+        ({"threads": 0}, "agent.threads must be null or 1 or more, got 0"),
+        ({"backend": "native", "precision": "bfloat16"}, "agent.backend=native cannot be had: it computes in float32"),
+    ],
+)
+def test_values_out_of_range_are_named(fields, message):
+    with pytest.raises(ConfigError, match=message):
+        make(**fields)
+
+
+@pytest.mark.parametrize(
+    ("preset", "expected"),
+    [
+        ("rlpd", {"ensemble_size": 10, "target_subset": 2, "layer_norm": True, "update_to_data": 20}),
+        ("sac", {"ensemble_size": 2, "layer_norm": False, "update_to_data": 1, "demonstration_ratio": 0.0}),
+        ("bc", {"demonstration_ratio": 1.0, "learns_online": False}),
+    ],
+)
+def test_presets_make_agents(preset, expected):
+    sac.register_configs()
+    bc.register_configs()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        node = compose(overrides=[f"+agent={preset}", "agent.hidden=[8]", "agent.observation_keys=[state]"]).agent
+    agent = instantiate(node, _partial_=True, _convert_="object")(spec=SPEC, seed=0)
+    assert agent.config.hidden == (8,)
+    assert {key: getattr(agent.config, key) for key in expected} == expected
+    assert agent.policy_state()["actor/0/weight"].shape == (3, 8)
+
+
+def test_metrics_have_their_names():
+    agent = make()
+    metrics = agent.update(make_batch(agent.update_rows))
+    assert tuple(metrics) == METRICS and all(isinstance(value, float) for value in metrics.values())
+
+
+@pytest.mark.parametrize("backend", ["torch", "auto"])
+def test_learns_the_optimal_controller_of_a_linear_system(backend):
+    """s' = s + a / 2, reward -(s^2 + a^2 / 10): the optimal action is linear in s, by the Riccati equation."""
+    gamma = 0.8
+    agent = SAC(
+        SACConfig(
+            ensemble_size=2,
+            hidden=(64, 64),
+            update_to_data=4,
+            batch_size=128,
+            actor_learning_rate=2e-3,
+            critic_learning_rate=2e-3,
+            temperature_learning_rate=1e-2,
+            tau=0.05,
+            gamma=gamma,
+            initial_temperature=0.01,
+            target_entropy=-4.0,
+            normalise_observations=False,
+            backend=backend,
+        ),
+        make_spec(state=1, action=1),
+        seed=0,
+    )
+    rng = np.random.default_rng(0)
+    for _ in range(400):
+        state = rng.uniform(-1, 1, (agent.update_rows, 1)).astype(np.float32)
+        action = rng.uniform(-1, 1, (agent.update_rows, 1)).astype(np.float32)
+        metrics = agent.update(
+            {
+                "observation/state": state,
+                "action": action,
+                "reward": -(state**2 + 0.1 * action**2)[:, 0],
+                "discount": np.full(agent.update_rows, gamma, np.float32),
+                "next_observation/state": state + 0.5 * action,
+            }
+        )
+    # Discounting by gamma is scaling A and B by its root.
+    a, b = np.array([[1.0]]) * gamma**0.5, np.array([[0.5]]) * gamma**0.5
+    p = linalg.solve_discrete_are(a, b, np.array([[1.0]]), np.array([[0.1]]))
+    gain = (np.linalg.solve(0.1 + b.T @ p @ b, b.T @ p @ a)).item()
+    states = np.linspace(-0.4, 0.4, 9, dtype=np.float32)
+    found = np.array([agent.act({"state": states[i : i + 1]}, explore=False)[0] for i in range(len(states))])
+    np.testing.assert_allclose(found, -gain * states, atol=0.1)
+    assert np.polyfit(states, found, 1)[0] == pytest.approx(-gain, rel=0.1)
+    assert metrics["critic_loss"] < 1e-2
