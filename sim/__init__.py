@@ -57,11 +57,13 @@ def register_configs() -> None:
 
     from robo_rl.core import config_node
 
+    from .gymnasium_config import register_gymnasium_task
     from .tasks import TASKS
 
     store = ConfigStore.instance()
     for name, task_class in TASKS.items():
         store.store(group="task", name=name, node=config_node(make_backend, task_class.config_class))
+    register_gymnasium_task()
 
 
 def register_environments() -> None:

@@ -3,7 +3,6 @@
 import contextlib
 import difflib
 import importlib
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -64,7 +63,8 @@ class GymnasiumBackend:
       the desired one. A uint8 Box of shape (height, width, 3) becomes ``images/<name>``.
     - Action: [-1, 1] is mapped linearly onto the environment's Box.
     - Reward terms: ``reward`` as the environment gives it and, where it reports success, ``success``.
-    - The environment's time limit is a truncation. Nothing resets by itself.
+    - The environment's time limit is a truncation. Nothing resets by itself. ``Step.stamp_ns`` is simulated time since
+      the reset, control periods counted, so that the same seed gives the same data.
 
     Raises:
         ConfigError: if the id is unknown, the package that has it is not installed, or the spaces are not supported.
@@ -85,6 +85,7 @@ class GymnasiumBackend:
         self._flatten, observation = _observation_reader(self._env.observation_space, config.env_id)
         self._success_key = self._find_success_key()
         self._running = False
+        self._steps = 0
         self._spec = EnvSpec(
             task=config.env_id,
             observation=observation,
@@ -110,9 +111,10 @@ class GymnasiumBackend:
             self._env.unwrapped.np_random, _ = seeding.np_random(seed)
         observation, info = self._env.reset(seed=seed)
         self._running = True
+        self._steps = 0
         rewards = dict.fromkeys(self._spec.reward_terms, 0.0)
         success = None if self._success_key is None else bool(info.get(self._success_key, False))
-        return Step(self._flatten(observation), rewards, False, False, time.monotonic_ns(), success, info=info)
+        return Step(self._flatten(observation), rewards, False, False, 0, success, info=info)
 
     def step(self, action: NDArray[np.float32]) -> Step:
         if not self._running:
@@ -127,7 +129,8 @@ class GymnasiumBackend:
         terminated = bool(terminated) or (self._config.terminate_on_success and bool(success))
         truncated = bool(truncated) and not terminated
         self._running = not (terminated or truncated)
-        stamp = time.monotonic_ns()
+        self._steps += 1
+        stamp = round(self._steps / self._spec.control_rate * 1e9)
         return Step(self._flatten(observation), rewards, terminated, truncated, stamp, success, info=info)
 
     def render(self) -> NDArray[np.uint8]:

@@ -178,6 +178,7 @@ def test_steps_are_those_of_the_environment() -> None:
         ours = backend.step(np.array([0.5], np.float32))
         theirs, reward, *_ = env.step(np.array([1.0], np.float32))
         assert ours.rewards == {"reward": reward}
+    assert ours.stamp_ns == 10_000_000_000
     assert (ours.terminated, ours.truncated) == (False, True)
 
 
