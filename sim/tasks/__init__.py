@@ -1,11 +1,13 @@
 """The tasks, one module each: configuration, world, success, scripted expert."""
 
 from .base import Task
+from .open_door import OpenDoor
 from .pick_cube import PickCube
 from .reach import Reach
 
 TASKS: dict[str, type[Task]] = {
     "reach": Reach,
     "pick_cube": PickCube,
+    "open_door": OpenDoor,
 }
 """Every task by name. A new task is a line here."""

@@ -19,7 +19,7 @@ PRESS_SITE = "door_press"
 
 # Panel.
 WIDTH = 0.40
-HEIGHT = 0.46
+HEIGHT = 0.62
 THICKNESS = 0.03
 BOTTOM = 0.02  # the panel hangs above the sill
 GAP = 0.004  # between the panel and the posts
@@ -41,8 +41,8 @@ LATCH_PLAY = 0.001
 MAX_HANDLE_ANGLE = 0.8
 MAX_HINGE_ANGLE = 1.2
 
-WOOD = (0.72, 0.49, 0.28, 1.0)
-MOULDING = (0.62, 0.40, 0.21, 1.0)
+WOOD = (0.84, 0.62, 0.40, 1.0)
+MOULDING = (0.74, 0.52, 0.31, 1.0)
 PAINT = (0.90, 0.90, 0.87, 1.0)
 METAL = (0.25, 0.27, 0.30, 1.0)
 BRASS = (0.85, 0.66, 0.22, 1.0)
@@ -168,7 +168,7 @@ def _add_panel(door: mujoco.MjsBody) -> None:
     """Panel in the hinge's frame: x from -THICKNESS to 0, y from -WIDTH to 0, z from 0 to HEIGHT."""
     _box(door, [-THICKNESS, -WIDTH, 0], [0, 0, HEIGHT], WOOD, name="door_panel", density=500.0)
     visual = {"contype": 0, "conaffinity": 0, "mass": 0.0}
-    for bottom, top in ((0.04, 0.16), (0.32, 0.42)):
+    for bottom, top in ((0.05, 0.18), (0.33, HEIGHT - 0.05)):
         _box(door, [-THICKNESS - 0.002, -WIDTH + 0.12, bottom], [0.002, -0.05, top], MOULDING, **visual)
     for z in (0.06, HEIGHT - 0.06):
         door.add_geom(
