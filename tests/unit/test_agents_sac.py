@@ -305,7 +305,7 @@ def test_learns_the_optimal_controller_of_a_linear_system(backend):
         seed=0,
     )
     rng = np.random.default_rng(0)
-    for _ in range(400):
+    for _ in range(250):
         state = rng.uniform(-1, 1, (agent.update_rows, 1)).astype(np.float32)
         action = rng.uniform(-1, 1, (agent.update_rows, 1)).astype(np.float32)
         metrics = agent.update(

@@ -5,6 +5,7 @@ gradients; it shares no code with what it tests.
 """
 
 import dataclasses
+import shutil
 
 import numpy as np
 import pytest
@@ -287,3 +288,16 @@ def test_bfloat16_learns_nearly_the_same():
         assert all(tensor.dtype == torch.float32 for tensor in parameters.values())
     assert not torch.equal(results["float32"], results["bfloat16"])
     torch.testing.assert_close(results["float32"], results["bfloat16"], rtol=0.1, atol=0.05)
+
+
+@pytest.mark.skipif(not any(map(shutil.which, ("c++", "g++", "clang++"))), reason="torch.compile needs a C++ compiler")
+def test_compiled_update_is_the_same():
+    results = []
+    for compiled in (False, True):
+        parameters = initial(SMALL, torch.float32)
+        update = TorchUpdate(SMALL, parameters, moments(parameters), moments(parameters), compiled=compiled)
+        metrics = [update(*experience(SMALL, torch.float32, seed=k), k) for k in range(2)]
+        results.append((torch.stack(metrics), parameters))
+    torch.testing.assert_close(results[1][0], results[0][0], rtol=1e-4, atol=1e-5)
+    for name, tensor in results[0][1].items():
+        torch.testing.assert_close(results[1][1][name], tensor, rtol=1e-3, atol=1e-4)
