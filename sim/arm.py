@@ -78,7 +78,7 @@ FINGER_SPEED = 0.15
 """Speed at which a free finger moves [m/s]."""
 
 # Capsules that collide: body, ends (6) in the body's frame, radius [m].
-COLLISION_CAPSULES = (
+COLLISION_CAPSULES: tuple[tuple[str, tuple[float, ...], float], ...] = (
     ("link0", (-0.08, 0, 0.06, 0.0, 0, 0.06), 0.06),
     ("link1", (0, 0, -0.19, 0, 0, 0.0), 0.06),
     ("link2", (0, 0, 0, 0, -0.2, 0), 0.06),
@@ -90,7 +90,7 @@ COLLISION_CAPSULES = (
 )  # fmt: skip
 
 # What is seen: body, shape, ends or centre, radius, colour.
-VISUALS = (
+VISUALS: tuple[tuple[str, Any, tuple[float, ...], float, tuple[float, ...]], ...] = (
     ("link0", CAPSULE, (-0.11, 0, 0.035, 0.0, 0, 0.035), 0.05, WHITE),
     ("link0", CYLINDER, (0, 0, 0.0, 0, 0, 0.14), 0.075, WHITE),
     ("link0", CYLINDER, (0, 0, 0.0, 0, 0, 0.012), 0.1, DARK),

@@ -98,6 +98,7 @@ class ControllerConfig:
         nullspace_damping: the same [Nms/rad].
         joint_stiffness: of joint actions [Nm/rad].
         joint_damping: of joint actions [Nms/rad].
+        joint_acceleration: with which the reference of joint actions gathers speed [rad/s^2].
         torque_rate_limit: largest change of a joint torque [Nm/s].
     """
 
@@ -117,6 +118,7 @@ class ControllerConfig:
     nullspace_damping: float = 6.0
     joint_stiffness: float = 400.0
     joint_damping: float = 40.0
+    joint_acceleration: float = 7.5
     torque_rate_limit: float = 1000.0
 
     def __post_init__(self) -> None:
@@ -130,8 +132,10 @@ class ControllerConfig:
                     f"controller.action_axes: unknown axis {name!r}; {nearest(name, [*AXES, 'gripper', 'full'])}"
                 )
         moved = self.moved_axes()
-        require(len(moved) == len(set(moved)) > 0, "controller.action_axes", "distinct axes", self.action_axes)
-        for key in ("translation_scale", "rotation_scale", "joint_scale", "torque_rate_limit"):
+        require(len(moved) == len(set(moved)), "controller.action_axes", "distinct axes", self.action_axes)
+        moves = bool(moved) or self.action_space != "end_effector_delta"
+        require(moves, "controller.action_axes", "at least one axis of the end effector", self.action_axes)
+        for key in ("translation_scale", "rotation_scale", "joint_scale", "joint_acceleration", "torque_rate_limit"):
             require(getattr(self, key) > 0, f"controller.{key}", "positive", getattr(self, key))
         require(self.rate >= 500, "controller.rate", "500 Hz or more", self.rate)
         for key in ("stiffness", "damping", "error_clip"):

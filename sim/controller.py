@@ -16,12 +16,12 @@ Array = NDArray[np.float64]
 
 AXIS_NAMES = ("x", "y", "z", "roll", "pitch", "yaw")
 
-LIMIT_MARGIN = 0.08
-"""Distance from a joint's limit at which it is pushed back [rad], and inside which no reference may lie."""
-LIMIT_STIFFNESS = 200.0
-"""Of that push [Nm/rad]."""
-OVERSPEED_DAMPING = 20.0
-"""Braking torque per speed above a joint's velocity limit [Nms/rad]."""
+LIMIT_MARGIN = 0.15
+"""Distance from a joint's limits that no reference enters [rad]. Inside it joints are pushed back."""
+LIMIT_APPROACH = 8.0
+"""Speed allowed towards that margin per distance from it [1/s]."""
+BRAKING = 2.0
+"""Braking torque per excess of speed, as a multiple of the joint's torque limit [s/rad]."""
 
 
 class Controller(ABC):
@@ -48,7 +48,9 @@ class Controller(ABC):
         self.upper = np.where(limited, ranges[:, 1] - margin, np.pi)
         self._soft_lower = np.where(limited, self.lower, -np.inf)
         self._soft_upper = np.where(limited, self.upper, np.inf)
+        self._braking = BRAKING * np.array(arm.torque_limits)
         self._top_speed = np.array(arm.velocity_limits)
+        self._lowest_speed = -self._top_speed
         self._top_torque = np.array(arm.torque_limits)
         self._home = np.array(arm.home)
         self._largest_change = config.torque_rate_limit * model.opt.timestep
@@ -106,16 +108,17 @@ class Controller(ABC):
         self._servo(data)
         torque += data.qfrc_bias.take(self._dofs, out=scratch)
 
-        np.maximum(position, self._soft_lower, out=bound)
-        np.minimum(bound, self._soft_upper, out=bound)
-        bound -= position
-        bound *= LIMIT_STIFFNESS
-        torque += bound
-
-        np.minimum(velocity, self._top_speed, out=bound)
-        np.maximum(bound, -self._top_speed, out=bound)
+        # The speed that limits of position and speed allow; what exceeds it is braked.
+        np.subtract(self._soft_upper, position, out=scratch)
+        scratch *= LIMIT_APPROACH
+        np.minimum(scratch, self._top_speed, out=scratch)
+        np.minimum(velocity, scratch, out=bound)
+        np.subtract(self._soft_lower, position, out=scratch)
+        scratch *= LIMIT_APPROACH
+        np.maximum(scratch, self._lowest_speed, out=scratch)
+        np.maximum(bound, scratch, out=bound)
         bound -= velocity
-        bound *= OVERSPEED_DAMPING
+        bound *= self._braking
         torque += bound
 
         # Rates first: what is inside the torque limits stays inside.
@@ -160,7 +163,7 @@ class EndEffectorController(Controller):
         home.qpos[self._qpos] = self._home
         mujoco.mj_kinematics(model, home)
         self._home_position = home.site_xpos[self._site].copy()
-        self._home_rotation = home.site_xmat[self._site].reshape(3, 3).copy()
+        self._home_rotation: Array = home.site_xmat[self._site].reshape(3, 3).copy()
 
         self.reference_position = self._home_position.copy()
         self.reference_quaternion = np.array([1.0, 0, 0, 0])
@@ -198,12 +201,14 @@ class EndEffectorController(Controller):
         """Turn the measured orientation by ``turn`` (base frame); axes that are not moved stay at home."""
         moves = self._moves[3:]
         if moves.all():
-            return exponential(turn) @ rotation
+            turned: Array = exponential(turn) @ rotation
+            return turned
         if not moves.any():
             return self._home_rotation
         away = logarithm(rotation @ self._home_rotation.T)
         kept = frame @ np.where(moves, frame.T @ away, 0.0)
-        return exponential(turn) @ exponential(kept) @ self._home_rotation
+        turned = exponential(turn) @ exponential(kept) @ self._home_rotation
+        return turned
 
     def set_reference(self, position: Array, rotation: Array) -> None:
         """Pull towards a pose: ``position`` (3,) [m] and ``rotation`` (3, 3), both in the base frame."""
@@ -251,20 +256,22 @@ class EndEffectorController(Controller):
 
 
 class JointController(Controller):
-    """Joint impedance towards a joint reference that moves no faster than the joints may."""
+    """Joint impedance towards a reference that goes to its goal no faster than joints and motors may."""
 
     def __init__(self, model: mujoco.MjModel, arm: ArmConfig, config: ControllerConfig) -> None:
         super().__init__(model, arm, config)
         n = len(arm.joints)
         self.goal = np.empty(n)
         self.reference = np.empty(n)
-        self._step = self._top_speed * model.opt.timestep
+        self._reference_velocity = np.empty(n)
+        self._timestep = model.opt.timestep
 
     def _arm_action_names(self, arm: ArmConfig) -> tuple[str, ...]:
-        return arm.joints
+        return tuple(arm.joints)
 
     def _begin(self, data: mujoco.MjData) -> None:
         self.goal[:] = self.reference[:] = data.qpos[self._qpos]
+        self._reference_velocity[:] = 0.0
 
     def _set_reference(self, data: mujoco.MjData, action: Array) -> None:
         if self._config.action_space == "joint_delta":
@@ -274,15 +281,20 @@ class JointController(Controller):
         np.clip(goal, self.lower, self.upper, out=self.goal)
 
     def _servo(self, data: mujoco.MjData) -> None:
-        scratch = self._scratch
-        np.subtract(self.goal, self.reference, out=scratch)
-        np.minimum(scratch, self._step, out=scratch)
-        np.maximum(scratch, -self._step, out=scratch)
-        self.reference += scratch
-        np.subtract(self.reference, self._position, out=self._torque)
-        self._torque *= self._config.joint_stiffness
-        np.multiply(self._velocity, self._config.joint_damping, out=scratch)
-        self._torque -= scratch
+        self._advance_reference()
+        self._torque[:] = self._config.joint_stiffness * (self.reference - self._position)
+        self._torque += self._config.joint_damping * (self._reference_velocity - self._velocity)
+
+    def _advance_reference(self) -> None:
+        """Towards the goal with bounded speed and acceleration, such that it can be stopped at."""
+        acceleration, dt = self._config.joint_acceleration, self._timestep
+        remaining = self.goal - self.reference
+        stoppable = np.sqrt(2 * acceleration * np.abs(remaining))
+        # The last tick goes the rest of the way.
+        speed = np.minimum(np.minimum(stoppable, np.abs(remaining) / dt), self._top_speed)
+        change = np.copysign(speed, remaining) - self._reference_velocity
+        self._reference_velocity += np.clip(change, -acceleration * dt, acceleration * dt)
+        self.reference += self._reference_velocity * dt
 
 
 def make_controller(model: mujoco.MjModel, arm: ArmConfig, config: ControllerConfig) -> Controller:

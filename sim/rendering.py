@@ -82,6 +82,6 @@ def check_cameras(model: mujoco.MjModel, cameras: tuple[str, ...]) -> None:
 
 def _advice(reason: str) -> str:
     return (
-        f"no image can be rendered (MUJOCO_GL={os.environ.get('MUJOCO_GL', '')}): {reason}. On Debian or Ubuntu install "
-        f"{PACKAGES} and set MUJOCO_GL=egl, or install libosmesa6 and set MUJOCO_GL=osmesa"
+        f"no image can be rendered (MUJOCO_GL={os.environ.get('MUJOCO_GL', '')}): {reason}. On Debian or Ubuntu "
+        f"install {PACKAGES} and set MUJOCO_GL=egl, or install libosmesa6 and set MUJOCO_GL=osmesa"
     )
