@@ -280,7 +280,7 @@ def test_joint_position_actions_are_shares_of_the_joint_range():
     backend = room(action_space="joint_position", action_axes="gripper")
     controller = backend.controller
     assert isinstance(controller, JointController)
-    goal = backend.data.qpos[:7] + [0.3, 0.2, -0.2, 0.2, 0.3, -0.3, 0.2]
+    goal = backend.data.qpos[:7] + np.array([0.3, 0.2, -0.2, 0.2, 0.3, -0.3, 0.2])
     wanted = 2 * (goal - controller.lower) / (controller.upper - controller.lower) - 1
     for _ in range(30):
         backend.step(np.append(wanted, 1.0).astype(np.float32))
