@@ -112,7 +112,7 @@ class ControllerConfig:
     workspace_high: tuple[float, ...] = (0.75, 0.4, 0.6)
     rate: float = 500.0
     stiffness: tuple[float, ...] = (2000.0, 2000.0, 2000.0, 150.0, 150.0, 150.0)
-    damping: tuple[float, ...] = (89.0, 89.0, 89.0, 7.0, 7.0, 7.0)
+    damping: tuple[float, ...] = (110.0, 110.0, 110.0, 12.0, 12.0, 7.0)
     error_clip: tuple[float, ...] = (0.02, 0.02, 0.02, 0.1, 0.1, 0.1)
     nullspace_stiffness: float = 10.0
     nullspace_damping: float = 6.0
