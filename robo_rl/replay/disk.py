@@ -49,6 +49,15 @@ def write_durably(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
+def make_folder(path: Path) -> None:
+    """Make the folder and those above it where they are missing: on return their names are on the disk."""
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_folder(path.parent)
+
+
 def sync_folder(path: Path) -> None:
     """Bring the names in a folder to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -71,7 +80,7 @@ class DurableStore(LocalStore):
     def set_sync(self, key: str, value: Buffer) -> None:
         self._check_writable()
         path = self.root / key
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         write_durably(path, value.to_bytes())
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, cast
 
 from robo_rl.core import DataError, EnvSpec, SpecError, Transition
 
-from .disk import disk_errors, sync_folder, write_durably
+from .disk import disk_errors, make_folder, sync_folder, write_durably
 from .files import ARRAYS, EPISODES, EpisodeFiles
 from .layout import EpisodeArrays, EpisodeRecord, create_arrays, step_fields
 from .ring import ReplayRing
@@ -86,7 +86,7 @@ class EpisodeStore:
         draft = path.with_name(f"{path.name}.partial-{os.getpid()}")
         with disk_errors(path, "make the data set"):
             try:
-                draft.mkdir(parents=True)
+                make_folder(draft)
                 create_arrays(draft / ARRAYS, spec)
                 write_durably(draft / EPISODES, b"")
                 write_durably(draft / _FACTS, text.encode())
