@@ -238,9 +238,8 @@ def _add_hand(spec: mujoco.MjSpec, flange_parent: Any) -> None:
     hand.add_site(name="wrist", size=(0.005, 0, 0), group=4)
     hand.add_site(name="end_effector", pos=(0, 0, GRASP_POINT), size=(0.005, 0, 0), group=4)
     # Looks past the fingers; image up is the hand's x axis.
-    hand.add_camera(
-        name="wrist", pos=(0.07, 0, 0.02), fovy=75, **looking_at((0.07, 0, 0.02), (0.01, 0, 0.13), (1, 0, 0))
-    )
+    eye = (0.075, 0, 0.05)
+    hand.add_camera(name="wrist", pos=eye, fovy=76, **looking_at(eye, (0.02, 0, 0.13), up=(1, 0, 0)))
     for number, quaternion in ((1, (1, 0, 0, 0)), (2, (0, 0, 0, 1))):
         _add_finger(hand, number, quaternion)
     # One motor, two fingers that mirror each other, as in the real hand.

@@ -4,6 +4,7 @@ A graphics context is made when the first image is asked for, so that work on st
 """
 
 import os
+import sys
 import weakref
 from typing import Any
 
@@ -13,13 +14,17 @@ from numpy.typing import NDArray
 
 from robo_rl.core import ConfigError, RenderingError, nearest
 
+from .graphics import choose_graphics
+
 PACKAGES = "libegl1 libegl-mesa0 libgl1-mesa-dri libopengl0"
+
+MAX_GEOMS = 2000
 
 
 class SceneRenderer:
     """Images of one model at one size.
 
-    Not for use from several threads; close it when done.
+    Not for use from several threads, nor across a fork. Close it when done.
 
     Args:
         model: what is drawn.
@@ -30,10 +35,15 @@ class SceneRenderer:
 
     def __init__(self, model: mujoco.MjModel, width: int, height: int, *, beautiful: bool = False) -> None:
         self._model = model
-        self._width = width
-        self._height = height
+        self._shape = (height, width, 3)
         self._beautiful = beautiful
-        self._renderer: Any = None
+        self._viewport = mujoco.MjrRect(0, 0, width, height)
+        self._option = mujoco.MjvOption()
+        self._camera = mujoco.MjvCamera()
+        self._camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
+        self._scene: Any = None
+        self._window: Any = None
+        self._context: Any = None
 
     def render(self, data: mujoco.MjData, camera: str) -> NDArray[np.uint8]:
         """Return the view (height, width, 3) of the camera named ``camera``.
@@ -41,35 +51,45 @@ class SceneRenderer:
         Raises:
             RenderingError: if no graphics context can be made on this machine.
         """
-        if self._renderer is None:
-            self._renderer = self._make()
-        self._renderer.update_scene(data, camera)
-        image: NDArray[np.uint8] = self._renderer.render()
-        return image
+        if self._context is None:
+            self._open()
+        self._camera.fixedcamid = self._model.camera(camera).id
+        mujoco.mjv_updateScene(
+            self._model, data, self._option, None, self._camera, mujoco.mjtCatBit.mjCAT_ALL, self._scene
+        )
+        self._window.make_current()
+        mujoco.mjr_render(self._viewport, self._scene, self._context)
+        upside_down = np.empty(self._shape, dtype=np.uint8)
+        mujoco.mjr_readPixels(upside_down, None, self._viewport, self._context)
+        return np.ascontiguousarray(upside_down[::-1])
 
     def close(self) -> None:
         """Free the context. May be called twice."""
-        if self._renderer is not None:
+        if self._context is not None:
             self._free()
-            self._renderer = None
+            self._context = self._window = self._scene = None
 
-    def _make(self) -> Any:
-        model = self._model
-        model.vis.global_.offwidth = max(model.vis.global_.offwidth, self._width)
-        model.vis.global_.offheight = max(model.vis.global_.offheight, self._height)
+    def _open(self) -> None:
+        model, (height, width, _) = self._model, self._shape
+        model.vis.global_.offwidth, model.vis.global_.offheight = width, height
         model.vis.quality.offsamples = 4 if self._beautiful else 0
-        model.vis.quality.shadowsize = 2048
-        if not hasattr(mujoco, "GLContext"):
-            raise RenderingError(_advice("no graphics library was found"))
+        model.vis.quality.shadowsize = 4096 if self._beautiful else 0
         try:
-            renderer = mujoco.Renderer(model, self._height, self._width)
+            window = _window_class()(width, height)
+            window.make_current()
+            context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100)
+            mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, context)
         except Exception as error:
-            raise RenderingError(_advice(str(error))) from error
+            raise RenderingError(
+                f"no image can be rendered (MUJOCO_GL={os.environ.get('MUJOCO_GL', '')}): {error}. On Debian or Ubuntu "
+                f"install {PACKAGES} and set MUJOCO_GL=egl, or install libosmesa6 and set MUJOCO_GL=osmesa"
+            ) from error
+        scene = mujoco.MjvScene(model, MAX_GEOMS)
+        scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = int(self._beautiful)
+        scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
+        self._scene, self._window, self._context = scene, window, context
         # Also at the interpreter's end, but before the graphics library is torn down.
-        self._free = weakref.finalize(self, renderer.close)
-        renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = int(self._beautiful)
-        renderer.scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
-        return renderer
+        self._free = weakref.finalize(self, _free, context, window)
 
 
 def check_cameras(model: mujoco.MjModel, cameras: tuple[str, ...]) -> None:
@@ -80,8 +100,22 @@ def check_cameras(model: mujoco.MjModel, cameras: tuple[str, ...]) -> None:
             raise ConfigError(f"observation.cameras: there is no camera {camera!r}; {nearest(camera, names)}")
 
 
-def _advice(reason: str) -> str:
-    return (
-        f"no image can be rendered (MUJOCO_GL={os.environ.get('MUJOCO_GL', '')}): {reason}. On Debian or Ubuntu "
-        f"install {PACKAGES} and set MUJOCO_GL=egl, or install libosmesa6 and set MUJOCO_GL=osmesa"
-    )
+def _window_class() -> Any:
+    """Return the class of offscreen windows for ``MUJOCO_GL``, also where MuJoCo was imported before it was set."""
+    choose_graphics()
+    choice = os.environ.get("MUJOCO_GL", "")
+    if sys.platform == "linux" and choice == "egl":
+        from mujoco.egl import GLContext
+    elif sys.platform == "linux" and choice == "osmesa":
+        from mujoco.osmesa import GLContext
+    elif hasattr(mujoco, "GLContext"):
+        GLContext = mujoco.GLContext  # noqa: N806
+    else:
+        raise RuntimeError("there is no graphics library")
+    return GLContext
+
+
+def _free(context: Any, window: Any) -> None:
+    window.make_current()
+    context.free()
+    window.free()

@@ -51,6 +51,8 @@ def furnish(spec: mujoco.MjSpec, timestep: float) -> None:
                 size=(0.025, 0.025, TABLE_HEIGHT / 2 - half_z),
             )  # fmt: skip
 
+    spec.stat.extent = 1.1  # what shadows are drawn for, and near and far planes are scaled by
+    spec.stat.center = (0.35, 0.0, 0.2)
     spec.visual.headlight.ambient = (0.32, 0.32, 0.34)
     spec.visual.headlight.diffuse = (0.18, 0.18, 0.18)
     spec.visual.headlight.specular = (0, 0, 0)
