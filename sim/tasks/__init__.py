@@ -2,12 +2,14 @@
 
 from .base import Task
 from .open_door import OpenDoor
+from .peg_insert import PegInsert
 from .pick_cube import PickCube
 from .reach import Reach
 
 TASKS: dict[str, type[Task]] = {
     "reach": Reach,
     "pick_cube": PickCube,
+    "peg_insert": PegInsert,
     "open_door": OpenDoor,
 }
 """Every task by name. A new task is a line here."""

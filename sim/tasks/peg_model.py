@@ -17,17 +17,20 @@ PEG_MASS = 0.25  # steel
 HOLE_DEPTH = 0.040  # the height of the block: the hole goes through to the table
 BLOCK_WIDTH = 0.100
 
+GRIP_FRICTION = 1.5  # rubber on steel
+
 PEG_COLOUR = (0.93, 0.45, 0.10, 1.0)
 BLOCK_COLOUR = (0.30, 0.46, 0.63, 1.0)
 HOLE_COLOUR = (0.06, 0.07, 0.09, 1.0)
 
-# With a clearance of half a millimetre contacts must not give by more than some hundredths of one; the time constant
-# of 4 ms is the shortest that a time step of 2 ms resolves.
+# With a clearance of half a millimetre contacts must not give by more than some hundredths of one, nor may the peg creep
+# in the fingers: the time constant of 4 ms is the shortest that a time step of 2 ms resolves. Priorities make the
+# block's numbers count before the peg's, and the peg's before the fingers'.
 _STIFF = {"solref": [0.004, 1.0], "solimp": [0.98, 0.999, 0.0005, 0.5, 2.0]}
 
 
-def add_peg(spec: mujoco.MjSpec, friction: float) -> None:
-    """Add a free peg, its free joint named like its body; ``friction`` is the sliding friction of its sides."""
+def add_peg(spec: mujoco.MjSpec) -> None:
+    """Add a free peg, its free joint named like its body."""
     peg = spec.worldbody.add_body(name=PEG_BODY)
     peg.add_freejoint(name=PEG_BODY)
     half = PEG_WIDTH / 2
@@ -37,7 +40,8 @@ def add_peg(spec: mujoco.MjSpec, friction: float) -> None:
         size=[half, half, PEG_LENGTH / 2],
         mass=PEG_MASS,
         rgba=PEG_COLOUR,
-        friction=[friction, 0.01, 0.0001],
+        friction=[GRIP_FRICTION, 0.01, 0.0001],
+        priority=2,
         condim=4,
         **_STIFF,
     )
@@ -48,7 +52,7 @@ def add_block(spec: mujoco.MjSpec, clearance: float, friction: float) -> None:
     """Add a block with a hole that is ``clearance`` [m] wider than the peg: half of it on each side.
 
     The block is a mocap body, fixed to the table: place it by ``data.mocap_pos`` and ``data.mocap_quat``. Its contacts
-    have the sliding friction ``friction``, whatever the peg's is.
+    have the sliding friction ``friction``, whatever they are with.
     """
     block = spec.worldbody.add_body(name=BLOCK_BODY, mocap=True)
     inner, outer, half_height = (PEG_WIDTH + clearance) / 2, BLOCK_WIDTH / 2, HOLE_DEPTH / 2
@@ -67,7 +71,7 @@ def add_block(spec: mujoco.MjSpec, clearance: float, friction: float) -> None:
             size=[*half_size, half_height],
             rgba=BLOCK_COLOUR,
             friction=[friction, 0.005, 0.0001],
-            priority=1,
+            priority=3,
             condim=4,
             **_STIFF,
         )

@@ -1,0 +1,216 @@
+"""``peg_insert``: put a held square peg into a square hole that is hardly wider."""
+
+import math
+from dataclasses import dataclass, field
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import require
+
+from ..arm import looking_at
+from ..backend import ArmBackend
+from ..config import ArmConfig, ControllerConfig, TaskConfig
+from . import peg_model
+from .base import Array, FunctionExpert, Task
+
+CAMERAS = (
+    ("front", (0.82, 0.0, 0.32), (0.50, 0.0, 0.06)),
+    ("view", (0.95, -0.62, 0.50), (0.42, 0.0, 0.17)),
+)
+"""Name, position and target [m] of cameras that come close: the peg is small."""
+
+HOLE_POSITION = (0.5, 0.0)
+"""Middle of the region in which the hole lies (x, y) [m]."""
+GRASP_HEIGHT = 0.06
+"""From the peg's tip to the end effector before the random grasp offset [m]."""
+PAD_SQUEEZE = 0.00003
+"""How far each finger sinks in under its grip: with it the peg is at rest from the first moment on [m]."""
+INSERTED_SHARE = 0.8
+"""Share of the hole's depth that counts as inserted."""
+
+# The expert's funnel: how high it keeps the tip above the block, by how far off it still is.
+ALLOWED = 0.3
+"""Distance from the axis at which the peg goes down, as share of the clearance."""
+DOWN = 0.02
+"""Descent of a step once the peg fits [m]."""
+FUNNEL_FLOOR = 0.001
+"""Height of the tip just before the peg fits [m]."""
+FUNNEL_SLOPE = 4.0
+"""Height by distance from the hole's axis."""
+TURN_LEVER = 0.05
+"""Distance that an angle counts for [m/rad]."""
+FUNNEL_TOP = 0.04
+"""Greatest height [m]."""
+
+
+def _arm() -> ArmConfig:
+    """The tip of the held peg 4 cm above the block."""
+    return ArmConfig(home=(0.0, 0.17434, 0.0, -2.3999, 0.0, 2.57423, math.pi / 4), home_opening=0.0)
+
+
+def _controller() -> ControllerConfig:
+    """Stiff and well damped across the peg, for the aim; softer along it, for the touch; 30 N and 20 N at most."""
+    return ControllerConfig(
+        action_axes="xyz+yaw",
+        translation_scale=0.02,
+        rotation_scale=0.1,
+        workspace_low=(0.40, -0.1, 0.06),
+        workspace_high=(0.60, 0.1, 0.18),
+        stiffness=(5000.0, 5000.0, 2000.0, 150.0, 150.0, 150.0),
+        damping=(300.0, 300.0, 200.0, 10.0, 10.0, 10.0),
+        error_clip=(0.006, 0.006, 0.01, 0.1, 0.1, 0.1),
+    )
+
+
+@dataclass(frozen=True)
+class PegInsertConfig(TaskConfig):
+    """Attributes:
+    clearance: width of the hole minus width of the peg (20 mm): half of it lies on each side of a centred peg [m].
+    position_range: half widths of the uniform displacement of the hole in x and y [m].
+    yaw_range: half width of the uniform turn of the hole about the vertical [rad].
+    grasp_range: half widths of the uniform displacement of the peg in the hand, along the fingers' faces (the hand's
+        x axis) and along the peg [m].
+    block_friction: sliding friction between block and peg.
+    """
+
+    name: str = "peg_insert"
+    max_episode_steps: int = 100
+    clearance: float = 0.001
+    position_range: tuple[float, ...] = (0.03, 0.03)
+    yaw_range: float = 0.15
+    grasp_range: tuple[float, ...] = (0.003, 0.004)
+    block_friction: float = 0.2
+    arm: ArmConfig = field(default_factory=_arm)
+    controller: ControllerConfig = field(default_factory=_controller)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0.0003 <= self.clearance <= 0.02, "clearance", "in [0.0003, 0.02]", self.clearance)
+        for key, largest in (("position_range", 0.08), ("grasp_range", 0.005)):
+            values = getattr(self, key)
+            valid = len(values) == 2 and all(0 <= value <= largest for value in values)
+            require(valid, key, f"2 values in [0, {largest}]", values)
+        require(0 <= self.yaw_range <= 0.6, "yaw_range", "in [0, 0.6]", self.yaw_range)
+        require(0 <= self.block_friction <= 2, "block_friction", "in [0, 2]", self.block_friction)
+        gripper = self.arm.gripper_actuator
+        require(gripper is not None, "arm.gripper_actuator", "named: the peg is held by the gripper", gripper)
+
+
+class PegInsert(Task):
+    """A square peg, held by friction between the fingers, goes into the hole of a block on the table.
+
+    The episode begins with the peg in the hand. A peg that is dropped is not picked up again: the episode goes on to
+    the time limit. Success: the tip is in the hole, below ``INSERTED_SHARE`` of its depth.
+
+    Object state: the vector from the peg's tip to the middle of the hole's mouth (base frame) [m]; the angle by which
+    the peg must turn to fit, in [-pi/4, pi/4] as the peg is square, and the yaw of the hole [rad]; the horizontal part
+    of the peg's axis, 0 when upright.
+
+    Shaped terms: ``aligned`` (1 with the tip on the axis of the hole), ``inserted`` (share of the depth for success).
+    """
+
+    config_class = PegInsertConfig
+    gymnasium_id = "robo_rl/PegInsert-v0"
+    shaped_terms = ("aligned", "inserted")
+
+    def __init__(self, config: PegInsertConfig) -> None:
+        self.config: PegInsertConfig = config
+
+    def build(self, spec: mujoco.MjSpec) -> None:
+        peg_model.add_block(spec, self.config.clearance, self.config.block_friction)
+        peg_model.add_peg(spec)
+        for name, position, target in CAMERAS:
+            camera = spec.camera(name)
+            camera.pos, camera.quat = position, looking_at(position, target)["quat"]
+
+    def bind(self, model: mujoco.MjModel) -> None:
+        self._peg = model.body(peg_model.PEG_BODY).id
+        self._tip = model.site(peg_model.TIP_SITE).id
+        self._block = int(model.body(peg_model.BLOCK_BODY).mocapid[0])
+        self._end_effector = model.site(self.config.arm.end_effector).id
+        self._peg_qpos = int(model.joint(peg_model.PEG_BODY).qposadr[0])
+        self._fingers = [int(model.joint(name).qposadr[0]) for name in self.config.arm.gripper_joints]
+
+    def initialise(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
+        config = self.config
+        spread = np.array(config.position_range)
+        data.mocap_pos[self._block, :2] = np.array(HOLE_POSITION) + rng.uniform(-spread, spread)
+        yaw = rng.uniform(-config.yaw_range, config.yaw_range)
+        data.mocap_quat[self._block] = (math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2))
+
+        # The peg's z axis points against the end effector's: half a turn about the hand's x axis.
+        hand = data.site_xmat[self._end_effector].reshape(3, 3)
+        rotation = hand @ np.diag([1.0, -1.0, -1.0])
+        across, along = rng.uniform(-1, 1, 2) * config.grasp_range
+        centre = np.array([across, 0.0, GRASP_HEIGHT - peg_model.PEG_LENGTH / 2 + along])
+        start = self._peg_qpos
+        data.qpos[start : start + 3] = data.site_xpos[self._end_effector] + hand @ centre
+        mujoco.mju_mat2Quat(data.qpos[start + 3 : start + 7], rotation.ravel())
+        data.qpos[self._fingers] = peg_model.PEG_WIDTH / 2 - PAD_SQUEEZE
+
+    def hole_yaw(self, data: mujoco.MjData) -> float:
+        """Yaw of the hole [rad]."""
+        quaternion = data.mocap_quat[self._block]
+        return 2.0 * math.atan2(float(quaternion[3]), float(quaternion[0]))
+
+    def tip_to_hole(self, data: mujoco.MjData) -> Array:
+        """Vector (3,) from the peg's tip to the middle of the hole's mouth, in the base frame [m]."""
+        mouth = data.mocap_pos[self._block] + (0.0, 0.0, peg_model.HOLE_DEPTH)
+        away: Array = mouth - data.site_xpos[self._tip]
+        return away
+
+    def yaw_to_hole(self, data: mujoco.MjData) -> float:
+        """Angle by which the square peg must turn about the vertical to fit, in [-pi/4, pi/4] [rad]."""
+        rotation = data.xmat[self._peg]
+        quarter = math.pi / 2
+        away = self.hole_yaw(data) - math.atan2(float(rotation[3]), float(rotation[0]))
+        return (away + quarter / 2) % quarter - quarter / 2
+
+    def depth(self, data: mujoco.MjData) -> float:
+        """How deep the tip is in the hole, 0 outside [m]."""
+        x, y, z = self.tip_to_hole(data)
+        yaw = self.hole_yaw(data)
+        sideways = max(abs(math.cos(yaw) * x + math.sin(yaw) * y), abs(math.cos(yaw) * y - math.sin(yaw) * x))
+        return max(0.0, float(z)) if sideways <= peg_model.PEG_WIDTH / 2 else 0.0
+
+    def object_state(self, data: mujoco.MjData) -> dict[str, Array]:
+        return {
+            "tip_to_hole": self.tip_to_hole(data),
+            "yaw_to_hole": np.array([self.yaw_to_hole(data)]),
+            "hole_yaw": np.array([self.hole_yaw(data)]),
+            "peg_tilt": data.xmat[self._peg].reshape(3, 3)[:2, 2],
+        }
+
+    def success(self, data: mujoco.MjData) -> bool:
+        return self.depth(data) >= INSERTED_SHARE * peg_model.HOLE_DEPTH
+
+    def reward_terms(self, data: mujoco.MjData) -> dict[str, float]:
+        aside = float(np.linalg.norm(self.tip_to_hole(data)[:2]))
+        return {
+            "aligned": 1.0 - math.tanh(50.0 * aside),
+            "inserted": min(1.0, self.depth(data) / (INSERTED_SHARE * peg_model.HOLE_DEPTH)),
+        }
+
+    def expert(self, backend: ArmBackend, rng: np.random.Generator) -> FunctionExpert:
+        """Down a funnel to the hole's mouth, then straight in; all of it a function of the present state."""
+        allowed = ALLOWED * self.config.clearance
+        allowed_turn = ALLOWED * self.config.clearance / peg_model.PEG_WIDTH
+
+        def act() -> NDArray[np.float32]:
+            data = backend.data
+            away, turn = self.tip_to_hole(data), self.yaw_to_hole(data)
+            here = backend.arm.position(data)
+            # How far off the peg is beyond what fits; the farther off, the higher the tip stays above the block.
+            off = max(float(np.linalg.norm(away[:2])) - allowed, TURN_LEVER * (abs(turn) - allowed_turn), 0.0)
+            if off == 0.0 or away[2] > FUNNEL_FLOOR:
+                rise = -DOWN
+            else:
+                rise = away[2] + min(FUNNEL_FLOOR + FUNNEL_SLOPE * off, FUNNEL_TOP)
+            cosine, sine = math.cos(turn), math.sin(turn)
+            about_z = np.array([[cosine, -sine, 0.0], [sine, cosine, 0.0], [0.0, 0.0, 1.0]])
+            rotation = about_z @ backend.arm.rotation(data)
+            return backend.action_towards(here + np.array([away[0], away[1], rise]), rotation=rotation, gripper=1.0)
+
+        return FunctionExpert(act)
