@@ -2,7 +2,9 @@
 
 import base64
 import html
+import math
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -108,7 +110,7 @@ def _cards(group: Group) -> str:
     """The figures that a reader wants first, where there is one group to show them of."""
     run, steps = group.runs[0], group.steps_to_95()
     result, _, interval = _result(group).partition(" [")
-    reached, _, spread = _threshold(steps).partition(" [")
+    reached, opening, spread = _threshold(steps).partition(" [" if steps and steps.value < math.inf else " (")
     episodes = f" of {run.success_rate.episodes} episodes" if len(group.runs) == 1 and run.success_rate else ""
     wall = sum(each.wall_seconds for each in group.runs) / len(group.runs) / 60
     cards = []
@@ -116,9 +118,10 @@ def _cards(group: Group) -> str:
         measure = "return" if run.success_rate is None else f"success{episodes}"
         cards.append((result, measure + (f", 95 % interval [{interval}" if interval else "")))
     if steps is not None:
-        cards.append((reached, "steps to 95 % success" + (f" [{spread}" if spread else "")))
+        cards.append((reached, f"steps to 95 % success{opening}{spread}"))
     if steps is not None and group.control_rate:
-        cards.append((_threshold(steps, 1 / (60 * group.control_rate)).partition(" [")[0], "robot minutes to 95 %"))
+        minutes = re.split(r" [\[(]", _threshold(steps, 1 / (60 * group.control_rate)))[0]
+        cards.append((minutes, "robot minutes to 95 %"))
     cards.append((f"{run.env_steps:,}", "environment steps"))
     cards.append((f"{wall:.1f} min", "wall time" + (" a run, on average" if len(group.runs) > 1 else "")))
     items = (

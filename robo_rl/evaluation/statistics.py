@@ -208,7 +208,7 @@ class ThresholdSteps:
 
     def describe(self, scale: float = 1.0) -> str:
         """Return text such as ``4,200 [3,800, 5,100]`` or ``> 6,000 (2 of 3 runs)``; values times ``scale``."""
-        share = "" if self.reached == self.runs else f" ({self.reached} of {self.runs} runs)"
+        share = "" if self.runs in (1, self.reached) else f" ({self.reached} of {self.runs} runs)"
         if math.isinf(self.value):
             return f"> {_number(self.at_least * scale)}{share}"
         if self.runs == 1:

@@ -19,7 +19,7 @@ Frame = NDArray[np.uint8]
 """A picture (height, width, 3), red first."""
 
 _ENCODERS = ("libx264", "libopenh264")
-_COLOURS = {True: (64, 192, 120), False: (232, 96, 80), None: (255, 255, 255)}
+_COLOURS = {True: (110, 231, 160), False: (255, 140, 120), None: (255, 255, 255)}
 
 
 class VideoWriter:
@@ -142,20 +142,22 @@ def read_video(path: Path) -> Iterator[Frame]:
 
 
 def annotate(frame: Frame, caption: str, success: bool | None = None) -> Frame:
-    """Return a copy of ``frame`` with a small ``caption`` lower left: green after success, red after failure."""
+    """Return a copy of ``frame`` with a small ``caption`` lower left: green after success, red after failure.
+
+    A picture so small that the caption would hide it gets none.
+    """
     image = Image.fromarray(frame)
-    size = max(9, frame.shape[0] // 22)
-    pen = ImageDraw.Draw(image)
-    outline = max(1, size // 10)
-    pen.text(
-        (size * 0.7, frame.shape[0] - size * 0.7),
-        caption,
-        fill=_COLOURS[success],
-        font=ImageFont.load_default(size),
-        anchor="ls",
-        stroke_width=outline,
-        stroke_fill=(24, 24, 28),
-    )
+    pen = ImageDraw.Draw(image, "RGBA")
+    size = max(9, frame.shape[0] // 26)
+    font = ImageFont.load_default(size)
+    place = (size * 1.1, frame.shape[0] - size * 1.1)
+    left, top, right, bottom = pen.textbbox(place, caption, font=font, anchor="ls")
+    if right > 0.7 * frame.shape[1]:
+        return frame.copy()
+    margin = size * 0.5
+    box = (left - margin, top - margin, right + margin, bottom + margin)
+    pen.rounded_rectangle(box, radius=size * 0.4, fill=(16, 18, 24, 150))
+    pen.text(place, caption, fill=_COLOURS[success], font=font, anchor="ls")
     return np.asarray(image, dtype=np.uint8)
 
 

@@ -147,14 +147,16 @@ def show(path: Path, web: bool, port: int) -> int:
 def quantities(names: Sequence[str]) -> dict[str, list[int]]:
     """Group the elements of a vector by the quantity that they belong to, for one plot each.
 
-    >>> quantities(["joint_position/1", "joint_position/2", "tip_x", "tip_y", "gripper"])
-    {'joint_position': [0, 1], 'tip': [2, 3], 'gripper': [4]}
+    Numbers and a last letter w, x, y or z only count elements.
+
+    >>> quantities(["joint1_position", "joint2_position", "tip_x", "tip_y", "tip_vx", "gripper"])
+    {'joint_position': [0, 1], 'tip': [2, 3], 'tip_v': [4], 'gripper': [5]}
     """
     groups: dict[str, list[int]] = {}
     for index, name in enumerate(names):
-        head = re.split(r"[/\[]", name)[0]
-        head = re.sub(r"[._]?(\d+|[._][wxyz])$", "", head) or name
-        groups.setdefault(head, []).append(index)
+        head = re.sub(r"\d+", "", re.split(r"[/\[]", name)[0])
+        head = re.sub(r"([._][a-z]?)[wxyz]$", r"\1", head).rstrip("._")
+        groups.setdefault(head or name, []).append(index)
     return groups
 
 

@@ -117,6 +117,8 @@ def test_captions_stay_in_their_corner_and_tell_success():
         bright = marked[marked.max(axis=-1) > 150].mean(axis=0)
         assert bright.argmax() == channel
     assert (frame == 90).all()
+    small = frame[:48, :48].copy()
+    assert (annotate(small, "episode 1  success") == small).all()
 
 
 def test_tiles_hold_the_last_frame_of_shorter_clips():
