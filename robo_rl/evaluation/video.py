@@ -40,7 +40,7 @@ class VideoWriter:
         path.parent.mkdir(parents=True, exist_ok=True)
 
     def add(self, frame: Frame, caption: str = "", success: bool | None = None) -> None:
-        """Append ``frame``; ``caption`` is set small into the lower left corner, coloured by ``success``.
+        """Append ``frame``; ``caption`` is set small into the upper left corner, coloured by ``success``.
 
         Raises:
             DataError: if the frame is no uint8 picture or differs in size from the first one.
@@ -142,22 +142,23 @@ def read_video(path: Path) -> Iterator[Frame]:
 
 
 def annotate(frame: Frame, caption: str, success: bool | None = None) -> Frame:
-    """Return a copy of ``frame`` with a small ``caption`` lower left: green after success, red after failure.
+    """Return a copy of ``frame`` with a small ``caption`` upper left: green after success, red after failure.
 
+    Upper, as browsers lay their controls over the lower edge.
     A picture so small that the caption would hide it gets none.
     """
     image = Image.fromarray(frame)
     pen = ImageDraw.Draw(image, "RGBA")
     size = max(9, frame.shape[0] // 26)
     font = ImageFont.load_default(size)
-    place = (size * 1.1, frame.shape[0] - size * 1.1)
-    left, top, right, bottom = pen.textbbox(place, caption, font=font, anchor="ls")
+    place = (size * 1.1, size * 1.0)
+    left, top, right, bottom = pen.textbbox(place, caption, font=font, anchor="lt")
     if right > 0.7 * frame.shape[1]:
         return frame.copy()
     margin = size * 0.5
     box = (left - margin, top - margin, right + margin, bottom + margin)
     pen.rounded_rectangle(box, radius=size * 0.4, fill=(16, 18, 24, 150))
-    pen.text(place, caption, fill=_COLOURS[success], font=font, anchor="ls")
+    pen.text(place, caption, fill=_COLOURS[success], font=font, anchor="lt")
     return np.asarray(image, dtype=np.uint8)
 
 
