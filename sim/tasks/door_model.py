@@ -187,7 +187,8 @@ def _add_handle(handle: mujoco.MjsBody) -> None:
         size=[LEVER_RADIUS, 0, 0],
         rgba=METAL,
         mass=0.15,
-        friction=[0.8, 0.005, 0.0001],
+        priority=2,  # its numbers count, not the fingers'
+        **_STIFF,
     )
     handle.add_geom(
         name="door_neck", type=capsule, fromto=[x, 0, 0, 0, 0, 0], size=[LEVER_RADIUS, 0, 0], rgba=METAL, mass=0.05

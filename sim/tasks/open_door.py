@@ -76,7 +76,7 @@ class OpenDoorConfig(TaskConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         largest = door_model.MAX_HINGE_ANGLE
-        require(0 < self.success_angle < largest, "success_angle", f"in (0, {largest})", self.success_angle)
+        require(0 < self.success_angle <= largest, "success_angle", f"in (0, {largest}]", self.success_angle)
         valid = len(self.position_range) == 2 and min(self.position_range) >= 0
         require(valid, "position_range", "2 values, 0 or more", self.position_range)
         require(0 <= self.yaw_range <= 0.5, "yaw_range", "in [0, 0.5]", self.yaw_range)
@@ -95,8 +95,7 @@ class OpenDoor(Task):
     gymnasium_id = "robo_rl/OpenDoor-v0"
     shaped_terms = ("approach", "turn", "open")
 
-    def __init__(self, config: OpenDoorConfig) -> None:
-        self.config: OpenDoorConfig = config
+    config: OpenDoorConfig
 
     def build(self, spec: mujoco.MjSpec) -> None:
         config = self.config

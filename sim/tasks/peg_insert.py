@@ -115,8 +115,7 @@ class PegInsert(Task):
     gymnasium_id = "robo_rl/PegInsert-v0"
     shaped_terms = ("aligned", "inserted")
 
-    def __init__(self, config: PegInsertConfig) -> None:
-        self.config: PegInsertConfig = config
+    config: PegInsertConfig
 
     def build(self, spec: mujoco.MjSpec) -> None:
         peg_model.add_block(spec, self.config.clearance, self.config.block_friction)

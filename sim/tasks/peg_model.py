@@ -23,8 +23,8 @@ PEG_COLOUR = (0.93, 0.45, 0.10, 1.0)
 BLOCK_COLOUR = (0.30, 0.46, 0.63, 1.0)
 HOLE_COLOUR = (0.06, 0.07, 0.09, 1.0)
 
-# With a clearance of half a millimetre contacts must not give by more than some hundredths of one, nor may the peg creep
-# in the fingers: the time constant of 4 ms is the shortest that a time step of 2 ms resolves. Priorities make the
+# With a clearance of half a millimetre contacts must not give by more than some hundredths of one, nor may the peg
+# creep in the fingers: the time constant of 4 ms is the shortest that a time step of 2 ms resolves. By priority the
 # block's numbers count before the peg's, and the peg's before the fingers'.
 _STIFF = {"solref": [0.004, 1.0], "solimp": [0.98, 0.999, 0.0005, 0.5, 2.0]}
 
