@@ -15,7 +15,7 @@ from .controller import AXIS_NAMES, EndEffectorController, logarithm, make_contr
 from .observation import NOISE, ArmState, flatten, object_spec
 from .randomisation import ModelRandomiser
 from .rendering import SceneRenderer, check_cameras
-from .scene import furnish
+from .scene import make_scene
 
 if TYPE_CHECKING:
     from .tasks.base import Task
@@ -42,8 +42,7 @@ class ArmBackend:
         config = task.config
         self.config: TaskConfig = config
         self.task = task
-        mjcf = load_arm(config.arm)
-        furnish(mjcf, timestep=1.0 / config.controller.rate)
+        mjcf = make_scene(load_arm(config.arm), timestep=1.0 / config.controller.rate)
         task.build(mjcf)
         self.model: Any = mjcf.compile()
         self.data: Any = mujoco.MjData(self.model)
@@ -169,6 +168,7 @@ class ArmBackend:
 
     def _begin(self, rng: np.random.Generator) -> None:
         config, data = self.config, self.data
+        self.task.before_reset(data)
         self._randomiser.apply(data, rng)
         mujoco.mj_resetData(self.model, data)
         noise = config.arm.home_noise

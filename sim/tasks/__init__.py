@@ -1,6 +1,7 @@
 """The tasks, one module each: configuration, world, success, scripted expert."""
 
 from .base import Task
+from .bin_relocate import BinRelocate
 from .open_door import OpenDoor
 from .peg_insert import PegInsert
 from .pick_cube import PickCube
@@ -11,5 +12,6 @@ TASKS: dict[str, type[Task]] = {
     "pick_cube": PickCube,
     "peg_insert": PegInsert,
     "open_door": OpenDoor,
+    "bin_relocate": BinRelocate,
 }
 """Every task by name. A new task is a line here."""

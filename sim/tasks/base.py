@@ -45,6 +45,10 @@ class Task(ABC):
     def bind(self, model: mujoco.MjModel) -> None:
         """Look up what the other methods need in the compiled model."""
 
+    def before_reset(self, data: mujoco.MjData) -> None:
+        """Look at the state that the last episode left, before it is wiped. Most tasks have no use for it."""
+        return
+
     @abstractmethod
     def initialise(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
         """Write the objects' random initial state into ``data.qpos``; velocities are zero.
@@ -118,7 +122,7 @@ def set_free_pose(
 
 
 class GraspSensor:
-    """Whether every finger touches a body.
+    """Which fingers touch a body.
 
     Args:
         model: compiled model.
@@ -133,6 +137,14 @@ class GraspSensor:
 
     def holds(self, data: mujoco.MjData) -> bool:
         """Return whether each finger is in contact with the body."""
-        bodies = self._geom_body[data.contact.geom]
-        touching = bodies[(bodies == self._body).any(axis=1)]
+        touching = self._touching(data)
         return all((touching == finger).any() for finger in self._fingers)
+
+    def touches(self, data: mujoco.MjData) -> bool:
+        """Return whether any finger is in contact with the body."""
+        return bool(np.isin(self._touching(data), self._fingers).any())
+
+    def _touching(self, data: mujoco.MjData) -> NDArray[np.int32]:
+        bodies = self._geom_body[data.contact.geom]
+        touching: NDArray[np.int32] = bodies[(bodies == self._body).any(axis=1)]
+        return touching
