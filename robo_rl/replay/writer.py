@@ -18,9 +18,12 @@ from .layout import SHARD_ROWS, EpisodeRecord, Field, observation_fields, step_f
 
 Block = dict[str, NDArray[Any]]
 
+BLOCK_ROWS = 2 * SHARD_ROWS
+"""Most rows collected before they are written: enough to reach the second border of a shard from anywhere."""
+
 
 class _Rows:
-    """Rows on their way to disk: collected up to the next border of a shard, so that each shard is written once.
+    """Rows on their way to disk, collected in blocks.
 
     Args:
         fields: the arrays.
@@ -33,20 +36,18 @@ class _Rows:
         self._block: Block = {}
         self._count = 0
 
-    def append(self, row: Mapping[str, Any]) -> bool:
-        """Copy a row; return whether the block is full now."""
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Copy a row."""
         if not self._block:
             self._block = {
-                field.name: np.empty((self._room, *field.shape), dtype=field.dtype) for field in self._fields
+                field.name: np.empty((BLOCK_ROWS, *field.shape), dtype=field.dtype) for field in self._fields
             }
         for field in self._fields:
             self._block[field.name][self._count] = row[field.name]
         self._count += 1
-        return self._count == self._room
-
-    @property
-    def _room(self) -> int:
-        return SHARD_ROWS - self.start % SHARD_ROWS
 
     def take(self) -> tuple[int, Block]:
         """Return the row at which the collected block begins, and the block; begin a new one."""
@@ -61,7 +62,7 @@ class EpisodeWriter:
 
     As a context manager it commits at the end of the block, and discards where the block ends by an exception or
     without a transition. Blocks of images are compressed and written by a thread, so ``append`` does not hold up a
-    control loop; at most two blocks of 200 rows are in memory.
+    control loop; at most two blocks of 400 rows are in memory.
     """
 
     def __init__(self, files: EpisodeFiles) -> None:
@@ -102,9 +103,11 @@ class EpisodeWriter:
         self._last = transition
         self._count += 1
         self._sources[Source(transition.source).name.lower()] += 1
-        full = self._steps.append(row)
-        full |= self._append_observation(transition.observation)
-        if full:
+        self._steps.append(row)
+        self._append_observation(transition.observation)
+        # Up to a border of shards, so that a long episode writes each shard of images once.
+        at_border = (self._observations.start + len(self._observations)) % SHARD_ROWS == 0
+        if at_border and len(self._observations) > BLOCK_ROWS - SHARD_ROWS:
             self._write_blocks()
 
     def commit(self) -> int:
@@ -193,8 +196,8 @@ class EpisodeWriter:
             "stamp_ns": transition.stamp_ns,
         }
 
-    def _append_observation(self, observation: Mapping[str, NDArray[Any]]) -> bool:
-        return self._observations.append({f"observation/{key}": value for key, value in observation.items()})
+    def _append_observation(self, observation: Mapping[str, NDArray[Any]]) -> None:
+        self._observations.append({f"observation/{key}": value for key, value in observation.items()})
 
     def _write_blocks(self) -> None:
         """Hand what is collected to the thread, after the block before is on the disk."""
