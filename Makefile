@@ -44,8 +44,6 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY)
 	@$(BIN)/robo-rl train task=pick_cube run.dir=runs/demo run.overwrite=true run.stop_at_success_rate=1.0
-	@$(BIN)/robo-rl report 'runs=[runs/demo]' output=runs/demo/report.html
-	@$(BIN)/python -m robo_rl.commands.demo runs/demo
 
 test: $(READY)
 	$(BIN)/python -m pytest tests

@@ -19,7 +19,18 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from .agents import bc, sac
-from .core import Agent, CheckpointError, ConfigError, EnvBackend, EnvSpec, Policy, RewardWeights, RoboRLError, config_node, require
+from .core import (
+    Agent,
+    CheckpointError,
+    ConfigError,
+    EnvBackend,
+    EnvSpec,
+    Policy,
+    RewardWeights,
+    RoboRLError,
+    config_node,
+    require,
+)
 from .learner import CheckpointFolder, load_checkpoint
 from .telemetry import register_configs as register_logging
 
@@ -208,7 +219,7 @@ def run_config(run: Path) -> DictConfig:
     """
     file = run / "config.yaml"
     if not file.exists():
-        raise ConfigError(f"{run} is no run folder: it has no config.yaml. Give the folder that `robo-rl train` printed")
+        raise ConfigError(f"{run} is no run folder: it has no config.yaml. Give a folder that robo-rl train made")
     saved = OmegaConf.load(file)
     choices = [f"{group}={choice}" for group, choice in saved.choices.items()]
     outer = GlobalHydra.instance().hydra

@@ -80,11 +80,19 @@ def _run_hydra(command: str, overrides: list[str]) -> int:
 
     register_all_configs()
     status = 0
+    failure: RoboRLError | None = None
 
     def job(config: DictConfig) -> None:
-        nonlocal status
-        run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{command}").run
-        status = max(status, run(config))
+        nonlocal status, failure
+        try:
+            run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{command}").run
+            status = max(status, run(config))
+        except OmegaConfBaseException as error:
+            failure = ConfigError(explain(error, command))
+            raise SystemExit from error
+        except RoboRLError as error:
+            failure = error  # Hydra would print lines of its own about an exception; not about this.
+            raise SystemExit from error
 
     application = hydra.main(config_path="pkg://robo_rl.configs", config_name=command, version_base="1.3")(job)
     saved = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
@@ -95,6 +103,10 @@ def _run_hydra(command: str, overrides: list[str]) -> int:
         application()
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(explain(error, command)) from error
+    except SystemExit as stop:
+        if failure is not None:
+            raise failure from stop.__cause__
+        raise
     finally:
         sys.argv = saved[0]
         if saved[1] is None:
@@ -120,6 +132,8 @@ def explain(error: Exception, command: str) -> str:
     if match := re.search(r"Error merging override (\S+)", text):
         reason = str(error.__cause__).partition("\n")[0]
         return f"{match[1]}: {reason[:1].lower()}{reason[1:]}"
+    if match := re.search(r"Missing mandatory value: (\S+)", text):
+        return f"{match[1]} is missing: give it as {match[1]}=VALUE"
     return re.sub(r"\s*\n\s*", "; ", text.strip())
 
 

@@ -2,7 +2,6 @@
 
 import importlib.metadata
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -38,4 +37,4 @@ def write_summary(folder: Path, **values: Any) -> None:
     """Write ``summary.json`` into ``folder``, whole or not at all."""
     partial = folder / ".summary.json.partial"
     partial.write_text(json.dumps(values | {"versions": versions(), "git_commit": git_commit()}, indent=2) + "\n")
-    os.replace(partial, folder / "summary.json")
+    partial.replace(folder / "summary.json")

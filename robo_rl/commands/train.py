@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from ..actor import ActionChoice, Actor
 from ..app import (
     Components,
     DemonstrationsConfig,
     RunConfig,
-    build_components,
     run_config,
     section,
 )
@@ -25,7 +24,7 @@ from ..evaluation import EvaluationResult, evaluate
 from ..learner import Checkpoint, CheckpointFolder, Learner
 from ..replay import EpisodeStore, MixedSampler, ReplayRing
 from ..telemetry import RunLogger
-from .record import record_expert
+from .recording import ExpertChooser, open_data_set, record_episodes
 from .summary import write_summary
 
 EXIT_DIVERGED = 1
@@ -38,9 +37,10 @@ def run(config: DictConfig) -> int:
     if config.resume is None:
         folder = Path(config.run.dir)
         _claim(folder, overwrite=section(config, "run").overwrite)
-        choices = {key: value for key, value in HydraConfig.get().runtime.choices.items() if "/" not in key}
-        saved = OmegaConf.merge({"choices": choices}, OmegaConf.to_container(config, resolve=True))
-        OmegaConf.save(saved, folder / "config.yaml")
+        choices = HydraConfig.get().runtime.choices
+        with open_dict(config):
+            config.choices = {group: choice for group, choice in choices.items() if group in config}
+        OmegaConf.save(config, folder / "config.yaml", resolve=True)
     else:
         folder = Path(config.resume)
         config = _resumed(config, folder)
@@ -116,7 +116,7 @@ class LocalTraining:
         self.config = config
         self.folder = folder
         self.settings: RunConfig = section(config, "run")
-        self.parts: Components = build_components(config)
+        self.parts: Components = Components(config)
         self._interruption = interruption
         self._checkpoints = CheckpointFolder(folder / "checkpoints", keep=self.settings.keep_checkpoints)
         agent, spec, seed = self.parts.agent, self.parts.backend.spec, config.seed
@@ -174,6 +174,15 @@ class LocalTraining:
         self._announce(result)
         return 0
 
+    def _pages(self) -> list[Path]:
+        """Draw the learning curve and write the report; return the files."""
+        from ..evaluation.plots import plot_runs
+        from ..evaluation.report import write_report
+        from ..evaluation.runs import load_run
+
+        runs = [load_run(self.folder)]
+        return [plot_runs(runs, self.folder / "curve.png"), write_report(runs, self.folder / "report.html")]
+
     def close(self) -> None:
         """Close the log and the backends."""
         self.logger.close()
@@ -229,11 +238,25 @@ class LocalTraining:
             return None
         path = Path(wanted.path) if wanted.path else self.folder / "demonstrations"
         if not wanted.path and not path.exists():
-            record_expert(self.parts.evaluation_backend(), path, wanted.episodes, noise=wanted.noise, seed=self.config.seed)
-        store = EpisodeStore.open(path)
-        ring = ReplayRing(store.summary().steps + len(store) + 2, self.parts.backend.spec)
-        store.load_into(ring, wanted.episodes)
+            self._record_demonstrations(path, wanted)
+        with EpisodeStore.open(path) as store:
+            ring = ReplayRing(store.ring_slots(wanted.episodes), self.parts.backend.spec)
+            store.load_into(ring, wanted.episodes)
         return ring
+
+    def _record_demonstrations(self, path: Path, wanted: DemonstrationsConfig) -> None:
+        backend, seed = self.parts.evaluation_backend(), self.config.seed
+        metadata = {"source": "expert", "seed": seed, "noise": wanted.noise}
+        with open_data_set(path, backend.spec, "fail", metadata) as store:
+            record_episodes(
+                backend,
+                store,
+                wanted.episodes,
+                lambda rng: ExpertChooser(backend.expert(seed), wanted.noise, rng),
+                actor="expert",
+                seed=seed,
+                only_successful=True,
+            )
 
     def _log(self, transition: Transition, metrics: dict[str, float]) -> None:
         logger = self.logger
@@ -249,7 +272,8 @@ class LocalTraining:
                 success=transition.success,
             )
             self._episode_return = 0.0
-        logger.progress(self.step, self.settings.env_steps, self.learner.updates * self.parts.agent.config.update_to_data)
+        updates = self.learner.updates * self.parts.agent.config.update_to_data
+        logger.progress(self.step, self.settings.env_steps, updates)
 
     def _evaluate(self, episodes: int, video: Path | None) -> EvaluationResult:
         backend = self.parts.evaluation_backend()
@@ -330,7 +354,7 @@ class LocalTraining:
             return_mean=result.return_mean if result else None,
             steps_to_95=self._steps_to_95,
             updates_per_second=updates / self._update_seconds if self._update_seconds else None,
-            learner=getattr(self.parts.agent, "backend", None),
+            learner=self.parts.agent.backend,
         )
 
     def _announce(self, result: EvaluationResult) -> None:
@@ -348,4 +372,7 @@ class LocalTraining:
         say(f"Policy    {self._checkpoints.best()}")
         if result.video is not None:
             say(f"Video     {result.video}")
+        curve, page = self._pages()
+        say(f"Curve     {curve}")
+        say(f"Report    {page}")
         say(f"Run it    robo-rl eval run={self.folder}")

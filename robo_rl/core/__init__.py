@@ -18,6 +18,7 @@ from .errors import (
 )
 from .protocols import (
     Agent,
+    AgentConfig,
     EnvBackend,
     Policy,
     ReplayStore,
@@ -46,6 +47,7 @@ from .types import (
 
 __all__ = [
     "Agent",
+    "AgentConfig",
     "ArraySpec",
     "Batch",
     "CheckpointError",

@@ -76,8 +76,47 @@ class ScriptedExpert(Protocol):
         ...
 
 
+class AgentConfig(Protocol):
+    """What the composition reads of an agent's configuration; see :class:`~robo_rl.agents.sac.SACConfig`."""
+
+    @property
+    def learns_online(self) -> bool: ...
+    @property
+    def gamma(self) -> float: ...
+    @property
+    def n_step(self) -> int: ...
+    @property
+    def batch_size(self) -> int: ...
+    @property
+    def update_to_data(self) -> int: ...
+    @property
+    def demonstration_ratio(self) -> float: ...
+    @property
+    def learning_starts(self) -> int: ...
+    @property
+    def random_steps(self) -> int: ...
+    @property
+    def pretrain_steps(self) -> int: ...
+
+
 class Agent(Policy, Protocol):
     """A learner of a policy. ``state`` and ``load`` carry everything, random generators and optimisers too."""
+
+    @property
+    def config(self) -> AgentConfig: ...
+
+    @property
+    def backend(self) -> str:
+        """Which implementation computes updates, for people."""
+        ...
+
+    def fit_normaliser(self, batch: Batch) -> None:
+        """Fix the normalisation of observations from a batch of demonstrations, before anything is learned."""
+        ...
+
+    def pretrain(self, batch: Batch) -> Metrics:
+        """Take one step of behaviour cloning on a batch of demonstrations."""
+        ...
 
     @property
     def update_rows(self) -> int:

@@ -22,7 +22,7 @@ class RewardWeights:
         offset: added to the reward of every step, for example -1 as the cost of time.
     """
 
-    weights: Mapping[str, float] | None = None
+    weights: dict[str, float] | None = None
     others: float = 0.0
     offset: float = 0.0
 

@@ -20,6 +20,7 @@ class BC:
     Attributes:
         config: as given.
         update_rows: rows of the Batch for ``update``, all of them demonstrations.
+        backend: which implementation computes updates.
 
     Args:
         config: of the agent.
@@ -33,6 +34,7 @@ class BC:
     def __init__(self, config: BCConfig, spec: EnvSpec, seed: int) -> None:
         self.config = config
         self.update_rows = config.batch_size
+        self.backend = "torch"
         self._policy = TanhGaussianPolicy(config, spec, seed)
         self._cloning = BehaviourCloning(self._policy, config.activation, config.learning_rate)
 

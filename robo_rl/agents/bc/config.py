@@ -25,6 +25,7 @@ class BCConfig:
 
     # What the composition asks of every agent: all rows are demonstrations, and no returns are estimated.
     learns_online: ClassVar[bool] = False
+    initial_log_std: ClassVar[float] = 0.0
     gamma: ClassVar[float] = 1.0
     n_step: ClassVar[int] = 1
     demonstration_ratio: ClassVar[float] = 1.0

@@ -27,6 +27,7 @@ class SACConfig:
         temperature_learning_rate: of Adam, on the logarithm of the temperature [1].
         gamma: discount per environment step.
         tau: share of the critics that goes into their target after each critic update.
+        initial_log_std: logarithm of the policy's standard deviation before tanh, before anything is learned.
         initial_temperature: weight of the entropy before it is tuned.
         target_entropy: entropy of the policy that the temperature is tuned for [nat]; null: minus half the number
             of action dimensions.
@@ -62,9 +63,10 @@ class SACConfig:
     actor_learning_rate: float = 3e-4
     critic_learning_rate: float = 3e-4
     temperature_learning_rate: float = 3e-4
-    gamma: float = 0.99
+    gamma: float = 0.97
     tau: float = 0.005
-    initial_temperature: float = 0.1
+    initial_log_std: float = -1.0
+    initial_temperature: float = 0.01
     target_entropy: float | None = None
     entropy_backup: bool = False
     update_to_data: int = 20
@@ -74,7 +76,7 @@ class SACConfig:
     demonstration_ratio: float = 0.5
     learning_starts: int = 100
     random_steps: int = 0
-    pretrain_steps: int = 0
+    pretrain_steps: int = 1000
     observation_keys: tuple[str, ...] | None = None
     normalise_observations: bool = True
     q_limit: float = 1e4

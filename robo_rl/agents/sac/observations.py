@@ -19,12 +19,13 @@ class ObservationVector:
     """Joins observation keys into one float32 vector of ``size`` elements.
 
     With normalisation each element is shifted and scaled by its mean and standard deviation in a batch of
-    demonstrations, fixed before training: statistics that drift would shift the networks' input under them.
+    demonstrations, fixed before training: statistics that drift would shift the networks' input under them. Without
+    demonstrations :meth:`fit` is not called and the elements stay as they are.
 
     Args:
         spec: of the environment.
         keys: observation keys; None: all that are not images.
-        normalise: whether :meth:`fit` must come before use.
+        normalise: whether :meth:`fit` does anything.
 
     Raises:
         ConfigError: if a key is unknown or an image, or none is left.
@@ -68,13 +69,8 @@ class ObservationVector:
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1, dtype=np.float32)
 
     def _normalised(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        if not self.normalise:
-            return values
         if not self.fitted:
-            raise ConfigError(
-                "agent.normalise_observations needs demonstrations to take the statistics from, and none were given; "
-                "set demonstrations.episodes above 0 or agent.normalise_observations=false"
-            )
+            return values
         values -= self.mean
         values /= self.scale
         return values.clip(-CLIP, CLIP, out=values)

@@ -27,6 +27,8 @@ class PolicyConfig(Protocol):
     @property
     def actor_layer_norm(self) -> bool: ...
     @property
+    def initial_log_std(self) -> float: ...
+    @property
     def observation_keys(self) -> tuple[str, ...] | None: ...
     @property
     def normalise_observations(self) -> bool: ...
@@ -57,6 +59,7 @@ class TanhGaussianPolicy:
             layer_norm=config.actor_layer_norm,
             output_gain=INITIAL_OUTPUT_GAIN,
         )
+        self.parameters["actor/output/bias"][self.action_size :] = config.initial_log_std
         self.exploration = torch.Generator().manual_seed(derive_seed(seed, "agent", "exploration"))
         self._activation = config.activation
 

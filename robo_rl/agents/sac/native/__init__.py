@@ -58,9 +58,14 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-def available() -> tuple[bool, str]:
-    """Return whether the native update works here, and why or how. Compiles it if that was never done."""
+def available(precision: str = "float32") -> tuple[bool, str]:
+    """Return whether the native update works here, and why or how. Compiles it if that was never done.
+
+    ``bfloat16`` needs a processor that multiplies it (AVX512_BF16).
+    """
     try:
+        if precision == "bfloat16" and not _library().robo_rl_has_bfloat16():
+            return False, "this processor has no instruction for products of bfloat16 (AVX512_BF16)"
         _library()
         return True, f"compiled with this machine's C++ compiler ({library_path()})"
     except NativeBuildError as error:
@@ -105,9 +110,13 @@ class NativeUpdate:
             *(None if tensor is None else tensor.data_ptr() for tensor in self._tensors)
         )
         hidden = (ctypes.c_int * len(config.hidden))(*config.hidden)
+        works, why = available(config.precision)
+        if not works:
+            raise NativeBuildError(why)
         error = ctypes.create_string_buffer(200)
         self._handle = self._library.robo_rl_update_new(
             ctypes.byref(settings),
+            ctypes.c_int(config.precision == "bfloat16"),
             ctypes.c_int(_ACTIVATIONS[config.activation]),
             ctypes.c_int(len(config.hidden)),
             hidden,

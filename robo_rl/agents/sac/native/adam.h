@@ -36,6 +36,9 @@ struct Adam {
         const auto get = [&](const float* from) { return whole ? load(from + at) : load_some(from + at, count); };
         const auto put = [&](float* to, Vector x) { whole ? store(to + at, x) : store_some(to + at, x, count); };
 
+        // Four rows of 256 ahead is another page, where the processor's own prefetching stops.
+        for (const float* from : {tensor.value, tensor.first, tensor.second, tensor.target})
+            __builtin_prefetch(from + at + 1024, 1);
         const Vector first = get(tensor.first) * kFirst + gradient * kFirstRest;
         const Vector second = get(tensor.second) * kSecond + gradient * gradient * kSecondRest;
         const Vector value = get(tensor.value) - rate * first / (square_root(second) * scale + kEpsilon);
@@ -45,16 +48,6 @@ struct Adam {
         if (tensor.target) {
             const Vector target = get(tensor.target);
             put(tensor.target, target + (value - target) * tau);
-        }
-    }
-
-    /// Fetch a tile into the cache while its gradient is being computed.
-    void prefetch(const Tensor& tensor, int member, size_t offset, int rows, int columns, int stride) const {
-        for (const float* from : {tensor.value, tensor.first, tensor.second, tensor.target}) {
-            if (!from) continue;
-            for (int i = 0; i < rows; ++i)
-                for (int j = 0; j < columns; j += 16)
-                    __builtin_prefetch(from + member * tensor.size + offset + size_t(i) * stride + j, 1);
         }
     }
 };

@@ -16,6 +16,7 @@ _FLAGS = (
     "-ffp-contract=fast",
     "-fno-math-errno",
     "-fno-trapping-math",
+    "-fvisibility=hidden",
     "-shared",
     "-fPIC",
     "-pthread",

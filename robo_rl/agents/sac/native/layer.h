@@ -86,32 +86,39 @@ void activate_rows(int width, const LayerVectors& vectors, LayerBlock& block, fl
     const int stride = row_stride(width), last = (width - 1) / kLanes * kLanes;
     const Vector mask = lane_mask(width - last);
     const float *bias = vectors.bias.data(), *scale = vectors.scale.data(), *shift = vectors.shift.data();
-    for (int i = 0; i < rows; ++i) {
-        float* x = block.normal.data() + i * stride;
-        float* y = output + i * stride;
-        if constexpr (normalised) {
-            Vector total{}, squares{};
+    float mean[kTileRows];
+    if constexpr (normalised) {  // one loop over the rows for each pass, as rows can then be in flight together
+        for (int i = 0; i < rows; ++i) {
+            float* x = block.normal.data() + i * stride;
+            Vector total{};
             for (int j = 0; j < width; j += kLanes) {
                 const Vector value = load(x + j) + load(bias + j);
                 store(x + j, value);
                 total += value;
             }
-            const float mean = sum(total) / width;
-            for (int j = 0; j < last; j += kLanes) squares += (load(x + j) - mean) * (load(x + j) - mean);
-            squares += (load(x + last) - mean) * (load(x + last) - mean) * mask;
-            const float inverse = 1.0f / std::sqrt(sum(squares) / width + kEpsilon);
-            block.inverse_deviation[i] = inverse;
-            for (int j = 0; j < width; j += kLanes) {
-                const Vector normal = (load(x + j) - mean) * inverse;
-                store(x + j, normal);
-                store(y + j, activation_value<activation>(normal * load(scale + j) + load(shift + j)));
-            }
-        } else {
-            for (int j = 0; j < width; j += kLanes) {
-                const Vector value = load(x + j) + load(bias + j);
+            mean[i] = sum(total) / width;
+        }
+        for (int i = 0; i < rows; ++i) {
+            const float* x = block.normal.data() + i * stride;
+            const Vector end = (load(x + last) - mean[i]) * mask;
+            Vector squares = end * end;
+            for (int j = 0; j < last; j += kLanes) squares += (load(x + j) - mean[i]) * (load(x + j) - mean[i]);
+            block.inverse_deviation[i] = 1.0f / std::sqrt(sum(squares) / width + kEpsilon);
+        }
+    }
+    for (int i = 0; i < rows; ++i) {
+        float* x = block.normal.data() + i * stride;
+        for (int j = 0; j < width; j += kLanes) {
+            Vector value;
+            if constexpr (normalised) {
+                value = (load(x + j) - mean[i]) * block.inverse_deviation[i];
                 store(x + j, value);
-                store(y + j, activation_value<activation>(value));
+                value = value * load(scale + j) + load(shift + j);
+            } else {
+                value = load(x + j) + load(bias + j);
+                store(x + j, value);
             }
+            store(output + i * stride + j, activation_value<activation>(value));
         }
     }
 }

@@ -1,5 +1,6 @@
 // The C interface, which Python calls through ctypes.
 
+#include "bfloat16.h"
 #include "update.h"
 
 using namespace robo_rl;
@@ -30,12 +31,21 @@ class TensorReader {
 
 }  // namespace
 
-extern "C" {
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+/// Whether this machine multiplies pairs of bfloat16.
+EXPORT int robo_rl_has_bfloat16() {
+#if defined(__AVX512BF16__)
+    return 1;
+#else
+    return 0;
+#endif
+}
 
 /// Make an update. `tensors`: for each hidden layer of the critics weight, bias, scale, shift (null where there is
 /// no LayerNorm), then the output's weight and bias; the same for the actor, its output a layer without LayerNorm;
 /// then the log temperature. Return null, with the reason in `error`, where memory is short.
-void* robo_rl_update_new(const Settings* settings, int activation, int depth, const int* hidden,
+EXPORT void* robo_rl_update_new(const Settings* settings, int bfloat16, int activation, int depth, const int* hidden,
                          float* const* tensors, char* error, size_t error_size) {
     try {
         const Activation kind = static_cast<Activation>(activation);
@@ -49,17 +59,21 @@ void* robo_rl_update_new(const Settings* settings, int activation, int depth, co
         in = settings->observation_size;
         for (int l = 0; l < depth; in = hidden[l++]) actor.layers.push_back(reader.read_layer(in, hidden[l], kind));
         actor.layers.push_back(reader.read_layer(in, 2 * settings->action_size, Activation::kNone));
-        return static_cast<AnyUpdate*>(new Update<float>(*settings, critic, actor, reader.read(1)));
+        const Tensor log_alpha = reader.read(1);
+        AnyUpdate* update = nullptr;
+        if (!bfloat16) update = new Update<float>(*settings, critic, actor, log_alpha);
+#if defined(__AVX512BF16__)
+        if (bfloat16) update = new Update<Pair>(*settings, critic, actor, log_alpha);
+#endif
+        return update;
     } catch (const std::exception& problem) {
         std::strncpy(error, problem.what(), error_size - 1);
         return nullptr;
     }
 }
 
-void robo_rl_update_run(void* update, const Inputs* inputs, int64_t updates_before, Metrics* metrics) {
+EXPORT void robo_rl_update_run(void* update, const Inputs* inputs, int64_t updates_before, Metrics* metrics) {
     *metrics = static_cast<AnyUpdate*>(update)->run(*inputs, updates_before);
 }
 
-void robo_rl_update_delete(void* update) { delete static_cast<AnyUpdate*>(update); }
-
-}  // extern "C"
+EXPORT void robo_rl_update_delete(void* update) { delete static_cast<AnyUpdate*>(update); }

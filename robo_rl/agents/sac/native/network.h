@@ -50,14 +50,13 @@ struct Weights {
             const Layer& layer = network.layers[l];
             PackedLayer<Unit>& packed = layers[l];
             const float* weights = layer.weight.of(member, target);
-            const Share forward = team.share(packed.forward.count());
-            for (int p = forward.begin; p < forward.end; ++p)
-                pack_weights(weights, layer.in, layer.out, p, packed.forward);
-            if (backward == Backward::kInput || (backward == Backward::kHidden && l > 0)) {
-                const int skipped = l == 0 ? gradient_from : 0;
-                const Share share = team.share(packed.backward.count());
-                for (int p = share.begin; p < share.end; ++p)
-                    pack_transposed(weights + size_t(skipped) * layer.out, layer.in - skipped, layer.out, p,
+            const int skipped = l == 0 ? gradient_from : 0;
+            const bool transposed = backward == Backward::kInput || (backward == Backward::kHidden && l > 0);
+            const Share share = team.share(divide_up(layer.in, kLanes));
+            for (int first = share.begin * kLanes; first < share.end * kLanes; first += kLanes) {
+                pack_weights(weights, layer.in, layer.out, first, packed.forward);
+                if (transposed && first < layer.in - skipped)
+                    pack_transposed(weights + size_t(skipped) * layer.out, layer.in - skipped, layer.out, first,
                                     packed.backward);
             }
             if (team.rank == 0) packed.vectors.copy(layer, member, target);
@@ -74,27 +73,6 @@ struct Weights {
     float head_bias = 0;
 };
 
-/// A thread's own room for one block of rows.
-template <class Unit>
-struct Scratch {
-    explicit Scratch(const Network& network) : units(kTileRows * row_stride(network.widest())) {
-        for (Buffer<float>& buffer : gradients) buffer = Buffer<float>(kTileRows * row_stride(network.widest()));
-        activations.emplace_back(kTileRows * row_stride(network.inputs()));
-        for (const Layer& layer : network.layers) {
-            activations.emplace_back(kTileRows * row_stride(layer.out));
-            blocks.emplace_back(layer.out);
-        }
-    }
-
-    float* input() { return activations.front().data(); }
-    float* output() { return activations.back().data(); }
-
-    std::vector<Buffer<float>> activations;  // the input, and the output of each layer
-    std::vector<LayerBlock> blocks;
-    Buffer<float> gradients[2];
-    Buffer<Unit> units;
-};
-
 /// What the first stage leaves for the second, for a whole batch: inputs and gradients of each layer's product,
 /// and sums over each block for the parameters that are vectors.
 template <class Unit>
@@ -104,17 +82,65 @@ struct Saved {
         for (const Layer& layer : network.layers) {
             inputs.emplace_back(rows * row_stride(layer.in));
             gradients.emplace_back(rows * row_stride(layer.out));
+            weight_gradients.emplace_back(size_t(layer.in) * row_stride(layer.out));
             sums.emplace_back(size_t(blocks.count) * kSums * row_stride(layer.out));
         }
     }
-    BlockSums of(int layer, int block, int stride) {
+    BlockSums sums_of(int layer, int block, int stride) {
         return {sums[layer].data() + size_t(block) * kSums * stride, stride};
     }
 
     Blocks blocks;
     std::vector<Buffer<Unit>> inputs, gradients;
-    std::vector<Buffer<float>> sums;
+    std::vector<Buffer<float>> weight_gradients, sums;
     Buffer<float> head_bias;
+};
+
+/// A thread's room for one block of rows. The rows are computed here or, where they are kept for the second stage
+/// and need no conversion, at once where they will stay.
+template <class Unit>
+struct Scratch {
+    explicit Scratch(const Network& network)
+        : network(network),
+          input_gradient(kTileRows * row_stride(network.inputs())),
+          units(kTileRows * row_stride(network.widest())) {
+        own_activations.emplace_back(kTileRows * row_stride(network.inputs()));
+        for (const Layer& layer : network.layers) {
+            own_activations.emplace_back(kTileRows * row_stride(layer.out));
+            own_gradients.emplace_back(kTileRows * row_stride(layer.out));
+            blocks.emplace_back(layer.out);
+        }
+        begin(nullptr, 0);
+    }
+
+    /// Begin a block of rows; with `saved`, one to be kept, the rows from `first` on.
+    void begin(Saved<Unit>* saved, int first) {
+        const auto room = [&](Buffer<float>& own, std::vector<Buffer<Unit>>& batch, size_t l, int width) {
+            return saved && l < batch.size() ? room_for_rows(own.data(), batch[l].data(), width, first)
+                                             : own.data();
+        };
+        std::vector<Buffer<Unit>> none;
+        activations.clear();
+        gradients.clear();
+        for (size_t l = 0; l < own_activations.size(); ++l)
+            activations.push_back(room(own_activations[l], saved ? saved->inputs : none, l,
+                                       l == 0 ? network.inputs() : network.layers[l - 1].out));
+        for (size_t l = 0; l < own_gradients.size(); ++l)
+            gradients.push_back(room(own_gradients[l], saved ? saved->gradients : none, l, network.layers[l].out));
+    }
+
+    float* input() { return activations.front(); }
+    float* output() { return activations.back(); }
+
+    const Network& network;
+    std::vector<float*> activations;  // the input, and the output of each layer
+    std::vector<float*> gradients;    // of the output of each layer, then of its product
+    std::vector<LayerBlock> blocks;
+    Buffer<float> input_gradient;
+    Buffer<Unit> units;
+
+   private:
+    std::vector<Buffer<float>> own_activations, own_gradients;
 };
 
 /// scratch.input() -> scratch.output().
@@ -122,10 +148,9 @@ template <class Unit>
 void forward(const Network& network, const Weights<Unit>& weights, Scratch<Unit>& scratch, int rows) {
     for (size_t l = 0; l < network.layers.size(); ++l) {
         const Layer& layer = network.layers[l];
-        const View<Unit> left = left_operand(scratch.activations[l].data(), rows, layer.in, row_stride(layer.in),
-                                             scratch.units.data());
+        const View<Unit> left = left_operand(scratch.activations[l], rows, layer.in, scratch.units.data());
         multiply(rows, left, weights.layers[l].forward, scratch.blocks[l].normal.data(), row_stride(layer.out));
-        activate(layer, weights.layers[l].vectors, scratch.blocks[l], scratch.activations[l + 1].data(), rows);
+        activate(layer, weights.layers[l].vectors, scratch.blocks[l], scratch.activations[l + 1], rows);
     }
 }
 
@@ -142,7 +167,7 @@ void head_forward(const Network& network, const Weights<Unit>& weights, Scratch<
     }
 }
 
-/// The gradient of the last layer's output in scratch.gradients[0], given that of the head's values.
+/// The gradient of the last layer's output, scratch.gradients.back(), given that of the head's values.
 template <class Unit>
 void head_backward(const Network& network, const Weights<Unit>& weights, Scratch<Unit>& scratch, int rows,
                    const float* gradient, Saved<Unit>* saved, int block) {
@@ -152,9 +177,9 @@ void head_backward(const Network& network, const Weights<Unit>& weights, Scratch
         Vector total{};
         for (int i = 0; i < rows; ++i) {
             total += load(scratch.output() + i * stride + j) * gradient[i];
-            store(scratch.gradients[0].data() + i * stride + j, head * gradient[i]);
+            store(scratch.gradients.back() + i * stride + j, head * gradient[i]);
         }
-        if (saved) store(saved->of(network.layers.size() - 1, block, stride).row(kHeadSum) + j, total);
+        if (saved) store(saved->sums_of(network.layers.size() - 1, block, stride).row(kHeadSum) + j, total);
     }
     if (saved) {
         float total = 0;
@@ -163,33 +188,28 @@ void head_backward(const Network& network, const Weights<Unit>& weights, Scratch
     }
 }
 
-/// Back through the layers, from the gradient of the output in scratch.gradients[0]. With `saved`: leave there
-/// what the optimiser needs. Return the gradient of the input from column gradient_from on (rows at the stride
-/// of that many columns) if `backward` says so.
+/// Back through the layers, from scratch.gradients.back() on. With `saved`: leave there what the optimiser needs.
+/// With Backward::kInput: also scratch.input_gradient, from column gradient_from on.
 template <class Unit>
-const float* backward(const Network& network, const Weights<Unit>& weights, Scratch<Unit>& scratch, int rows,
-                      Backward backward, Saved<Unit>* saved, int block) {
-    float* gradient = scratch.gradients[0].data();
-    float* next = scratch.gradients[1].data();
+void backward(const Network& network, const Weights<Unit>& weights, Scratch<Unit>& scratch, int rows,
+              Backward backward, Saved<Unit>* saved, int block) {
     for (int l = int(network.layers.size()) - 1; l >= 0; --l) {
         const Layer& layer = network.layers[l];
         const int stride = row_stride(layer.out);
-        BlockSums sums{};
-        if (saved) sums = saved->of(l, block, stride);
-        activate_backward(layer, weights.layers[l].vectors, scratch.blocks[l], scratch.activations[l + 1].data(),
-                          gradient, rows, sums);
+        float* gradient = scratch.gradients[l];
+        activate_backward(layer, weights.layers[l].vectors, scratch.blocks[l], scratch.activations[l + 1], gradient,
+                          rows, saved ? saved->sums_of(l, block, stride) : BlockSums{});
         if (saved) {
             const int first = saved->blocks.start(block);
-            save_rows(scratch.activations[l].data(), rows, row_stride(layer.in), first, saved->inputs[l].data());
-            save_rows(gradient, rows, stride, first, saved->gradients[l].data());
+            save_rows(scratch.activations[l], rows, layer.in, first, saved->inputs[l].data());
+            save_rows(gradient, rows, layer.out, first, saved->gradients[l].data());
         }
-        if (l == 0 && backward != Backward::kInput) return nullptr;
+        if (l == 0 && backward != Backward::kInput) return;
         const Panels<Unit>& transposed = weights.layers[l].backward;
-        const View<Unit> left = left_operand(gradient, rows, layer.out, stride, scratch.units.data());
+        const View<Unit> left = left_operand(gradient, rows, layer.out, scratch.units.data());
+        float* next = l > 0 ? scratch.gradients[l - 1] : scratch.input_gradient.data();
         multiply(rows, left, transposed, next, row_stride(transposed.columns));
-        std::swap(gradient, next);
     }
-    return gradient;
 }
 
 /// Sum over the blocks of a batch, in their order.
@@ -199,44 +219,46 @@ inline Vector sum_blocks(const float* sums, int blocks, size_t step) {
     return total;
 }
 
+/// The gradient of a layer's weights, tile by tile.
+template <class Unit>
+void weight_gradient(const Layer& layer, const Buffer<Unit>& inputs, const Buffer<Unit>& gradients, int batch,
+                     float* result, const Team& team) {
+    const int in_stride = row_stride(layer.in), out_stride = row_stride(layer.out);
+    const Blocks rows(layer.in, kTileRows);
+    const Share share = team.share(divide_up(layer.out, kTileColumns) * rows.count);
+    for (int task = share.begin; task < share.end; ++task) {
+        const int column = task / rows.count * kTileColumns, block = task % rows.count, row = rows.start(block);
+        const int registers = std::min(divide_up(layer.out - column, kLanes), kTileRegisters);
+        Kernels<Unit>::of(rows.size(block), registers)(divide_up(batch, kDepth<Unit>), {inputs.data() + row, 1, in_stride},
+                                                       gradients.data() + column, out_stride,
+                                                       result + size_t(row) * out_stride + column, out_stride);
+    }
+}
+
 /// Second stage: the gradient of every parameter of `member`, Adam, and the target's step towards it.
 template <class Unit>
 void apply(Network& network, int member, Saved<Unit>& saved, int batch, const Adam& adam, const Team& team) {
-    const int steps = divide_up(batch, kDepth<Unit>);
     for (size_t l = 0; l < network.layers.size(); ++l) {
         Layer& layer = network.layers[l];
-        const int in_stride = row_stride(layer.in), out_stride = row_stride(layer.out);
-        const int panels = divide_up(layer.out, kTileColumns);
-        const Blocks tile_rows(layer.in, kTileRows);
-        const Share share = team.share(panels * tile_rows.count);
-        for (int task = share.begin; task < share.end; ++task) {
-            const int panel = task / tile_rows.count, block = task % tile_rows.count;
-            const int column = panel * kTileColumns, columns = std::min(layer.out - column, kTileColumns);
-            const int row = tile_rows.start(block), rows = tile_rows.size(block);
-            alignas(64) float tile[kTileRows * kTileColumns];
-            const size_t corner = size_t(row) * layer.out + column;
-            adam.prefetch(layer.weight, member, corner, rows, columns, layer.out);
-            Kernels<Unit>::of(rows, divide_up(columns, kLanes))(steps, {saved.inputs[l].data() + row, 1, in_stride},
-                                                               saved.gradients[l].data() + column, out_stride, tile,
-                                                               kTileColumns);
-            for (int i = 0; i < rows; ++i)
-                for (int j = 0; j < columns; j += kLanes)
-                    adam.step(layer.weight, member, corner + size_t(i) * layer.out + j,
-                              load(tile + i * kTileColumns + j), columns - j);
-            if (block > 0) continue;
-            const std::pair<Tensor*, SumKind> vectors[] = {{&layer.bias, kBiasSum},
-                                                           {&layer.scale, kScaleSum},
-                                                           {&layer.shift, kShiftSum},
-                                                           {&network.head_weight, kHeadSum}};
-            for (const auto& [tensor, kind] : vectors) {
-                if (tensor == &network.head_weight && l + 1 < network.layers.size()) continue;
-                if (!tensor->value) continue;
-                const float* sums = saved.of(l, 0, out_stride).row(kind);
-                for (int j = column; j < column + columns; j += kLanes)
-                    adam.step(*tensor, member, j, sum_blocks(sums + j, saved.blocks.count, kSums * out_stride),
-                              layer.out - j);
-            }
-        }
+        const int stride = row_stride(layer.out);
+        float* gradient = saved.weight_gradients[l].data();
+        weight_gradient(layer, saved.inputs[l], saved.gradients[l], batch, gradient, team);
+        team.wait();
+        const Share rows = team.share(layer.in);
+        for (int i = rows.begin; i < rows.end; ++i)
+            for (int j = 0; j < layer.out; j += kLanes)
+                adam.step(layer.weight, member, size_t(i) * layer.out + j, load(gradient + size_t(i) * stride + j),
+                          layer.out - j);
+        if (team.rank > 0) continue;
+        const auto step = [&](Tensor& tensor, SumKind kind) {
+            const float* sums = saved.sums_of(l, 0, stride).row(kind);
+            for (int j = 0; tensor.value && j < layer.out; j += kLanes)
+                adam.step(tensor, member, j, sum_blocks(sums + j, saved.blocks.count, kSums * stride), layer.out - j);
+        };
+        step(layer.bias, kBiasSum);
+        step(layer.scale, kScaleSum);
+        step(layer.shift, kShiftSum);
+        if (network.scalar_head && l + 1 == network.layers.size()) step(network.head_weight, kHeadSum);
     }
     if (network.scalar_head && team.rank == 0) {
         float total = 0;

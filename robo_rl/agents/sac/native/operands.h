@@ -15,39 +15,44 @@ inline Vector load_at_most(const float* source, int count) {
     return count >= kLanes ? load(source) : load_some(source, count < 0 ? 0 : count);
 }
 
-/// Panel `p` of the weights (in, out) as right operand of inputs times weights.
-inline void pack_weights(const float* weights, int in, int out, int p, Panels<float>& packed) {
-    float* to = packed.panel(p);
-    for (int k = 0; k < in; ++k)
-        for (int j = 0; j < packed.registers(p); ++j, to += kLanes) {
-            const int column = p * kTileColumns + j * kLanes;
-            store(to, load_at_most(weights + size_t(k) * out + column, out - column));
-        }
-}
-
-/// Panel `p` of the transposed weights (out, in) as right operand of output gradients times transposed weights.
-inline void pack_transposed(const float* weights, int in, int out, int p, Panels<float>& packed) {
-    for (int j = 0; j < packed.registers(p); ++j)
-        for (int k = 0; k < out; k += kLanes) {
-            Vector block[kLanes];
-            for (int i = 0; i < kLanes; ++i) {
-                const int row = p * kTileColumns + j * kLanes + i;
-                block[i] = row < in ? load_at_most(weights + size_t(row) * out + k, out - k) : Vector{};
+/// Rows [first, first + kLanes) of the weights (in, out), as far as there are any: their place in the right operand
+/// of inputs times weights ...
+inline void pack_weights(const float* weights, int in, int out, int first, Panels<float>& packed) {
+    for (int k = first; k < in && k < first + kLanes; ++k)
+        for (int p = 0; p < packed.count(); ++p)
+            for (int j = 0; j < packed.registers(p); ++j) {
+                const int column = p * kTileColumns + j * kLanes;
+                store(packed.panel(p) + k * packed.step(p) + j * kLanes,
+                      load_at_most(weights + size_t(k) * out + column, out - column));
             }
-            transpose(block);
-            float* to = packed.panel(p) + k * packed.step(p) + j * kLanes;
-            for (int i = 0; i < kLanes && k + i < out; ++i) store(to + i * packed.step(p), block[i]);
-        }
 }
 
-/// Rows (rows, width) as left operand of a product over the width. `units` is room for the kinds that need it.
-inline View<float> left_operand(const float* values, int /*rows*/, int /*width*/, int stride, float* /*units*/) {
-    return {values, stride, 1};
+/// ... and in that of output gradients times the transposed weights (out, in).
+inline void pack_transposed(const float* weights, int in, int out, int first, Panels<float>& packed) {
+    const int p = first / kTileColumns;
+    const ptrdiff_t step = packed.step(p);
+    for (int k = 0; k < out; k += kLanes) {
+        Vector block[kLanes];
+        for (int i = 0; i < kLanes; ++i)
+            block[i] = first + i < in ? load_at_most(weights + size_t(first + i) * out + k, out - k) : Vector{};
+        transpose(block);
+        float* to = packed.panel(p) + k * step + first % kTileColumns;
+        for (int i = 0; i < kLanes && k + i < out; ++i) store(to + i * step, block[i]);
+    }
 }
 
-/// Save rows of a batch, from row `first` on, for a product over the batch.
-inline void save_rows(const float* values, int rows, int stride, int first, float* batch) {
-    std::memcpy(batch + size_t(first) * stride, values, sizeof(float) * rows * stride);
+/// Rows (count, width) as left operand of a product over the width. `units` is room for kinds that need it.
+inline View<float> left_operand(const float* rows, int /*count*/, int width, float* /*units*/) {
+    return {rows, row_stride(width), 1};
 }
+
+/// Where rows that are to be saved for a product over the batch are best computed: float rows where they will
+/// stay, others in the block's own room.
+inline float* room_for_rows(float* /*own*/, float* batch, int width, int first) {
+    return batch + size_t(first) * row_stride(width);
+}
+
+/// Save rows of a batch, from row `first` on, computed in the room above.
+inline void save_rows(const float* /*rows*/, int /*count*/, int /*width*/, int /*first*/, float* /*batch*/) {}
 
 }  // namespace robo_rl

@@ -144,6 +144,7 @@ class Update final : public AnyUpdate {
         for (int task = share.begin; task < share.end; ++task) {
             const int m = task / rows_.count, block = task % rows_.count;
             const int first = rows_.start(block), rows = rows_.size(block);
+            scratch.begin(nullptr, 0);
             set_critic_input(scratch, in_.next_observation, next_action_.data(), u * s_.batch + first, rows);
             forward(critic_, target_weights_[m], scratch, rows);
             head_forward(critic_, target_weights_[m], scratch, rows, target_values_.data() + m * s_.batch + first);
@@ -172,6 +173,7 @@ class Update final : public AnyUpdate {
             const int first = rows_.start(block), rows = rows_.size(block);
             float* values = values_.data() + size_t(member) * s_.batch + first;
             float gradient[kTileRows];
+            scratch.begin(&saved, first);
             set_critic_input(scratch, in_.observation, in_.action, u * s_.batch + first, rows);
             forward(critic_, weights, scratch, rows);
             head_forward(critic_, weights, scratch, rows, values);
@@ -220,13 +222,14 @@ class Update final : public AnyUpdate {
             const size_t at = size_t(member) * s_.batch + first;
             float ones[kTileRows];
             std::fill_n(ones, kTileRows, 1.0f);
+            scratch.begin(nullptr, 0);
             set_critic_input(scratch, last(in_.observation, s_.observation_size), new_action_.data(), first, rows);
             forward(critic_, weights, scratch, rows);
             head_forward(critic_, weights, scratch, rows, values_.data() + at);
             head_backward<Unit>(critic_, weights, scratch, rows, ones, nullptr, block);
-            const float* gradient = backward<Unit>(critic_, weights, scratch, rows, Backward::kInput, nullptr, block);
+            backward<Unit>(critic_, weights, scratch, rows, Backward::kInput, nullptr, block);
             for (int i = 0; i < rows; ++i)
-                std::copy_n(gradient + i * row_stride(s_.action_size), s_.action_size,
+                std::copy_n(scratch.input_gradient.data() + i * row_stride(s_.action_size), s_.action_size,
                             value_gradient_.data() + (at + i) * s_.action_size);
         }
         team.wait();
@@ -260,9 +263,10 @@ class Update final : public AnyUpdate {
         for (int block = share.begin; block < share.end; ++block) {
             const int first = rows_.start(block), rows = rows_.size(block);
             // Computing the forward pass again is cheaper than having kept it.
+            scratch.begin(&actor_saved_, first);
             set_input(scratch, last(in_.observation, s_.observation_size), first, rows);
             forward(actor_, actor_weights_, scratch, rows);
-            float* gradient = scratch.gradients[0].data();
+            float* gradient = scratch.gradients.back();
             for (int i = 0; i < rows; ++i) {
                 climbed(first + i, q_gradient.data());
                 const ActionRow row{scratch.output() + i * row_stride(outputs),
@@ -327,6 +331,7 @@ class Update final : public AnyUpdate {
     void act(int thread, const float* observation, const float* noise, int first, int rows, float* action,
              float* log_prob) {
         Scratch<Unit>& scratch = actor_scratch_[thread];
+        scratch.begin(nullptr, 0);
         const int size = s_.action_size;
         set_input(scratch, observation, first, rows);
         forward(actor_, actor_weights_, scratch, rows);
