@@ -41,9 +41,7 @@ class BackendEnv(gymnasium.Env[dict[str, Any], NDArray[np.float32]]):
             raise ValueError(f"render_mode must be None or 'rgb_array', got {render_mode!r}")
         self.render_mode = render_mode
         self.backend = backend
-        if reward is None:
-            reward = {"success": 1.0} if "success" in spec.reward_terms else dict.fromkeys(spec.reward_terms, 1.0)
-        self._reward = RewardWeights(reward)
+        self._reward = RewardWeights(None if reward is None else dict(reward))
         self._reward.vector(spec.reward_terms)  # checks the names
         boxes = _nested({key: _box(array) for key, array in spec.observation.items()})
         if "images" in boxes:

@@ -1,0 +1,135 @@
+"""From pressed keys to actions, for every device that has keys."""
+
+import numpy as np
+
+from robo_rl.core import Clock, ConfigError, EnvSpec, Intervention
+
+from .config import TeleopConfig
+
+MOTIONS = {
+    "w": ("x", 1.0),
+    "s": ("x", -1.0),
+    "a": ("y", 1.0),
+    "d": ("y", -1.0),
+    "e": ("z", 1.0),
+    "q": ("z", -1.0),
+    "c": ("roll", 1.0),
+    "z": ("roll", -1.0),
+    "up": ("pitch", 1.0),
+    "down": ("pitch", -1.0),
+    "left": ("yaw", 1.0),
+    "right": ("yaw", -1.0),
+}
+"""Keys by name: the element of the action that they move, and the direction. x points away from the robot's base, y to
+its left, z up."""
+
+BUTTONS = {"enter": "success", "backspace": "discard", "escape": "stop"}
+
+GRIPPER_KEY = "space"
+GRIPPER_OPEN, GRIPPER_CLOSED = -1.0, 1.0
+
+HELP = (
+    ("w s", "x", "forward, back"),
+    ("a d", "y", "left, right"),
+    ("e q", "z", "up, down"),
+    ("z c", "roll", "roll"),
+    ("\u2191 \u2193", "pitch", "pitch"),
+    ("\u2190 \u2192", "yaw", "turn"),
+    ("space", "gripper", "open, close the gripper"),
+)
+BUTTON_HELP = "enter: success, end the episode   backspace: discard the episode   esc: stop recording"
+
+
+class KeyMotion:
+    """Turns keys that go down and up into an :class:`~robo_rl.core.Intervention`.
+
+    Args:
+        spec: of the robot; its action's elements must be x, y, z, roll, pitch, yaw or gripper, by name. Without names
+            three elements are taken as x, y, z, four as these and the gripper, seven as all.
+        config: speeds and times.
+        clock: monotonic time.
+
+    Raises:
+        ConfigError: if an element of the action is none of those.
+    """
+
+    def __init__(self, spec: EnvSpec, config: TeleopConfig, clock: Clock) -> None:
+        self._names = _action_names(spec)
+        self._config = config
+        self._clock = clock
+        self._pressed_ns: dict[str, int] = {}
+        self._held: set[str] = set()
+        self._buttons: set[str] = set()
+        self._last_ns: int | None = None
+        self._closed = False
+
+    def press(self, key: str) -> None:
+        """Take note that ``key`` went down, or that the terminal repeated it."""
+        if key in BUTTONS:
+            self._buttons.add(BUTTONS[key])
+        elif key == GRIPPER_KEY and "gripper" in self._names:
+            self._closed = not self._closed
+        elif key in MOTIONS and MOTIONS[key][0] in self._names:
+            self._pressed_ns[key] = self._clock.now_ns()
+        else:
+            return
+        self._last_ns = self._clock.now_ns()
+
+    def hold(self, key: str) -> None:
+        """Take note that ``key`` went down and will act until :meth:`release`."""
+        self.press(key)
+        if key in MOTIONS:
+            self._held.add(key)
+
+    def release(self, key: str) -> None:
+        """Take note that ``key`` was let go."""
+        self._held.discard(key)
+        self._pressed_ns.pop(key, None)
+
+    def release_all(self) -> None:
+        """Let go of everything, as when the window loses the keyboard."""
+        self._held.clear()
+        self._pressed_ns.clear()
+
+    def intervention(self) -> Intervention:
+        """Return what the keys say now; each press of a button is told once."""
+        now = self._clock.now_ns()
+        action = np.zeros(len(self._names), np.float32)
+        for key, pressed_ns in self._pressed_ns.items():
+            name, direction = MOTIONS[key]
+            level = 1.0 if key in self._held else self._level((now - pressed_ns) * 1e-9)
+            action[self._names.index(name)] += direction * level * self._config.speed
+        if self._held:
+            self._last_ns = now
+        if "gripper" in self._names:
+            action[self._names.index("gripper")] = GRIPPER_CLOSED if self._closed else GRIPPER_OPEN
+        latched = self._last_ns is not None and (now - self._last_ns) * 1e-9 <= self._config.latch_seconds
+        buttons, self._buttons = frozenset(self._buttons), set()
+        return Intervention(np.clip(action, -1, 1), latched, buttons)
+
+    def help(self) -> list[str]:
+        """Return what the keys do, for people."""
+        motions = [f"{keys}: {text}" for keys, name, text in HELP if name in self._names]
+        return ["   ".join(motions), BUTTON_HELP]
+
+    def _level(self, age: float) -> float:
+        """Return how strongly a key acts ``age`` seconds after it was pressed."""
+        beyond = age - self._config.hold_seconds
+        if beyond <= 0:
+            return 1.0
+        decay = self._config.decay_seconds
+        return max(0.0, 1.0 - beyond / decay) if decay > 0 else 0.0
+
+
+def _action_names(spec: EnvSpec) -> list[str]:
+    order = ["x", "y", "z", "roll", "pitch", "yaw", "gripper"]
+    by_size = {3: order[:3], 4: [*order[:3], "gripper"], 7: order}
+    names = list(spec.action.names) or by_size.get(spec.action.shape[0], [])
+    unknown = [name for name in names if name not in order]
+    if unknown or not names:
+        got = f"elements {', '.join(names)}" if names else f"{spec.action.shape[0]} elements without names"
+        raise ConfigError(
+            f"keys drive an end effector (action elements {', '.join(order)}), but the action of task {spec.task!r} "
+            f"has {got}; choose a task or task.controller.action_space=end_effector_delta that moves one"
+        )
+    return names
