@@ -28,7 +28,7 @@ class ArmConfig:
     The arm's base is taken to stand at the origin, on a table whose top is z = 0.
 
     Attributes:
-        model: path of an MJCF file; null: the built-in arm.
+        model: path of an MJCF file with the arm alone, no room around it; null: the built-in arm.
         joints: names of the arm's joints (hinges or slides), from the base outwards.
         end_effector: name of the site that is controlled, between the finger tips, its z axis pointing outwards.
         home: joint positions [rad or m] at which every episode begins.

@@ -9,13 +9,17 @@ TABLE_CENTRE = (0.3, 0.0)
 TABLE_HEIGHT = 0.75
 
 
-def furnish(spec: mujoco.MjSpec, timestep: float) -> None:
-    """Add table (top at z = 0), floor, lights and the cameras ``front`` and ``view`` to the arm's ``spec``.
+def make_scene(arm: mujoco.MjSpec, timestep: float) -> mujoco.MjSpec:
+    """Return the arm on a table (top at z = 0) in a room with lights and the cameras ``front`` and ``view``.
 
     Args:
-        spec: holds the arm with its base at the origin.
+        arm: with its base at the origin. It is changed.
         timestep: of physics [s].
     """
+    spec = mujoco.MjSpec()
+    spec.compiler.degree = False
+    arm.default.name = "arm"  # what its file declares as default is not to hold for the rest of the world
+    spec.attach(arm, prefix="", frame=spec.worldbody.add_frame())
     option = spec.option
     option.timestep = timestep
     option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
@@ -70,3 +74,4 @@ def furnish(spec: mujoco.MjSpec, timestep: float) -> None:
     world.add_camera(name="front", pos=front, fovy=45, **looking_at(front, target))
     view, target = (1.25, -0.95, 0.72), (0.32, 0.02, 0.2)
     world.add_camera(name="view", pos=view, fovy=42, **looking_at(view, target))
+    return spec
