@@ -153,7 +153,7 @@ def test_an_arm_without_gripper(small_arm):
     [
         ({"joints": ("joint1", "jiont2"), "home": (0, 0), "torque_limits": (1, 1), "velocity_limits": (1, 1)},
          "arm.joints: the model has no 'jiont2'; did you mean 'joint"),
-        ({"end_effector": "end_efector"}, "arm.end_effector: the model has no 'end_efector'; did you mean 'end_effector'"),
+        ({"end_effector": "end_efector"}, "arm.end_effector: .* no 'end_efector'; did you mean 'end_effector'"),
         ({"gripper_actuator": "griper"}, "arm.gripper_actuator: the model has no 'griper'; did you mean 'gripper'"),
         ({"wrist_sensor_site": "x"}, "arm.wrist_sensor_site: the model has no 'x'. *Valid: end_effector, wrist"),
         ({"model": "nowhere.xml"}, "arm.model: there is no file nowhere.xml"),
