@@ -147,7 +147,8 @@ class GymnasiumBackend:
 
     def expert(self, seed: int) -> ScriptedExpert:
         raise ConfigError(
-            f"task {self._config.env_id} has no scripted expert: use demonstrations.episodes=0 or demonstrations.path"
+            f"task {self._config.env_id} has no scripted expert: train with demonstrations.episodes=0 or "
+            "demonstrations.path=FOLDER, record with record.source=keyboard"
         )
 
     def stop(self, reason: str) -> None:

@@ -60,7 +60,7 @@ class RecordConfig:
 
 def run(config: DictConfig) -> int:
     """Record as configs/record.yaml says and print what the data set holds then; return 0."""
-    settings = typed(RecordConfig, config.record)
+    settings = typed(RecordConfig, config, "record")
     console = Console(highlight=False)
     backend = build_backend(config.task)
     try:

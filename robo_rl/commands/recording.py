@@ -78,12 +78,16 @@ class EpisodePrinter:
         self._console.print(f"{stored}/{self._episodes} stored: {outcome.describe()}")
 
 
-def typed(config_class: type[Config], section: DictConfig) -> Config:
-    """Return a section of the configuration as ``config_class``, which has the types and checks the values.
+def typed(config_class: type[Config], config: DictConfig, section: str | None = None) -> Config:
+    """Return ``config``, or a section of it, as ``config_class``, which has the types and checks the values.
 
-    The defaults stand in the section's YAML file, so the class has none.
+    The defaults stand in the YAML file, so the class has none.
     """
-    return cast(Config, OmegaConf.to_object(OmegaConf.merge(config_node(None, config_class), section)))
+    node = config_node(None, config_class)
+    if section is None:
+        return cast(Config, OmegaConf.to_object(OmegaConf.merge(node, config)))
+    merged = OmegaConf.merge({section: node}, {section: config[section]})  # so that errors name section.key
+    return cast(Config, OmegaConf.to_object(merged[section]))
 
 
 def default_path(spec: EnvSpec, source: str) -> Path:
@@ -93,6 +97,9 @@ def default_path(spec: EnvSpec, source: str) -> Path:
 
 def print_summary(path: Path, console: Console) -> None:
     """Print what the data set at ``path`` holds."""
+    if not path.exists():
+        console.print("Nothing was recorded")
+        return
     store = EpisodeStore.open(path)
     summary = store.summary()
     seconds = summary.steps / store.spec.control_rate
@@ -164,7 +171,7 @@ class PolicyChooser:
 
 @contextmanager
 def open_data_set(path: Path, spec: EnvSpec, if_exists: str, metadata: Mapping[str, Any]) -> Iterator[EpisodeStore]:
-    """Open the data set at ``path`` to add episodes, after making it if need be.
+    """Open the data set at ``path`` to add episodes, after making it if need be; one that stays empty is removed.
 
     Args:
         path: folder of the data set.
@@ -193,8 +200,12 @@ def open_data_set(path: Path, spec: EnvSpec, if_exists: str, metadata: Mapping[s
             EpisodeStore.open(path, "a").close()  # nothing but a data set that nobody writes is removed
             shutil.rmtree(path)
         store = EpisodeStore.create(path, spec, {"versions": versions(), **metadata})
-    with store:
-        yield store
+    try:
+        with store:
+            yield store
+    finally:
+        if len(store) == 0:
+            shutil.rmtree(path)
 
 
 def record_episodes(

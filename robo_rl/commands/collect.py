@@ -1,0 +1,76 @@
+"""robo-rl collect: a trained policy's episodes into a data set."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+
+from ..app import build_backend, load_policy, run_config
+from ..core import require
+from .recording import (
+    IF_EXISTS,
+    EpisodePrinter,
+    PolicyChooser,
+    default_path,
+    open_data_set,
+    print_summary,
+    record_episodes,
+    typed,
+)
+
+
+@dataclass(frozen=True)
+class CollectConfig:
+    """configs/collect.yaml, where what each option means and its default stand."""
+
+    policy: str
+    checkpoint: str
+    path: str | None
+    episodes: int
+    explore: bool
+    noise: float
+    only_successful: bool
+    if_exists: str
+    seed: int
+
+    def __post_init__(self) -> None:
+        require(self.episodes >= 1, "episodes", "1 or more", self.episodes)
+        require(0 <= self.noise <= 1, "noise", "in [0, 1]", self.noise)
+        require(self.if_exists in IF_EXISTS, "if_exists", f"one of {', '.join(IF_EXISTS)}", self.if_exists)
+
+
+def run(config: DictConfig) -> int:
+    """Collect as configs/collect.yaml says and print what the data set holds then; return 0."""
+    settings = typed(CollectConfig, config)
+    folder = Path(settings.policy)
+    task = run_config(folder).task
+    console = Console(highlight=False)
+    backend = build_backend(task)
+    try:
+        trained = load_policy(folder, backend.spec, settings.checkpoint)
+        path = Path(settings.path) if settings.path else default_path(backend.spec, "policy")
+        metadata = {
+            "source": "policy",
+            "policy": str(folder),
+            "step": trained.step,
+            "seed": settings.seed,
+            "noise": settings.noise,
+            "explore": settings.explore,
+            "task": OmegaConf.to_container(task, resolve=True),
+        }
+        with open_data_set(path, backend.spec, settings.if_exists, metadata) as store:
+            record_episodes(
+                backend,
+                store,
+                settings.episodes,
+                lambda rng: PolicyChooser(trained.policy, trained.step, settings.explore, settings.noise, rng),
+                actor="policy",
+                seed=settings.seed,
+                only_successful=settings.only_successful,
+                report=EpisodePrinter(console, settings.episodes),
+            )
+        print_summary(path, console)
+    finally:
+        backend.close()
+    return 0
