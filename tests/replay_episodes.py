@@ -61,6 +61,11 @@ def make_episode(number: int, steps: int, spec: EnvSpec = SPEC, end: str = "term
     return transitions
 
 
+def steps_of(number: int) -> int:
+    """A length for episode ``number``: mostly short, some written in more than one block."""
+    return 430 if number % 8 == 5 else 3 + number * 7919 % 60
+
+
 def assert_same(found: list[Transition], expected: list[Transition]) -> None:
     assert len(found) == len(expected)
     for ours, theirs in zip(found, expected, strict=True):

@@ -54,6 +54,10 @@ class Stream:
         if event == "lost":
             sequence += 1
             observation = None
+        if event == "lost while nothing moved":
+            sequence += 1
+        if event == "other episode where nothing moved":
+            episode += 1
         if event == "other observation" or observation is None:
             observation = self.fresh()
         following = self.fresh()
@@ -65,7 +69,7 @@ class Stream:
             rewards={"success": float(random.integers(0, 2)), "distance": float(random.normal())},
             next_observation=following,
             terminated=event == "terminate",
-            truncated=event == "truncate",
+            truncated=event in ("truncate", "truncate and go on"),
             source=Source(int(random.integers(0, 4))),
             actor=f"robot {actor}",
             session=session,
@@ -75,12 +79,13 @@ class Stream:
             stamp_ns=self.observations,
             success=[None, False, True][int(random.integers(0, 3))],
         )
-        ended = transition.terminated or transition.truncated
+        ended = event in ("terminate", "truncate")
         self.open[actor] = (session, episode + ended, sequence + 1, None if ended else following)
         return transition
 
 
 EVENTS = ["step"] * 6 + ["terminate", "truncate", "lost", "session", "other observation"]
+EVENTS += ["lost while nothing moved", "other episode where nothing moved", "truncate and go on"]
 
 
 def fill(ring: ReplayRing, script) -> list[Transition]:

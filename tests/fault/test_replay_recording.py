@@ -16,14 +16,15 @@ import zarr
 from robo_rl.core import DataError
 from robo_rl.replay import EpisodeStore
 
-from ..replay_episodes import SPEC, assert_same, make_episode
+from ..replay_episodes import SPEC, assert_same, make_episode, steps_of
 
 # Imports once, then forks a recorder for each line of its input; so a kill costs no start-up.
-# The recorder adds episodes, each made from its number, and tells every commit to a file.
+# The recorder adds episodes, each made from its number, and tells every commit to a file. The line says at which of
+# its synchronisations with the disk the recorder kills itself; 0: never, it is killed from outside.
 FORKS_RECORDERS = """
 import os, pathlib, signal, sys
 sys.path.insert(0, sys.argv[1])
-from replay_episodes import make_episode
+from replay_episodes import make_episode, steps_of
 from robo_rl.replay import EpisodeStore
 
 def record(path, commits):
@@ -33,24 +34,29 @@ def record(path, commits):
             store.append_episode(make_episode(number, steps_of(number)))
             os.write(commits, b"%d\\n" % number)
 
-def steps_of(number):
-    return 3 + (number * 7919) % 240
+def kill_at(count):
+    fsync = os.fsync
+    def counted(file):
+        nonlocal count
+        count -= 1
+        if count == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        fsync(file)
+    os.fsync = counted
 
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 path = pathlib.Path(sys.argv[2])
 commits = os.open(sys.argv[3], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-for _ in sys.stdin:
+for line in sys.stdin:
     child = os.fork()
     if child == 0:
+        kill_at(int(line))
         record(path, commits)
     print(child, flush=True)
 """
 
-KILLS = 20
-
-
-def steps_of(number: int) -> int:
-    return 3 + (number * 7919) % 240
+KILLS_FROM_OUTSIDE = 8
+KILLS_WHILE_WRITING = 24
 
 
 def wait_for_end(process: int) -> None:
@@ -79,15 +85,18 @@ def test_kill_9_at_random_points_loses_the_open_episode_alone(tmp_path):
         text=True,
     )
     moments = random.Random(0)
+    kills = [0] * KILLS_FROM_OUTSIDE + [moments.randint(1, 100) for _ in range(KILLS_WHILE_WRITING)]
+    moments.shuffle(kills)
     checked = unfinished = 0
     try:
-        for _ in range(KILLS):
-            forker.stdin.write("\n")
+        for kill in kills:
+            forker.stdin.write(f"{kill}\n")
             forker.stdin.flush()
             recorder = int(forker.stdout.readline())
-            wait_for_commits(commits, moments.randint(0, 2), recorder)
-            time.sleep(moments.uniform(0, 0.15))
-            os.kill(recorder, signal.SIGKILL)
+            if kill == 0:
+                wait_for_commits(commits, moments.randint(0, 2), recorder)
+                time.sleep(moments.uniform(0, 0.15))
+                os.kill(recorder, signal.SIGKILL)
             wait_for_end(recorder)
             committed = [int(line) for line in commits.read_text().split()]
             assert committed == sorted(set(committed))
@@ -101,7 +110,7 @@ def test_kill_9_at_random_points_loses_the_open_episode_alone(tmp_path):
     finally:
         forker.stdin.close()
         forker.wait()
-    assert unfinished > 0, "no kill came in the middle of an episode: this test has shown nothing"
+    assert unfinished > KILLS_WHILE_WRITING / 2, "too few kills came in the middle of an episode"
     with EpisodeStore.open(path, "a") as store:
         assert not lengths_differ(path)
         for number in range(len(store)):

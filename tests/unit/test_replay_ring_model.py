@@ -50,9 +50,9 @@ class Model:
         self.all.append(held)
 
     def rows(self):
-        """The transitions held, by the number of their observation."""
+        """The transitions held, by their action, which no two share."""
         return {
-            int(held.transition.observation["state"][0]): held
+            float(held.transition.executed_action[0]): held
             for held in self.all
             if held.serial > self.newest - self.capacity
         }
@@ -78,12 +78,14 @@ def compare(ring: ReplayRing, model: Model, gamma: float, n_step: int, rng) -> N
     indices = ring.sample_indices(60 * len(rows), rng)
     batch = ring.gather(indices, gamma=gamma, n_step=n_step, reward=REWARD)
     labels = ring.labels(indices)
-    seen, first = np.unique(batch["observation/state"][:, 0], return_index=True)
-    assert set(seen.astype(int)) == rows.keys()
+    seen, first = np.unique(batch["action"][:, 0], return_index=True)
+    assert set(seen.tolist()) == rows.keys()
     for row in first:
+        held = rows[float(batch["action"][row, 0])]
+        transition = held.transition
         number = number_of(batch["observation/state"][row], batch["observation/images/front"][row])
-        transition = rows[number].transition
-        reward, discount, following = expected_row(rows[number], gamma, n_step)
+        assert number == transition.observation["state"][0]
+        reward, discount, following = expected_row(held, gamma, n_step)
         assert batch["reward"][row] == pytest.approx(reward, rel=1e-5, abs=1e-5)
         assert batch["discount"][row] == pytest.approx(discount, rel=1e-6)
         found = number_of(batch["next_observation/state"][row], batch["next_observation/images/front"][row])
