@@ -50,4 +50,14 @@ inline void action_gradient(const ActionRow& row, const float* action, const flo
     }
 }
 
+/// Add the gradient of `weight` |tanh(mean) - shown|^2, `shown` being the action of a demonstration.
+inline void add_cloning_gradient(const ActionRow& row, const float* shown, float weight, float* gradient) {
+    for (int j = 0; j < row.size; j += kLanes) {
+        const int count = row.size - j < kLanes ? row.size - j : kLanes;
+        const Vector mode = hyperbolic_tangent(row.mean(j));
+        const Vector by_mean = 2.0f * weight * (mode - load_at_most(shown + j, count)) * (1.0f - mode * mode);
+        store_some(gradient + j, load_at_most(gradient + j, count) + by_mean, count);
+    }
+}
+
 }  // namespace robo_rl
