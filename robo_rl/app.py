@@ -14,6 +14,7 @@ import torch
 from hydra import compose, initialize_config_module
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
@@ -87,7 +88,7 @@ class DemonstrationsConfig:
 
     path: str | None = None
     episodes: int = 20
-    noise: float = 0.1
+    noise: float = 0.3
 
     def __post_init__(self) -> None:
         require(self.episodes >= 0, "demonstrations.episodes", "0 or more", self.episodes)
@@ -220,22 +221,22 @@ def run_config(run: Path) -> DictConfig:
     file = run / "config.yaml"
     if not file.exists():
         raise ConfigError(f"{run} is no run folder: it has no config.yaml. Give a folder that robo-rl train made")
-    saved = OmegaConf.load(file)
-    choices = [f"{group}={choice}" for group, choice in saved.choices.items()]
+    saved = cast(DictConfig, OmegaConf.load(file))
+    choices = saved.pop("choices")
     outer = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
     try:
         with initialize_config_module("robo_rl.configs", version_base="1.3"):
-            typed = compose("train", overrides=choices)
-        OmegaConf.set_struct(typed, True)
-        with open_dict(typed):
-            typed.choices = {}
-        return cast(DictConfig, OmegaConf.merge(typed, saved))
-    except OmegaConfBaseException as error:
+            typed = compose("train", overrides=[f"{group}={choice}" for group, choice in choices.items()])
+        config = cast(DictConfig, OmegaConf.merge(typed, saved))
+    except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(f"{file} does not fit this version of robo-rl: {str(error).partition(chr(10))[0]}") from error
     finally:
         if outer is not None:
             GlobalHydra.instance().initialize(outer)
+    with open_dict(config):
+        config.choices = choices
+    return config
 
 
 def load_policy(run: Path, spec: EnvSpec, checkpoint: str = "best") -> TrainedPolicy:

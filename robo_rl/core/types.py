@@ -17,7 +17,8 @@ Batch = dict[str, NDArray[Any]]
 ``observation/<key>`` and ``next_observation/<key>`` (n, ...), ``action`` (n, A) float32 *executed* actions,
 ``reward`` (n,) float32, ``discount`` (n,) float32: what the value of the next observation is multiplied by,
 gamma to the number of steps summed in ``reward``, and 0 where the episode *terminated* (never where it was
-only truncated).
+only truncated). Batches for ``Agent.update`` also have ``demonstration`` (n,) float32: 1 where a row is of the
+demonstrations, else 0.
 """
 
 State = dict[str, NDArray[Any]]

@@ -70,11 +70,13 @@ class MixedSampler:
         if block < 1 or n_rows < 1 or n_rows % block:
             raise ValueError(f"rows must be a positive multiple of the minibatch size {block}, got {n_rows}")
         if n_rows != self._buffer_rows:
-            self._buffers = self._online.empty_batch((n_rows,))
+            self._buffers = self._online.empty_batch((n_rows,)) | {"demonstration": np.empty(n_rows, np.float32)}
             self._buffer_rows = n_rows
         split = self._demonstration_rows(block)
         minibatches = n_rows // block
         views = {name: array.reshape(minibatches, block, *array.shape[1:]) for name, array in self._buffers.items()}
+        views["demonstration"][:, :split] = 1
+        views["demonstration"][:, split:] = 0
         if split > 0:
             assert self._demonstrations is not None
             self._fill(self._demonstrations, {name: view[:, :split] for name, view in views.items()})

@@ -39,7 +39,9 @@ VARIANTS = {
     "actor_layer_norm": {"actor_layer_norm": True},
     "silu": {"activation": "silu", "hidden": (16,)},
     "tanh": {"activation": "tanh", "target_subset": 3},
+    "cloning": {"cloning_weight": 0.7},
     "target_entropy": {"target_entropy": 5.0, "target_subset": 1},
+    "cloning": {"cloning_weight": 2.0},
     "one_of_each": {"ensemble_size": 1, "target_subset": 1, "update_to_data": 1, "hidden": (8, 8, 8)},
 }
 
@@ -82,6 +84,7 @@ def experience(config, dtype, seed=1):
         reward=torch.randn(*lead, generator=source),
         discount=0.99 * (torch.rand(*lead, generator=source) > 0.3).float(),
         next_observation=torch.randn(*lead, O, generator=source),
+        demonstration=(torch.rand(*lead, generator=source) > 0.5).float(),
     )
     noise = draw_noise(config, A, source)
     return (
@@ -167,8 +170,11 @@ class Reference:
         values = torch.stack([critic(torch.cat([batch.observation[-1], action], 1))[:, 0] for critic in self.critics])
         value = values.mean(0) if config.actor_q == "mean" else values.min(0).values
         actor_loss = (alpha * log_prob - value).mean()
+        mode = self.actor(batch.observation[-1])[:, :A].tanh()
+        distance = ((mode - batch.action[-1]) ** 2).sum(1)
+        shown = distance[batch.demonstration[-1] == 1].sum() / len(distance)
         self.actor_adam.zero_grad()
-        actor_loss.backward()
+        (actor_loss + config.cloning_weight * shown).backward()
         self.actor_adam.step()
 
         entropy = -log_prob.detach().mean()

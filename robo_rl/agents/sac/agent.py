@@ -116,6 +116,7 @@ class SAC:
             reward=shaped(batch["reward"]),
             discount=shaped(batch["discount"]),
             next_observation=shaped(observations.rows(batch, "next_observation")),
+            demonstration=shaped(batch["demonstration"]),
         )
 
     def _check(self, metrics: Metrics, update: int) -> None:

@@ -22,9 +22,7 @@ def make_update(config: SACConfig, parameters: Parameters, first: Parameters, se
         ConfigError: if the native update is asked for and cannot be had.
     """
     if config.backend in ("auto", "native"):
-        available, why = native.available()
-        if config.precision != "float32":
-            available, why = False, f"it computes in float32, agent.precision is {config.precision}"
+        available, why = native.available(config.precision)
         if available:
             return native.NativeUpdate(config, parameters, first, second), f"native ({why})"
         if config.backend == "native":

@@ -22,7 +22,7 @@ METRICS = ("critic_loss", "q_mean", "q_abs_max", "target_mean", "actor_loss", "e
 
 ``critic_loss``: squared error, mean over updates, critics and rows; ``q_mean``, ``q_abs_max``: mean and largest
 magnitude of all critics' values on the rows of the critic updates; ``target_mean``: mean of their targets;
-``actor_loss`` and ``entropy`` [nat] of the actor's step; ``temperature`` before its step.
+``actor_loss`` (without the cloning term) and ``entropy`` [nat] of the actor's step; ``temperature`` before its step.
 """
 
 
@@ -35,6 +35,7 @@ class Minibatches(NamedTuple):
         reward: (U, B).
         discount: (U, B), see :data:`robo_rl.core.Batch`.
         next_observation: (U, B, O).
+        demonstration: (U, B), 1 where a row is of the demonstrations, else 0.
     """
 
     observation: Tensor
@@ -42,6 +43,7 @@ class Minibatches(NamedTuple):
     reward: Tensor
     discount: Tensor
     next_observation: Tensor
+    demonstration: Tensor
 
 
 class Noise(NamedTuple):
@@ -132,7 +134,7 @@ class TorchUpdate:
             )
         critic_metrics = torch.stack(rows)
         actor_metrics = self._actor_step(
-            *state, batch.observation[-1], noise.action, _corrections(updates + 1, batch.reward)
+            *state, Minibatches(*(field[-1] for field in batch)), noise.action, _corrections(updates + 1, batch.reward)
         )
         mean = critic_metrics.mean(0)
         return torch.cat((mean[:2], critic_metrics[:, 2].amax(0, keepdim=True), mean[3:], actor_metrics))
@@ -189,15 +191,17 @@ def actor_step(
     first: Parameters,
     second: Parameters,
     config: SACConfig,
-    observation: Tensor,
+    batch: Minibatches,
     noise: Tensor,
     corrections: tuple[Tensor, Tensor],
 ) -> Tensor:
     """Move the actor up the critics' value and entropy, then the temperature towards the target entropy.
 
+    With ``config.cloning_weight`` the actor's mode is drawn to the actions of the demonstrations among the rows too.
+
     Args:
         parameters: as in :class:`TorchUpdate`, and ``first``, ``second`` and ``config`` too.
-        observation: (B, O).
+        batch: the last minibatch, fields without the leading axis U.
         noise: (B, A) standard normal.
         corrections: Adam's, as 0-d tensors.
 
@@ -207,15 +211,17 @@ def actor_step(
     critic = {k: v for k, v in parameters.items() if k.startswith("critic/")}
     alpha = parameters["temperature/log_alpha"].exp()
 
-    def loss(actor: Parameters) -> tuple[Tensor, Tensor]:
-        mean, log_std = actor_distribution(actor, observation, config.activation, config.precision)
+    def loss(actor: Parameters) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        mean, log_std = actor_distribution(actor, batch.observation, config.activation, config.precision)
         action, log_prob = sample_action(mean, log_std, noise)
-        values = critic_values(critic, "critic", observation, action, config.activation, config.precision)
+        values = critic_values(critic, "critic", batch.observation, action, config.activation, config.precision)
         value = values.mean(0) if config.actor_q == "mean" else values.amin(0)
-        return (alpha * log_prob - value).mean(), log_prob
+        climbing = (alpha * log_prob - value).mean()
+        cloning = (batch.demonstration * (mean.tanh() - batch.action).square().sum(-1)).mean()
+        return climbing + config.cloning_weight * cloning, (climbing, log_prob)
 
     actor = {k: v for k, v in parameters.items() if k.startswith("actor/")}
-    gradients, (total, log_prob) = torch.func.grad_and_value(loss, has_aux=True)(actor)
+    gradients, (_, (climbing, log_prob)) = torch.func.grad_and_value(loss, has_aux=True)(actor)
     adam_step(parameters, gradients, first, second, config.actor_learning_rate, corrections)
 
     entropy = -log_prob.mean()
@@ -223,7 +229,7 @@ def actor_step(
     # Gradient of alpha * (entropy - target) on log alpha: too much entropy lowers the temperature.
     temperature_gradient = {"temperature/log_alpha": alpha * (entropy - target_entropy)}
     adam_step(parameters, temperature_gradient, first, second, config.temperature_learning_rate, corrections)
-    return torch.stack((total, entropy, alpha))
+    return torch.stack((climbing, entropy, alpha))
 
 
 def _corrections(step: int, like: Tensor) -> tuple[Tensor, Tensor]:
