@@ -5,6 +5,7 @@ their rates. Everything that runs each tick writes into buffers made once.
 """
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -37,9 +38,9 @@ class Controller(ABC):
         self._model = model
         self._config = config
         joints = [model.joint(name) for name in arm.joints]
-        self._qpos = np.array([joint.qposadr[0] for joint in joints])
-        self._dofs = np.array([joint.dofadr[0] for joint in joints])
-        self._motors = np.array([model.actuator(f"torque_{name}").id for name in arm.joints])
+        self._qpos = selection([joint.qposadr[0] for joint in joints])
+        self._dofs = selection([joint.dofadr[0] for joint in joints])
+        self._motors = selection([model.actuator(f"torque_{name}").id for name in arm.joints])
         n = len(joints)
         limited = np.array([bool(joint.limited[0]) for joint in joints])
         ranges = np.array([joint.range for joint in joints])
@@ -63,8 +64,6 @@ class Controller(ABC):
         self._commands_gripper = config.moves_gripper and self._gripper is not None
         self.action_names = self._arm_action_names(arm) + (("gripper",) if self._commands_gripper else ())
 
-        self._position = np.empty(n)
-        self._velocity = np.empty(n)
         self._torque = np.empty(n)
         self._previous = np.zeros(n)
         self._scratch = np.empty(n)
@@ -81,7 +80,7 @@ class Controller(ABC):
     def _set_reference(self, data: mujoco.MjData, action: Array) -> None: ...
 
     @abstractmethod
-    def _servo(self, data: mujoco.MjData) -> None:
+    def _servo(self, data: mujoco.MjData, position: Array, velocity: Array) -> None:
         """Write the torques that pull towards the reference into ``self._torque``."""
 
     def reset(self, data: mujoco.MjData) -> None:
@@ -100,13 +99,10 @@ class Controller(ABC):
 
     def tick(self, data: mujoco.MjData) -> None:
         """Write one tick's torques [Nm] and the gripper's target into ``data.ctrl``."""
-        position, velocity, torque, scratch, bound = (
-            self._position, self._velocity, self._torque, self._scratch, self._bound
-        )  # fmt: skip
-        data.qpos.take(self._qpos, out=position)
-        data.qvel.take(self._dofs, out=velocity)
-        self._servo(data)
-        torque += data.qfrc_bias.take(self._dofs, out=scratch)
+        torque, scratch, bound = self._torque, self._scratch, self._bound
+        position, velocity = data.qpos[self._qpos], data.qvel[self._dofs]
+        self._servo(data, position, velocity)
+        torque += data.qfrc_bias[self._dofs]
 
         # The speed that limits of position and speed allow; what exceeds it is braked.
         np.subtract(self._soft_upper, position, out=scratch)
@@ -167,10 +163,9 @@ class EndEffectorController(Controller):
 
         self.reference_position = self._home_position.copy()
         self.reference_quaternion = np.array([1.0, 0, 0, 0])
-        self._jacobian_full = np.empty((6, nv))
-        self._jacobian = np.empty((6, n))
-        self._responses_full = np.empty((6, nv))
-        self._responses = np.empty((6, n))
+        self._jacobian = np.empty((6, nv))
+        self._linear, self._angular = self._jacobian[:3], self._jacobian[3:]
+        self._responses = np.empty((6, nv))
         self._mobility = np.empty((6, 6))
         self._error = np.empty(6)
         self._wrench = np.empty(6)
@@ -215,11 +210,10 @@ class EndEffectorController(Controller):
         np.clip(position, self._low, self._high, out=self.reference_position)
         mujoco.mju_mat2Quat(self.reference_quaternion, np.ascontiguousarray(rotation).ravel())
 
-    def _servo(self, data: mujoco.MjData) -> None:
-        jacobian, error, six = self._jacobian, self._error, self._six
-        full = self._jacobian_full
-        mujoco.mj_jacSite(self._model, data, full[:3], full[3:], self._site)
-        full.take(self._dofs, axis=1, out=jacobian)
+    def _servo(self, data: mujoco.MjData, position: Array, velocity: Array) -> None:
+        error, six = self._error, self._six
+        mujoco.mj_jacSite(self._model, data, self._linear, self._angular, self._site)
+        jacobian = self._jacobian[:, self._dofs]
 
         np.subtract(self.reference_position, data.site_xpos[self._site], out=error[:3])
         attitude = data.site_xmat[self._site]
@@ -231,24 +225,24 @@ class EndEffectorController(Controller):
 
         wrench = self._wrench
         np.multiply(self._stiffness, error, out=wrench)
-        np.dot(jacobian, self._velocity, out=six)
+        np.dot(jacobian, velocity, out=six)
         six *= self._damping
         wrench -= six
-        wrench -= self._posture_disturbance(data)
+        wrench -= self._posture_disturbance(data, position, velocity)
         np.dot(wrench, jacobian, out=self._torque)
         self._torque += self._posture
 
-    def _posture_disturbance(self, data: mujoco.MjData) -> Array:
+    def _posture_disturbance(self, data: mujoco.MjData, position: Array, velocity: Array) -> Array:
         """Write the posture's torques into ``self._posture``; return the wrench (6,) that they would exert."""
-        posture, responses = self._posture, self._responses
-        np.subtract(self._home, self._position, out=posture)
+        posture = self._posture
+        np.subtract(self._home, position, out=posture)
         posture *= self._config.nullspace_stiffness
-        np.multiply(self._velocity, self._config.nullspace_damping, out=self._scratch)
+        np.multiply(velocity, self._config.nullspace_damping, out=self._scratch)
         posture -= self._scratch
         # Rows of J M^-1; with them A = J M^-1 J^T, and A^-1 (J M^-1 posture) is the wrench to take away.
-        mujoco.mj_solveM(self._model, data, self._responses_full, self._jacobian_full)
-        self._responses_full.take(self._dofs, axis=1, out=responses)
-        np.dot(responses, self._jacobian.T, out=self._mobility)
+        mujoco.mj_solveM(self._model, data, self._responses, self._jacobian)
+        responses = self._responses[:, self._dofs]
+        np.dot(responses, self._jacobian[:, self._dofs].T, out=self._mobility)
         np.dot(responses, posture, out=self._six)
         mujoco.mju_cholFactor(self._mobility, 1e-4)
         mujoco.mju_cholSolve(self._six, self._mobility, self._six)
@@ -280,10 +274,10 @@ class JointController(Controller):
             goal = self.lower + (self.upper - self.lower) * (action + 1) / 2
         np.clip(goal, self.lower, self.upper, out=self.goal)
 
-    def _servo(self, data: mujoco.MjData) -> None:
+    def _servo(self, data: mujoco.MjData, position: Array, velocity: Array) -> None:
         self._advance_reference()
-        self._torque[:] = self._config.joint_stiffness * (self.reference - self._position)
-        self._torque += self._config.joint_damping * (self._reference_velocity - self._velocity)
+        self._torque[:] = self._config.joint_stiffness * (self.reference - position)
+        self._torque += self._config.joint_damping * (self._reference_velocity - velocity)
 
     def _advance_reference(self) -> None:
         """Towards the goal with bounded speed and acceleration, such that it can be stopped at."""
@@ -301,6 +295,13 @@ def make_controller(model: mujoco.MjModel, arm: ArmConfig, config: ControllerCon
     """Return the controller for ``config.action_space``."""
     kind = EndEffectorController if config.action_space == "end_effector_delta" else JointController
     return kind(model, arm, config)
+
+
+def selection(indices: list[int]) -> Any:
+    """Return an index for ``indices``: a slice, which makes no copy, where they follow one another."""
+    first, last = int(indices[0]), int(indices[-1])
+    following = [int(index) for index in indices] == list(range(first, last + 1))
+    return slice(first, last + 1) if following else np.array(indices)
 
 
 def exponential(vector: Array) -> Array:
