@@ -113,8 +113,8 @@ class LocalRuntimeConfig:
 def register_configs() -> None:
     """Offer the configuration classes of ``robo_rl`` to Hydra."""
     store = ConfigStore.instance()
-    store.store(group="run", name="default", node=config_node(None, RunConfig))
-    store.store(group="demonstrations", name="default", node=config_node(None, DemonstrationsConfig))
+    sections = {"run": config_node(None, RunConfig), "demonstrations": config_node(None, DemonstrationsConfig)}
+    store.store(name="train_schema", node=OmegaConf.create(sections))
     store.store(group="runtime", name="local", node=config_node(None, LocalRuntimeConfig))
     sac.register_configs()
     bc.register_configs()
