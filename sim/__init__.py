@@ -1,6 +1,6 @@
 """Simulated arms and tasks in MuJoCo.
 
-Importing this package is quick: MuJoCo comes with the first backend.
+Importing this package registers the tasks with Gymnasium and is quick: MuJoCo comes with the first backend.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -67,7 +67,7 @@ def register_configs() -> None:
 
 
 def register_environments() -> None:
-    """Offer every task to ``gymnasium.make``. Gymnasium calls this when it is imported."""
+    """Offer every task to ``gymnasium.make``. Importing this package does it already."""
     from gymnasium.envs.registration import register, registry
 
     for name, environment_id in ENVIRONMENTS.items():
@@ -90,5 +90,7 @@ def __getattr__(name: str) -> Any:
         return TASKS
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
+
+register_environments()
 
 __all__ = ["ENVIRONMENTS", "TASKS", "ArmBackend", "make_backend", "register_configs", "register_environments"]

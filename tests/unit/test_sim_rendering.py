@@ -1,0 +1,118 @@
+"""Images: geometry and colours against a projection computed here, and what happens without graphics."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from robo_rl.core import ConfigError
+from robo_rl.sim import graphics, make_backend
+from robo_rl.sim.config import ObservationConfig
+
+
+def run_python(code: str, **environment: str) -> str:
+    kept = {key: value for key, value in os.environ.items() if key not in ("MUJOCO_GL", "DISPLAY")}
+    return subprocess.run(
+        [sys.executable, "-c", code], env=kept | environment, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+@pytest.mark.rendering
+def test_the_cube_is_seen_where_it_is():
+    """The pixel at the cube's projection is red, and only there: not mirrored, not upside down."""
+    width, height = 160, 120
+    view = ObservationConfig(cameras=("front",), width=width, height=height)
+    backend = make_backend("pick_cube", observation=view, area_size=0.3)
+    for seed in range(4):
+        image = backend.reset(seed).observation["images/front"].astype(int)
+        camera = backend.data.camera("front")
+        away = camera.xmat.reshape(3, 3).T @ (backend.data.body("cube").xpos - camera.xpos)
+        focal = height / 2 / np.tan(np.radians(backend.model.camera("front").fovy[0]) / 2)
+        column = width / 2 + focal * away[0] / -away[2]
+        row = height / 2 - focal * away[1] / -away[2]
+        red = (image[..., 0] > 90) & (image[..., 1] < 60) & (image[..., 2] < 60)
+        rows, columns = np.nonzero(red)
+        assert red.sum() > 20
+        assert abs(rows.mean() - row) < 5
+        assert abs(columns.mean() - column) < 5
+    backend.close()
+
+
+@pytest.mark.rendering
+def test_two_backends_render_in_turn():
+    small = ObservationConfig(picture_width=64, picture_height=48)
+    first, second = make_backend("reach", observation=small), make_backend("pick_cube", observation=small)
+    first.reset(0)
+    second.reset(0)
+    picture, other = first.render(), second.render()
+    np.testing.assert_array_equal(first.render(), picture)
+    np.testing.assert_array_equal(second.render(), other)
+    first.close()
+    np.testing.assert_array_equal(second.render(), other)
+    second.close()
+
+
+@pytest.mark.rendering
+def test_rendering_works_where_mujoco_was_imported_first():
+    code = """
+import mujoco
+from robo_rl.sim import make_backend
+from robo_rl.sim.config import ObservationConfig
+backend = make_backend("reach", observation=ObservationConfig(picture_width=64, picture_height=48))
+backend.reset(0)
+print(backend.render().shape)
+"""
+    assert run_python(code) == "(48, 64, 3)"
+
+
+def test_states_need_no_graphics_and_pictures_say_what_is_missing():
+    code = """
+from robo_rl.sim import make_backend
+from robo_rl.core import RenderingError
+backend = make_backend("reach")
+backend.reset(0)
+backend.step(backend.expert(0).act({}))
+try:
+    backend.render()
+except RenderingError as error:
+    print(error)
+"""
+    message = run_python(code, MUJOCO_GL="off")
+    assert message == (
+        "no image can be rendered (MUJOCO_GL=off): there is no graphics library. On Debian or Ubuntu install libegl1 "
+        "libegl-mesa0 libgl1-mesa-dri libopengl0 and set MUJOCO_GL=egl, or install libosmesa6 and set MUJOCO_GL=osmesa"
+    )
+
+
+@pytest.mark.parametrize(
+    ("environment", "present", "chosen"),
+    [
+        ({}, {"egl", "osmesa"}, "egl"),
+        ({}, {"osmesa"}, "osmesa"),
+        ({}, set(), "off"),
+        ({"MUJOCO_GL": "egl"}, {"osmesa"}, "off"),
+        ({"MUJOCO_GL": "osmesa"}, {"egl", "osmesa"}, "osmesa"),
+        ({"MUJOCO_GL": "glfw"}, set(), "glfw"),
+        ({"DISPLAY": ":0"}, {"egl"}, None),
+    ],
+)
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no choice elsewhere")
+def test_choice_of_graphics(monkeypatch, environment, present, chosen):
+    for key in ("MUJOCO_GL", "DISPLAY"):
+        monkeypatch.delenv(key, raising=False)
+    for key, value in environment.items():
+        monkeypatch.setenv(key, value)
+    there = {library for name in present for library in graphics.LIBRARIES[name]}
+    monkeypatch.setattr(graphics, "_loads", lambda library: library in there)
+    graphics.choose_graphics()
+    assert os.environ.get("MUJOCO_GL") == chosen
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+
+
+def test_unknown_cameras_are_refused_by_name():
+    with pytest.raises(ConfigError, match="there is no camera 'frnt'; did you mean 'front'"):
+        make_backend("reach", observation=ObservationConfig(cameras=("frnt",)))
+    with pytest.raises(ConfigError, match="there is no camera 'veiw'; did you mean 'view'"):
+        make_backend("reach").render("veiw")
