@@ -98,7 +98,9 @@ class CommitLog:
     def __init__(self, path: Path, writable: bool) -> None:
         self._path = path
         with disk_errors(path, "open the list of episodes"):
-            self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND if writable else os.O_RDONLY)
+            descriptor = os.open(path, os.O_RDWR | os.O_APPEND if writable else os.O_RDONLY)
+            # An object, so that the lock is freed even where a data set is forgotten without a close.
+            self._file = os.fdopen(descriptor, "r+b" if writable else "rb", buffering=0)
             if writable:
                 self._lock()
             *whole, unfinished = path.read_bytes().split(b"\n")
@@ -108,9 +110,9 @@ class CommitLog:
 
     def _lock(self) -> None:
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            os.close(self._descriptor)
+            self._file.close()
             raise DataError(
                 f"{self._path.parent}: another recording is writing into this data set; wait for its end, "
                 "or record into another path"
@@ -120,9 +122,9 @@ class CommitLog:
         """Commit a line (without its newline)."""
         data = line + b"\n"
         try:
-            if os.write(self._descriptor, data) != len(data):
+            if os.write(self._file.fileno(), data) != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(self._descriptor)
+            os.fsync(self._file.fileno())
         except OSError:
             self._truncate()
             raise
@@ -135,11 +137,9 @@ class CommitLog:
 
     def _truncate(self) -> None:
         """Cut the file back to the committed lines."""
-        os.ftruncate(self._descriptor, sum(len(line) + 1 for line in self.lines))
-        os.fsync(self._descriptor)
+        self._file.truncate(sum(len(line) + 1 for line in self.lines))
+        os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Free the file and its lock. May be called twice."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._file.close()

@@ -92,7 +92,7 @@ class EpisodeStore:
                 write_durably(draft / _FACTS, text.encode())
                 draft.replace(path)
                 sync_folder(path.parent)
-            except OSError:
+            except BaseException:
                 shutil.rmtree(draft, ignore_errors=True)
                 raise
         return cls(path, writable=True)

@@ -55,8 +55,8 @@ for line in sys.stdin:
     print(child, flush=True)
 """
 
-KILLS_FROM_OUTSIDE = 8
-KILLS_WHILE_WRITING = 24
+KILLS_FROM_OUTSIDE = 6
+KILLS_WHILE_WRITING = 16
 
 
 def wait_for_end(process: int) -> None:

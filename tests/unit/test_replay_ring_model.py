@@ -104,9 +104,10 @@ def compare(ring: ReplayRing, model: Model, gamma: float, n_step: int, rng) -> N
     script=st.lists(st.tuples(st.integers(0, 2), st.sampled_from(EVENTS)), min_size=1, max_size=120),
     n_step=st.integers(1, 5),
     chunk=st.integers(1, 9),
+    moves=st.booleans(),
 )
-def test_every_row_is_a_true_transition_and_every_transition_is_reached(capacity, script, n_step, chunk):
-    ring, model, stream, rng = ReplayRing(capacity, SPEC), Model(capacity), Stream(), np.random.default_rng(0)
+def test_every_row_is_a_true_transition_and_every_transition_is_reached(capacity, script, n_step, chunk, moves):
+    ring, model, stream, rng = ReplayRing(capacity, SPEC), Model(capacity), Stream(moves), np.random.default_rng(0)
     for start in range(0, len(script), chunk):
         transitions = [stream.next(actor, event) for actor, event in script[start : start + chunk]]
         assert ring.append(transitions) == len(transitions)
