@@ -59,6 +59,7 @@ def make_batch(rows, seed=0):
         "action": np.tanh(normal(rows, 2)),
         "reward": normal(rows),
         "discount": np.full(rows, 0.9, np.float32),
+        "demonstration": (np.arange(rows) % 2).astype(np.float32),
     }
 
 
@@ -195,12 +196,8 @@ def test_normalised_agent_sees_standard_scores():
     assert observation["object"].tolist() == [7, 4], "the observation belongs to the caller"
 
 
-def test_normalisation_in_the_wrong_order_is_refused():
+def test_normalisation_cannot_change_once_the_agent_has_learned():
     agent = make(normalise_observations=True)
-    with pytest.raises(ConfigError, match=r"agent\.normalise_observations needs demonstrations"):
-        agent.act(observation_of(make_batch(1)), explore=False)
-    with pytest.raises(ConfigError, match=r"agent\.normalise_observations needs demonstrations"):
-        agent.update(make_batch(agent.update_rows))
     agent.fit_normaliser(make_batch(20))
     agent.update(make_batch(agent.update_rows))
     with pytest.raises(RuntimeError, match="once the agent has learned"):
@@ -248,7 +245,6 @@ def test_an_actor_spoiled_by_the_last_step_is_noticed_at_once():
         ({"backend": "gpu"}, "unknown agent.backend 'gpu'; Valid: auto, compile, native, torch"),
         ({"demonstration_ratio": 2}, r"agent.demonstration_ratio must be in \[0, 1\], got 2"),
         ({"threads": 0}, "agent.threads must be null or 1 or more, got 0"),
-        ({"backend": "native", "precision": "bfloat16"}, "agent.backend=native cannot be had: it computes in float32"),
     ],
 )
 def test_values_out_of_range_are_named(fields, message):
@@ -273,6 +269,15 @@ def test_presets_make_agents(preset, expected):
     assert agent.config.hidden == (8,)
     assert {key: getattr(agent.config, key) for key in expected} == expected
     assert agent.policy_state()["actor/0/weight"].shape == (3, 8)
+
+
+def test_without_a_compiler_torch_stands_in_or_the_reason_is_given(monkeypatch):
+    monkeypatch.setattr("robo_rl.agents.sac.native.available", lambda precision: (False, f"no {precision} here"))
+    agent = make(backend="auto")
+    assert agent.backend == "torch (native cannot be had: no float32 here)"
+    agent.update(make_batch(agent.update_rows))
+    with pytest.raises(ConfigError, match=r"agent\.backend=native cannot be had: no bfloat16 here\. Use"):
+        make(backend="native", precision="bfloat16")
 
 
 def test_metrics_have_their_names():
@@ -315,6 +320,7 @@ def test_learns_the_optimal_controller_of_a_linear_system(backend):
                 "reward": -(state**2 + 0.1 * action**2)[:, 0],
                 "discount": np.full(agent.update_rows, gamma, np.float32),
                 "next_observation/state": state + 0.5 * action,
+                "demonstration": np.zeros(agent.update_rows, np.float32),
             }
         )
     # Discounting by gamma is scaling A and B by its root.

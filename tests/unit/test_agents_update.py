@@ -41,7 +41,6 @@ VARIANTS = {
     "tanh": {"activation": "tanh", "target_subset": 3},
     "cloning": {"cloning_weight": 0.7},
     "target_entropy": {"target_entropy": 5.0, "target_subset": 1},
-    "cloning": {"cloning_weight": 2.0},
     "one_of_each": {"ensemble_size": 1, "target_subset": 1, "update_to_data": 1, "hidden": (8, 8, 8)},
 }
 
