@@ -73,7 +73,7 @@ class SceneRenderer:
         model, (height, width, _) = self._model, self._shape
         model.vis.global_.offwidth, model.vis.global_.offheight = width, height
         model.vis.quality.offsamples = 4 if self._beautiful else 0
-        model.vis.quality.shadowsize = 4096 if self._beautiful else 0
+        model.vis.quality.shadowsize = 2048 if self._beautiful else 0
         try:
             window = _window_class()(width, height)
             window.make_current()
