@@ -1,13 +1,22 @@
 """An arm in simulation as an ``EnvBackend``."""
 
-import time
+import secrets
 from typing import TYPE_CHECKING, Any
 
 import mujoco
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from robo_rl.core import ArraySpec, EnvSpec, Observation, ScriptedExpert, Step, generator
+from robo_rl.core import (
+    ArraySpec,
+    ConfigError,
+    DriverError,
+    EnvSpec,
+    Observation,
+    ScriptedExpert,
+    Step,
+    generator,
+)
 
 from .arm import load_arm
 from .config import TaskConfig
@@ -78,7 +87,7 @@ class ArmBackend:
         Without ``seed`` the episode is a new one each time.
         """
         if seed is None:
-            seed = time.time_ns()
+            seed = secrets.randbits(63)
         self._begin(generator(seed, "episode"))
         self._rng = generator(seed, "observation")
         self._steps = 0
@@ -94,12 +103,24 @@ class ArmBackend:
         )
 
     def step(self, action: NDArray[np.float32]) -> Step:
-        """Execute ``action`` for one control period. ``stamp_ns`` of the result is simulated time since the reset."""
+        """Execute ``action`` for one control period. ``stamp_ns`` of the result is simulated time since the reset.
+
+        Raises:
+            SpecError: if the action does not fit the spec.
+            RuntimeError: if no episode is running.
+            DriverError: if the simulation became unstable.
+        """
         if not self._running:
             raise RuntimeError("no episode is running; call reset() first")
         self._spec.action.check("action", action)
         self._advance(action)
         self._steps += 1
+        if not np.isfinite(self.data.qpos).all():
+            self._running = False
+            raise DriverError(
+                f"the simulation became unstable in step {self._steps} of the episode; reset() begins another. Softer "
+                "controller.stiffness, more controller.damping or a higher controller.rate helps"
+            )
         success = self.task.success(self.data)
         terminated = success and self.config.terminate_on_success
         truncated = not terminated and self._steps >= self.config.max_episode_steps
@@ -124,6 +145,9 @@ class ArmBackend:
         return self._pictures.render(self.data, camera)
 
     def expert(self, seed: int) -> ScriptedExpert:
+        space = self.config.controller.action_space
+        if space != "end_effector_delta":
+            raise ConfigError(f"the scripted expert needs controller.action_space=end_effector_delta, not {space}")
         return self.task.expert(self, generator(seed, "expert"))
 
     def stop(self, reason: str) -> None:

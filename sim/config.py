@@ -79,7 +79,7 @@ class ControllerConfig:
 
     Attributes:
         action_space: ``end_effector_delta`` (relative to the measured pose), ``joint_delta`` (relative to the measured
-            positions) or ``joint_position`` (-1 and 1 are the joint limits).
+            positions) or ``joint_position`` (-1 and 1 are the joint limits). A delta of zero stops and then holds.
         action_frame: frame of end-effector deltas: ``base`` or ``end_effector``.
         action_axes: what the action moves, joined by ``+``: any of x y z roll pitch yaw xyz rotation gripper; ``full``
             is ``xyz+rotation+gripper``. The other axes stay where the home pose has them. Joint actions always move

@@ -154,6 +154,7 @@ class EndEffectorController(Controller):
         self._scales = scales[moved]
         self._moves = np.isin(np.arange(6), moved)
         self._local = config.action_frame == "end_effector"
+        self._in_motion = (False, False)  # whether the last action had translation, rotation
 
         home = mujoco.MjData(model)
         home.qpos[self._qpos] = self._home
@@ -177,20 +178,25 @@ class EndEffectorController(Controller):
         return tuple(AXIS_NAMES[axis] for axis in self._config.moved_axes())
 
     def _begin(self, data: mujoco.MjData) -> None:
+        self._in_motion = (True, True)
         self._set_reference(data, np.zeros(len(self._moved)))
 
     def _set_reference(self, data: mujoco.MjData, action: Array) -> None:
         delta = np.zeros(6)
         delta[self._moved] = self._scales * action
-        position = data.site_xpos[self._site]
         rotation = data.site_xmat[self._site].reshape(3, 3)
-        shift, turn = delta[:3], delta[3:]
         frame = rotation if self._local else np.eye(3)
-        away = position - self._home_position
-        kept = frame @ np.where(self._moves[:3], frame.T @ away, 0.0)
-        self.set_reference(
-            self._home_position + kept + frame @ shift, self._reference_rotation(rotation, frame, frame @ turn)
-        )
+        shift, turn = frame @ delta[:3], frame @ delta[3:]
+        moves = bool(shift.any()), bool(turn.any())
+        # A second zero action keeps the reference of the first: a load does not make the resting arm creep.
+        if moves[0] or self._in_motion[0]:
+            away = data.site_xpos[self._site] - self._home_position
+            kept = frame @ np.where(self._moves[:3], frame.T @ away, 0.0)
+            np.clip(self._home_position + kept + shift, self._low, self._high, out=self.reference_position)
+        if moves[1] or self._in_motion[1]:
+            reference = self._reference_rotation(rotation, frame, turn)
+            mujoco.mju_mat2Quat(self.reference_quaternion, reference.ravel())
+        self._in_motion = moves
 
     def _reference_rotation(self, rotation: Array, frame: Array, turn: Array) -> Array:
         """Turn the measured orientation by ``turn`` (base frame); axes that are not moved stay at home."""
@@ -258,6 +264,7 @@ class JointController(Controller):
         self.goal = np.empty(n)
         self.reference = np.empty(n)
         self._reference_velocity = np.empty(n)
+        self._in_motion = np.zeros(n, dtype=bool)
         self._timestep = model.opt.timestep
 
     def _arm_action_names(self, arm: ArmConfig) -> tuple[str, ...]:
@@ -266,10 +273,15 @@ class JointController(Controller):
     def _begin(self, data: mujoco.MjData) -> None:
         self.goal[:] = self.reference[:] = data.qpos[self._qpos]
         self._reference_velocity[:] = 0.0
+        self._in_motion[:] = False
 
     def _set_reference(self, data: mujoco.MjData, action: Array) -> None:
         if self._config.action_space == "joint_delta":
-            goal = data.qpos[self._qpos] + self._config.joint_scale * action
+            moves = action != 0  # as for the end effector: at rest nothing creeps
+            goal = np.where(
+                moves | self._in_motion, data.qpos[self._qpos] + self._config.joint_scale * action, self.goal
+            )
+            self._in_motion[:] = moves
         else:
             goal = self.lower + (self.upper - self.lower) * (action + 1) / 2
         np.clip(goal, self.lower, self.upper, out=self.goal)

@@ -296,6 +296,33 @@ def test_joint_deltas_start_from_the_measured_positions():
     np.testing.assert_allclose(backend.data.qpos[:7] - before, [0, 0, 0, 0.05, 0, 0, 0], atol=1e-3)
 
 
+@pytest.mark.parametrize("space", ["end_effector_delta", "joint_delta"])
+def test_zero_actions_hold_against_a_load(space):
+    """Ten newtons on the hand: the arm gives way as far as its stiffness says, and creeps no further."""
+    backend = room(action_space=space)
+    idle = np.zeros(backend.spec.action.shape, dtype=np.float32)
+    start = backend.arm.position(backend.data)
+    backend.data.xfrc_applied[backend.model.body("hand").id, 2] = -10.0
+    heights = []
+    for _ in range(40):
+        backend.step(idle)
+        heights.append(backend.arm.position(backend.data)[2] - start[2])
+    if space == "end_effector_delta":
+        assert heights[-1] == pytest.approx(-10.0 / 2000.0, abs=5e-4)
+    assert heights[-1] == pytest.approx(heights[20], abs=2e-4)
+
+
+def test_a_zero_action_stops_the_arm():
+    backend = room()
+    for _ in range(3):
+        backend.step(action(backend, x=1.0))
+    moving = backend.arm.position(backend.data)
+    for _ in range(10):
+        backend.step(action(backend))
+    assert np.abs(backend.arm.position(backend.data) - moving).max() < 0.02
+    assert np.abs(backend.data.qvel[:7]).max() < 1e-2
+
+
 def settle(backend: ArmBackend, **values: float) -> tuple[np.ndarray, np.ndarray]:
     """Command one action, wait, and return how position and orientation (rotation vector) changed."""
     position, rotation = backend.arm.position(backend.data), backend.arm.rotation(backend.data)
