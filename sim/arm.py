@@ -1,4 +1,4 @@
-"""The arm: a built-in model of the Franka Panda, or any MJCF file; and the room it stands in.
+"""The arm: a built-in model of the Franka Panda, or any MJCF file.
 
 Kinematics, joint limits, masses and inertias of the built-in arm are those of the public robot description
 (franka_description; inertial parameters identified by Gaz et al., RA-L 2019). Its shape is our own, of primitives.
@@ -24,6 +24,10 @@ CYLINDER = mujoco.mjtGeom.mjGEOM_CYLINDER
 BOX = mujoco.mjtGeom.mjGEOM_BOX
 
 VISUAL_GROUP, COLLISION_GROUP = 2, 3
+
+# The arm meets the world but not itself: contype without conaffinity.
+COLLIDES: dict[str, Any] = {"contype": 1, "conaffinity": 0, "group": COLLISION_GROUP}
+SEEN: dict[str, Any] = {"contype": 0, "conaffinity": 0, "group": VISUAL_GROUP, "mass": 0.0, "material": "shell"}
 
 
 class Link(NamedTuple):
@@ -204,11 +208,6 @@ def _panda() -> mujoco.MjSpec:
         bodies[name].add_geom(type=shape, fromto=ends, size=(radius, 0, 0), rgba=colour, **SEEN)
     _add_hand(spec, body)
     return spec
-
-
-# The arm meets the world but not itself: contype without conaffinity.
-COLLIDES: dict[str, Any] = {"contype": 1, "conaffinity": 0, "group": COLLISION_GROUP}
-SEEN: dict[str, Any] = {"contype": 0, "conaffinity": 0, "group": VISUAL_GROUP, "mass": 0.0, "material": "shell"}
 
 
 def _set_inertial(body: Any, mass: float, centre: tuple[float, ...], inertia: tuple[float, ...]) -> None:

@@ -138,7 +138,7 @@ class GraspSensor:
     def holds(self, data: mujoco.MjData) -> bool:
         """Return whether each finger is in contact with the body."""
         touching = self._touching(data)
-        return all((touching == finger).any() for finger in self._fingers)
+        return bool(self._fingers) and all((touching == finger).any() for finger in self._fingers)
 
     def touches(self, data: mujoco.MjData) -> bool:
         """Return whether any finger is in contact with the body."""

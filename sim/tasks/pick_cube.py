@@ -18,13 +18,15 @@ HOVER = 0.06
 
 @dataclass(frozen=True)
 class PickCubeConfig(TaskConfig):
-    """Attributes:
-    cube_size: edge of the cube [m].
-    cube_mass: [kg].
-    area_centre: middle of the square in which the cube lies (x, y) [m].
-    area_size: edge of that square [m].
-    cube_yaw: largest turn of the cube about the vertical, either way [rad].
-    lift_height: how far the cube must be above where it lay [m].
+    """Configuration of ``pick_cube``.
+
+    Attributes:
+        cube_size: edge of the cube [m].
+        cube_mass: [kg].
+        area_centre: middle of the square in which the cube lies (x, y) [m].
+        area_size: edge of that square [m].
+        cube_yaw: largest turn of the cube about the vertical, either way [rad].
+        lift_height: how far the cube must be above where it lay [m].
     """
 
     name: str = "pick_cube"

@@ -14,10 +14,12 @@ from .base import Array, FunctionExpert, Task
 
 @dataclass(frozen=True)
 class ReachConfig(TaskConfig):
-    """Attributes:
-    goal_low: lower corner of the box of goals [m].
-    goal_high: upper corner [m].
-    tolerance: distance at which the goal counts as reached [m].
+    """Configuration of ``reach``.
+
+    Attributes:
+        goal_low: lower corner of the box of goals [m].
+        goal_high: upper corner [m].
+        tolerance: distance at which the goal counts as reached [m].
     """
 
     name: str = "reach"
