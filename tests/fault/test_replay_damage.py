@@ -10,7 +10,7 @@ import pytest
 from robo_rl.core import DataError
 from robo_rl.replay import EpisodeStore
 
-from ..replay_episodes import SPEC, make_episode, record
+from ..replay_episodes import SPEC, assert_same, make_episode, record
 
 
 @pytest.fixture(scope="module")
@@ -95,8 +95,10 @@ def test_unfinished_line_is_no_episode(copy):
         assert len(store) == 3
     with EpisodeStore.open(copy, "a") as store:
         assert len(store) == 3
-        store.append_episode(make_episode(3, 30))
-    assert file.read_bytes().count(b"\n") == 4
+        store.append_episode(make_episode(8, 30))
+    with EpisodeStore.open(copy) as store:
+        assert_same(store.episode(2), make_episode(2, 1))
+        assert_same(store.episode(3), make_episode(8, 30))
 
 
 ARRAY_FILES = ["observation/images/front/c.1.0.0.0", "executed_action/c.0.0", "observation/state/c.0.0", "success/c.0"]

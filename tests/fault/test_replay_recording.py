@@ -15,6 +15,7 @@ import zarr
 
 from robo_rl.core import DataError
 from robo_rl.replay import EpisodeStore
+from robo_rl.replay.disk import write_durably
 
 from ..replay_episodes import SPEC, assert_same, make_episode, steps_of
 
@@ -123,6 +124,16 @@ def lengths_differ(path: Path) -> bool:
     steps = sum(record["steps"] for record in records)
     lengths = [array.shape[0] for _, array in zarr.open_group(path / "arrays.zarr", mode="r").arrays()]
     return lengths != [steps] * len(lengths)
+
+
+def test_a_file_is_replaced_whole(tmp_path):
+    file = tmp_path / "file"
+    write_durably(file, b"old")
+    with file.open("rb") as opened_before:
+        write_durably(file, b"new content")
+        assert opened_before.read() == b"old"
+    assert file.read_bytes() == b"new content"
+    assert list(tmp_path.iterdir()) == [file]
 
 
 @pytest.fixture
