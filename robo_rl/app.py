@@ -50,7 +50,7 @@ class RunConfig:
         video_episodes: how many of those are filmed; 0: none.
         checkpoint_interval: environment steps between checkpoints.
         keep_checkpoints: how many of the newest checkpoints stay, besides the best.
-        replay_capacity: transitions that the online replay holds.
+        replay_capacity: observations that the online replay holds: one more for each episode than transitions.
         stop_at_success_rate: end the run when an evaluation reaches this rate (0 to 1); null: never.
     """
 

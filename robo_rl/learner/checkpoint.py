@@ -62,7 +62,7 @@ class CheckpointFolder:
         partial.mkdir()
         hashes = {}
         for name, state in checkpoint.parts.items():
-            data = save_safetensors({key: np.ascontiguousarray(value) for key, value in state.items()})
+            data = save_safetensors({key: np.asarray(value, order="C") for key, value in state.items()})
             hashes[name] = hashlib.sha256(data).hexdigest()
             _write_durably(partial / f"{name}.safetensors", data)
         manifest = {"format": FORMAT, "step": checkpoint.step, "sha256": hashes, "facts": dict(checkpoint.facts)}

@@ -43,5 +43,5 @@ class Learner:
     def _dump(self, batch: Batch) -> Path:
         self._dump_folder.mkdir(parents=True, exist_ok=True)
         file = self._dump_folder / "divergence_batch.safetensors"
-        save_file({key: np.ascontiguousarray(value) for key, value in batch.items()}, file)
+        save_file({key: np.asarray(value, order="C") for key, value in batch.items()}, file)
         return file

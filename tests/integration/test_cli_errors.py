@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from robo_rl.cli import main
 
 

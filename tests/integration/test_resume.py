@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from robo_rl.learner import CheckpointFolder
 
 STEPS = 70

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
+
 from robo_rl.core import (
     ArraySpec,
     ConfigError,

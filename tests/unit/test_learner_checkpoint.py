@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from robo_rl.core import CheckpointError, DivergenceError
 from robo_rl.learner import Checkpoint, CheckpointFolder, Learner, load_checkpoint
 

@@ -1,0 +1,300 @@
+"""A training run in one process: actor and learner in turn."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+from omegaconf import DictConfig, OmegaConf
+
+from ..actor import ActionChoice, Actor
+from ..app import Components, DemonstrationsConfig, RunConfig, section
+from ..core import ConfigError, DivergenceError, Observation, Source, State, Transition, generator
+from ..evaluation import EvaluationResult, evaluate
+from ..evaluation.plots import plot_runs
+from ..evaluation.report import write_report
+from ..evaluation.runs import load_run
+from ..learner import Checkpoint, CheckpointFolder, Learner
+from ..replay import EpisodeStore, MixedSampler, ReplayRing
+from ..telemetry import RunLogger
+from .interruption import Interruption
+from .recording import ExpertChooser, open_data_set, record_episodes
+from .summary import write_summary
+
+EXIT_DIVERGED = 1
+PRETRAIN_LOG_INTERVAL = 100
+
+
+class LocalTraining:
+    """One run in one process: deterministic, and resumed bit for bit.
+
+    Args:
+        config: as configs/train.yaml.
+        folder: run folder; where it holds a checkpoint and ``config.resume`` is set, the run goes on from there.
+        interruption: read between two steps.
+    """
+
+    def __init__(self, config: DictConfig, folder: Path, interruption: Interruption) -> None:
+        self.config = config
+        self.folder = folder
+        self.settings: RunConfig = section(config, "run")
+        self.parts: Components = Components(config)
+        self._interruption = interruption
+        self._checkpoints = CheckpointFolder(folder / "checkpoints", keep=self.settings.keep_checkpoints)
+        agent, spec, seed = self.parts.agent, self.parts.backend.spec, config.seed
+        self.online = ReplayRing(self.settings.replay_capacity, spec)
+        self.demonstrations = self._load_demonstrations()
+        self.sampler = MixedSampler(
+            self.online,
+            self.demonstrations,
+            demonstration_ratio=agent.config.demonstration_ratio,
+            gamma=agent.config.gamma,
+            n_step=agent.config.n_step,
+            reward=self.parts.reward,
+            rng=generator(seed, "sampler"),
+        )
+        self.learner = Learner(agent, lambda rows: self.sampler.sample(rows, agent.config.batch_size), folder)
+        self.actor = Actor(self.parts.backend, seed)
+        self.step = 0
+        self._policy_version = 0
+        self._score: float | None = None
+        self._episode_return = 0.0
+        self._steps_to_95: int | None = None
+        self._update_seconds = 0.0
+        resumed = config.resume is not None
+        if resumed:
+            self._load(self._checkpoints.load_newest())
+        self.logger = RunLogger(
+            folder,
+            section(config, "logging"),
+            label=spec.task,
+            run_config=OmegaConf.to_container(config, resolve=True),
+            resume_step=self.step if resumed else None,
+        )
+        if not resumed:
+            self._begin()
+
+    def run(self) -> int:
+        """Take the remaining steps, evaluate, and write what the run came to; return the exit code."""
+        try:
+            status = self._loop()
+        except DivergenceError as error:
+            self.logger.message(f"Diverged at step {self.step}: {error}")
+            newest = self._checkpoints.folders()[-1]
+            self.logger.message(f"The last good checkpoint is {newest}.")
+            self._summarise("diverged", None)
+            return EXIT_DIVERGED
+        if status == "interrupted":
+            assert self._interruption.signal is not None
+            self._save()
+            self._summarise(status, None)
+            self.logger.message(f"Stopped at step {self.step}. Go on: robo-rl train resume={self.folder}")
+            return 128 + self._interruption.signal
+        result = self._evaluate(self.settings.final_evaluation_episodes, self.folder / "videos" / "final.mp4")
+        self._save()
+        self._summarise(status, result)
+        self._announce(result)
+        return 0
+
+    def _pages(self) -> list[Path]:
+        """Draw the learning curve and write the report; return the files."""
+        runs = [load_run(self.folder)]
+        return [plot_runs(runs, self.folder / "curve.png"), write_report(runs, self.folder / "report.html")]
+
+    def close(self) -> None:
+        """Close the log and the backends."""
+        self.logger.close()
+        self.parts.close()
+
+    def _loop(self) -> str:
+        settings, agent = self.settings, self.parts.agent
+        while self.step < settings.env_steps and agent.config.learns_online:
+            if self._interruption.signal is not None:
+                return "interrupted"
+            transition = self.actor.take_step(self._choose)
+            self.online.append([transition])
+            self.step += 1
+            metrics = {}
+            if self.step >= agent.config.learning_starts:
+                began = time.monotonic()
+                metrics = self.learner.step()
+                self._update_seconds += time.monotonic() - began
+                self._policy_version += 1
+            self._log(transition, metrics)
+            if settings.evaluation_interval and self.step % settings.evaluation_interval == 0:
+                rate = self._evaluate(settings.evaluation_episodes, None).success_rate
+                if settings.stop_at_success_rate and rate and rate.value >= settings.stop_at_success_rate:
+                    return "reached"
+            if self.step % settings.checkpoint_interval == 0:
+                self._save()
+        return "completed"
+
+    def _choose(self, observation: Observation) -> ActionChoice:
+        agent = self.parts.agent
+        if self.step < agent.config.random_steps:
+            rng = generator(self.config.seed, "random action", self.step)
+            action = rng.uniform(-1, 1, self.parts.backend.spec.action.shape).astype(np.float32)
+            return ActionChoice(action, Source.RANDOM)
+        return ActionChoice(agent.act(observation, explore=True), Source.POLICY, self._policy_version)
+
+    def _begin(self) -> None:
+        """What comes before the first step: normalisation and behaviour cloning from the demonstrations."""
+        agent = self.parts.agent
+        if self.demonstrations is not None:
+            agent.fit_normaliser(self.demonstrations.everything(self.parts.reward))
+            for update in range(1, agent.config.pretrain_steps + 1):
+                # The online replay is empty still, so all rows are demonstrations.
+                metrics = agent.pretrain(self.sampler.sample(agent.config.batch_size, agent.config.batch_size))
+                if update % PRETRAIN_LOG_INTERVAL == 0:
+                    self.logger.log("train", 0, pretrain_update=update, **metrics)
+        self._save()
+
+    def _load_demonstrations(self) -> ReplayRing | None:
+        """Read the demonstrations into memory, after recording them where no data set is given."""
+        wanted: DemonstrationsConfig = section(self.config, "demonstrations")
+        if wanted.episodes == 0 or self.parts.agent.config.demonstration_ratio == 0:
+            return None
+        path = Path(wanted.path) if wanted.path else self.folder / "demonstrations"
+        if not wanted.path and not path.exists():
+            try:
+                self._record_demonstrations(path, wanted)
+            except ConfigError as error:
+                print(f"Training without demonstrations: {error}")
+                return None
+        with EpisodeStore.open(path) as store:
+            ring = ReplayRing(store.ring_slots(wanted.episodes), self.parts.backend.spec)
+            store.load_into(ring, wanted.episodes)
+        return ring
+
+    def _record_demonstrations(self, path: Path, wanted: DemonstrationsConfig) -> None:
+        backend, seed = self.parts.evaluation_backend(), self.config.seed
+        backend.expert(seed)  # Where there is none, nothing is left behind.
+        metadata = {"source": "expert", "seed": seed, "noise": wanted.noise}
+        with open_data_set(path, backend.spec, "fail", metadata) as store:
+            record_episodes(
+                backend,
+                store,
+                wanted.episodes,
+                lambda rng: ExpertChooser(backend.expert(seed), wanted.noise, rng),
+                actor="expert",
+                seed=seed,
+                only_successful=True,
+            )
+
+    def _log(self, transition: Transition, metrics: dict[str, float]) -> None:
+        logger = self.logger
+        if metrics and logger.due(self.step):
+            logger.log("train", self.step, **metrics)
+        self._episode_return += self.parts.reward.value(transition.rewards)
+        if transition.terminated or transition.truncated:
+            logger.log(
+                "episode",
+                self.step,
+                episode_return=self._episode_return,
+                length=self.actor.episode_length,
+                success=transition.success,
+            )
+            self._episode_return = 0.0
+        updates = self.learner.updates * self.parts.agent.config.update_to_data
+        logger.progress(self.step, self.settings.env_steps, updates)
+
+    def _evaluate(self, episodes: int, video: Path | None) -> EvaluationResult:
+        backend = self.parts.evaluation_backend()
+        terms = backend.spec.reward_terms
+        result = evaluate(
+            backend,
+            self.parts.agent,
+            episodes,
+            self.config.seed,
+            reward_weights=dict(zip(terms, self.parts.reward.vector(terms).tolist(), strict=True)),
+            reward_offset=self.parts.reward.offset,
+            video=video if self.settings.video_episodes else None,
+            video_episodes=self.settings.video_episodes,
+        )
+        rate = result.success_rate
+        self._score = rate.value if rate else result.return_mean
+        if rate and rate.value >= 0.95 and self._steps_to_95 is None:
+            self._steps_to_95 = self.step
+        self.logger.log(
+            "evaluation",
+            self.step,
+            success_rate=rate.value if rate else None,
+            episodes=episodes,
+            return_mean=result.return_mean,
+            length_median=result.length_median,
+        )
+        return result
+
+    def _save(self) -> None:
+        agent = self.parts.agent
+        counters = np.array([self.step, self.learner.updates, self._policy_version], dtype=np.int64)
+        run_state: State = {"counters": counters, "sampler": self.sampler.state()["generator"]}
+        run_state |= {f"actor/{key}": value for key, value in self.actor.state().items()}
+        facts = {
+            "spec": self.parts.backend.spec.to_json(),
+            "score": self._score,
+            "steps_to_95": self._steps_to_95,
+            "episode_return": self._episode_return,
+            "update_seconds": self._update_seconds,
+        }
+        parts = {
+            "agent": agent.state(),
+            "policy": agent.policy_state(),
+            "replay": self.online.state(),
+            "run": run_state,
+        }
+        self._checkpoints.save(Checkpoint(self.step, parts, facts))
+
+    def _load(self, checkpoint: Checkpoint) -> None:
+        run_state = checkpoint.parts["run"]
+        self.step, self.learner.updates, self._policy_version = (int(value) for value in run_state["counters"])
+        self.parts.agent.load(checkpoint.parts["agent"])
+        self.online.load(checkpoint.parts["replay"])
+        self.sampler.load({"generator": run_state["sampler"]})
+        prefix = "actor/"
+        self.actor.load({key.removeprefix(prefix): value for key, value in run_state.items() if key.startswith(prefix)})
+        self._score = checkpoint.facts["score"]
+        self._steps_to_95 = checkpoint.facts["steps_to_95"]
+        self._episode_return = checkpoint.facts["episode_return"]
+        self._update_seconds = checkpoint.facts["update_seconds"]
+
+    def _summarise(self, status: str, result: EvaluationResult | None) -> None:
+        rate = result.success_rate if result else None
+        spec = self.parts.backend.spec
+        updates = self.learner.updates * self.parts.agent.config.update_to_data
+        write_summary(
+            self.folder,
+            status=status,
+            task=spec.task,
+            agent=self.config.choices.agent,
+            seed=self.config.seed,
+            env_steps=self.step,
+            robot_minutes=self.step / spec.control_rate / 60,
+            wall_seconds=self.logger.wall_seconds,
+            success_rate=None
+            if rate is None or result is None
+            else {"value": rate.value, "low": rate.low, "high": rate.high, "episodes": len(result.episodes)},
+            return_mean=result.return_mean if result else None,
+            steps_to_95=self._steps_to_95,
+            updates_per_second=updates / self._update_seconds if self._update_seconds else None,
+            learner=self.parts.agent.backend,
+        )
+
+    def _announce(self, result: EvaluationResult) -> None:
+        say = self.logger.message
+        rate = result.success_rate
+        if rate is not None:
+            say(
+                f"Success {100 * rate.value:.0f} % of {len(result.episodes)} evaluation episodes "
+                f"(95 % interval {100 * rate.low:.0f} to {100 * rate.high:.0f} %)"
+            )
+        else:
+            say(f"Mean return {result.return_mean:.1f} over {len(result.episodes)} evaluation episodes")
+        minutes = self.step / self.parts.backend.spec.control_rate / 60
+        say(f"{self.step:,} environment steps ({minutes:.1f} robot-minutes) in {self.logger.wall_seconds:.0f} s")
+        say(f"Policy    {self._checkpoints.best()}")
+        if result.video is not None:
+            say(f"Video     {result.video}")
+        curve, page = self._pages()
+        say(f"Curve     {curve}")
+        say(f"Report    {page}")
+        say(f"Run it    robo-rl eval run={self.folder}")
