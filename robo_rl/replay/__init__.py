@@ -1,7 +1,7 @@
 """Replay: memory for online data, episodes on disk, and batches mixed from both."""
 
 from .layout import EpisodeArrays, EpisodeRecord
-from .ring import ReplayRing, Statistics
+from .ring import ReplayRing
 from .sampler import MixedSampler
 from .store import EpisodeStore, StoreSummary
 from .writer import EpisodeWriter
@@ -13,6 +13,5 @@ __all__ = [
     "EpisodeWriter",
     "MixedSampler",
     "ReplayRing",
-    "Statistics",
     "StoreSummary",
 ]

@@ -26,13 +26,6 @@ from .encoding import encode_success
 from .slots import Indices, SlotSet
 
 
-class Statistics(NamedTuple):
-    """Mean and standard deviation of each element of an observation, float32, shaped like one observation."""
-
-    mean: NDArray[np.float32]
-    std: NDArray[np.float32]
-
-
 class _Tail(NamedTuple):
     """The newest transition of an actor whose episode is still open, and the slot of its next observation."""
 
@@ -286,25 +279,6 @@ class ReplayRing:
     def everything(self, reward: RewardWeights) -> Batch:
         """Return all transitions, one step each and undiscounted."""
         return self.gather(np.sort(self._sampleable.members), gamma=1.0, n_step=1, reward=reward)
-
-    def statistics(self) -> dict[str, Statistics]:
-        """Return mean and standard deviation of each observation key over the sampleable slots; not of images.
-
-        Raises:
-            ValueError: if the ring is empty.
-        """
-        if not len(self):
-            raise ValueError("the replay ring is empty: append transitions before asking for statistics")
-        slots = np.sort(self._sampleable.members)
-        result = {}
-        for key, array in self._observation.items():
-            if array.dtype == np.uint8:
-                continue
-            rows = array[slots]
-            mean = rows.mean(axis=0, dtype=np.float64)
-            std = rows.std(axis=0, dtype=np.float64)
-            result[key] = Statistics(mean.astype(np.float32), std.astype(np.float32))
-        return result
 
     def _check_indices(self, indices: Indices) -> None:
         if indices.size and (indices.min() < 0 or indices.max() >= self.capacity):

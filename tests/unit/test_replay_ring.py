@@ -118,16 +118,6 @@ def test_more_keys_and_terms_than_the_spec_has_are_left_out():
     )
 
 
-def test_statistics_are_those_of_the_observations_held():
-    ring = ReplayRing(15, SPEC)
-    fill(ring, [step for length in (5, 3, 20) for step in episode(length, "truncate")])
-    states = ring.everything(REWARD)["observation/state"].astype(np.float64)
-    statistics = ring.statistics()
-    assert statistics.keys() == {"state"}
-    np.testing.assert_allclose(statistics["state"].mean, states.mean(axis=0), rtol=1e-6)
-    np.testing.assert_allclose(statistics["state"].std, states.std(axis=0), rtol=1e-6)
-
-
 def test_out_arrays_are_filled_in_place_minibatch_by_minibatch():
     ring = ReplayRing(40, SPEC)
     fill(ring, [step for length in (7, 3, 11) for step in episode(length, "truncate")])
@@ -164,8 +154,6 @@ def test_empty_ring_and_impossible_capacity():
     ring = ReplayRing(10, SPEC)
     with pytest.raises(ValueError, match="empty"):
         ring.sample_indices(1, np.random.default_rng(0))
-    with pytest.raises(ValueError, match="empty"):
-        ring.statistics()
     with pytest.raises(ConfigError, match="must be 2 or more, got 1"):
         ReplayRing(1, SPEC)
     with pytest.raises(ConfigError, match="does not fit into memory"):
