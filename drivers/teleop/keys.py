@@ -64,10 +64,11 @@ class KeyMotion:
         self._closed = False
 
     def press(self, key: str) -> None:
-        """Take note that ``key`` went down, or that the terminal repeated it."""
+        """Take note that ``key`` went down, or that the terminal repeated it. Buttons take no control."""
         if key in BUTTONS:
             self._buttons.add(BUTTONS[key])
-        elif key == GRIPPER_KEY and "gripper" in self._names:
+            return
+        if key == GRIPPER_KEY and "gripper" in self._names:
             self._closed = not self._closed
         elif key in MOTIONS and MOTIONS[key][0] in self._names:
             self._pressed_ns[key] = self._clock.now_ns()

@@ -42,8 +42,8 @@ class CollectConfig:
 
 def run(config: DictConfig) -> int:
     """Collect as configs/collect.yaml says and print what the data set holds then; return 0."""
+    folder = Path(config.policy)
     settings = typed(CollectConfig, config)
-    folder = Path(settings.policy)
     task = run_config(folder).task
     console = Console(highlight=False)
     backend = build_backend(task)

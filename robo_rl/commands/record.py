@@ -142,7 +142,7 @@ class TeleopScreen(Teleop, Protocol):
 class HumanChooser:
     """A person with a teleoperation device, in real time. One object serves all episodes.
 
-    An episode begins when the person moves; then each step takes one control period.
+    An episode begins when the person, having let go, moves; then each step takes one control period.
 
     Args:
         backend: shown on the device's screen, and driven.
@@ -172,21 +172,22 @@ class HumanChooser:
 
     def __call__(self, observation: Observation) -> ActionChoice:
         if self._steps == 0:
-            self._show("move to begin")
             self._deadline_ns = self._clock.now_ns()
-            while not self._wait().in_control:
-                pass
+            while self._intervention.in_control:
+                self._wait("let go")
+            while not self._intervention.in_control:
+                self._wait("move to begin")
         else:
-            self._show(f"step {self._steps}")
-            self._wait()
+            self._wait(f"step {self._steps}")
         self._steps += 1
         return ActionChoice(self._intervention.action, Source.HUMAN)
 
     def button(self) -> str | None:
         return next((name for name in ("discard", "success") if name in self._intervention.buttons), None)
 
-    def _wait(self) -> Intervention:
-        """Wait for the end of the control period and return what the person does then."""
+    def _wait(self, state: str) -> None:
+        """Show ``state``, wait for the end of the control period and take what the person says then."""
+        self._show(state)
         self._deadline_ns = max(self._deadline_ns + self._period_ns, self._clock.now_ns())
         self._clock.sleep_until_ns(self._deadline_ns)
         said = self._device.read()
@@ -194,7 +195,6 @@ class HumanChooser:
             self._intervention = said
         if "stop" in self._intervention.buttons:
             raise RecordingStopped
-        return self._intervention
 
     def _show(self, state: str) -> None:
         lines = [f"episode {self._stored + 1} of {self._episodes}: {state}", self._last]

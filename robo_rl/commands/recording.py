@@ -87,7 +87,7 @@ def typed(config_class: type[Config], config: DictConfig, section: str | None = 
     if section is None:
         return cast(Config, OmegaConf.to_object(OmegaConf.merge(node, config)))
     merged = OmegaConf.merge({section: node}, {section: config[section]})  # so that errors name section.key
-    return cast(Config, OmegaConf.to_object(merged[section]))
+    return cast(Config, OmegaConf.to_object(merged)[section])  # type: ignore[call-overload, index]
 
 
 def default_path(spec: EnvSpec, source: str) -> Path:

@@ -109,7 +109,9 @@ def test_buttons_are_told_once() -> None:
     motion, _ = make_motion()
     for key in ("enter", "backspace", "escape", "?"):
         motion.press(key)
-    assert motion.intervention().buttons == {"success", "discard", "stop"}
+    said = motion.intervention()
+    assert said.buttons == {"success", "discard", "stop"}
+    assert not said.in_control
     assert motion.intervention().buttons == frozenset()
 
 

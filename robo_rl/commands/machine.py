@@ -1,0 +1,270 @@
+"""What robo-rl needs of a machine, one function a check. What they look at is passed in, so each can be tested."""
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import torch
+from packaging.requirements import Requirement
+
+import robo_rl
+
+PYTHON = (3, 11)
+MEMORY_GB = 4.0
+DISK_FREE_GB = 10.0
+DISK_LEAST_GB = 1.0
+DISK_MB_PER_SECOND = 30.0
+WRITE_BYTES = 32 * 1024**2
+RENDER_SECONDS = 120.0
+
+RENDERS = """
+import os, time
+from robo_rl.sim import make_backend
+backend = make_backend("reach")
+backend.reset(0)
+backend.render()
+started = time.monotonic()
+height, width, _ = backend.render().shape
+milliseconds = 1e3 * (time.monotonic() - started)
+assert backend.render().std() > 1, "the picture is empty"
+print(f"{os.environ.get('MUJOCO_GL', 'default')}, {milliseconds:.0f} ms a picture of {width}x{height}")
+backend.close()
+"""
+
+INSTALL_GRAPHICS = (
+    "Debian, Ubuntu: apt-get install libegl1 libegl-mesa0 libgl1-mesa-dri libopengl0. Without it: no videos, no images"
+)
+
+
+class Status(StrEnum):
+    """``warn``: something is missing that is not always needed. ``fail``: training does not work."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report.
+
+    Attributes:
+        name: what was looked at.
+        status: how it is.
+        found: what was found.
+        advice: what to do; empty if all is well.
+    """
+
+    name: str
+    status: Status
+    found: str
+    advice: str = ""
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the version of every installed package by its normalised name."""
+    return {
+        _normalised(name): distribution.version
+        for distribution in importlib.metadata.distributions()
+        if (name := distribution.metadata["Name"])
+    }
+
+
+def requirements() -> tuple[list[Requirement], dict[str, list[Requirement]]]:
+    """Return what robo-rl requires, and what each of its extras does."""
+    required: list[Requirement] = []
+    extras: dict[str, list[Requirement]] = {
+        name: [] for name in importlib.metadata.metadata("robo-rl").get_all("Provides-Extra") or () if name != "dev"
+    }
+    for line in importlib.metadata.requires("robo-rl") or ():
+        requirement = Requirement(line)
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            required.append(requirement)
+            continue
+        for name, members in extras.items():
+            if requirement.marker.evaluate({"extra": name}):
+                members.append(requirement)
+    return required, extras
+
+
+def constraints_file() -> Path:
+    """Return where a checkout has the versions that were tested together."""
+    return Path(robo_rl.__file__).parents[1] / "constraints.txt"
+
+
+def check_python(version: tuple[int, ...]) -> Check:
+    """``version``: major, minor, micro."""
+    found = f"{'.'.join(map(str, version))} on {platform.system()} {platform.machine()}"
+    if version >= PYTHON:
+        return Check("Python", Status.OK, found)
+    return Check("Python", Status.FAIL, found, f"install Python {PYTHON[0]}.{PYTHON[1]} or newer")
+
+
+def check_packages(required: Iterable[Requirement], installed: Mapping[str, str]) -> Check:
+    """Whether each requirement is met by the installed versions."""
+    required = list(required)
+    faults = [f"{requirement.name} {state}" for requirement in required if (state := _fault(requirement, installed))]
+    if not faults:
+        return Check("Packages", Status.OK, f"all {len(required)} that are needed")
+    return Check("Packages", Status.FAIL, "; ".join(faults), "pip install -c constraints.txt -e . in the checkout")
+
+
+def check_tested(file: Path, installed: Mapping[str, str]) -> Check:
+    """Whether the installed versions are those in the constraints ``file``."""
+    pins = [Requirement(line) for line in file.read_text().splitlines() if line.strip() and not line.startswith("#")]
+    others = [
+        f"{pin.name} {version} ({pin.specifier})"
+        for pin in pins
+        if (version := installed.get(_normalised(pin.name))) is not None
+        and not pin.specifier.contains(version, prereleases=True)
+    ]
+    if not others:
+        return Check("Tested versions", Status.OK, f"as in {file.name}")
+    return Check("Tested versions", Status.WARN, "; ".join(others), f"pip install -c {file} -e . gives the tested ones")
+
+
+def check_extras(extras: Mapping[str, Iterable[Requirement]], installed: Mapping[str, str]) -> Check:
+    """Which optional parts are installed."""
+    missing = sorted(name for name, members in extras.items() if any(_fault(member, installed) for member in members))
+    there = sorted(extras.keys() - missing)
+    found = f"installed: {', '.join(there) or 'none'}; not: {', '.join(missing) or 'none'}"
+    return Check("Optional parts", Status.OK, found, "pip install 'robo-rl[NAME]' where wanted" if missing else "")
+
+
+def check_cores(count: int) -> Check:
+    """``count``: cores that this process may use."""
+    if count >= 2:
+        return Check("Cores", Status.OK, str(count))
+    return Check("Cores", Status.WARN, str(count), "the control loop and the learner share one core: training is slow")
+
+
+def check_memory(gigabytes: float) -> Check:
+    """``gigabytes``: main memory."""
+    found = f"{gigabytes:.0f} GB"
+    if gigabytes >= MEMORY_GB:
+        return Check("Memory", Status.OK, found)
+    return Check("Memory", Status.WARN, found, "use a smaller run.replay_capacity for images")
+
+
+def check_torch() -> Check:
+    """Which device PyTorch computes on."""
+    name = f"PyTorch {torch.__version__}"
+    if torch.cuda.is_available():
+        return Check("PyTorch", Status.OK, f"{name}, {torch.cuda.get_device_name()}, CUDA {torch.version.cuda}")
+    found = f"{name}, CPU, {torch.get_num_threads()} threads"
+    if not Path("/dev/nvidia0").exists():
+        return Check("PyTorch", Status.OK, found)
+    advice = (
+        f"there is an NVIDIA GPU: install torch {torch.__version__.partition('+')[0]} from PyTorch's CUDA index"
+        if torch.version.cuda is None
+        else f"there is an NVIDIA GPU, but CUDA {torch.version.cuda} does not start: update its driver"
+    )
+    return Check("PyTorch", Status.WARN, found, advice)
+
+
+def check_native(available: bool, why: str) -> Check:
+    """Whether the fast update on the CPU can be had, as :func:`native.available` says."""
+    if available:
+        return Check("Native update", Status.OK, why)
+    return Check("Native update", Status.WARN, why, "Debian, Ubuntu: apt-get install g++. Without it: slower learning")
+
+
+def check_rendering(command: list[str]) -> Check:
+    """Run ``command``, which renders a picture: a process of its own, for a broken driver may end it."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=RENDER_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return Check("Rendering", Status.WARN, f"no picture within {RENDER_SECONDS:.0f} s", INSTALL_GRAPHICS)
+    if done.returncode == 0:
+        return Check("Rendering", Status.OK, done.stdout.strip())
+    said = done.stderr.strip().splitlines()
+    reason = f"ended by signal {-done.returncode}" if done.returncode < 0 else said[-1] if said else "no picture"
+    return Check("Rendering", Status.WARN, reason, INSTALL_GRAPHICS)
+
+
+def check_ros2(present: Callable[[str], bool]) -> Check:
+    """``present`` says whether a module can be imported."""
+    distribution = os.environ.get("ROS_DISTRO")
+    if present("rclpy"):
+        return Check("ROS 2", Status.OK, f"rclpy{f' of {distribution}' if distribution else ''}")
+    if present("cyclonedds"):
+        return Check("ROS 2", Status.OK, "Cyclone DDS, without a ROS 2 installation")
+    advice = "for real robots: source /opt/ros/DISTRO/setup.bash, or pip install 'robo-rl[ros2]'"
+    return Check("ROS 2", Status.WARN, "neither rclpy nor cyclonedds", advice)
+
+
+def check_cameras(devices: Path, drivers: Path) -> Check:
+    """Look for ``video*`` in ``devices``; ``drivers`` has their names (Video4Linux)."""
+    cameras = sorted(devices.glob("video*"))
+    if not cameras:
+        return Check(
+            "Cameras", Status.WARN, "none", "for real robots: connect one; in a container pass --device /dev/video0"
+        )
+    locked = [camera for camera in cameras if not os.access(camera, os.R_OK | os.W_OK)]
+    if locked:
+        advice = "sudo usermod -aG video $USER, then log in again"
+        return Check("Cameras", Status.WARN, f"no access to {', '.join(map(str, locked))}", advice)
+    return Check(
+        "Cameras", Status.OK, ", ".join(f"{camera} {_camera_name(camera, drivers)}".strip() for camera in cameras)
+    )
+
+
+def check_disk(folder: Path) -> Check:
+    """Free space and the speed of writing, in ``folder`` or the nearest folder above that exists."""
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free / 1e9
+    try:
+        speed = _write_speed(folder)
+    except OSError as error:
+        return Check(
+            "Disk", Status.FAIL, f"{folder.resolve()}: {error.strerror}", "work in a folder that can be written"
+        )
+    found = f"{free:.0f} GB free, {speed:.0f} MB/s"
+    if free < DISK_LEAST_GB:
+        return Check("Disk", Status.FAIL, found, f"free at least {DISK_LEAST_GB:.0f} GB")
+    if free < DISK_FREE_GB:
+        return Check("Disk", Status.WARN, found, "little room for data sets with images")
+    if speed < DISK_MB_PER_SECOND:
+        return Check(
+            "Disk", Status.WARN, found, "recording several cameras may be slower than they are; use a local disk"
+        )
+    return Check("Disk", Status.OK, found)
+
+
+def _write_speed(folder: Path) -> float:
+    """Return how fast a file is written to the disk, with everything that takes [MB/s]."""
+    data = os.urandom(WRITE_BYTES)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        started = time.monotonic()
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+        return len(data) / 1e6 / (time.monotonic() - started)
+
+
+def _camera_name(camera: Path, drivers: Path) -> str:
+    file = drivers / camera.name / "name"
+    return f"({file.read_text().strip()})" if file.is_file() else ""
+
+
+def _fault(requirement: Requirement, installed: Mapping[str, str]) -> str:
+    """Return what is wrong with a requirement; empty if it is met."""
+    version = installed.get(_normalised(requirement.name))
+    if version is None:
+        return "is not installed"
+    if not requirement.specifier.contains(version, prereleases=True):
+        return f"{version} is installed, {requirement.specifier} is needed"
+    return ""
+
+
+def _normalised(name: str) -> str:
+    return name.lower().replace("_", "-").replace(".", "-")

@@ -1,0 +1,334 @@
+"""robo-rl record and collect on the simulator: what stands in the data set afterwards."""
+
+import contextlib
+import fcntl
+import os
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import kstest, norm
+
+from robo_rl.app import load_policy
+from robo_rl.cli import main
+from robo_rl.commands.record import HumanChooser, record_expert
+from robo_rl.commands.recording import ExpertChooser, open_data_set, record_episodes
+from robo_rl.core import (
+    DataError,
+    EnvBackend,
+    Intervention,
+    ManualClock,
+    Observation,
+    RenderingError,
+    Source,
+    derive_seed,
+)
+from robo_rl.replay import EpisodeStore
+from robo_rl.sim import make_backend
+
+
+@pytest.fixture(scope="module")
+def backend() -> EnvBackend:
+    return make_backend("reach")
+
+
+def command(*arguments: str) -> int:
+    """Run ``robo-rl`` in this process; return its exit code."""
+    with pytest.raises(SystemExit) as caught:
+        main(list(arguments))
+    return int(caught.value.code or 0)
+
+
+def executed(path: Path) -> list[np.ndarray]:
+    store = EpisodeStore.open(path)
+    return [np.stack([step.executed_action for step in store.episode(number)]) for number in range(len(store))]
+
+
+def test_the_data_is_what_the_simulator_does_for_these_actions(backend: EnvBackend, tmp_path: Path) -> None:
+    """Reset with the episode's seed and given the stored actions, a fresh simulator repeats the stored episode."""
+    record_expert(backend, tmp_path / "data", 3, noise=0.3, seed=5)
+    store, fresh = EpisodeStore.open(tmp_path / "data"), make_backend("reach")
+    assert store.summary().sources == {"script": store.summary().steps}
+    for number, record in enumerate(store.records):
+        seed = derive_seed(derive_seed(5, "record", "expert", record.session), "episode", "expert", 0)
+        step = fresh.reset(seed)
+        for transition in store.episode(number):
+            assert transition.source == Source.SCRIPT
+            for key, value in transition.observation.items():
+                np.testing.assert_array_equal(value, step.observation[key])
+            step = fresh.step(transition.executed_action)
+            assert (transition.terminated, transition.truncated) == (step.terminated, step.truncated)
+            assert transition.rewards == pytest.approx(step.rewards)
+        assert step.ended and record.success is True
+
+
+class Still:
+    """An expert that stays where it is."""
+
+    def reset(self) -> None: ...
+
+    def act(self, observation: Observation) -> np.ndarray:
+        return np.array([0.0, 0.9], np.float32)
+
+
+def test_noise_is_gaussian_and_stays_within_the_actions() -> None:
+    chooser = ExpertChooser(Still(), 0.2, np.random.default_rng(0))
+    actions = np.stack([chooser({}).action for _ in range(4000)])
+    assert actions.dtype == np.float32
+    assert actions[:, 0].std() == pytest.approx(0.2, rel=0.05)
+    assert actions[:, 0].mean() == pytest.approx(0.0, abs=0.02)
+    assert kstest(actions[:, 0] / 0.2, "norm").pvalue > 0.01
+    assert actions.max() == 1, "cut at the largest action"
+    assert (actions[:, 1] == 1).mean() == pytest.approx(norm.sf(0.1 / 0.2), abs=0.03)
+    plain = ExpertChooser(Still(), 0.0, np.random.default_rng(0))
+    np.testing.assert_array_equal(plain({}).action, Still().act({}))
+
+
+def test_the_seed_decides_everything(backend: EnvBackend, tmp_path: Path) -> None:
+    for name, seed in (("one", 1), ("same", 1), ("other", 2)):
+        record_expert(backend, tmp_path / name, 2, noise=0.1, seed=seed)
+    one, same, other = (executed(tmp_path / name) for name in ("one", "same", "other"))
+    assert all(np.array_equal(a, b) for a, b in zip(one, same, strict=True))
+    assert not np.array_equal(one[0][0], other[0][0])
+
+
+def test_a_data_set_that_exists_is_appended_to_or_replaced_only_when_asked(tmp_path: Path, capsys: object) -> None:
+    path = tmp_path / "data"
+    record = ["record", "task=reach", f"record.path={path}", "record.episodes=2"]
+    assert command(*record) == 0
+    first = executed(path)
+    assert command(*record) == 2
+    assert command(*record, "record.if_exists=append") == 0
+    both = executed(path)
+    assert len(both) == 4
+    assert all(np.array_equal(a, b) for a, b in zip(first, both[:2], strict=True))
+    assert not any(np.array_equal(actions, first[0]) for actions in both[2:]), "appended episodes are new ones"
+    assert command(*record, "record.if_exists=append", "task.controller.translation_scale=0.02") == 2
+    assert command(*record, "record.if_exists=overwrite") == 0
+    assert all(np.array_equal(a, b) for a, b in zip(first, executed(path), strict=True))
+
+
+def test_overwrite_removes_nothing_but_data_sets(tmp_path: Path) -> None:
+    precious = tmp_path / "thesis.tex"
+    precious.write_text("years of work")
+    assert command("record", "task=reach", f"record.path={tmp_path}", "record.if_exists=overwrite") == 2
+    assert precious.read_text() == "years of work"
+
+
+def test_failures_are_left_out_and_too_many_are_an_error(tmp_path: Path) -> None:
+    hopeless = make_backend("reach", max_episode_steps=1)
+    with pytest.raises(DataError, match="only 0 of 10 episodes ended in success"):
+        record_expert(hopeless, tmp_path / "none", 2, noise=0.1, seed=0)
+    assert not (tmp_path / "none").exists(), "an empty data set is removed"
+    record_expert(hopeless, tmp_path / "all", 2, noise=0.1, seed=0, only_successful=False)
+    assert [record.success for record in EpisodeStore.open(tmp_path / "all").records] == [False, False]
+
+
+def test_killed_while_recording(tmp_path: Path) -> None:
+    """kill -9 leaves a data set that can be read and added to; each episode in it is whole."""
+    path = tmp_path / "data"
+    arguments = [sys.executable, "-m", "robo_rl.cli", "record", "task=reach", f"record.path={path}"]
+    process = subprocess.Popen([*arguments, "record.episodes=100000"], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    for _ in range(5):
+        assert b"stored" in process.stdout.readline()
+    process.kill()
+    told = 5 + sum(b"stored" in line for line in process.stdout)
+    process.wait()
+    store = EpisodeStore.open(path)
+    assert len(store) in (told, told + 1), "every episode that was told is there, and at most one more"
+    episodes = [store.episode(number) for number in range(len(store))]
+    assert all(steps[-1].terminated or steps[-1].truncated for steps in episodes)
+    assert command("record", "task=reach", f"record.path={path}", "record.episodes=1", "record.if_exists=append") == 0
+    assert len(EpisodeStore.open(path)) == len(episodes) + 1
+
+
+class Device:
+    """A person who says what the script holds, one line at each control period."""
+
+    def __init__(self, script: list[tuple[float, bool, str]]) -> None:
+        self.script = script
+        self.shown: list[str] = []
+
+    def read(self) -> Intervention:
+        x, in_control, button = self.script.pop(0)
+        action = np.array([x, 0, 0], np.float32)
+        return Intervention(action, in_control, frozenset({button} if button else ()))
+
+    def show(self, picture: np.ndarray | None, lines: list[str]) -> None:
+        self.shown.append(lines[0])
+
+    def close(self) -> None: ...
+
+
+class Blind:
+    """A backend that cannot render; all else is the simulator's."""
+
+    def __init__(self, inner: EnvBackend) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+    def render(self) -> np.ndarray:
+        raise RenderingError("no EGL")
+
+
+def test_a_person_records_in_real_time_and_ends_episodes_by_buttons(tmp_path: Path) -> None:
+    backend = Blind(make_backend("reach", max_episode_steps=6))
+    clock = ManualClock()
+    device = Device(
+        [(0, False, ""), (0, False, "success"), (0, False, ""), (0, False, "")]  # nothing moves: no episode begins
+        + [(0.1, True, "")] * 6  # an episode that the time limit ends
+        + [(0.1, True, ""), (0, False, "")]  # the person moves on, and lets go: no episode either
+        + [(0.2, True, ""), (0.2, True, "discard"), (0, False, "")]
+        + [(0.3, True, ""), (0.3, True, ""), (0.3, True, "success"), (0, False, "")]
+        + [(0.4, True, ""), (0.4, True, "stop")]
+    )
+    with open_data_set(tmp_path / "data", backend.spec, "fail", {}) as store:
+        person = HumanChooser(backend, device, 10, clock)
+        stored = record_episodes(
+            backend,
+            store,
+            10,
+            lambda _: person,
+            actor="keyboard",
+            seed=0,
+            only_successful=False,
+            report=person.report,
+        )
+    assert stored == 2
+    store = EpisodeStore.open(tmp_path / "data")
+    assert [[float(step.executed_action[0]) for step in store.episode(number)] for number in range(2)] == [
+        pytest.approx([0.1] * 6),
+        pytest.approx([0.3] * 3),
+    ]
+    last = store.episode(1)[-1]
+    assert (last.source, last.terminated, last.truncated, last.success) == (Source.HUMAN, False, True, False)
+    assert clock.now_ns() == 21 * 100_000_000, "one control period for each time the person was read"
+    assert device.shown[0] == "episode 1 of 10: move to begin"
+    assert "episode 2 of 10: step 1" in device.shown
+
+
+def test_keyboard_recording_in_a_terminal(tmp_path: Path) -> None:
+    """The whole command in a pseudo terminal: two episodes driven by keys, then the escape key."""
+    path = tmp_path / "data"
+    far, near = os.openpty()
+    fcntl.ioctl(near, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 80, 0, 0))
+    before = termios.tcgetattr(near)
+    arguments = [
+        "record",
+        "task=reach",
+        f"record.path={path}",
+        "record.source=keyboard",
+        "record.only_successful=false",
+        "task.terminate_on_success=false",
+        "task.max_episode_steps=10000",
+        "task.observation.picture_width=80",
+        "task.observation.picture_height=60",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "robo_rl.cli", *arguments], stdin=near, stdout=near, stderr=near, start_new_session=True
+    )
+    printed = b""
+
+    def until(text: bytes, keys: bytes = b"") -> None:
+        """Press ``keys`` again and again until something like ``text`` (a pattern) is printed."""
+        nonlocal printed
+        deadline = time.monotonic() + 60
+        start = len(printed)
+        while not re.search(text, printed[start:]):
+            assert time.monotonic() < deadline and process.poll() is None, re.findall(rb"episode \d+[^\x1b]*", printed)[
+                -30:
+            ]
+            if select.select([far], [], [], 0.05)[0]:
+                with contextlib.suppress(OSError):
+                    printed += os.read(far, 65536)
+            os.write(far, keys)
+
+    until(b"episode 1 of 20: move to begin")
+    until(b"episode 1 of 20: step [3-9]", b"w")
+    until(b"episode 2 of 20: move to begin", b"\r")
+    until(b"episode 2 of 20: step [2-9]", b"e")
+    until(b"episode 3 of 20: move to begin", b"\r")
+    os.write(far, b"\x1b")
+    until(b"holds 2 episodes")
+    assert process.wait(timeout=30) == 0
+    assert termios.tcgetattr(near) == before
+    os.close(far)
+    os.close(near)
+    store = EpisodeStore.open(path)
+    first, second = (np.stack([step.executed_action for step in store.episode(number)]) for number in range(2))
+    names = store.spec.action.names
+    assert first[0, names.index("x")] == 1 and not first[:, names.index("z")].any()
+    assert second[0, names.index("z")] == 1
+    assert store.summary().sources == {"human": store.summary().steps}
+
+
+def test_ctrl_c_keeps_what_was_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    arguments = [sys.executable, "-m", "robo_rl.cli", "record", "task=reach", f"record.path={path}"]
+    process = subprocess.Popen([*arguments, "record.episodes=100000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"Traceback" not in errors
+    assert len(EpisodeStore.open(path)) >= 1
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run") / "run"
+    overrides = ["task=reach", "agent=bc", "agent.hidden=[16]", "agent.pretrain_steps=10", "demonstrations.episodes=2"]
+    evaluation = ["run.final_evaluation_episodes=1", "run.video_episodes=0"]
+    assert command("train", *overrides, *evaluation, f"run.dir={folder}") == 0
+    return folder
+
+
+def test_collected_actions_are_the_policys(run_folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    assert command("collect", f"policy={run_folder}", f"path={path}", "episodes=2") == 0
+    store = EpisodeStore.open(path)
+    policy = load_policy(run_folder, store.spec).policy
+    assert len(store) == 2
+    for number in range(2):
+        for step in store.episode(number):
+            assert step.source == Source.POLICY
+            assert step.policy_version >= 0
+            expected = policy.act(step.observation, explore=False)
+            np.testing.assert_allclose(step.executed_action, expected, atol=1e-6)
+    assert store.metadata["policy"] == str(run_folder)
+
+
+def test_collect_explores_when_asked(run_folder: Path, tmp_path: Path) -> None:
+    for name, option in (("mode", "explore=false"), ("noise", "noise=0.2")):
+        assert command("collect", f"policy={run_folder}", f"path={tmp_path / name}", "episodes=1", option) == 0
+    mode, noisy = executed(tmp_path / "mode")[0], executed(tmp_path / "noise")[0]
+    assert not np.array_equal(mode[0], noisy[0])
+    assert np.abs(noisy).max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["record", "record.source=keybord"], "record.source must be one of expert, keyboard, window, got 'keybord'"),
+        (["record", "record.noise=2"], "record.noise must be in [0, 1], got 2.0"),
+        (["record", "record.if_exists=ask"], "record.if_exists must be one of fail, append, overwrite, got 'ask'"),
+        (["record", "record.episodes=0"], "record.episodes must be 1 or more, got 0"),
+        (["collect", "policy=nowhere", "episodes=0"], "episodes must be 1 or more, got 0"),
+        (["collect"], "policy is missing: give it as policy=VALUE"),
+    ],
+)
+def test_wrong_options_end_in_one_line(arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(*arguments) == 2
+    assert capsys.readouterr().err == f"robo-rl: {line}\n"
