@@ -25,7 +25,7 @@ help:
 	@echo "make demo    set up, train a simulated arm to pick up a cube, show the result (under 15 minutes on 2 cores)"
 	@echo "make test    set up, run all tests"
 	@echo "make lint    ruff and mypy --strict"
-	@echo "make bench   speed of the learner, replay and simulator; writes JSON to runs/bench"
+	@echo "make bench   speed of the learner and the replay, side by side with other ways to do it"
 	@echo "make table   the learning results of the README, all seeds (hours); writes docs/results"
 	@echo "make clean   remove the environment and everything that was built"
 
@@ -55,7 +55,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
-	$(BIN)/python -m tests.benchmarks --output runs/bench
+	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 table: $(READY)
 	$(BIN)/python tests/benchmarks/learning_table.py

@@ -1,0 +1,66 @@
+"""The learning gate: from demonstrations and a sparse reward, in minutes, to nearly every episode solved."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from robo_rl.learner import CheckpointFolder
+
+
+def robo_rl(*arguments: str, cwd: Path) -> str:
+    """Run the command line in another folder, as a user does; return what it printed."""
+    command = [sys.executable, "-m", "robo_rl.cli", *arguments]
+    environment = os.environ | {"COLUMNS": "200"}
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.rendering
+def test_a_run_learns_and_leaves_everything_behind(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    printed = robo_rl(
+        "train",
+        "task=reach",
+        "demonstrations.episodes=5",
+        "run.env_steps=400",
+        "run.evaluation_interval=100",
+        "run.final_evaluation_episodes=40",
+        "run.video_episodes=1",
+        "run.stop_at_success_rate=1.0",
+        f"run.dir={run}",
+        cwd=tmp_path,
+    )
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["success_rate"]["value"] >= 0.95, summary
+    assert summary["env_steps"] == pytest.approx(summary["robot_minutes"] * 600)
+    for left in ("config.yaml", "metrics.jsonl", "curve.png", "report.html", "videos/final.mp4"):
+        assert (run / left).stat().st_size > 0
+        assert left.endswith((".yaml", ".jsonl")) or left in printed
+    assert list((run / "tensorboard").iterdir())
+    assert CheckpointFolder(run / "checkpoints").best() is not None
+
+    output = tmp_path / "result.json"
+    again = robo_rl("eval", f"run={run}", "episodes=40", f"output={output}", cwd=tmp_path)
+    assert json.loads(output.read_text())["success_rate"]["value"] >= 0.9
+    assert "Success" in again
+
+
+def test_behaviour_cloning_is_a_baseline_that_takes_no_steps(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    robo_rl(
+        "train",
+        "task=reach",
+        "agent=bc",
+        "agent.pretrain_steps=500",
+        "run.final_evaluation_episodes=10",
+        "run.video_episodes=0",
+        f"run.dir={run}",
+        cwd=tmp_path,
+    )
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["env_steps"] == 0
+    assert summary["success_rate"]["value"] >= 0.5
