@@ -54,6 +54,8 @@ struct Weights {
             const bool transposed = backward == Backward::kInput || (backward == Backward::kHidden && l > 0);
             const Share share = team.share(divide_up(layer.in, kLanes));
             for (int first = share.begin * kLanes; first < share.end * kLanes; first += kLanes) {
+                for (int ahead = 0; ahead < kLanes * layer.out; ahead += 16)
+                    __builtin_prefetch(weights + size_t(first + kLanes) * layer.out + ahead);
                 pack_weights(weights, layer.in, layer.out, first, packed.forward);
                 if (transposed && first < layer.in - skipped)
                     pack_transposed(weights + size_t(skipped) * layer.out, layer.in - skipped, layer.out, first,

@@ -10,8 +10,8 @@
 
 namespace robo_rl {
 
-/// Threads wait here until all `size` of them have come. They spin, since stages last some 100 microseconds, and
-/// give way to other work when the wait gets long.
+/// Threads wait here until all `size` of them have come. They spin for some ten microseconds, as most waits are
+/// shorter than a sleep, and sleep then: on a busy machine, whom they wait for may need their core.
 class Barrier {
    public:
     explicit Barrier(int size) : size_(size), missing_(size) {}
@@ -21,15 +21,25 @@ class Barrier {
         const int round = round_.load(std::memory_order_relaxed);
         if (missing_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
             missing_.store(size_, std::memory_order_relaxed);
-            round_.store(round + 1, std::memory_order_release);
+            {
+                std::lock_guard<std::mutex> lock(mutex_);
+                round_.store(round + 1, std::memory_order_release);
+            }
+            passed_.notify_all();
             return;
         }
-        for (int spins = 0; round_.load(std::memory_order_acquire) == round; ++spins) pause(spins);
+        for (int spins = 0; spins < kSpins; ++spins) {
+            if (round_.load(std::memory_order_acquire) != round) return;
+            pause();
+        }
+        std::unique_lock<std::mutex> lock(mutex_);
+        passed_.wait(lock, [&] { return round_.load(std::memory_order_acquire) != round; });
     }
 
    private:
-    static void pause(int spins) {
-        if (spins > 4000) std::this_thread::yield();
+    static constexpr int kSpins = 2000;
+
+    static void pause() {
 #if defined(__x86_64__) || defined(__i386__)
         __builtin_ia32_pause();
 #endif
@@ -38,6 +48,8 @@ class Barrier {
     const int size_;
     alignas(64) std::atomic<int> missing_;
     alignas(64) std::atomic<int> round_{0};
+    std::mutex mutex_;
+    std::condition_variable passed_;
 };
 
 /// A contiguous part of a list of tasks.

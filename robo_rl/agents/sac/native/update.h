@@ -60,6 +60,8 @@ class Update final : public AnyUpdate {
           pool_(settings.threads),
           everyone_(settings.threads),
           members_(team_size(settings.threads, settings.ensemble)),
+          claims_(kCriticStage + 2 * settings.updates),
+          claimed_member_(settings.threads),
           rows_(settings.batch, kTileRows, 2),
           actor_weights_(actor_, actor_.inputs()),
           actor_saved_(actor_, settings.batch),
@@ -87,6 +89,7 @@ class Update final : public AnyUpdate {
         in_ = inputs;
         alpha_ = std::exp(*log_alpha_.value);
         sums_ = Sums{};
+        for (std::atomic<int>& claims : claims_) claims.store(0, std::memory_order_relaxed);
         pool_.run([&](int thread) { work(thread, updates_before); });
         return finish(updates_before);
     }
@@ -106,43 +109,53 @@ class Update final : public AnyUpdate {
 
         actor_weights_.pack(actor_, 0, false, Backward::kHidden, all);
         all.wait();
-        sample_next_actions(all);
+        sample_next_actions(thread);
         all.wait();
         for (int u = 0; u < s_.updates; ++u) {
             for (int m = 0; m < s_.subset; ++m)
                 target_weights_[m].pack(critic_, int(in_.subset[u * s_.subset + m]), true, Backward::kNone, all);
             all.wait();
-            evaluate_targets(all, u);
+            evaluate_targets(thread, u);
             all.wait();
             const Adam adam(s_.critic_learning_rate, updates_before * s_.updates + u + 1, s_.tau);
-            for (int member = group; member < s_.ensemble; member += s_.threads / members_)
+            for (int member; (member = claim_member(team, group, kCriticStage + u)) < s_.ensemble;)
                 update_critic(team, group, thread, member, u, adam);
             all.wait();
             if (thread == 0) collect();  // nobody writes what it reads before the barrier after the targets
         }
         sample_new_actions(all);
         all.wait();
-        for (int member = group; member < s_.ensemble; member += s_.threads / members_)
+        for (int member; (member = claim_member(team, group, kActorStage)) < s_.ensemble;)
             differentiate_values(team, group, thread, member);
         all.wait();
         update_actor(all, updates_before);
     }
 
+    // ---- Work is claimed, not dealt: whoever is held up by other work on its core takes less -----------------
+
+    enum { kSampleStage = 0, kActorStage = 1, kCriticStage = 2 };  // then one for each update, then the targets'
+
+    int claim(int stage) { return claims_[stage].fetch_add(1, std::memory_order_relaxed); }
+
+    int claim_member(const Team& team, int group, int stage) {
+        if (team.rank == 0) claimed_member_[group] = claim(stage);
+        team.wait();
+        return claimed_member_[group];  // stays until the team has passed another barrier
+    }
+
     // ---- Targets -------------------------------------------------------------------------------------------
 
     /// The policy's actions in all next observations at once: the actor stands still during the critic updates.
-    void sample_next_actions(const Team& team) {
+    void sample_next_actions(int thread) {
         const Blocks blocks(s_.updates * s_.batch, kTileRows, 2);
-        const Share share = team.share(blocks.count);
-        for (int b = share.begin; b < share.end; ++b)
-            act(team.rank, in_.next_observation, in_.next_noise, blocks.start(b), blocks.size(b), next_action_.data(),
+        for (int b; (b = claim(kSampleStage)) < blocks.count;)
+            act(thread, in_.next_observation, in_.next_noise, blocks.start(b), blocks.size(b), next_action_.data(),
                 next_log_prob_.data());
     }
 
-    void evaluate_targets(const Team& team, int u) {
-        Scratch<Unit>& scratch = critic_scratch_[team.rank];
-        const Share share = team.share(s_.subset * rows_.count);
-        for (int task = share.begin; task < share.end; ++task) {
+    void evaluate_targets(int thread, int u) {
+        Scratch<Unit>& scratch = critic_scratch_[thread];
+        for (int task; (task = claim(kCriticStage + s_.updates + u)) < s_.subset * rows_.count;) {
             const int m = task / rows_.count, block = task % rows_.count;
             const int first = rows_.start(block), rows = rows_.size(block);
             scratch.begin(nullptr, 0);
@@ -355,6 +368,8 @@ class Update final : public AnyUpdate {
     Barrier everyone_;
     const int members_;  // threads in a team
     std::vector<std::unique_ptr<Barrier>> barriers_;
+    std::vector<std::atomic<int>> claims_;  // by stage
+    std::vector<int> claimed_member_;       // by team
     const Blocks rows_;
 
     Weights<Unit> actor_weights_;
