@@ -43,7 +43,8 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY)
-	@$(BIN)/robo-rl train task=pick_cube run.dir=runs/demo run.overwrite=true run.stop_at_success_rate=1.0
+	@$(BIN)/robo-rl train task=pick_cube run.dir=runs/demo run.overwrite=true run.evaluation_episodes=100 \
+	  run.stop_at_success_rate=0.98
 
 test: $(READY)
 	$(BIN)/python -m pytest tests

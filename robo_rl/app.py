@@ -46,9 +46,9 @@ class RunConfig:
         env_steps: environment steps in all.
         evaluation_interval: environment steps between evaluations; 0: only at the end.
         evaluation_episodes: episodes of each of them.
-        final_evaluation_episodes: episodes of the evaluation at the end.
+        final_evaluation_episodes: episodes of the evaluation at the end, with start states of its own.
         video_episodes: how many of those are filmed; 0: none.
-        checkpoint_interval: environment steps between checkpoints.
+        checkpoint_interval: environment steps between checkpoints; there is one after each evaluation too.
         keep_checkpoints: how many of the newest checkpoints stay, besides the best.
         replay_capacity: observations that the online replay holds: one more for each episode than transitions.
         stop_at_success_rate: end the run when an evaluation reaches this rate (0 to 1); null: never.
@@ -57,8 +57,8 @@ class RunConfig:
     dir: str = "???"
     overwrite: bool = False
     env_steps: int = 6_000
-    evaluation_interval: int = 1_000
-    evaluation_episodes: int = 20
+    evaluation_interval: int = 500
+    evaluation_episodes: int = 50
     final_evaluation_episodes: int = 100
     video_episodes: int = 4
     checkpoint_interval: int = 1_000

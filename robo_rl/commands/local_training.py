@@ -8,7 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ..actor import ActionChoice, Actor
 from ..app import Components, DemonstrationsConfig, RunConfig, section
-from ..core import ConfigError, DivergenceError, Observation, Source, State, Transition, generator
+from ..core import ConfigError, DivergenceError, Observation, Source, State, Transition, derive_seed, generator
 from ..evaluation import EvaluationResult, evaluate
 from ..evaluation.plots import plot_runs
 from ..evaluation.report import write_report
@@ -89,7 +89,9 @@ class LocalTraining:
             self._summarise(status, None)
             self.logger.message(f"Stopped at step {self.step}. Go on: robo-rl train resume={self.folder}")
             return 128 + self._interruption.signal
-        result = self._evaluate(self.settings.final_evaluation_episodes, self.folder / "videos" / "final.mp4")
+        # Start states of its own: those of the other evaluations may have decided when the run ended.
+        seed = derive_seed(self.config.seed, "final")
+        result = self._evaluate(seed, self.settings.final_evaluation_episodes, self.folder / "videos" / "final.mp4")
         self._save()
         self._summarise(status, result)
         self._announce(result)
@@ -120,12 +122,16 @@ class LocalTraining:
                 self._update_seconds += time.monotonic() - began
                 self._policy_version += 1
             self._log(transition, metrics)
+            self._score = None
+            reached = False
             if settings.evaluation_interval and self.step % settings.evaluation_interval == 0:
-                rate = self._evaluate(settings.evaluation_episodes, None).success_rate
-                if settings.stop_at_success_rate and rate and rate.value >= settings.stop_at_success_rate:
-                    return "reached"
-            if self.step % settings.checkpoint_interval == 0:
+                rate = self._evaluate(self.config.seed, settings.evaluation_episodes, None).success_rate
+                wanted = settings.stop_at_success_rate
+                reached = wanted is not None and rate is not None and rate.value >= wanted
+            if self._score is not None or self.step % settings.checkpoint_interval == 0:
                 self._save()
+            if reached:
+                return "reached"
         return "completed"
 
     def _choose(self, observation: Observation) -> ActionChoice:
@@ -197,14 +203,14 @@ class LocalTraining:
         updates = self.learner.updates * self.parts.agent.config.update_to_data
         logger.progress(self.step, self.settings.env_steps, updates)
 
-    def _evaluate(self, episodes: int, video: Path | None) -> EvaluationResult:
+    def _evaluate(self, seed: int, episodes: int, video: Path | None) -> EvaluationResult:
         backend = self.parts.evaluation_backend()
         terms = backend.spec.reward_terms
         result = evaluate(
             backend,
             self.parts.agent,
             episodes,
-            self.config.seed,
+            seed,
             reward_weights=dict(zip(terms, self.parts.reward.vector(terms).tolist(), strict=True)),
             reward_offset=self.parts.reward.offset,
             video=video if self.settings.video_episodes else None,
