@@ -1,6 +1,7 @@
 // The C interface, which Python calls through ctypes.
 
 #include "bfloat16.h"
+#include "measure.h"
 #include "update.h"
 
 using namespace robo_rl;
@@ -77,3 +78,20 @@ EXPORT void robo_rl_update_run(void* update, const Inputs* inputs, int64_t updat
 }
 
 EXPORT void robo_rl_update_delete(void* update) { delete static_cast<AnyUpdate*>(update); }
+
+/// See measure.h.
+EXPORT void robo_rl_dense_products(int bfloat16, int rows, int in, int out, const float* x, const float* w,
+                                   const float* g, float* y, float* dx, float* dw) {
+    if (!bfloat16) dense_products<float>(rows, in, out, x, w, g, y, dx, dw);
+#if defined(__AVX512BF16__)
+    if (bfloat16) dense_products<Pair>(rows, in, out, x, w, g, y, dx, dw);
+#endif
+}
+
+/// See measure.h.
+EXPORT double robo_rl_saturate(int bfloat16, int64_t steps) {
+#if defined(__AVX512BF16__)
+    if (bfloat16) return saturate<Pair>(steps);
+#endif
+    return bfloat16 ? 0 : saturate<float>(steps);
+}
