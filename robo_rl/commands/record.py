@@ -1,5 +1,6 @@
 """robo-rl record: demonstrations from the scripted expert or by teleoperation."""
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,6 +178,8 @@ class HumanChooser:
                 self._wait("let go")
             while not self._intervention.in_control:
                 self._wait("move to begin")
+            # A button pressed twice at the end of the last episode does not end this one.
+            self._intervention = dataclasses.replace(self._intervention, buttons=frozenset())
         else:
             self._wait(f"step {self._steps}")
         self._steps += 1

@@ -190,7 +190,7 @@ def test_a_person_records_in_real_time_and_ends_episodes_by_buttons(tmp_path: Pa
         + [(0.1, True, "")] * 6  # an episode that the time limit ends
         + [(0.1, True, ""), (0, False, "")]  # the person moves on, and lets go: no episode either
         + [(0.2, True, ""), (0.2, True, "discard"), (0, False, "")]
-        + [(0.3, True, ""), (0.3, True, ""), (0.3, True, "success"), (0, False, "")]
+        + [(0.3, True, "discard"), (0.3, True, ""), (0.3, True, "success"), (0, False, "")]
         + [(0.4, True, ""), (0.4, True, "stop")]
     )
     with open_data_set(tmp_path / "data", backend.spec, "fail", {}) as store:
