@@ -174,12 +174,13 @@ class HumanChooser:
     def __call__(self, observation: Observation) -> ActionChoice:
         if self._steps == 0:
             self._deadline_ns = self._clock.now_ns()
-            while self._intervention.in_control:
-                self._wait("let go")
-            while not self._intervention.in_control:
-                self._wait("move to begin")
+            said = self._intervention
+            while said.in_control:
+                said = self._wait("let go")
+            while not said.in_control:
+                said = self._wait("move to begin")
             # A button pressed twice at the end of the last episode does not end this one.
-            self._intervention = dataclasses.replace(self._intervention, buttons=frozenset())
+            self._intervention = dataclasses.replace(said, buttons=frozenset())
         else:
             self._wait(f"step {self._steps}")
         self._steps += 1
@@ -188,8 +189,8 @@ class HumanChooser:
     def button(self) -> str | None:
         return next((name for name in ("discard", "success") if name in self._intervention.buttons), None)
 
-    def _wait(self, state: str) -> None:
-        """Show ``state``, wait for the end of the control period and take what the person says then."""
+    def _wait(self, state: str) -> Intervention:
+        """Show ``state``, wait for the end of the control period and return what the person says then."""
         self._show(state)
         self._deadline_ns = max(self._deadline_ns + self._period_ns, self._clock.now_ns())
         self._clock.sleep_until_ns(self._deadline_ns)
@@ -198,6 +199,7 @@ class HumanChooser:
             self._intervention = said
         if "stop" in self._intervention.buttons:
             raise RecordingStopped
+        return self._intervention
 
     def _show(self, state: str) -> None:
         lines = [f"episode {self._stored + 1} of {self._episodes}: {state}", self._last]
