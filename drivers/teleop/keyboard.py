@@ -96,6 +96,10 @@ class KeyboardTeleop:
             self._motion.press(key)
         return self._motion.intervention()
 
+    def reset(self) -> None:
+        """Begin an episode: the gripper is open."""
+        self._motion.reset()
+
     def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
         """Draw ``picture`` (height, width, 3) as large as the terminal allows, and ``lines`` below it.
 

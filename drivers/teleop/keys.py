@@ -92,6 +92,10 @@ class KeyMotion:
         self._held.clear()
         self._pressed_ns.clear()
 
+    def reset(self) -> None:
+        """Begin an episode: the gripper is open."""
+        self._closed = False
+
     def intervention(self) -> Intervention:
         """Return what the keys say now; each press of a button is told once."""
         now = self._clock.now_ns()

@@ -65,6 +65,10 @@ class WindowTeleop:
                 self._motion.press("escape")
         return self._motion.intervention()
 
+    def reset(self) -> None:
+        """Begin an episode: the gripper is open."""
+        self._motion.reset()
+
     def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
         """Show ``picture`` (height, width, 3) and ``lines`` below it."""
         lines = [*lines, *self._motion.help()]

@@ -135,6 +135,10 @@ def record_expert(
 class TeleopScreen(Teleop, Protocol):
     """A teleoperation device with a screen."""
 
+    def reset(self) -> None:
+        """Begin an episode: the gripper is open."""
+        ...
+
     def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
         """Show a picture (height, width, 3), or none, and lines of text."""
         ...
@@ -173,6 +177,7 @@ class HumanChooser:
 
     def __call__(self, observation: Observation) -> ActionChoice:
         if self._steps == 0:
+            self._device.reset()
             self._deadline_ns = self._clock.now_ns()
             said = self._intervention
             while said.in_control:

@@ -163,6 +163,9 @@ class Device:
         action = np.array([x, 0, 0], np.float32)
         return Intervention(action, in_control, frozenset({button} if button else ()))
 
+    def reset(self) -> None:
+        self.shown.append("reset")
+
     def show(self, picture: np.ndarray | None, lines: list[str]) -> None:
         self.shown.append(lines[0])
 
@@ -214,7 +217,8 @@ def test_a_person_records_in_real_time_and_ends_episodes_by_buttons(tmp_path: Pa
     last = store.episode(1)[-1]
     assert (last.source, last.terminated, last.truncated, last.success) == (Source.HUMAN, False, True, False)
     assert clock.now_ns() == 21 * 100_000_000, "one control period for each time the person was read"
-    assert device.shown[0] == "episode 1 of 10: move to begin"
+    assert device.shown[:2] == ["reset", "episode 1 of 10: move to begin"]
+    assert device.shown.count("reset") == 4
     assert "episode 2 of 10: step 1" in device.shown
 
 

@@ -93,6 +93,9 @@ def test_space_toggles_the_gripper_and_it_stays() -> None:
         seen.append(float(motion.intervention().action[-1]))
         advance(clock, 5)
     assert seen == [1, 1, -1]
+    motion.press("space")
+    motion.reset()
+    assert motion.intervention().action[-1] == -1, "a new episode begins with an open gripper"
 
 
 def test_control_is_latched_for_a_while() -> None:
