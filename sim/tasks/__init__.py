@@ -2,6 +2,7 @@
 
 from .base import Task
 from .bin_relocate import BinRelocate
+from .cable_route import CableRoute
 from .open_door import OpenDoor
 from .peg_insert import PegInsert
 from .pick_cube import PickCube
@@ -12,6 +13,7 @@ TASKS: dict[str, type[Task]] = {
     "pick_cube": PickCube,
     "peg_insert": PegInsert,
     "open_door": OpenDoor,
+    "cable_route": CableRoute,
     "bin_relocate": BinRelocate,
 }
 """Every task by name. A new task is a line here."""

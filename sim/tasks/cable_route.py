@@ -1,0 +1,228 @@
+"""``cable_route``: lay a flexible cable, held by its end, into two clips."""
+
+import math
+from dataclasses import dataclass, field
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import ConfigError, require
+
+from ..arm import looking_at
+from ..backend import ArmBackend
+from ..config import ArmConfig, ControllerConfig, TaskConfig
+from . import cable_model
+from .base import Array, FunctionExpert, Task
+
+ANCHOR = np.array([0.5, -0.27])
+"""Where the cable is fixed to the table (x, y) [m]. It leaves in the direction of y."""
+CLIPS = ("clip1", "clip2")
+CLIP_POSITIONS = ((0.5, -0.12), (0.5, 0.03))
+"""Middles of the regions in which the clips stand (x, y) [m], in the order of the cable."""
+PAD_SQUEEZE = 0.0011
+"""How far each rubber pad gives under the grip: with it the tab is at rest from the first moment on [m]."""
+
+# Heights of the end effector between which the expert moves [m].
+OVER = 0.20
+"""The cable hangs clear over the first clip."""
+DRAPED = 0.085
+"""The cable lies in the first clip and rises from there clear over the second."""
+DOWN = 0.016
+"""The cable lies on the table up to the hand."""
+ALIGNED = 0.012
+"""Distance from the middle of a clip, sideways, at which the cable goes down into it [m]."""
+
+CAMERAS = (
+    ("front", (1.02, -0.04, 0.50), (0.48, -0.04, 0.05)),
+    ("view", (1.02, -0.62, 0.52), (0.42, -0.03, 0.10)),
+)
+"""Name, position and target [m] of cameras that come close: the cable is thin."""
+
+
+def _arm() -> ArmConfig:
+    """The hand 20 cm above the table, turned a quarter, so that its fingers hold the cable from both sides."""
+    return ArmConfig(home=(0.1974, 0.07161, 0.0, -2.34236, 0.0, 2.41398, -0.588), home_opening=0.0)
+
+
+def _controller() -> ControllerConfig:
+    """Gentle: at most 24 N in each direction, so that a taut cable stays in the hand."""
+    return ControllerConfig(
+        action_axes="xyz",
+        translation_scale=0.03,
+        error_clip=(0.012, 0.012, 0.012, 0.1, 0.1, 0.1),
+        workspace_low=(0.36, -0.05, 0.016),
+        workspace_high=(0.64, 0.20, 0.30),
+    )
+
+
+@dataclass(frozen=True)
+class CableRouteConfig(TaskConfig):
+    """Configuration of ``cable_route``.
+
+    Attributes:
+        position_range: half widths of the uniform displacement of each clip in x and y [m].
+        yaw_range: half width of the uniform turn of each clip about the vertical [rad].
+    """
+
+    name: str = "cable_route"
+    max_episode_steps: int = 150
+    position_range: tuple[float, ...] = (0.035, 0.01)
+    yaw_range: float = 0.15
+    arm: ArmConfig = field(default_factory=_arm)
+    controller: ControllerConfig = field(default_factory=_controller)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        values = self.position_range
+        valid = len(values) == 2 and 0 <= values[0] <= 0.04 and 0 <= values[1] <= 0.02
+        require(valid, "position_range", "2 values, in [0, 0.04] and in [0, 0.02]", values)
+        require(0 <= self.yaw_range <= 0.3, "yaw_range", "in [0, 0.3]", self.yaw_range)
+        gripper = self.arm.gripper_actuator
+        require(gripper is not None, "arm.gripper_actuator", "named: the cable is held by the gripper", gripper)
+
+
+class CableRoute(Task):
+    """A cable, one end fixed to the table and the other in the hand, is laid into two clips one after the other.
+
+    The episode begins with the tab at the cable's end between the closed fingers, which hold it by friction; actions
+    do not move them. Success: the cable passes through the channels of both clips below their rims.
+
+    Object state: for each clip the vector from the end effector to the clip's foot (base frame) [m], its turn from its
+    nominal direction [rad], and where the cable passes it: sideways and up from the clip's foot, in the clip's frame
+    [m]; the vector from the end effector to the middle of the cable [m].
+
+    Shaped terms: ``first``, ``second`` (1 with the cable in this clip, 0 with it far away).
+    """
+
+    config_class = CableRouteConfig
+    gymnasium_id = "robo_rl/CableRoute-v0"
+    shaped_terms = ("first", "second")
+
+    def __init__(self, config: CableRouteConfig) -> None:
+        self.config: CableRouteConfig = config
+
+    def build(self, spec: mujoco.MjSpec) -> None:
+        # Every contact of the cable couples all its joints; elliptic cones would double the time of a step.
+        spec.option.cone = mujoco.mjtCone.mjCONE_PYRAMIDAL
+        cable_model.add_cable(spec, (float(ANCHOR[0]), float(ANCHOR[1])), yaw=math.pi / 2)
+        for name in CLIPS:
+            cable_model.add_clip(spec, name)
+        for name, position, target in CAMERAS:
+            camera = spec.camera(name)
+            camera.pos, camera.quat = position, looking_at(position, target)["quat"]
+
+    def bind(self, model: mujoco.MjModel) -> None:
+        names = cable_model.joint_names()
+        self._clips = [int(model.body(name).mocapid[0]) for name in CLIPS]
+        self._joints = np.array([model.body(name).id for name in names])
+        self._joint_qpos = [int(model.joint(name).qposadr[0]) for name in names]
+        self._end_effector = model.site(self.config.arm.end_effector).id
+        self._fingers = [int(model.joint(name).qposadr[0]) for name in self.config.arm.gripper_joints]
+
+    def initialise(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
+        config = self.config
+        for clip, middle in zip(self._clips, CLIP_POSITIONS, strict=True):
+            data.mocap_pos[clip, :2] = middle + rng.uniform(-1, 1, 2) * config.position_range
+            yaw = math.pi / 2 + rng.uniform(-config.yaw_range, config.yaw_range)
+            data.mocap_quat[clip] = (math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2))
+
+        # The tab's x axis is the hand's, its z axis points up: half a turn about x.
+        tab = data.site_xmat[self._end_effector].reshape(3, 3) @ np.diag([1.0, -1.0, -1.0])
+        start = np.array([*ANCHOR, cable_model.ANCHOR_HEIGHT])
+        end = data.site_xpos[self._end_effector] - cable_model.TAB_LENGTH / 2 * tab[:, 0]
+        span = float(np.linalg.norm(end - start))
+        if span >= cable_model.LENGTH:
+            raise ConfigError(
+                f"arm.home puts the hand {span:.3f} m from the cable's anchor at {start.tolist()}, got a cable of "
+                f"{cable_model.LENGTH:.2f} m; choose a home (and home_noise) nearer to it"
+            )
+        previous = cable_model.frame_along(np.array([0.0, 1.0, 0.0]))
+        for address, frame in zip(self._joint_qpos, [*cable_model.hanging_frames(start, end), tab], strict=True):
+            mujoco.mju_mat2Quat(data.qpos[address : address + 4], (previous.T @ frame).ravel())
+            previous = frame
+        data.qpos[self._fingers] = cable_model.TAB_WIDTH / 2 - PAD_SQUEEZE
+
+    def points(self, data: mujoco.MjData) -> Array:
+        """The cable's joints (SEGMENTS + 1, 3) from the anchor to the tab, in the base frame [m]."""
+        points: Array = data.xpos[self._joints]
+        return points
+
+    def clip_yaw(self, data: mujoco.MjData, number: int) -> float:
+        """Turn of clip ``number`` (0 or 1) from the direction of y, about the vertical [rad]."""
+        quaternion = data.mocap_quat[self._clips[number]]
+        return 2.0 * math.atan2(float(quaternion[3]), float(quaternion[0])) - math.pi / 2
+
+    def laid(self, data: mujoco.MjData, number: int) -> bool:
+        """Whether the cable passes through clip ``number`` below its rims."""
+        return cable_model.in_channel(self._in_clip(data, number))
+
+    def passage(self, data: mujoco.MjData, number: int) -> Array:
+        """Where the cable passes clip ``number``: (2,) sideways and up from its foot, in its frame [m]."""
+        return cable_model.passage(self._in_clip(data, number))[1:]
+
+    def object_state(self, data: mujoco.MjData) -> dict[str, Array]:
+        here = data.site_xpos[self._end_effector]
+        state: dict[str, Array] = {}
+        for number, name in enumerate(CLIPS):
+            state[f"to_{name}"] = data.mocap_pos[self._clips[number]] - here
+            state[f"{name}_yaw"] = np.array([self.clip_yaw(data, number)])
+            state[f"cable_at_{name}"] = self.passage(data, number)
+        state["to_cable"] = self.points(data)[cable_model.SEGMENTS // 2] - here
+        return state
+
+    def success(self, data: mujoco.MjData) -> bool:
+        return all(self.laid(data, number) for number in range(len(CLIPS)))
+
+    def reward_terms(self, data: mujoco.MjData) -> dict[str, float]:
+        terms = {}
+        for number, name in enumerate(self.shaped_terms):
+            sideways, up = self.passage(data, number)
+            outside = (abs(sideways) - cable_model.CHANNEL_WIDTH / 2, up - cable_model.RIM_HEIGHT)
+            terms[name] = 1.0 - math.tanh(15.0 * math.hypot(*(max(0.0, float(part)) for part in outside)))
+        return terms
+
+    def expert(self, backend: ArmBackend, rng: np.random.Generator) -> FunctionExpert:
+        """Over the first clip, down, over the second, down; which of them follows from the present state alone.
+
+        The hand keeps as far from where the cable leaves the table (anchor or first clip) as the cable hangs there
+        without tension: pulled, it would jump out of the clip, and slack, it would fall beside it.
+        """
+
+        def act() -> NDArray[np.float32]:
+            data = backend.data
+            first, second = (data.mocap_pos[clip][:2] for clip in self._clips)
+            remaining = cable_model.LENGTH - float(np.linalg.norm(first - ANCHOR))
+            if self._holds(data, 0):
+                height = DOWN if self._aligned(data, 1) else DRAPED
+                return backend.action_towards(_hand(first, second, remaining, height))
+            if self._aligned(data, 0):
+                return backend.action_towards(_hand(first, 2 * first - ANCHOR, remaining, DRAPED))
+            return backend.action_towards(_hand(ANCHOR, first, cable_model.LENGTH, OVER))
+
+        return FunctionExpert(act)
+
+    def _holds(self, data: mujoco.MjData, number: int) -> bool:
+        sideways, up = self.passage(data, number)
+        return bool(abs(sideways) < cable_model.CHANNEL_WIDTH / 2 and up < cable_model.RIM_HEIGHT)
+
+    def _aligned(self, data: mujoco.MjData, number: int) -> bool:
+        return bool(abs(self.passage(data, number)[0]) < ALIGNED)
+
+    def _in_clip(self, data: mujoco.MjData, number: int) -> Array:
+        """The cable's joints (SEGMENTS + 1, 3) in the frame of a clip [m]."""
+        rotation = np.empty(9)
+        mujoco.mju_quat2Mat(rotation, data.mocap_quat[self._clips[number]])
+        points: Array = (self.points(data) - data.mocap_pos[self._clips[number]]) @ rotation.reshape(3, 3)
+        return points
+
+
+def _hand(origin: Array, target: Array, length: float, height: float) -> Array:
+    """Return the end effector's position (3,) [m] at which ``length`` of cable hangs from it to ``origin`` (2,).
+
+    The cable leads from ``origin`` in the direction of ``target`` (2,), there level, and rises to the end effector's
+    ``height`` as a parabola: over the distance x its length is near x + 2 height^2 / (3 x).
+    """
+    along = (target - origin) / np.linalg.norm(target - origin)
+    distance = length - 2 * height**2 / (3 * length) + cable_model.TAB_LENGTH / 2
+    return np.array([*(origin + distance * along), height])
