@@ -1,5 +1,6 @@
 """Our backends as Gymnasium environments."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from robo_rl.core import ArraySpec, EnvBackend, RewardWeights, Step
+from robo_rl.core import ArraySpec, ConfigError, EnvBackend, RewardWeights, Step, nearest
 
 IMAGES = "images/"
 
@@ -88,10 +89,22 @@ def make_environment(
         name: name of the task, for example ``pick_cube``.
         render_mode: see :class:`BackendEnv`.
         reward: see :class:`BackendEnv`.
-        fields: fields of the task's configuration, for example ``cube_size=0.05``.
+        fields: fields of the task's configuration, for example ``cube_size=0.05``; a dict changes fields of a part:
+            ``observation={"cameras": ("front", "wrist")}``.
+
+    Raises:
+        ConfigError: if there is no such field, or a value is out of range.
     """
     from . import make_backend
+    from .tasks import TASKS
 
+    defaults = TASKS[name].config_class(name=name)
+    for key, value in fields.items():
+        if isinstance(value, Mapping) and dataclasses.is_dataclass(part := getattr(defaults, key, None)):
+            valid = [field.name for field in dataclasses.fields(part)]
+            for inner in value.keys() - set(valid):
+                raise ConfigError(f"task {name!r} has no field '{key}.{inner}'; {nearest(inner, valid)}")
+            fields[key] = dataclasses.replace(part, **value)  # type: ignore[type-var]
     return BackendEnv(make_backend(name, **fields), reward, render_mode)
 
 

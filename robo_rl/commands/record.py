@@ -179,13 +179,10 @@ class HumanChooser:
         if self._steps == 0:
             self._device.reset()
             self._deadline_ns = self._clock.now_ns()
-            said = self._intervention
-            while said.in_control:
-                said = self._wait("let go")
-            while not said.in_control:
-                said = self._wait("move to begin")
+            self._wait_for(False, "let go")
+            self._wait_for(True, "move to begin")
             # A button pressed twice at the end of the last episode does not end this one.
-            self._intervention = dataclasses.replace(said, buttons=frozenset())
+            self._intervention = dataclasses.replace(self._intervention, buttons=frozenset())
         else:
             self._wait(f"step {self._steps}")
         self._steps += 1
@@ -194,8 +191,13 @@ class HumanChooser:
     def button(self) -> str | None:
         return next((name for name in ("discard", "success") if name in self._intervention.buttons), None)
 
-    def _wait(self, state: str) -> Intervention:
-        """Show ``state``, wait for the end of the control period and return what the person says then."""
+    def _wait_for(self, in_control: bool, state: str) -> None:
+        """Show ``state`` until the person has control, or has not."""
+        while self._intervention.in_control != in_control:
+            self._wait(state)
+
+    def _wait(self, state: str) -> None:
+        """Show ``state``, wait for the end of the control period and take what the person says then."""
         self._show(state)
         self._deadline_ns = max(self._deadline_ns + self._period_ns, self._clock.now_ns())
         self._clock.sleep_until_ns(self._deadline_ns)
@@ -204,7 +206,6 @@ class HumanChooser:
             self._intervention = said
         if "stop" in self._intervention.buttons:
             raise RecordingStopped
-        return self._intervention
 
     def _show(self, state: str) -> None:
         lines = [f"episode {self._stored + 1} of {self._episodes}: {state}", self._last]

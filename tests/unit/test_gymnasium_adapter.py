@@ -151,6 +151,17 @@ def test_close_closes_the_backend() -> None:
     assert env.backend.closed
 
 
+def test_our_tasks_are_made_with_fields_of_parts() -> None:
+    env = gymnasium.make("robo_rl/Reach-v0", observation={"object": False}, controller={"translation_scale": 0.01})
+    config = env.unwrapped.backend.config  # type: ignore[attr-defined]
+    assert "object" not in env.observation_space.keys()  # noqa: SIM118
+    assert config.controller.translation_scale == 0.01
+    assert config.controller.action_axes == "xyz", "the task's other defaults stay"
+    env.close()
+    with pytest.raises(ConfigError, match=r"task 'reach' has no field 'observation\.camera'; did you mean 'cameras'"):
+        gymnasium.make("robo_rl/Reach-v0", observation={"camera": ("front",)})
+
+
 @pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
 @pytest.mark.parametrize("vector", ["sync", "async"])
 def test_vector_environments_give_the_true_final_observation(mode: AutoresetMode, vector: str) -> None:
