@@ -24,18 +24,17 @@ def test_a_run_learns_and_leaves_everything_behind(tmp_path: Path) -> None:
     run = tmp_path / "run"
     printed = robo_rl(
         "train",
-        "task=reach",
-        "demonstrations.episodes=5",
-        "run.env_steps=400",
-        "run.evaluation_interval=100",
+        "task=pick_cube",
+        "run.env_steps=2000",
+        "run.evaluation_interval=250",
         "run.final_evaluation_episodes=40",
         "run.video_episodes=1",
-        "run.stop_at_success_rate=1.0",
+        "run.stop_at_success_rate=0.95",
         f"run.dir={run}",
         cwd=tmp_path,
     )
     summary = json.loads((run / "summary.json").read_text())
-    assert summary["success_rate"]["value"] >= 0.95, summary
+    assert summary["success_rate"]["value"] >= 0.85, summary
     assert summary["env_steps"] == pytest.approx(summary["robot_minutes"] * 600)
     for left in ("config.yaml", "metrics.jsonl", "curve.png", "report.html", "videos/final.mp4"):
         assert (run / left).stat().st_size > 0
@@ -45,7 +44,7 @@ def test_a_run_learns_and_leaves_everything_behind(tmp_path: Path) -> None:
 
     output = tmp_path / "result.json"
     again = robo_rl("eval", f"run={run}", "episodes=40", f"output={output}", cwd=tmp_path)
-    assert json.loads(output.read_text())["success_rate"]["value"] >= 0.9
+    assert json.loads(output.read_text())["success_rate"]["value"] >= 0.85
     assert "Success" in again
 
 
@@ -53,9 +52,9 @@ def test_behaviour_cloning_is_a_baseline_that_takes_no_steps(tmp_path: Path) -> 
     run = tmp_path / "run"
     robo_rl(
         "train",
-        "task=reach",
+        "task=open_door",
         "agent=bc",
-        "agent.pretrain_steps=500",
+        "agent.pretrain_steps=1000",
         "run.final_evaluation_episodes=10",
         "run.video_episodes=0",
         f"run.dir={run}",
@@ -63,4 +62,4 @@ def test_behaviour_cloning_is_a_baseline_that_takes_no_steps(tmp_path: Path) -> 
     )
     summary = json.loads((run / "summary.json").read_text())
     assert summary["env_steps"] == 0
-    assert summary["success_rate"]["value"] >= 0.5
+    assert summary["success_rate"]["value"] >= 0.8
