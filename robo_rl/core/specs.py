@@ -37,9 +37,7 @@ class ArraySpec:
         """Raise :class:`SpecError` unless ``value`` fits; the message names ``key``."""
         if not isinstance(value, np.ndarray) or value.shape != self.shape or value.dtype != np.dtype(self.dtype):
             got = (
-                f"{value.dtype} array of shape {value.shape}"
-                if isinstance(value, np.ndarray)
-                else type(value).__name__
+                f"{value.dtype} array of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
             )
             raise SpecError(f"{key}: expected a {self.dtype} array of shape {self.shape}, got a {got}")
         if value.dtype == np.uint8:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from robo_rl.learner import CheckpointFolder
 
 
