@@ -4,6 +4,7 @@ import importlib
 import json
 import math
 import os
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -183,12 +184,12 @@ def _start_wandb(config: WandbConfig, folder: Path, run_config: Any) -> Any:
         wandb = importlib.import_module("wandb")
     except ImportError as error:
         raise ConfigError(
-            f"logging.wandb.project={config.project!r} needs the package wandb: pip install 'robo-rl[wandb]'"
+            f"logging.wandb.project={config.project!r} needs the package wandb ({error}): pip install 'robo-rl[wandb]'"
         ) from error
     folder.mkdir(parents=True, exist_ok=True)
     id_file = folder / "wandb_id"  # a resumed run goes on in the same W&B run
     if not id_file.exists():
-        id_file.write_text(wandb.util.generate_id())
+        id_file.write_text(secrets.token_hex(4))
     run = wandb.init(
         project=config.project,
         entity=config.entity,

@@ -127,3 +127,15 @@ def test_values_out_of_range_name_the_key(override: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         OmegaConf.to_object(config.logging)
     assert str(caught.value) == message
+
+
+def test_wandb_offline_goes_on_in_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("wandb", reason="the extra 'wandb' is not installed")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    config = LoggingConfig(wandb=WandbConfig(project="arm", mode="offline"))
+    for resume_step in (None, 1):
+        with RunLogger(tmp_path, config, run_config={"agent": {"gamma": 0.99}}, resume_step=resume_step) as logger:
+            logger.log("train", 2, critic_loss=1.0)
+    name = (tmp_path / "wandb_id").read_text()
+    written = list(tmp_path.glob(f"wandb/offline-run-*-{name}/run-{name}.wandb"))
+    assert written and all(file.stat().st_size > 0 for file in written)
