@@ -259,3 +259,17 @@ def test_values_out_of_range_name_the_key(fields: dict[str, Any], message: str) 
     with pytest.raises(ConfigError) as caught:
         GymnasiumConfig(**fields)
     assert str(caught.value) == message
+
+
+def test_meta_world_starts_from_the_seed() -> None:
+    """Its reset ignores the seed; its goals are drawn when it is made."""
+    pytest.importorskip("metaworld", reason="metaworld is not installed")
+    starts = []
+    for _ in range(2):
+        backend = make("Meta-World/MT1", env_kwargs={"env_name": "reach-v3"})
+        starts.append([backend.reset(seed).observation["state"] for seed in (1, 2, 1)])
+    np.testing.assert_array_equal(starts[0], starts[1])
+    np.testing.assert_array_equal(starts[0][0], starts[0][2])
+    assert not np.array_equal(starts[0][0], starts[0][1])
+    assert backend.spec.max_episode_steps == 500
+    assert backend.spec.reward_terms == ("reward", "success")
