@@ -26,7 +26,7 @@ def make_scene(arm: mujoco.MjSpec, timestep: float) -> mujoco.MjSpec:
     option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     option.impratio = 10.0  # grasped objects do not creep out of the fingers
     option.iterations = 30
-    option.ls_iterations = 20
+    option.ls_iterations = 50  # 20 are too few: now and then the solver gives up, and throws what the hand holds
     option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET  # the backend reports an unstable simulation
 
     spec.add_texture(
