@@ -108,11 +108,15 @@ class KeyboardTeleop:
         self._draw(b"")
         if self._undrawn:
             return
-        columns, rows = os.get_terminal_size(self._output)
+        try:
+            columns, rows = os.get_terminal_size(self._output)
+        except OSError:
+            return  # the terminal is gone, which read() tells
         lines = [*lines, *self._motion.help()]
         parts = ["\x1b[H"]
-        if picture is not None:
-            parts += [f"{row}\x1b[0m\x1b[K\r\n" for row in _half_blocks(picture, columns, rows - len(lines) - 1)]
+        room = rows - len(lines) - 1
+        if picture is not None and room > 0:
+            parts += [f"{row}\x1b[0m\x1b[K\r\n" for row in _half_blocks(picture, columns, room)]
         parts.append("\r\n".join(f"{line[: columns - 1]}\x1b[K" for line in lines))
         parts.append("\x1b[J")
         self._draw("".join(parts).encode())
@@ -176,6 +180,9 @@ class KeyboardTeleop:
             try:
                 written = os.write(self._output, self._undrawn)
             except BlockingIOError:
+                return
+            except OSError:
+                self._undrawn = b""  # the terminal is gone, which read() tells
                 return
             self._undrawn = self._undrawn[written:]
 

@@ -164,6 +164,7 @@ def test_the_escape_key_and_a_sequence_in_two_parts_are_told_apart(terminal: Ter
 
 def test_a_terminal_that_hangs_up_says_stop(terminal: Terminal, device: KeyboardTeleop) -> None:
     terminal.hang_up()
+    device.show(np.zeros((32, 32, 3), np.uint8), ["nobody sees this"])
     assert device.read().buttons == {"stop"}
 
 
