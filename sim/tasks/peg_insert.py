@@ -25,7 +25,7 @@ HOLE_POSITION = (0.5, 0.0)
 """Middle of the region in which the hole lies (x, y) [m]."""
 GRASP_HEIGHT = 0.06
 """From the peg's tip to the end effector before the random grasp offset [m]."""
-PAD_SQUEEZE = 0.00003
+PAD_SQUEEZE = 0.00005
 """How far each finger sinks in under its grip: with it the peg is at rest from the first moment on [m]."""
 INSERTED_SHARE = 0.8
 """Share of the hole's depth that counts as inserted."""
@@ -35,9 +35,13 @@ ALLOWED = 0.3
 """Distance from the axis at which the peg goes down, as share of the clearance."""
 DOWN = 0.02
 """Descent of a step once the peg fits [m]."""
-FUNNEL_FLOOR = 0.001
-"""Height of the tip just before the peg fits [m]."""
-FUNNEL_SLOPE = 4.0
+AIM = 1.5
+"""Sideways motion by distance: more than 1, to overcome friction on the block."""
+FADE = 1.0
+"""Distance over which the descent fades in, as share of the clearance."""
+INSIDE = 0.001
+"""Depth from which on the peg is in the hole [m]."""
+FUNNEL_SLOPE = 2.0
 """Height by distance from the hole's axis."""
 TURN_LEVER = 0.05
 """Distance that an angle counts for [m/rad]."""
@@ -51,15 +55,18 @@ def _arm() -> ArmConfig:
 
 
 def _controller() -> ControllerConfig:
-    """Stiff and well damped across the peg, for the aim; softer along it, for the touch; 30 N and 20 N at most."""
+    """Stiff and well damped across the peg, for the aim; soft along it, for the touch: 30 N and 10 N at most.
+
+    Steps of 5 mm: with larger ones, the noise of an exploring policy would be wider than the clearance by far.
+    """
     return ControllerConfig(
         action_axes="xyz+yaw",
-        translation_scale=0.02,
-        rotation_scale=0.1,
+        translation_scale=0.005,
+        rotation_scale=0.04,
         workspace_low=(0.40, -0.1, 0.06),
         workspace_high=(0.60, 0.1, 0.18),
-        stiffness=(5000.0, 5000.0, 2000.0, 150.0, 150.0, 150.0),
-        damping=(300.0, 300.0, 200.0, 10.0, 10.0, 10.0),
+        stiffness=(5000.0, 5000.0, 1000.0, 150.0, 150.0, 150.0),
+        damping=(300.0, 300.0, 110.0, 10.0, 10.0, 10.0),
         error_clip=(0.006, 0.006, 0.01, 0.1, 0.1, 0.1),
     )
 
@@ -203,13 +210,18 @@ class PegInsert(Task):
             here = backend.arm.position(data)
             # How far off the peg is beyond what fits; the farther off, the higher the tip stays above the block.
             off = max(float(np.linalg.norm(away[:2])) - allowed, TURN_LEVER * (abs(turn) - allowed_turn), 0.0)
-            if off == 0.0 or away[2] > FUNNEL_FLOOR:
+            rise = (
+                min(FUNNEL_SLOPE * off, FUNNEL_TOP)
+                + min(away[2], 0.0)
+                - DOWN * max(0.0, 1.0 - off / (FADE * self.config.clearance))
+            )
+            if away[2] > INSIDE:
                 rise = -DOWN
-            else:
-                rise = away[2] + min(FUNNEL_FLOOR + FUNNEL_SLOPE * off, FUNNEL_TOP)
             cosine, sine = math.cos(turn), math.sin(turn)
             about_z = np.array([[cosine, -sine, 0.0], [sine, cosine, 0.0], [0.0, 0.0, 1.0]])
             rotation = about_z @ backend.arm.rotation(data)
-            return backend.action_towards(here + np.array([away[0], away[1], rise]), rotation=rotation, gripper=1.0)
+            return backend.action_towards(
+                here + np.array([AIM * away[0], AIM * away[1], rise]), rotation=rotation, gripper=1.0
+            )
 
         return FunctionExpert(act)

@@ -23,10 +23,11 @@ PEG_COLOUR = (0.93, 0.45, 0.10, 1.0)
 BLOCK_COLOUR = (0.30, 0.46, 0.63, 1.0)
 HOLE_COLOUR = (0.06, 0.07, 0.09, 1.0)
 
-# With a clearance of half a millimetre contacts must not give by more than some hundredths of one, nor may the peg
-# creep in the fingers: the time constant of 4 ms is the shortest that a time step of 2 ms resolves. By priority the
-# block's numbers count before the peg's, and the peg's before the fingers'.
-_STIFF = {"solref": [0.004, 1.0], "solimp": [0.98, 0.999, 0.0005, 0.5, 2.0]}
+# Contacts. With a clearance of half a millimetre the block must not give by more than some hundredths of one, nor may
+# the peg creep in the fingers; two time steps (of 2 ms) are the shortest time constant. By priority the block's
+# numbers count before the peg's, and the peg's before the fingers'.
+_BLOCK = {"priority": 3, "condim": 4, "solref": [0.004, 1.0], "solimp": [0.98, 0.999, 0.0005, 0.5, 2.0]}
+_GRIP = {"priority": 2, "condim": 4, "solref": [0.005, 1.0], "solimp": [0.97, 0.995, 0.0005, 0.5, 2.0]}
 
 
 def add_peg(spec: mujoco.MjSpec) -> None:
@@ -41,9 +42,7 @@ def add_peg(spec: mujoco.MjSpec) -> None:
         mass=PEG_MASS,
         rgba=PEG_COLOUR,
         friction=[GRIP_FRICTION, 0.01, 0.0001],
-        priority=2,
-        condim=4,
-        **_STIFF,
+        **_GRIP,
     )
     peg.add_site(name=TIP_SITE, pos=[0, 0, -PEG_LENGTH / 2], size=[0.002, 0, 0], group=4)
 
@@ -71,9 +70,7 @@ def add_block(spec: mujoco.MjSpec, clearance: float, friction: float) -> None:
             size=[*half_size, half_height],
             rgba=BLOCK_COLOUR,
             friction=[friction, 0.005, 0.0001],
-            priority=3,
-            condim=4,
-            **_STIFF,
+            **_BLOCK,
         )
     # What one sees at the bottom of the hole and around its mouth; it touches nothing.
     visual = {"type": mujoco.mjtGeom.mjGEOM_BOX, "contype": 0, "conaffinity": 0}
