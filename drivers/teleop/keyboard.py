@@ -92,6 +92,7 @@ class KeyboardTeleop:
 
     def read(self) -> Intervention:
         """Return what the keys say now. Never blocks."""
+        self._draw(b"", seconds=0)
         for key in self._read_keys():
             self._motion.press(key)
         return self._motion.intervention()

@@ -68,11 +68,13 @@ class Terminal:
         os.write(self.far, keys)
         time.sleep(0.02)  # until the kernel has handed it over
 
-    def wait_for(self, text: bytes, times: int = 1) -> None:
-        """Wait until ``text`` was printed last, and so many times in all."""
+    def wait_for(self, text: bytes, times: int = 1, device: KeyboardTeleop | None = None) -> None:
+        """Wait, while ``device`` is read, until ``text`` was printed last, and so many times in all."""
         deadline = time.monotonic() + 20
         while not self.printed.endswith(text) or self.printed.count(text) < times:
             assert time.monotonic() < deadline, self.printed[-200:]
+            if device is not None:
+                device.read()
             time.sleep(0.01)
 
     def screen(self) -> pyte.Screen:
@@ -174,7 +176,7 @@ def test_the_picture_is_drawn_in_half_blocks_with_text_below(terminal: Terminal,
     picture[16:, 16:] = (0, 0, 255)
     for times in (1, 2, 3):  # drawn over each other, not below each other
         device.show(picture, ["episode 1 of 3", "x" * 200])
-        terminal.wait_for(END, times)
+        terminal.wait_for(END, times, device)
     lines = terminal.lines()
     drawn = [row for row, line in enumerate(lines) if line.startswith("\u2580")]
     assert drawn == list(range(15))  # 20 rows less 2 lines, 2 of help and a margin
@@ -191,9 +193,9 @@ def test_the_picture_is_drawn_in_half_blocks_with_text_below(terminal: Terminal,
 
 def test_without_a_picture_the_text_stands_alone(terminal: Terminal, device: KeyboardTeleop) -> None:
     device.show(np.full((32, 32, 3), 200, np.uint8), ["with a picture"])
-    terminal.wait_for(END)
+    terminal.wait_for(END, 1, device)
     device.show(None, ["without"])
-    terminal.wait_for(END, times=2)
+    terminal.wait_for(END, 2, device)
     shown = [line for line in terminal.lines() if line]
     assert shown[0] == "without"
     assert len(shown) == 3
@@ -209,7 +211,7 @@ def test_a_terminal_that_takes_nothing_holds_nothing_up(terminal: Terminal, devi
     terminal.reading.set()
     while b"picture 20" not in terminal.printed:
         device.show(picture, ["picture 20"])
-    terminal.wait_for(END)
+    terminal.wait_for(END, 1, device)
     shown = terminal.lines()
     assert "picture 20" in shown and "picture 0" in terminal.printed.decode()
     assert "picture 19" not in terminal.printed.decode()
