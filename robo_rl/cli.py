@@ -96,7 +96,9 @@ def _run_hydra(command: str, overrides: list[str]) -> int:
 
     application = hydra.main(config_path="pkg://robo_rl.configs", config_name=command, version_base="1.3")(job)
     saved = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
-    sys.argv = [f"robo-rl {command}", *overrides]
+    # Between overrides argparse does not take the flag; people put it anywhere.
+    sweep = [word for word in overrides if word in ("-m", "--multirun")]
+    sys.argv = [f"robo-rl {command}", *sweep, *(word for word in overrides if word not in sweep)]
     # Hydra would print its errors and exit with 1 by itself; this makes it raise them to us.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     try:

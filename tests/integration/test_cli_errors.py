@@ -108,3 +108,8 @@ def test_usage_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     for command in ("train", "eval", "record", "collect", "view", "report", "doctor"):
         assert f"  {command} " in out
+
+
+def test_the_flag_of_a_sweep_may_stand_anywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    line = fails(["train", "task=reach", "-m", "seed=0", "agent.gamma=2"], capsys)
+    assert line == "robo-rl: agent.gamma must be in [0, 1], got 2.0"
