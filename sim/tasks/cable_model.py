@@ -31,17 +31,19 @@ ARMATURE = 8e-6
 """Added inertia of each joint [kg m^2]: a segment alone is so light that its spring would outrun the time step."""
 
 ANCHOR_BODY = "cable_anchor"
-ANCHOR_HEIGHT = 0.03
+ANCHOR_HEIGHT = 0.035
 """Height of the cable's fixed end above the table [m]."""
 TAB_BODY = "cable_tab"
 TAB_LENGTH = 0.026
-TAB_WIDTH = 0.016
+TAB_WIDTH = 0.024
 TAB_HEIGHT = 0.024
-TAB_MASS = 0.02
+TAB_MASS = 0.04
+TAB_FRICTION = 2.0
+"""Rubber on rubber."""
 COLLAR = 0.006
 """Thickness of the collar at the tab's end, and how far it stands out: the fingers cannot slip over it [m]."""
 
-CHANNEL_WIDTH = 0.020
+CHANNEL_WIDTH = 0.022
 CHANNEL_LENGTH = 0.018
 CHANNEL_FLOOR = 0.003
 RIM_HEIGHT = 0.018
@@ -50,19 +52,24 @@ WALL = 0.0035
 FLARE_LENGTH = 0.012
 FLARE_ANGLE = 0.8
 """By which the lead-in on top of each wall leans outwards from the vertical [rad]."""
-CLIP_FRICTION = 0.4
+CLIP_TOP = RIM_HEIGHT + FLARE_LENGTH * math.cos(FLARE_ANGLE)
+"""Height of the lead-ins' upper edges above the table [m]."""
 
 CABLE_COLOUR = (0.93, 0.45, 0.10, 1.0)
 TAB_COLOUR = (0.16, 0.17, 0.19, 1.0)
 ANCHOR_COLOUR = (0.30, 0.32, 0.36, 1.0)
-CLIP_COLOUR = (0.22, 0.42, 0.62, 1.0)
+CLIP_COLOUR = (0.12, 0.42, 0.78, 1.0)
 
 BOX, CAPSULE = mujoco.mjtGeom.mjGEOM_BOX, mujoco.mjtGeom.mjGEOM_CAPSULE
 
-# The cable meets table and clips, but neither itself nor the arm. It slides on the table without friction: a score of
-# rows in the solver in place of sixty. In the clips it has friction (they have priority).
-_CABLE = {"contype": 1, "conaffinity": 0, "condim": 1, "priority": 1, "rgba": CABLE_COLOUR}
-_CLIP = {"condim": 3, "priority": 2, "friction": (CLIP_FRICTION, 0.005, 0.0001), "rgba": CLIP_COLOUR}
+# The cable meets table and clips, but neither itself nor the arm, and slides on them without friction (it has priority):
+# each elliptic friction cone couples all its joints, and with a score of them a step would take four times as long.
+_CABLE = {"contype": 1, "conaffinity": 0, "condim": 1, "priority": 3, "rgba": CABLE_COLOUR}
+# Stiff contacts: a light tab would sink millimetres deep into the pads.
+_TAB = {
+    "condim": 4, "priority": 2, "friction": (TAB_FRICTION, 0.01, 0.0001),
+    "solref": (0.005, 1.0), "solimp": (0.95, 0.99, 0.001, 0.5, 2.0),
+}  # fmt: skip
 
 
 def joint_names() -> tuple[str, ...]:
@@ -96,11 +103,11 @@ def add_cable(spec: mujoco.MjSpec, anchor: tuple[float, float], yaw: float) -> N
     half_width, half_height = TAB_WIDTH / 2, TAB_HEIGHT / 2
     body.add_geom(
         type=BOX, pos=(TAB_LENGTH / 2, 0, 0), size=(TAB_LENGTH / 2, half_width, half_height), mass=TAB_MASS,
-        rgba=TAB_COLOUR,
+        rgba=TAB_COLOUR, **_TAB,
     )  # fmt: skip
     body.add_geom(
         type=BOX, pos=(TAB_LENGTH + COLLAR / 2, 0, 0), size=(COLLAR / 2, half_width + COLLAR, half_height), mass=0.0,
-        rgba=CABLE_COLOUR,
+        rgba=CABLE_COLOUR, **_TAB,
     )  # fmt: skip
 
 
@@ -121,7 +128,9 @@ def add_clip(spec: mujoco.MjSpec, name: str) -> None:
     clip = spec.worldbody.add_body(name=name, mocap=True)
     half_length, half_width = CHANNEL_LENGTH / 2, CHANNEL_WIDTH / 2
     foot = half_width + WALL + 0.008
-    clip.add_geom(type=BOX, pos=(0, 0, CHANNEL_FLOOR / 2), size=(half_length, foot, CHANNEL_FLOOR / 2), **_CLIP)
+    clip.add_geom(
+        type=BOX, pos=(0, 0, CHANNEL_FLOOR / 2), size=(half_length, foot, CHANNEL_FLOOR / 2), rgba=CLIP_COLOUR
+    )
     cosine, sine = math.cos(FLARE_ANGLE), math.sin(FLARE_ANGLE)
     # From the rim half the flare up along its inner face, and half a wall into it.
     flare_y = half_width + sine * FLARE_LENGTH / 2 + cosine * WALL / 2
@@ -129,11 +138,11 @@ def add_clip(spec: mujoco.MjSpec, name: str) -> None:
     for side in (-1, 1):
         clip.add_geom(
             type=BOX, pos=(0, side * (half_width + WALL / 2), RIM_HEIGHT / 2),
-            size=(half_length, WALL / 2, RIM_HEIGHT / 2), **_CLIP,
+            size=(half_length, WALL / 2, RIM_HEIGHT / 2), rgba=CLIP_COLOUR,
         )  # fmt: skip
         clip.add_geom(
             type=BOX, pos=(0, side * flare_y, flare_z), size=(half_length, WALL / 2, FLARE_LENGTH / 2),
-            quat=(math.cos(FLARE_ANGLE / 2), -side * math.sin(FLARE_ANGLE / 2), 0, 0), **_CLIP,
+            quat=(math.cos(FLARE_ANGLE / 2), -side * math.sin(FLARE_ANGLE / 2), 0, 0), rgba=CLIP_COLOUR,
         )  # fmt: skip
 
 
