@@ -62,8 +62,8 @@ CLIP_COLOUR = (0.12, 0.42, 0.78, 1.0)
 
 BOX, CAPSULE = mujoco.mjtGeom.mjGEOM_BOX, mujoco.mjtGeom.mjGEOM_CAPSULE
 
-# The cable meets table and clips, but neither itself nor the arm, and slides on them without friction (it has priority):
-# each elliptic friction cone couples all its joints, and with a score of them a step would take four times as long.
+# The cable meets table and clips, but neither itself nor the arm, and slides without friction (by its priority): an
+# elliptic friction cone couples all its joints, and with a score of them a step would take four times as long.
 _CABLE = {"contype": 1, "conaffinity": 0, "condim": 1, "priority": 3, "rgba": CABLE_COLOUR}
 # Stiff contacts: a light tab would sink millimetres deep into the pads.
 _TAB = {
