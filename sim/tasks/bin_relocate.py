@@ -110,6 +110,7 @@ class BinRelocate(Task):
         self.config: BinRelocateConfig = config
         self._goal = 1
         self._kept: tuple[int, Array] | None = None
+        self._moved = False
 
     def build(self, spec: mujoco.MjSpec) -> None:
         for number, y in enumerate(BIN_Y):
@@ -135,10 +136,12 @@ class BinRelocate(Task):
         self._grasp = GraspSensor(model, self.config.arm, CUBE)
 
     def before_reset(self, data: mujoco.MjData) -> None:
-        """Remember where the cube lies, unless no episode has run yet."""
+        """Remember where the cube lies. Until the first step was made it lies nowhere in particular."""
+        self._moved = self._moved or data.time > 0
         number = self.bin_of(data)
-        keep = not self.config.reset_object and data.time > 0 and number is not None
-        self._kept = (number, data.qpos[self._qpos].copy()) if keep and number is not None else None
+        self._kept = None
+        if self._moved and not self.config.reset_object and number is not None:
+            self._kept = (number, data.qpos[self._qpos].copy())
 
     def initialise(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
         config = self.config
