@@ -23,7 +23,7 @@ CLIP_POSITIONS = ((0.5, -0.12), (0.5, 0.03))
 PAD_SQUEEZE = 0.0002
 """How far each rubber pad gives under the grip: with it the tab is at rest from the first moment on [m]."""
 
-# Heights of the end effector between which the expert moves [m].
+# The expert's numbers, all [m]: four heights of the end effector, and what it watches at the clips.
 LIFTED = 0.27
 """The cable is off the table nearly up to its anchor."""
 OVER = 0.22
@@ -32,14 +32,14 @@ DRAPED = 0.11
 """The cable lies in the first clip and rises from there clear over the second."""
 DOWN = 0.016
 """The cable lies on the table up to the hand."""
-BLOCKED = 0.0335
+BLOCKED = cable_model.CLIP_TOP + cable_model.RADIUS + 0.0025
 """Height of the cable at a clip below which it cannot come over the clip from the side."""
 CORRECTION = 0.02
 """Largest correction for a cable that does not point where it is led, because it is stiff."""
 SLACK = 0.004
 """Length of cable that bends take."""
 ALIGNED = 0.012
-"""Distance from the middle of a clip, sideways, at which the cable goes down into it [m]."""
+"""Distance from the middle of a clip, sideways, at which the cable goes down into it."""
 
 CAMERAS = (
     ("front", (0.98, -0.06, 0.40), (0.50, -0.06, 0.04)),
