@@ -76,7 +76,8 @@ def available(precision: str = "float32") -> tuple[bool, str]:
 class NativeUpdate:
     """Same arguments and same result as :class:`..update.TorchUpdate`; see there.
 
-    The tensors' memory must stay where it is as long as this object is used: change values in place.
+    The tensors' memory must stay where it is as long as this object is used: change values in place. The threads do
+    not survive a fork: make the object in the process that uses it.
 
     Raises:
         NativeBuildError: if :func:`available` is false.

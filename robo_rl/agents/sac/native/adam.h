@@ -19,6 +19,8 @@ struct Adam {
     static constexpr float kFirst = 0.9f, kFirstRest = 0.1f, kSecond = 0.999f, kSecondRest = 0.001f;
     static constexpr float kEpsilon = 1e-8f;
 
+    static constexpr int kAhead = 1024;  // the next page, where the processor's own prefetching does not reach
+
     float rate;   // learning rate over the first moment's bias correction
     float scale;  // one over the square root of the second moment's bias correction
     float tau;    // the target's step towards the parameter
@@ -36,9 +38,8 @@ struct Adam {
         const auto get = [&](const float* from) { return whole ? load(from + at) : load_some(from + at, count); };
         const auto put = [&](float* to, Vector x) { whole ? store(to + at, x) : store_some(to + at, x, count); };
 
-        // Four rows of 256 ahead is another page, where the processor's own prefetching stops.
-        for (const float* from : {tensor.value, tensor.first, tensor.second, tensor.target})
-            __builtin_prefetch(from + at + 1024, 1);
+        for (const float* from : {tensor.value, tensor.first, tensor.second})
+            __builtin_prefetch(from + at + kAhead, 1);
         const Vector first = get(tensor.first) * kFirst + gradient * kFirstRest;
         const Vector second = get(tensor.second) * kSecond + gradient * gradient * kSecondRest;
         const Vector value = get(tensor.value) - rate * first / (square_root(second) * scale + kEpsilon);
@@ -46,6 +47,7 @@ struct Adam {
         put(tensor.second, second);
         put(tensor.value, value);
         if (tensor.target) {
+            __builtin_prefetch(tensor.target + at + kAhead, 1);
             const Vector target = get(tensor.target);
             put(tensor.target, target + (value - target) * tau);
         }

@@ -59,7 +59,7 @@ class Update final : public AnyUpdate {
           log_alpha_(log_alpha),
           pool_(settings.threads),
           everyone_(settings.threads),
-          members_(team_size(settings.threads, settings.ensemble)),
+          team_size_(team_size(settings.threads, settings.ensemble)),
           claims_(kCriticStage + 2 * settings.updates),
           claimed_member_(settings.threads),
           rows_(settings.batch, kTileRows, 2),
@@ -78,10 +78,10 @@ class Update final : public AnyUpdate {
             actor_scratch_.emplace_back(actor_);
         }
         for (int m = 0; m < s_.subset; ++m) target_weights_.emplace_back(critic_, s_.observation_size);
-        for (int team = 0; team < s_.threads / members_; ++team) {
+        for (int team = 0; team < s_.threads / team_size_; ++team) {
             critic_weights_.emplace_back(critic_, s_.observation_size);
             critic_saved_.emplace_back(critic_, s_.batch);
-            barriers_.emplace_back(new Barrier(members_));
+            barriers_.emplace_back(new Barrier(team_size_));
         }
     }
 
@@ -104,8 +104,8 @@ class Update final : public AnyUpdate {
     /// What each thread does. The stages between barriers are the sections below.
     void work(int thread, int64_t updates_before) {
         const Team all{thread, s_.threads, &everyone_};
-        const int group = thread / members_;
-        const Team team{thread % members_, members_, barriers_[group].get()};
+        const int group = thread / team_size_;
+        const Team team{thread % team_size_, team_size_, barriers_[group].get()};
 
         actor_weights_.pack(actor_, 0, false, Backward::kHidden, all);
         all.wait();
@@ -366,7 +366,7 @@ class Update final : public AnyUpdate {
     Tensor log_alpha_;
     Pool pool_;
     Barrier everyone_;
-    const int members_;  // threads in a team
+    const int team_size_;  // threads
     std::vector<std::unique_ptr<Barrier>> barriers_;
     std::vector<std::atomic<int>> claims_;  // by stage
     std::vector<int> claimed_member_;       // by team
