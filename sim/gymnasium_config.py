@@ -45,6 +45,6 @@ def make_gymnasium_backend(**fields: Any) -> "GymnasiumBackend":
 
 
 def register_gymnasium_task() -> None:
-    """Offer ``task=gymnasium`` to Hydra."""
+    """Offer ``gymnasium_schema`` in the group ``task``; configs/task/gymnasium.yaml is made from it."""
     node = config_node(make_gymnasium_backend, GymnasiumConfig)
-    ConfigStore.instance().store(group="task", name="gymnasium", node=node)
+    ConfigStore.instance().store(group="task", name="gymnasium_schema", node=node)

@@ -71,7 +71,7 @@ class BinRelocateConfig(TaskConfig):
     """
 
     name: str = "bin_relocate"
-    max_episode_steps: int = 120
+    max_episode_steps: int = 60
     controller: ControllerConfig = field(default_factory=lambda: ControllerConfig(action_axes="xyz+gripper"))
     direction: str = "random"
     reset_object: bool = True

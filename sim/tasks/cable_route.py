@@ -78,7 +78,7 @@ class CableRouteConfig(TaskConfig):
     """
 
     name: str = "cable_route"
-    max_episode_steps: int = 150
+    max_episode_steps: int = 60
     position_range: tuple[float, ...] = (0.035, 0.01)
     yaw_range: float = 0.15
     arm: ArmConfig = field(default_factory=_arm)

@@ -63,7 +63,7 @@ class OpenDoorConfig(TaskConfig):
     """
 
     name: str = "open_door"
-    max_episode_steps: int = 90
+    max_episode_steps: int = 40
     success_angle: float = 0.35
     position_range: tuple[float, ...] = (0.03, 0.05)
     yaw_range: float = 0.1

@@ -83,7 +83,7 @@ class PegInsertConfig(TaskConfig):
     """
 
     name: str = "peg_insert"
-    max_episode_steps: int = 100
+    max_episode_steps: int = 60
     clearance: float = 0.001
     position_range: tuple[float, ...] = (0.03, 0.03)
     yaw_range: float = 0.15

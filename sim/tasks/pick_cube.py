@@ -30,7 +30,7 @@ class PickCubeConfig(TaskConfig):
     """
 
     name: str = "pick_cube"
-    max_episode_steps: int = 60
+    max_episode_steps: int = 40
     controller: ControllerConfig = field(default_factory=lambda: ControllerConfig(action_axes="xyz+gripper"))
     cube_size: float = 0.045
     cube_mass: float = 0.1

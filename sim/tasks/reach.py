@@ -23,7 +23,7 @@ class ReachConfig(TaskConfig):
     """
 
     name: str = "reach"
-    max_episode_steps: int = 50
+    max_episode_steps: int = 25
     controller: ControllerConfig = field(default_factory=lambda: ControllerConfig(action_axes="xyz"))
     goal_low: tuple[float, ...] = (0.35, -0.25, 0.05)
     goal_high: tuple[float, ...] = (0.65, 0.25, 0.40)
