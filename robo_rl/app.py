@@ -88,7 +88,7 @@ class DemonstrationsConfig:
 
     path: str | None = None
     episodes: int = 20
-    noise: float = 0.1
+    noise: float = 0.3
 
     def __post_init__(self) -> None:
         require(self.episodes >= 0, "demonstrations.episodes", "0 or more", self.episodes)

@@ -10,11 +10,19 @@ from robo_rl.core import CheckpointError, EnvBackend, Observation, Source, State
 
 
 class ActionChoice(NamedTuple):
-    """An action (A,) float32 in [-1, 1], who chose it, and the version of the policy that did (-1: none)."""
+    """What the robot is told to do.
+
+    Attributes:
+        action: (A,) float32 in [-1, 1].
+        source: who chose it.
+        policy_version: number of the policy that did, -1 if none did.
+        proposed: (A,) float32, what was chosen before noise was added to it; None: the same.
+    """
 
     action: NDArray[np.float32]
     source: Source
     policy_version: int = -1
+    proposed: NDArray[np.float32] | None = None
 
 
 class Actor:
@@ -55,7 +63,7 @@ class Actor:
         self.episode_length = len(self._actions)
         transition = Transition(
             observation=before.observation,
-            proposed_action=choice.action,
+            proposed_action=choice.action if choice.proposed is None else choice.proposed,
             executed_action=choice.action if after.executed_action is None else after.executed_action,
             rewards=after.rewards,
             next_observation=after.observation,

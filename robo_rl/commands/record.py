@@ -48,6 +48,7 @@ class RecordConfig:
     source: str
     path: str | None
     episodes: int
+    max_episode_steps: int
     noise: float
     only_successful: bool
     if_exists: str
@@ -55,6 +56,7 @@ class RecordConfig:
     def __post_init__(self) -> None:
         require(self.source in SOURCES, "record.source", f"one of {', '.join(SOURCES)}", self.source)
         require(self.episodes >= 1, "record.episodes", "1 or more", self.episodes)
+        require(self.max_episode_steps >= 1, "record.max_episode_steps", "1 or more", self.max_episode_steps)
         require(0 <= self.noise <= 1, "record.noise", "in [0, 1]", self.noise)
         require(self.if_exists in IF_EXISTS, "record.if_exists", f"one of {', '.join(IF_EXISTS)}", self.if_exists)
 
@@ -63,6 +65,8 @@ def run(config: DictConfig) -> int:
     """Record as configs/record.yaml says and print what the data set holds then; return 0."""
     settings = typed(RecordConfig, config, "record")
     console = Console(highlight=False)
+    if settings.source != "expert" and "max_episode_steps" in config.task:
+        config.task.max_episode_steps = settings.max_episode_steps
     backend = build_backend(config.task)
     try:
         path = Path(settings.path) if settings.path else default_path(backend.spec, settings.source)
@@ -105,8 +109,8 @@ def record_expert(
         backend: must have an expert.
         path: folder of the data set.
         episodes: how many to store.
-        noise: standard deviation of the Gaussian noise on the expert's actions. The noisy action is executed and
-            stored, so the data shows how the expert makes up for mistakes.
+        noise: standard deviation of the Gaussian noise on the expert's actions. The noisy action is executed,
+            so the data shows how the expert makes up for mistakes; both are stored.
         seed: of start states and noise.
         only_successful: leave out episodes that end without success.
         if_exists: see :func:`open_data_set`.

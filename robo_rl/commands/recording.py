@@ -120,6 +120,8 @@ def explored(action: NDArray[np.float32], deviation: float, rng: np.random.Gener
 class ExpertChooser:
     """The scripted expert, with Gaussian noise on what is executed: the data shows how to recover.
 
+    What the expert wanted is stored beside it, as the proposed action (DART, Laskey et al. 2017).
+
     Args:
         expert: of the backend.
         noise: standard deviation, in units of the action.
@@ -137,7 +139,7 @@ class ExpertChooser:
             self._expert.reset()
             self._begun = True
         action = np.asarray(self._expert.act(observation), np.float32)
-        return ActionChoice(explored(action, self._noise, self._rng), Source.SCRIPT)
+        return ActionChoice(explored(action, self._noise, self._rng), Source.SCRIPT, proposed=action)
 
     def button(self) -> str | None:
         return None

@@ -15,6 +15,7 @@ Batch = dict[str, NDArray[Any]]
 """Contiguous arrays with a leading batch axis of n rows:
 
 ``observation/<key>`` and ``next_observation/<key>`` (n, ...), ``action`` (n, A) float32 *executed* actions,
+``proposed_action`` (n, A) float32: what was asked for (to be imitated; values belong to what was executed),
 ``reward`` (n,) float32, ``discount`` (n,) float32: what the value of the next observation is multiplied by,
 gamma to the number of steps summed in ``reward``, and 0 where the episode *terminated* (never where it was
 only truncated). Batches for ``Agent.update`` also have ``demonstration`` (n,) float32: 1 where a row is of the
@@ -72,8 +73,8 @@ class Transition:
 
     Attributes:
         observation: before the action.
-        proposed_action: (A,) float32, what the policy or human asked for.
-        executed_action: (A,) float32, what the robot did after the safety filters. Learners train on this one.
+        proposed_action: (A,) float32, what the policy, human or script asked for.
+        executed_action: (A,) float32, what the robot did after noise and safety filters. Learners train on this one.
         rewards: unweighted reward terms by name.
         next_observation: the true observation after the action, also at the end of an episode.
         terminated: see :class:`Step`.

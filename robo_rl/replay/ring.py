@@ -70,6 +70,7 @@ class ReplayRing:
                 key: np.zeros((capacity, *array.shape), dtype=array.dtype) for key, array in spec.observation.items()
             }
             self._action = np.zeros((capacity, *spec.action.shape), dtype=np.float32)
+            self._proposed_action = np.zeros_like(self._action)
             self._terms = np.zeros((capacity, len(spec.reward_terms)), dtype=np.float32)
             self._terminated = np.zeros(capacity, dtype=np.bool_)
             self._truncated = np.zeros(capacity, dtype=np.bool_)
@@ -129,6 +130,7 @@ class ReplayRing:
                     raise SpecError(f"{name}: expected keys {sorted(self.spec.observation)}, got {sorted(observation)}")
                 array.check(f"{name} {key!r}", observation[key])
         self.spec.action.check("executed action", transition.executed_action)
+        ArraySpec(self.spec.action.shape).check("proposed action", transition.proposed_action)
         try:
             terms = [float(transition.rewards[name]) for name in self.spec.reward_terms]
         except KeyError as error:
@@ -147,6 +149,7 @@ class ReplayRing:
         following = self._allocate()
         self._store_observation(following, transition.next_observation)
         self._action[slot] = transition.executed_action
+        self._proposed_action[slot] = transition.proposed_action
         self._terms[slot] = terms
         self._terminated[slot] = transition.terminated
         self._truncated[slot] = transition.truncated
@@ -241,6 +244,7 @@ class ReplayRing:
         np.multiply(discount, ~self._terminated.take(last), out=out["discount"])
         following = self._next.take(last)
         _take(self._action, indices, out["action"])
+        _take(self._proposed_action, indices, out["proposed_action"])
         for key, array in self._observation.items():
             _take(array, indices, out[f"observation/{key}"])
             _take(array, following, out[f"next_observation/{key}"])
@@ -252,7 +256,8 @@ class ReplayRing:
         for prefix in ("observation", "next_observation"):
             for key, array in self.spec.observation.items():
                 batch[f"{prefix}/{key}"] = np.empty((*shape, *array.shape), dtype=array.dtype)
-        batch["action"] = np.empty((*shape, *self.spec.action.shape), dtype=np.float32)
+        for name in ("action", "proposed_action"):
+            batch[name] = np.empty((*shape, *self.spec.action.shape), dtype=np.float32)
         batch["reward"] = np.empty(shape, dtype=np.float32)
         batch["discount"] = np.empty(shape, dtype=np.float32)
         return batch
@@ -292,6 +297,7 @@ class ReplayRing:
         observations = {f"observation/{key}": array for key, array in self._observation.items()}
         return observations | {
             "action": self._action,
+            "proposed_action": self._proposed_action,
             "terms": self._terms,
             "terminated": self._terminated,
             "truncated": self._truncated,

@@ -20,6 +20,8 @@ ANCHOR = np.array([0.5, -0.27])
 CLIPS = ("clip1", "clip2")
 CLIP_POSITIONS = ((0.5, -0.12), (0.5, 0.03))
 """Middles of the regions in which the clips stand (x, y) [m], in the order of the cable."""
+FINE = 0.015
+"""Distance that is 1 in the fine part of the observation [m]."""
 PAD_SQUEEZE = 0.0002
 """How far each rubber pad gives under the grip: with it the tab is at rest from the first moment on [m]."""
 
@@ -102,7 +104,7 @@ class CableRoute(Task):
 
     Object state: for each clip the vector from the end effector to the clip's foot (base frame) [m], its turn from its
     nominal direction [rad], and where the cable passes it: sideways and up from the clip's foot, in the clip's frame
-    [m]; the vector from the end effector to the middle of the cable [m].
+    [m], and the same once more in units of ``FINE``, cut off at 1, for the millimetres beside the centimetres; the vector from the end effector to the middle of the cable [m].
 
     Shaped terms: ``first``, ``second`` (1 with the cable in this clip, 0 with it far away).
     """
@@ -177,7 +179,9 @@ class CableRoute(Task):
         for number, name in enumerate(CLIPS):
             state[f"to_{name}"] = data.mocap_pos[self._clips[number]] - here
             state[f"{name}_yaw"] = np.array([self.clip_yaw(data, number)])
-            state[f"cable_at_{name}"] = self.passage(data, number)
+            passage = self.passage(data, number)
+            state[f"cable_at_{name}"] = passage
+            state[f"cable_at_{name}_fine"] = np.clip(passage / FINE, -1.0, 1.0)
         state["to_cable"] = self.points(data)[cable_model.SEGMENTS // 2] - here
         return state
 

@@ -98,6 +98,7 @@ def make_batch(config: SACConfig) -> Minibatches:
         discount=torch.full(lead, 0.99),
         next_observation=torch.randn(*lead, OBSERVATION, generator=generator),
         demonstration=(torch.arange(config.batch_size) % 2).float().expand(lead).contiguous(),
+        proposed_action=torch.rand(*lead, ACTION, generator=generator) * 2 - 1,
     )
 
 

@@ -39,6 +39,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=ROOT / "docs" / "results")
     parser.add_argument("--evaluation-interval", type=int, default=500)
     parser.add_argument("--stop-at", type=float, default=0.99, help="end a run when an evaluation reaches this rate")
+    parser.add_argument("--overrides", nargs="*", default=[], help="for every run, for example runtime.threads=1")
     parser.add_argument("--only-summarise", action="store_true", help="write the table from the runs that are there")
     options = parser.parse_args()
     for seed in range(options.seeds):
@@ -66,6 +67,7 @@ def train(task: str, agent: str, seed: int, folder: Path, options: argparse.Name
         f"run.stop_at_success_rate={options.stop_at}",
         "run.video_episodes=0",
         *AGENTS[agent],
+        *options.overrides,
     ]
     if (folder / "checkpoints").exists():
         overrides = [f"resume={folder}"]

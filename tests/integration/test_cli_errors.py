@@ -30,7 +30,10 @@ TASKS = "bin_relocate, cable_route, gymnasium, open_door, peg_insert, pick_cube,
             "Valid: collect, doctor, eval, record, report, train, view",
         ),
         (["train", "task=rech"], f"robo-rl: unknown task 'rech': did you mean 'reach'? Valid: {TASKS}"),
-        (["train", "agent=rldp"], "robo-rl: unknown agent 'rldp': did you mean 'rlpd'? Valid: bc, rlpd, sac"),
+        (
+            ["train", "agent=rldp"],
+            "robo-rl: unknown agent 'rldp': did you mean 'rlpd'? Valid: bc, rlpd, sac, sac_layer_norm",
+        ),
         (["train", "agent.gama=0.9"], "robo-rl: unknown option 'agent.gama': did you mean 'gamma'? Valid: "),
         (
             ["train", "tsk=reach"],

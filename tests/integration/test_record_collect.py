@@ -235,7 +235,7 @@ def test_keyboard_recording_in_a_terminal(tmp_path: Path) -> None:
         "record.source=keyboard",
         "record.only_successful=false",
         "task.terminate_on_success=false",
-        "task.max_episode_steps=10000",
+        "record.max_episode_steps=10000",
         "task.observation.picture_width=80",
         "task.observation.picture_height=60",
     ]

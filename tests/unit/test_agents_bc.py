@@ -36,7 +36,8 @@ def expert(state):
 
 def demonstrations(rows, seed):
     state = np.random.default_rng(seed).uniform(-1, 1, (rows, 2)).astype(np.float32)
-    return {"observation/state": state, "action": expert(state)}
+    executed = np.random.default_rng(seed + 1).uniform(-1, 1, (rows, 2)).astype(np.float32)
+    return {"observation/state": state, "action": executed, "proposed_action": expert(state)}
 
 
 @pytest.mark.parametrize("make", [make_bc, make_sac])
@@ -52,14 +53,14 @@ def test_clones_the_expert(make):
     state = unseen["observation/state"]
     acted = np.stack([agent.act({"state": row}, explore=False) for row in state])
     clear = np.abs(state[:, 1]) > 0.2  # away from the switch
-    np.testing.assert_allclose(acted[clear], unseen["action"][clear], atol=0.15)
+    np.testing.assert_allclose(acted[clear], unseen["proposed_action"][clear], atol=0.15)
 
 
 def test_loss_is_the_mean_squared_error_of_the_action():
     agent = make_bc(spec=SPEC, seed=0, normalise_observations=False)
     batch = demonstrations(50, 0)
     acted = np.stack([agent.act({"state": row}, explore=True) for row in batch["observation/state"]])
-    assert agent.update(batch)["bc_loss"] == pytest.approx(np.mean((acted - batch["action"]) ** 2), rel=1e-5)
+    assert agent.update(batch)["bc_loss"] == pytest.approx(np.mean((acted - batch["proposed_action"]) ** 2), rel=1e-5)
 
 
 def test_pretraining_leaves_the_deviation_of_the_policy_as_it_was():
@@ -97,7 +98,7 @@ def test_state_round_trip():
 def test_demonstrations_that_are_not_finite_end_cloning():
     agent = make_bc(spec=SPEC, seed=0, normalise_observations=False)
     batch = demonstrations(10, 0)
-    batch["action"][0, 0] = np.nan
+    batch["proposed_action"][0, 0] = np.nan
     with pytest.raises(DivergenceError, match="bc_loss is nan at step 1"):
         agent.update(batch)
 

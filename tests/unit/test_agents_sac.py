@@ -57,6 +57,7 @@ def make_batch(rows, seed=0):
     batch |= {f"{group}/object": 5 + 3 * normal(rows, 2) for group in ("observation", "next_observation")}
     return batch | {
         "action": np.tanh(normal(rows, 2)),
+        "proposed_action": np.tanh(normal(rows, 2)),
         "reward": normal(rows),
         "discount": np.full(rows, 0.9, np.float32),
         "demonstration": (np.arange(rows) % 2).astype(np.float32),
@@ -317,6 +318,7 @@ def test_learns_the_optimal_controller_of_a_linear_system(backend):
             {
                 "observation/state": state,
                 "action": action,
+                "proposed_action": action,
                 "reward": -(state**2 + 0.1 * action**2)[:, 0],
                 "discount": np.full(agent.update_rows, gamma, np.float32),
                 "next_observation/state": state + 0.5 * action,

@@ -84,6 +84,7 @@ def experience(config, dtype, seed=1):
         discount=0.99 * (torch.rand(*lead, generator=source) > 0.3).float(),
         next_observation=torch.randn(*lead, O, generator=source),
         demonstration=(torch.rand(*lead, generator=source) > 0.5).float(),
+        proposed_action=torch.randn(*lead, A, generator=source).tanh(),
     )
     noise = draw_noise(config, A, source)
     return (
@@ -170,7 +171,7 @@ class Reference:
         value = values.mean(0) if config.actor_q == "mean" else values.min(0).values
         actor_loss = (alpha * log_prob - value).mean()
         mode = self.actor(batch.observation[-1])[:, :A].tanh()
-        distance = ((mode - batch.action[-1]) ** 2).sum(1)
+        distance = ((mode - batch.proposed_action[-1]) ** 2).sum(1)
         shown = distance[batch.demonstration[-1] == 1].sum() / len(distance)
         self.actor_adam.zero_grad()
         (actor_loss + config.cloning_weight * shown).backward()

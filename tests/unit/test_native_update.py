@@ -70,6 +70,7 @@ def random_inputs(
         discount=0.99 * (torch.rand(lead, generator=generator) > 0.2),
         next_observation=torch.randn(*lead, observation, generator=generator),
         demonstration=(torch.rand(lead, generator=generator) > 0.5).float(),
+        proposed_action=torch.randn(*lead, action, generator=generator).tanh(),
     )
     return batch, draw_noise(config, action, generator)
 
@@ -158,7 +159,7 @@ def test_agrees_with_the_definition_in_float64(changes):
 @needs_compiler
 @pytest.mark.parametrize("changes", [{}, {"layer_norm": False}, {"actor_layer_norm": True}])
 def test_relu_agrees_but_for_units_next_to_zero(changes):
-    check_against_float64(dataclasses.replace(SMALL, **KINKED, **changes), metrics=1e-3, moments=2e-2, moved=2e-2)
+    check_against_float64(dataclasses.replace(SMALL, **KINKED, **changes), metrics=1e-3, moments=2e-2, moved=5e-2)
 
 
 @needs_compiler

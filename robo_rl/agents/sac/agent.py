@@ -117,6 +117,7 @@ class SAC:
             discount=shaped(batch["discount"]),
             next_observation=shaped(observations.rows(batch, "next_observation")),
             demonstration=shaped(batch["demonstration"]),
+            proposed_action=shaped(batch["proposed_action"]),
         )
 
     def _check(self, metrics: Metrics, update: int) -> None:

@@ -14,7 +14,8 @@ from .slots import prefixed
 
 
 class BehaviourCloning:
-    """Regression of the policy's deterministic action, tanh of the mean, on demonstrated actions.
+    """Regression of the policy's deterministic action, tanh of the mean, on the actions that demonstrators
+    proposed, free of the noise that was added to them.
 
     The loss is the squared error. A likelihood would also shrink the deviation to that of the demonstrations, almost
     nothing for a scripted expert, and leave reinforcement learning that starts from it without exploration.
@@ -46,7 +47,7 @@ class BehaviourCloning:
             DivergenceError: if the loss is not finite.
         """
         observation = torch.from_numpy(self._policy.observations.rows(batch))
-        action = torch.from_numpy(batch["action"])
+        action = torch.from_numpy(batch["proposed_action"])
 
         def loss(actor: Parameters) -> Tensor:
             mean, _ = actor_distribution(actor, observation, self._activation)

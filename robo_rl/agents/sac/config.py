@@ -73,13 +73,13 @@ class SACConfig:
     entropy_backup: bool = False
     update_to_data: int = 20
     batch_size: int = 256
-    cloning_weight: float = 0.1
+    cloning_weight: float = 0.3
     actor_q: str = "mean"
     n_step: int = 1
     demonstration_ratio: float = 0.5
     learning_starts: int = 100
     random_steps: int = 0
-    pretrain_steps: int = 1000
+    pretrain_steps: int = 2000
     observation_keys: tuple[str, ...] | None = None
     normalise_observations: bool = True
     q_limit: float = 1e4

@@ -36,6 +36,7 @@ class Minibatches(NamedTuple):
         discount: (U, B), see :data:`robo_rl.core.Batch`.
         next_observation: (U, B, O).
         demonstration: (U, B), 1 where a row is of the demonstrations, else 0.
+        proposed_action: (U, B, A), what demonstrators wanted to do, before noise.
     """
 
     observation: Tensor
@@ -44,6 +45,7 @@ class Minibatches(NamedTuple):
     discount: Tensor
     next_observation: Tensor
     demonstration: Tensor
+    proposed_action: Tensor
 
 
 class Noise(NamedTuple):
@@ -197,7 +199,7 @@ def actor_step(
 ) -> Tensor:
     """Move the actor up the critics' value and entropy, then the temperature towards the target entropy.
 
-    With ``config.cloning_weight`` the actor's mode is drawn to the actions of the demonstrations among the rows too.
+    With ``config.cloning_weight`` the actor's mode is drawn to what the demonstrators proposed among the rows too.
 
     Args:
         parameters: as in :class:`TorchUpdate`, and ``first``, ``second`` and ``config`` too.
@@ -217,7 +219,7 @@ def actor_step(
         values = critic_values(critic, "critic", batch.observation, action, config.activation, config.precision)
         value = values.mean(0) if config.actor_q == "mean" else values.amin(0)
         climbing = (alpha * log_prob - value).mean()
-        cloning = (batch.demonstration * (mean.tanh() - batch.action).square().sum(-1)).mean()
+        cloning = (batch.demonstration * (mean.tanh() - batch.proposed_action).square().sum(-1)).mean()
         return climbing + config.cloning_weight * cloning, (climbing, log_prob)
 
     actor = {k: v for k, v in parameters.items() if k.startswith("actor/")}

@@ -41,7 +41,10 @@ class _Inputs(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("observation", "action", "reward", "discount", "next_observation")),
-        *((name, ctypes.c_void_p) for name in ("next_noise", "subset", "actor_noise", "demonstration")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("next_noise", "subset", "actor_noise", "demonstration", "proposed_action")
+        ),
     )
 
 
@@ -156,6 +159,7 @@ class NativeUpdate:
             subset=_pointer("noise.subset", noise.subset, (u, config.target_subset), torch.int64),
             actor_noise=_pointer("noise.action", noise.action, (b, a)),
             demonstration=_pointer("demonstration", batch.demonstration, (u, b)),
+            proposed_action=_pointer("proposed_action", batch.proposed_action, (u, b, a)),
         )
         if noise.subset.min() < 0 or noise.subset.max() >= config.ensemble_size:
             raise ValueError(f"noise.subset: expected indices below {config.ensemble_size}, got {noise.subset}")

@@ -50,7 +50,7 @@ inline void action_gradient(const ActionRow& row, const float* action, const flo
     }
 }
 
-/// Add the gradient of `weight` |tanh(mean) - shown|^2, `shown` being the action of a demonstration.
+/// Add the gradient of `weight` |tanh(mean) - shown|^2, `shown` being what a demonstrator proposed.
 inline void add_cloning_gradient(const ActionRow& row, const float* shown, float weight, float* gradient) {
     for (int j = 0; j < row.size; j += kLanes) {
         const int count = row.size - j < kLanes ? row.size - j : kLanes;

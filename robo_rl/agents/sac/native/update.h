@@ -19,7 +19,7 @@ struct Inputs {
     const float *observation, *action, *reward, *discount, *next_observation;
     const float* next_noise;
     const int64_t* subset;
-    const float *actor_noise, *demonstration;
+    const float *actor_noise, *demonstration, *proposed_action;
 };
 
 /// In the order of update.py's METRICS.
@@ -289,7 +289,8 @@ class Update final : public AnyUpdate {
                                 alpha_, 1.0f / s_.batch, gradient + i * row_stride(outputs));
                 const float shown = last(in_.demonstration, 1)[first + i];
                 if (s_.cloning_weight > 0 && shown > 0)
-                    add_cloning_gradient(row, last(in_.action, s_.action_size) + size_t(first + i) * s_.action_size,
+                    add_cloning_gradient(row,
+                                         last(in_.proposed_action, s_.action_size) + size_t(first + i) * s_.action_size,
                                          float(s_.cloning_weight) * shown / s_.batch,
                                          gradient + i * row_stride(outputs));
             }
