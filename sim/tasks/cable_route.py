@@ -104,7 +104,8 @@ class CableRoute(Task):
 
     Object state: for each clip the vector from the end effector to the clip's foot (base frame) [m], its turn from its
     nominal direction [rad], and where the cable passes it: sideways and up from the clip's foot, in the clip's frame
-    [m], and the same once more in units of ``FINE``, cut off at 1, for the millimetres beside the centimetres; the vector from the end effector to the middle of the cable [m].
+    [m], and the same once more in units of ``FINE``, cut off at 1, for the millimetres beside the centimetres; the
+    vector from the end effector to the middle of the cable [m].
 
     Shaped terms: ``first``, ``second`` (1 with the cable in this clip, 0 with it far away).
     """
