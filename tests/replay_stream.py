@@ -68,7 +68,7 @@ class Stream:
         random = np.random.default_rng(self.observations)
         transition = Transition(
             observation=observation,
-            proposed_action=np.zeros(2, np.float32),
+            proposed_action=random.uniform(-2, 2, 2).astype(np.float32),
             executed_action=random.uniform(-1, 1, 2).astype(np.float32),
             rewards={"success": float(random.integers(0, 2)), "distance": float(random.normal())},
             next_observation=following,

@@ -79,6 +79,7 @@ class ArrayPerField:
             self._arrays[f"observation/{key}"] = np.stack([t.observation[key] for t in transitions])
             self._arrays[f"next_observation/{key}"] = np.stack([t.next_observation[key] for t in transitions])
         self._arrays["action"] = np.stack([t.executed_action for t in transitions])
+        self._arrays["proposed_action"] = np.stack([t.proposed_action for t in transitions])
         self._arrays["reward"] = np.array([sum(t.rewards.values()) for t in transitions], np.float32)
         self._arrays["discount"] = np.array([GAMMA * (not t.terminated) for t in transitions], np.float32)
         self.nbytes = sum(array.nbytes for array in self._arrays.values())

@@ -55,7 +55,7 @@ def test_behaviour_cloning_is_a_baseline_that_takes_no_steps(tmp_path: Path) -> 
         "train",
         "task=open_door",
         "agent=bc",
-        "agent.pretrain_steps=1000",
+        "agent.pretrain_steps=2000",
         "run.final_evaluation_episodes=10",
         "run.video_episodes=0",
         f"run.dir={run}",

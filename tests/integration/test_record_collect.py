@@ -60,10 +60,15 @@ def test_the_data_is_what_the_simulator_does_for_these_actions(backend: EnvBacke
     for number, record in enumerate(store.records):
         seed = derive_seed(derive_seed(5, "record", "expert", record.session), "episode", "expert", 0)
         step = fresh.reset(seed)
+        expert = fresh.expert(0)
+        expert.reset()
         for transition in store.episode(number):
             assert transition.source == Source.SCRIPT
             for key, value in transition.observation.items():
                 np.testing.assert_array_equal(value, step.observation[key])
+            # What the expert wanted is stored free of the noise on what was executed.
+            np.testing.assert_array_equal(transition.proposed_action, expert.act(step.observation))
+            assert not np.array_equal(transition.proposed_action, transition.executed_action)
             step = fresh.step(transition.executed_action)
             assert (transition.terminated, transition.truncated) == (step.terminated, step.truncated)
             assert transition.rewards == pytest.approx(step.rewards)

@@ -90,6 +90,7 @@ def test_images_are_stored_once():
         ({"observation": {"state": np.zeros(2, np.float32)}}, "expected keys ['images/front', 'state'], got ['state']"),
         ({"next_observation": observe(1) | {"state": np.zeros(3, np.float32)}}, "next observation 'state': expected"),
         ({"executed_action": np.array([0, np.nan], np.float32)}, "executed action: expected finite values"),
+        ({"proposed_action": np.zeros(3, np.float32)}, "proposed action: expected a float32 array of shape (2,)"),
         ({"executed_action": np.array([0, 1.5], np.float32)}, "executed action: expected values in [-1, 1]"),
         ({"rewards": {"success": 1.0}}, "expected terms ['distance', 'success'], got ['success']"),
         ({"rewards": {"success": 1.0, "distance": float("inf")}}, "rewards: expected finite terms"),

@@ -91,6 +91,7 @@ def compare(ring: ReplayRing, model: Model, gamma: float, n_step: int, rng) -> N
         found = number_of(batch["next_observation/state"][row], batch["next_observation/images/front"][row])
         assert found == following
         np.testing.assert_array_equal(batch["action"][row], transition.executed_action)
+        np.testing.assert_array_equal(batch["proposed_action"][row], transition.proposed_action)
         assert labels["source"][row] == transition.source
         assert labels["policy_version"][row] == transition.policy_version
         assert labels["success"][row] == (-1 if transition.success is None else transition.success)

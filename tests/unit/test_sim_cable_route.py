@@ -272,6 +272,9 @@ def test_the_object_state_is_what_it_says():
             # Where it passes, back in the base frame, is a point of the cable.
             passes = clip.xpos + rotation @ [0, values[f"cable_at_{name}_0"], values[f"cable_at_{name}_1"]]
             assert np.linalg.norm(densely(points, 1e-4) - passes, axis=1).min() < 1e-4
+            for axis in "01":
+                fine, coarse = values[f"cable_at_{name}_fine_{axis}"], values[f"cable_at_{name}_{axis}"]
+                assert fine == pytest.approx(min(max(coarse, -0.015), 0.015) / 0.015, abs=1e-6)
         middle = hand + [values[f"to_cable_{axis}"] for axis in "xyz"]
         assert np.linalg.norm(points - middle, axis=1).min() < 1e-6
 

@@ -201,6 +201,8 @@ def test_object_state_follows_from_the_poses(backend):
         rotation = data.body(PEG_BODY).xmat.reshape(3, 3)
         tip = data.body(PEG_BODY).xpos - PEG_LENGTH / 2 * rotation[:, 2]
         np.testing.assert_allclose(state["tip_to_hole"], data.mocap_pos[0] + (0, 0, HOLE_DEPTH) - tip, atol=1e-9)
+        nearest = [min(max(distance, -0.003), 0.003) for distance in state["tip_to_hole"]]
+        np.testing.assert_allclose(state["tip_to_hole_fine"], np.array(nearest) / 0.003)
         # Turned by yaw_to_hole, the peg's side lies along one of the hole's.
         turn, yaw = state["yaw_to_hole"][0], state["hole_yaw"][0]
         side = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]]) @ rotation[:2, 0]
