@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "table")
     parser.add_argument("--results", type=Path, default=ROOT / "docs" / "results")
     parser.add_argument("--evaluation-interval", type=int, default=500)
-    parser.add_argument("--stop-at", type=float, default=0.99, help="end a run when an evaluation reaches this rate")
+    parser.add_argument("--stop-at", type=float, default=0.98, help="end a run when an evaluation reaches this rate")
     parser.add_argument("--overrides", nargs="*", default=[], help="for every run, for example runtime.threads=1")
     parser.add_argument("--only-summarise", action="store_true", help="write the table from the runs that are there")
     options = parser.parse_args()
@@ -57,22 +57,17 @@ def train(task: str, agent: str, seed: int, folder: Path, options: argparse.Name
     if status(folder) in ("completed", "reached", "diverged"):
         return
     overrides = [
-        f"task={task}",
-        f"agent={agent}",
-        f"seed={seed}",
-        f"run.dir={folder}",
         f"run.env_steps={BUDGETS[task]}",
         f"run.evaluation_interval={options.evaluation_interval}",
-        "run.evaluation_episodes=50",
+        "run.evaluation_episodes=100",
         f"run.stop_at_success_rate={options.stop_at}",
         "run.video_episodes=0",
-        *AGENTS[agent],
-        *options.overrides,
     ]
     if (folder / "checkpoints").exists():
-        overrides = [f"resume={folder}"]
+        overrides.append(f"resume={folder}")
     else:
-        overrides.append("run.overwrite=true")
+        chosen = [f"task={task}", f"agent={agent}", f"seed={seed}", *AGENTS[agent], *options.overrides]
+        overrides += [*chosen, f"run.dir={folder}", "run.overwrite=true"]
     subprocess.run([sys.executable, "-m", "robo_rl.cli", "train", *overrides], check=False)
 
 
