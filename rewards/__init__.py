@@ -1,10 +1,28 @@
-"""Reward modules and their composition."""
+"""Reward modules and their composition; docs/rewards.md describes them."""
 
 from hydra.core.config_store import ConfigStore
 
 from robo_rl.core import RewardWeights, config_node
 
+from .composition import ComposedReward, ComposedRewardConfig, TermConfig
+from .module import Module
+from .perceptual import PerceptualConfig
+from .transport import OptimalTransportConfig
+
+MODULES: dict[str, type] = {
+    "optimal_transport": OptimalTransportConfig,
+    "perceptual": PerceptualConfig,
+}
+"""Configuration classes of the modules by the name of their choice in the group ``reward/module``."""
+
 
 def register_configs() -> None:
-    """Offer the weighted sum of a task's reward terms to Hydra (group ``reward``)."""
-    ConfigStore.instance().store(group="reward", name="reward_schema", node=config_node(RewardWeights, RewardWeights))
+    """Offer the weighted sum of a task's terms, the composition and the modules to Hydra (group ``reward``)."""
+    store = ConfigStore.instance()
+    store.store(group="reward", name="reward_schema", node=config_node(RewardWeights, RewardWeights))
+    store.store(group="reward", name="composed_schema", node=config_node(ComposedRewardConfig, ComposedRewardConfig))
+    for name, config_class in MODULES.items():
+        store.store(group="reward/module", name=name, node=config_node(config_class, config_class))
+
+
+__all__ = ["MODULES", "ComposedReward", "ComposedRewardConfig", "Module", "TermConfig", "register_configs"]

@@ -27,7 +27,8 @@ from .core import (
     EnvBackend,
     EnvSpec,
     Policy,
-    RewardWeights,
+    Reward,
+    RewardConfig,
     RoboRLError,
     config_node,
     require,
@@ -159,11 +160,9 @@ def build_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:
     return cast(Agent, build(node, spec=spec, seed=seed))
 
 
-def build_reward(node: DictConfig, spec: EnvSpec) -> RewardWeights:
-    """Make the weights of the reward terms, and check that the task has these terms."""
-    reward = cast(RewardWeights, build(node))
-    reward.vector(spec.reward_terms)
-    return reward
+def build_reward(node: DictConfig, spec: EnvSpec, seed: int) -> Reward:
+    """Make the reward that ``reward`` configures, for an environment of ``spec``."""
+    return cast(RewardConfig, build(node)).make(spec, seed)
 
 
 def section(config: DictConfig, name: str) -> Any:
@@ -177,7 +176,7 @@ class Components:
     Attributes:
         backend: where the agent acts.
         agent: what learns.
-        reward: weights of the backend's reward terms.
+        reward: makes one number of the reward terms, some of which it may compute itself.
     """
 
     def __init__(self, config: DictConfig) -> None:
@@ -186,7 +185,7 @@ class Components:
             torch.set_num_threads(threads)
         self._config = config
         self.backend = build_backend(config.task)
-        self.reward = build_reward(config.reward, self.backend.spec)
+        self.reward = build_reward(config.reward, self.backend.spec, config.seed)
         self.agent = build_agent(config.agent, self.backend.spec, config.seed)
         self._evaluation_backend: EnvBackend | None = None
 

@@ -1,0 +1,87 @@
+"""Training from reward modules: every term is logged, and a resumed run equals an unbroken one, bit for bit."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from robo_rl.cli import main
+from robo_rl.core import Batch
+from robo_rl.learner import CheckpointFolder
+
+STEPS = 70
+# Modules that judge steps, that judge episodes, that change the discount; potentials and normalisation.
+TRAIN = [
+    "task=reach",
+    "reward=composed",
+    "+reward/module@reward.modules.steps=perceptual",
+    "+reward.terms.steps.potential=true",
+    "+reward.terms.steps.normalise=true",
+    "+reward/module@reward.modules.transport=optimal_transport",
+    "reward.modules.transport.scheduled_discount=true",
+    "reward.modules.transport.interval=1",
+    "+reward.terms.transport.clip=[-5,0]",
+    "agent.hidden=[32]",
+    "agent.ensemble_size=3",
+    "agent.update_to_data=2",
+    "agent.batch_size=32",
+    "agent.n_step=2",
+    "agent.learning_starts=10",
+    "agent.random_steps=5",
+    "agent.pretrain_steps=5",
+    "demonstrations.episodes=2",
+    "run.evaluation_interval=0",
+    "run.final_evaluation_episodes=1",
+    "run.video_episodes=0",
+    "runtime.threads=1",
+    "logging.progress=false",
+]
+
+
+def train(*arguments: str) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["train", *arguments])
+    assert not caught.value.code
+
+
+def state(run: Path) -> Batch:
+    checkpoint = CheckpointFolder(run / "checkpoints").load_newest()
+    assert checkpoint.step == STEPS
+    return {f"{part}/{key}": value for part, arrays in checkpoint.parts.items() for key, value in arrays.items()}
+
+
+def records(run: Path, kind: str) -> list[dict[str, object]]:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k != "wall_seconds"} for line in lines if line["kind"] == kind]
+
+
+def test_a_run_goes_on_bit_for_bit_in_mid_episode(tmp_path: Path) -> None:
+    unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
+    train(*TRAIN, f"run.dir={unbroken}", f"run.env_steps={STEPS}")
+    train(*TRAIN, f"run.dir={broken}", "run.env_steps=43")
+    train(f"resume={broken}", f"run.env_steps={STEPS}")
+    first, second = state(unbroken), state(broken)
+    assert first.keys() == second.keys()
+    for key, value in first.items():
+        np.testing.assert_array_equal(value, second[key], err_msg=key, strict=True)
+    assert {key.split("/")[0] for key in first} >= {"reward", "demonstrations", "replay"}
+    for kind in ("episode", "reward"):
+        assert records(unbroken, kind) == records(broken, kind)
+
+    # Every term by name, and their sum as the composition says (clipped transport and shaping, nothing of the task).
+    episodes = records(unbroken, "episode")
+    assert episodes
+    for episode in episodes:
+        assert {"reward/success", "reward/steps", "reward/steps/before", "reward/transport"} <= episode.keys()
+        assert episode["reward/transport"] < 0
+
+
+def test_an_agent_without_demonstrations_may_have_a_reward_made_from_them(tmp_path: Path) -> None:
+    """Imitation from observation: the agent sees no action of the demonstrations."""
+    run = tmp_path / "run"
+    options = [word for word in TRAIN if word.startswith(("task", "agent.hidden", "agent.batch", "run.", "logging"))]
+    train(*options, "agent=sac", "reward=perceptual", "demonstrations.episodes=2", f"run.dir={run}", "run.env_steps=30")
+    assert (run / "demonstrations" / "dataset.json").exists()
+    assert records(run, "episode")[0]["reward/perceptual"] < 0
+    assert "demonstrations" not in CheckpointFolder(run / "checkpoints").load_newest().parts
