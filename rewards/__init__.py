@@ -4,14 +4,19 @@ from hydra.core.config_store import ConfigStore
 
 from robo_rl.core import RewardWeights, config_node
 
+from .classifier import ClassifierConfig, ViceConfig
 from .composition import ComposedReward, ComposedRewardConfig, TermConfig
 from .module import Module
 from .perceptual import PerceptualConfig
+from .preferences import PreferencesConfig
 from .transport import OptimalTransportConfig
 
 MODULES: dict[str, type] = {
+    "classifier": ClassifierConfig,
     "optimal_transport": OptimalTransportConfig,
     "perceptual": PerceptualConfig,
+    "preferences": PreferencesConfig,
+    "vice": ViceConfig,
 }
 """Configuration classes of the modules by the name of their choice in the group ``reward/module``."""
 

@@ -1,4 +1,4 @@
-"""Success from examples: a classifier of states, fixed (SERL, Luo et al. 2024) or adversarial (VICE, Fu et al. 2018)."""
+"""Success from examples: a classifier, fixed (SERL, Luo et al. 2024) or adversarial (VICE, Fu et al. 2018)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -108,10 +108,9 @@ class SuccessClassifier(Module):
         deviation = everything.std(0)
         self._arrays["shift"][...] = everything.mean(0)
         self._arrays["scale"][...] = np.where(deviation > 1e-6, deviation, 1.0)
-        held_out = trajectories[::4] if len(trajectories) >= 4 else trajectories
-        fitted = (
-            [each for number, each in enumerate(trajectories) if number % 4] if len(trajectories) >= 4 else held_out
-        )
+        fitted, held_out = trajectories, trajectories
+        if len(trajectories) >= 4:
+            fitted, held_out = [each for number, each in enumerate(trajectories) if number % 4], trajectories[::4]
         self._goals, failures = self._examples(fitted)
         for step in range(self.config.fit_steps):
             rng = generator(self._seed, "fit", step)

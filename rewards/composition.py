@@ -166,7 +166,7 @@ class ComposedReward:
     def _prepared(self, column: str, terms: Sequence[str], values: Floats, term: TermConfig) -> Floats:
         value = _column(column, terms, values)
         if term.clip is not None:
-            value = value.clip(*map(np.float32, term.clip))
+            value = value.clip(np.float32(term.clip[0]), np.float32(term.clip[1]))
         scale = self._scales.get(column.removesuffix(BEFORE))
         return value if scale is None else value / np.float32(scale.value)
 

@@ -47,7 +47,7 @@ class TrainedNetwork:
     def descend(self, loss: Tensor) -> float:
         """Take one step of Adam down ``loss``, a scalar; return its value."""
         self._optimiser.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         self._optimiser.step()
         self._steps += 1
         return float(loss.detach())

@@ -125,7 +125,8 @@ class PerceptualReward(Module):
     def __call__(self, batch: Batch) -> Floats:
         """Return rewards (n,), at most 0."""
         rewards = step_rewards(self._input(batch), self.config.density, **self._arrays)
-        return (rewards @ self._weights).astype(np.float32)
+        total: Floats = (rewards @ self._weights).astype(np.float32)
+        return total
 
     def state(self) -> State:
         """Return what the demonstrations taught."""
@@ -142,7 +143,8 @@ class PerceptualReward(Module):
 
 def discrimination(inside: Doubles, outside: Doubles, separation: float) -> Doubles:
     """Return how well each feature (F,) tells observations (n, F) of a step from those (m, F) of all others."""
-    return separation * np.abs(inside.mean(0) - outside.mean(0)) - (inside.std(0) + outside.std(0))
+    score: Doubles = separation * np.abs(inside.mean(0) - outside.mean(0)) - (inside.std(0) + outside.std(0))
+    return score
 
 
 def step_rewards(
@@ -168,4 +170,5 @@ def step_rewards(
     """
     features = (vectors.astype(np.float64) - shift) / scale
     distance = ((features[:, chosen] - mean) ** 2 * precision).mean(-1)
-    return -0.5 * distance if density == "gaussian" else -np.log1p(distance)
+    rewards: Doubles = -0.5 * distance if density == "gaussian" else -np.log1p(distance)
+    return rewards

@@ -194,7 +194,7 @@ class OptimalTransportReward(Module):
         lengths: NDArray[np.int64] = taken(state, f"{kind}_lengths", self._name, like=np.zeros(0, dtype=np.int64))
         if lengths.sum() != len(rows) or (lengths < 1).any():
             raise CheckpointError(f"reward module {self._name!r}: {kind} of {len(rows)} rows, lengths {lengths}")
-        return list(torch.from_numpy(rows).split(lengths.tolist())) if lengths.size else []
+        return [torch.from_numpy(part) for part in np.split(rows, np.cumsum(lengths)[:-1])] if lengths.size else []
 
 
 def longest_increasing(numbers: Sequence[int]) -> int:

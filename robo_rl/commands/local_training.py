@@ -117,8 +117,8 @@ class LocalTraining:
             if self._interruption.signal is not None:
                 return "interrupted"
             transition = self.actor.take_step(self._choose)
-            self._insert(transition)
             self.step += 1
+            self._insert(transition)
             metrics = {}
             # The first episode may be held back until its reward is known.
             if self.step >= agent.config.learning_starts and (len(self.online) or self.demonstrations is not None):

@@ -98,7 +98,7 @@ class ReplayRing:
         self._cursor = 0
         self._filled = 0
         self._tails: dict[str, _Tail] = {}
-        self._held: list[int] = []
+        self._held: dict[int, None] = {}  # slots in order of arrival
 
     def __len__(self) -> int:
         """Return the number of transitions that can be sampled."""
@@ -171,7 +171,7 @@ class ReplayRing:
         self._next[slot] = following
         if self._added:
             self._terms_version[slot] = -1
-            self._held.append(slot)
+            self._held[slot] = None
         else:
             self._sampleable.add(slot)
         if not (transition.terminated or transition.truncated):
@@ -202,8 +202,7 @@ class ReplayRing:
         self._cursor = (slot + 1) % self.capacity
         self._filled = max(self._filled, slot + 1)
         self._sampleable.discard(slot)
-        if slot in self._held:
-            self._held.remove(slot)
+        self._held.pop(slot, None)
         for actor in [actor for actor, tail in self._tails.items() if tail.slot == slot]:
             del self._tails[actor]
         return slot
@@ -225,11 +224,11 @@ class ReplayRing:
                 continue
             slots = np.array(segment, dtype=np.intp)
             self._write_terms(slots, scorer.score(self._rows(slots), online=online))
+            self._terms_version[slots] = scorer.version
             for slot in segment:
                 self._sampleable.add(slot)
+                del self._held[slot]
             released.append(slots)
-        done = {slot for slots in released for slot in slots.tolist()}
-        self._held = [slot for slot in self._held if slot not in done]
         return np.concatenate(released) if released else np.zeros(0, dtype=np.intp)
 
     def rescore(self, slots: Indices, scorer: Scorer, n_step: int = 1) -> None:
@@ -269,7 +268,7 @@ class ReplayRing:
             ours[...] = state[name]
         for slot in self._held:
             self._sampleable.add(slot)
-        self._held = []
+        self._held = {}
 
     def values(self, slots: Indices) -> NDArray[np.float32]:
         """Return the reward terms (n, T) of the transitions in ``slots`` (n,), in the order of ``terms``."""
@@ -278,7 +277,7 @@ class ReplayRing:
     def _held_segments(self) -> list[list[int]]:
         """Return the slots that are held back, as unbroken stretches of steps."""
         segments: list[list[int]] = []
-        by_first_observation = {}
+        by_first_observation: dict[int, list[int]] = {}
         for slot in self._held:
             segment = by_first_observation.pop(slot, None)
             if segment is None:
@@ -453,7 +452,7 @@ class ReplayRing:
             "cursor": self._cursor,
             "count": len(self),
             "reward_terms": list(self.terms),
-            "held": self._held,
+            "held": list(self._held),
             "tails": {actor: list(tail) for actor, tail in self._tails.items()},
         }
         state = {name: column[: self._filled] for name, column in self._columns().items()}
@@ -486,7 +485,7 @@ class ReplayRing:
         self._filled = len(state["order"])
         self._cursor = facts["cursor"]
         self._tails = {actor: _Tail(*tail) for actor, tail in facts["tails"].items()}
-        self._held = facts.get("held", [])
+        self._held = dict.fromkeys(facts.get("held", ()))
         self._sampleable.restore(facts["count"])
 
 

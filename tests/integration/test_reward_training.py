@@ -16,6 +16,7 @@ TRAIN = [
     "task=reach",
     "reward=composed",
     "+reward/module@reward.modules.steps=perceptual",
+    "reward.modules.steps.steps=2",
     "+reward.terms.steps.potential=true",
     "+reward.terms.steps.normalise=true",
     "+reward/module@reward.modules.transport=optimal_transport",
@@ -81,7 +82,15 @@ def test_an_agent_without_demonstrations_may_have_a_reward_made_from_them(tmp_pa
     """Imitation from observation: the agent sees no action of the demonstrations."""
     run = tmp_path / "run"
     options = [word for word in TRAIN if word.startswith(("task", "agent.hidden", "agent.batch", "run.", "logging"))]
-    train(*options, "agent=sac", "reward=perceptual", "demonstrations.episodes=2", f"run.dir={run}", "run.env_steps=30")
+    train(
+        *options,
+        "agent=sac",
+        "reward=perceptual",
+        "reward.modules.perceptual.steps=2",
+        "demonstrations.episodes=2",
+        f"run.dir={run}",
+        "run.env_steps=30",
+    )
     assert (run / "demonstrations" / "dataset.json").exists()
     assert records(run, "episode")[0]["reward/perceptual"] < 0
     assert "demonstrations" not in CheckpointFolder(run / "checkpoints").load_newest().parts

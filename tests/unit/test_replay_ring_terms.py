@@ -92,9 +92,10 @@ def test_terms_are_computed_again_only_where_they_are_out_of_date():
     ring, judge = ring_of(episode(8, "terminate")), Judge()
     ring.score_held(judge, online=True)
     slots = np.array([[2, 2, 5]])
-    ring.rescore(slots, judge)  # never scored by a version yet
-    judge.version = 1
     judge.calls.clear()
+    ring.rescore(slots, judge)
+    assert judge.calls == []
+    judge.version = 1
     ring.rescore(slots, judge)
     ring.rescore(slots, judge)
     assert judge.calls == [[4, 7]]
@@ -109,6 +110,7 @@ def test_state_keeps_what_is_held_back_and_what_is_out_of_date():
     script = [(0, "terminate"), (0, "step"), (0, "step")]
     ring, judge = ring_of(script), Judge(whole_episodes=True)
     ring.score_held(judge, online=True)
+    judge.version = 2
     ring.rescore(np.array([0]), judge)
     other = ReplayRing(50, SPEC, ("judged",))
     other.load(load(save(ring.state())))
