@@ -6,6 +6,7 @@ from robo_rl.core import RewardWeights, config_node
 
 from .classifier import ClassifierConfig, ViceConfig
 from .composition import ComposedReward, ComposedRewardConfig, TermConfig
+from .interventions import InterventionsConfig
 from .module import Module
 from .perceptual import PerceptualConfig
 from .preferences import PreferencesConfig
@@ -13,6 +14,7 @@ from .transport import OptimalTransportConfig
 
 MODULES: dict[str, type] = {
     "classifier": ClassifierConfig,
+    "interventions": InterventionsConfig,
     "optimal_transport": OptimalTransportConfig,
     "perceptual": PerceptualConfig,
     "preferences": PreferencesConfig,

@@ -19,6 +19,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from .actor import InterventionConfig
 from .agents import bc, sac
 from .core import (
     Agent,
@@ -114,7 +115,11 @@ class LocalRuntimeConfig:
 def register_configs() -> None:
     """Offer the configuration classes of ``robo_rl`` to Hydra."""
     store = ConfigStore.instance()
-    sections = {"run": config_node(None, RunConfig), "demonstrations": config_node(None, DemonstrationsConfig)}
+    sections = {
+        "run": config_node(None, RunConfig),
+        "demonstrations": config_node(None, DemonstrationsConfig),
+        "intervention": config_node(None, InterventionConfig),
+    }
     store.store(name="train_schema", node=OmegaConf.create(sections))
     store.store(group="runtime", name="local", node=config_node(None, LocalRuntimeConfig))
     sac.register_configs()

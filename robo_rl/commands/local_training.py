@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
-from ..actor import ActionChoice, Actor
+from ..actor import ActionChoice, Actor, InterventionConfig, SimulatedIntervention
 from ..app import Components, DemonstrationsConfig, RunConfig, section
 from ..core import Batch, ConfigError, DivergenceError, Observation, Source, State, Transition, derive_seed, generator
 from ..evaluation import EvaluationResult, evaluate
@@ -57,6 +57,11 @@ class LocalTraining:
         )
         self.learner = Learner(agent, lambda rows: self.sampler.sample(rows, agent.config.batch_size), folder)
         self.actor = Actor(self.parts.backend, seed)
+        intervention: InterventionConfig = section(config, "intervention")
+        self._intervention: SimulatedIntervention | None = None
+        if intervention.criterion != "never":
+            expert = self.parts.backend.expert(derive_seed(seed, "intervention"))
+            self._intervention = SimulatedIntervention(intervention, expert, seed)
         self.step = 0
         self._policy_version = 0
         self._score: float | None = None
@@ -161,6 +166,10 @@ class LocalTraining:
         self.sampler.gamma = self.parts.agent.config.gamma if wanted is None else wanted
 
     def _choose(self, observation: Observation) -> ActionChoice:
+        choice = self._policy_choice(observation)
+        return choice if self._intervention is None else self._intervention(observation, choice, self.step)
+
+    def _policy_choice(self, observation: Observation) -> ActionChoice:
         agent = self.parts.agent
         if self.step < agent.config.random_steps:
             rng = generator(self.config.seed, "random action", self.step)
@@ -173,6 +182,7 @@ class LocalTraining:
         agent = self.parts.agent
         if self._scorer is not None:
             self._scorer.fit(self._demonstration_episodes)
+            self._demonstration_episodes.clear()
             if self.demonstrations is not None:
                 self.demonstrations.score_held(self._scorer, online=False)
             self._follow_discount()
@@ -243,6 +253,8 @@ class LocalTraining:
             )
             self._episode_return = 0.0
             self._episode_terms = dict.fromkeys(self._episode_terms, 0.0)
+            if self._intervention is not None:
+                self._intervention.end_episode()
         updates = self.learner.updates * self.parts.agent.config.update_to_data
         logger.progress(self.step, self.settings.env_steps, updates)
 
@@ -292,6 +304,8 @@ class LocalTraining:
             "replay": self.online.state(),
             "run": run_state,
         }
+        if self._intervention is not None:
+            parts["intervention"] = self._intervention.state()
         if self._scorer is not None:
             parts["reward"] = self._scorer.state()
             if self.demonstrations is not None:
@@ -303,6 +317,8 @@ class LocalTraining:
         self.step, self.learner.updates, self._policy_version = (int(value) for value in run_state["counters"])
         self.parts.agent.load(checkpoint.parts["agent"])
         self.online.load(checkpoint.parts["replay"])
+        if self._intervention is not None:
+            self._intervention.load(checkpoint.parts.get("intervention", {}))
         if self._scorer is not None:
             self._scorer.load(checkpoint.parts["reward"])
             if self.demonstrations is not None:

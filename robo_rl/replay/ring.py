@@ -425,7 +425,6 @@ class ReplayRing:
     # --- state -------------------------------------------------------------------------------------------------------
 
     def _columns(self) -> dict[str, NDArray[Any]]:
-        observations = {f"observation/{key}": array for key, array in self._observation.items()}
         columns = {f"observation/{key}": array for key, array in self._observation.items()}
         if self._added:
             columns["terms_version"] = self._terms_version

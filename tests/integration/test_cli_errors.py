@@ -38,7 +38,7 @@ TASKS = "bin_relocate, cable_route, gymnasium, open_door, peg_insert, pick_cube,
         (
             ["train", "tsk=reach"],
             "robo-rl: unknown option 'tsk': did you mean 'task'? "
-            "Valid: agent, demonstrations, logging, resume, reward, run, runtime, seed, task",
+            "Valid: agent, demonstrations, intervention, logging, resume, reward, run, runtime, seed, task",
         ),
         (
             ["train", "agent.batch_size=many"],

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from robo_rl.cli import main
-from robo_rl.core import Batch
+from robo_rl.core import Batch, Source
 from robo_rl.learner import CheckpointFolder
 
 STEPS = 70
-# Modules that judge steps, that judge episodes, that change the discount; potentials and normalisation.
+# Modules that judge steps, that judge episodes, that learn, that change the discount; potentials and normalisation.
 TRAIN = [
     "task=reach",
     "reward=composed",
@@ -23,6 +23,23 @@ TRAIN = [
     "reward.modules.transport.scheduled_discount=true",
     "reward.modules.transport.interval=1",
     "+reward.terms.transport.clip=[-5,0]",
+    "+reward/module@reward.modules.goal=vice",
+    "reward.modules.goal.hidden=[8]",
+    "reward.modules.goal.fit_steps=5",
+    "reward.modules.goal.margin=0",
+    "reward.modules.goal.interval=5",
+    "reward.modules.goal.updates=1",
+    "reward.modules.goal.learning_starts=10",
+    "+reward/module@reward.modules.liked=preferences",
+    "reward.modules.liked.hidden=[8]",
+    "reward.modules.liked.length=2",
+    "reward.modules.liked.queries=4",
+    "reward.modules.liked.interval=15",
+    "reward.modules.liked.epochs=1",
+    "+reward/module@reward.modules.taken_over=interventions",
+    "intervention.criterion=random",
+    "intervention.probability=0.2",
+    "intervention.noise=1",
     "agent.hidden=[32]",
     "agent.ensemble_size=3",
     "agent.update_to_data=2",
@@ -69,6 +86,10 @@ def test_a_run_goes_on_bit_for_bit_in_mid_episode(tmp_path: Path) -> None:
     assert {key.split("/")[0] for key in first} >= {"reward", "demonstrations", "replay"}
     for kind in ("episode", "reward"):
         assert records(unbroken, kind) == records(broken, kind)
+    metrics = {key for record in records(unbroken, "reward") for key in record}
+    assert {"goal/loss", "liked/accuracy"} <= metrics
+    assert (first["replay/source"] == Source.SCRIPT).any()
+    assert first["replay/terms_version"].max() > 0
 
     # Every term by name, and their sum as the composition says (clipped transport and shaping, nothing of the task).
     episodes = records(unbroken, "episode")
@@ -76,6 +97,7 @@ def test_a_run_goes_on_bit_for_bit_in_mid_episode(tmp_path: Path) -> None:
     for episode in episodes:
         assert {"reward/success", "reward/steps", "reward/steps/before", "reward/transport"} <= episode.keys()
         assert episode["reward/transport"] < 0
+    assert sum(episode["reward/taken_over"] for episode in episodes) < 0
 
 
 def test_an_agent_without_demonstrations_may_have_a_reward_made_from_them(tmp_path: Path) -> None:
