@@ -34,7 +34,7 @@ from .core import (
     config_node,
     require,
 )
-from .learner import CheckpointFolder, load_checkpoint
+from .learner import Checkpoint, CheckpointFolder, load_checkpoint
 from .telemetry import register_configs as register_logging
 
 
@@ -255,6 +255,37 @@ def load_policy(run: Path, spec: EnvSpec, checkpoint: str = "best") -> TrainedPo
         CheckpointError: if there is no such checkpoint, it is damaged, or it was trained for another spec.
     """
     config = run_config(run)
+    loaded = _load_part(run, spec, checkpoint, "policy")
+    agent = build_agent(config.agent, spec, config.seed)
+    agent.load_policy(loaded.parts["policy"])
+    return TrainedPolicy(agent, config, loaded.step)
+
+
+@dataclass(frozen=True)
+class TrainedReward:
+    """The reward out of a run folder, as it was at a step."""
+
+    reward: Reward
+    config: DictConfig
+    step: int
+
+
+def load_reward(run: Path, spec: EnvSpec, checkpoint: str = "newest") -> TrainedReward:
+    """Return the reward of a run, its modules as they were in a checkpoint. Arguments as of :func:`load_policy`.
+
+    Raises:
+        CheckpointError: as :func:`load_policy`.
+    """
+    config = run_config(run)
+    reward = build_reward(config.reward, spec, config.seed)
+    loaded = _load_part(run, spec, checkpoint, "reward")
+    if reward.scorer is not None:
+        reward.scorer.load(loaded.parts["reward"])
+    return TrainedReward(reward, config, loaded.step)
+
+
+def _load_part(run: Path, spec: EnvSpec, checkpoint: str, part: str) -> Checkpoint:
+    """Return a checkpoint of a run with one part alone, or without it where it has none."""
     folder = CheckpointFolder(run / "checkpoints")
     if checkpoint == "best":
         path = folder.best()
@@ -265,13 +296,11 @@ def load_policy(run: Path, spec: EnvSpec, checkpoint: str = "best") -> TrainedPo
     if path is None:
         held = ", ".join(str(int(p.name.removeprefix("step_"))) for p in folder.folders()) or "none"
         raise CheckpointError(f"{run} has no checkpoint {checkpoint!r}; it holds the steps: {held}")
-    loaded = load_checkpoint(path, only=("policy",))
+    loaded = load_checkpoint(path, only=(part,))
     differences = EnvSpec.from_json(loaded.facts["spec"]).differences(spec)
     if differences:
         raise CheckpointError(f"{path} was trained for another environment: " + "; ".join(differences))
-    agent = build_agent(config.agent, spec, config.seed)
-    agent.load_policy(loaded.parts["policy"])
-    return TrainedPolicy(agent, config, loaded.step)
+    return loaded
 
 
 def _step(text: str) -> float:

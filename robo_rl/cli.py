@@ -23,6 +23,7 @@ COMMANDS = {
     "collect": "run a trained policy into a data set",
     "view": "replay an episode, run or data set in Rerun; export MP4",
     "report": "make an HTML page of one or more runs",
+    "reward inspect": "show what the reward modules of a run say along an episode",
     "reward benchmark": "measure how well reward modules agree with a task's true progress",
     "doctor": "check this machine and say what to do",
 }

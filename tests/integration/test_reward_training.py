@@ -100,7 +100,9 @@ def test_a_run_goes_on_bit_for_bit_in_mid_episode(tmp_path: Path) -> None:
     assert sum(episode["reward/taken_over"] for episode in episodes) < 0
 
 
-def test_an_agent_without_demonstrations_may_have_a_reward_made_from_them(tmp_path: Path) -> None:
+def test_an_agent_without_demonstrations_may_have_a_reward_made_from_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Imitation from observation: the agent sees no action of the demonstrations."""
     run = tmp_path / "run"
     options = [word for word in TRAIN if word.startswith(("task", "agent.hidden", "agent.batch", "run.", "logging"))]
@@ -115,4 +117,11 @@ def test_an_agent_without_demonstrations_may_have_a_reward_made_from_them(tmp_pa
     )
     assert (run / "demonstrations" / "dataset.json").exists()
     assert records(run, "episode")[0]["reward/perceptual"] < 0
+
+    output = run / "picture.png"
+    with pytest.raises(SystemExit) as caught:
+        main(["reward", "inspect", f"run={run}", f"path={run / 'demonstrations'}", "episode=1", f"output={output}"])
+    assert not caught.value.code
+    assert output.stat().st_size > 10_000
+    assert "perceptual" in capsys.readouterr().out
     assert "demonstrations" not in CheckpointFolder(run / "checkpoints").load_newest().parts
