@@ -10,6 +10,7 @@ from .interventions import InterventionsConfig
 from .module import Module
 from .perceptual import PerceptualConfig
 from .preferences import PreferencesConfig
+from .successes import SuccessesConfig
 from .transport import OptimalTransportConfig
 
 MODULES: dict[str, type] = {
@@ -18,6 +19,7 @@ MODULES: dict[str, type] = {
     "optimal_transport": OptimalTransportConfig,
     "perceptual": PerceptualConfig,
     "preferences": PreferencesConfig,
+    "successes": SuccessesConfig,
     "vice": ViceConfig,
 }
 """Configuration classes of the modules by the name of their choice in the group ``reward/module``."""
