@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,26 +25,23 @@ NOISES = (0.1, 0.3, 0.5, 0.75, 1.0)
 
 @dataclass(frozen=True)
 class RewardBenchmarkConfig:
-    """configs/reward_benchmark.yaml, where what each option means and its default stand."""
+    """The section ``benchmark`` of configs/reward_benchmark.yaml, where options and defaults are explained."""
 
-    task: Any
-    reward: Any
-    agent: Any
-    seed: int
     demonstrations: int
     demonstration_noise: float
     practice_episodes: int
-    updates: int
+    practice_steps: int
     episodes: int
     output: str | None
 
     def __post_init__(self) -> None:
-        for key in ("demonstrations", "updates"):
-            require(getattr(self, key) >= 0, key, "0 or more", getattr(self, key))
+        for key in ("demonstrations", "practice_steps"):
+            require(getattr(self, key) >= 0, f"benchmark.{key}", "0 or more", getattr(self, key))
         for key in ("practice_episodes", "episodes"):
-            least = len(NOISES)
-            require(getattr(self, key) >= least, key, f"{least} or more: there are {least} kinds", getattr(self, key))
-        require(0 <= self.demonstration_noise <= 1, "demonstration_noise", "in [0, 1]", self.demonstration_noise)
+            allowed = f"{len(NOISES)} or more, as there are so many kinds"
+            require(getattr(self, key) >= len(NOISES), f"benchmark.{key}", allowed, getattr(self, key))
+        noise = self.demonstration_noise
+        require(0 <= noise <= 1, "benchmark.demonstration_noise", "in [0, 1]", noise)
 
 
 @dataclass(frozen=True)
@@ -65,14 +61,14 @@ class Agreement:
 
 def run(config: DictConfig) -> int:
     """Measure as configs/reward_benchmark.yaml says, and print a table; return 0."""
-    settings = typed(RewardBenchmarkConfig, config)
+    settings = typed(RewardBenchmarkConfig, config, "benchmark")
     backend = build_backend(config.task)
     try:
-        reward = build_reward(config.reward, backend.spec, settings.seed)
+        reward = build_reward(config.reward, backend.spec, config.seed)
         require(reward.scorer is not None, "reward.modules", "one or more modules", "none")
         assert reward.scorer is not None
         with tempfile.TemporaryDirectory() as folder:
-            results = measure(backend, reward.scorer, settings, Path(folder))
+            results = measure(backend, reward.scorer, settings, config.seed, Path(folder))
     finally:
         backend.close()
     table = Table("module", "steps", "within episodes", "between episodes", box=None, pad_edge=False)
@@ -82,25 +78,29 @@ def run(config: DictConfig) -> int:
     console = Console(highlight=False)
     console.print(
         f"{backend.spec.task}: rank correlation with true progress, {settings.episodes} held-out episodes, "
-        f"{settings.demonstrations} demonstrations, seed {settings.seed}",
+        f"{settings.demonstrations} demonstrations, seed {config.seed}",
         soft_wrap=True,
     )
     console.print(table)
     if settings.output is not None:
-        facts = {key: value for key, value in asdict(settings).items() if key not in ("task", "reward", "agent")}
         modules = {name: asdict(agreement) for name, agreement in results.items()}
-        text = json.dumps({"task": backend.spec.task, **facts, "modules": modules}, indent=2)
+        text = json.dumps(
+            {"task": backend.spec.task, "seed": config.seed, **asdict(settings), "modules": modules}, indent=2
+        )
         Path(settings.output).write_text(text + "\n")
     return 0
 
 
-def measure(backend: EnvBackend, scorer: Scorer, settings: RewardBenchmarkConfig, folder: Path) -> dict[str, Agreement]:
+def measure(
+    backend: EnvBackend, scorer: Scorer, settings: RewardBenchmarkConfig, seed: int, folder: Path
+) -> dict[str, Agreement]:
     """Return the agreement of each term that ``scorer`` computes.
 
     Args:
         backend: must have an expert.
         scorer: the modules, new.
         settings: how many episodes.
+        seed: of start states and noise.
         folder: for the episodes, empty.
 
     Raises:
@@ -109,20 +109,20 @@ def measure(backend: EnvBackend, scorer: Scorer, settings: RewardBenchmarkConfig
     """
     if settings.demonstrations:
         path = folder / "demonstrations"
-        noise, seed = settings.demonstration_noise, derive_seed(settings.seed, "demonstrations")
-        record_expert(backend, path, settings.demonstrations, noise=noise, seed=seed)
+        seed_of_part = derive_seed(seed, "demonstrations")
+        record_expert(backend, path, settings.demonstrations, noise=settings.demonstration_noise, seed=seed_of_part)
         store = EpisodeStore.open(path)
         scorer.fit([store.arrays(number).rows() for number in range(len(store))])
     else:
         scorer.fit([])
     if scorer.learns:
-        practice = _graded_episodes(backend, folder / "practice", settings.practice_episodes, settings.seed)
+        practice = _graded_episodes(backend, folder / "practice", settings.practice_episodes, seed)
         ring = ReplayRing(practice.ring_slots(), backend.spec, scorer.terms)
         practice.load_into(ring)
         ring.score_held(scorer, online=True)
-        for _ in range(settings.updates):
+        for _ in range(settings.practice_steps):
             scorer.update(ring)
-    held_out = _graded_episodes(backend, folder / "held_out", settings.episodes, settings.seed)
+    held_out = _graded_episodes(backend, folder / "held_out", settings.episodes, seed)
     rewards: dict[str, list[NDArray[np.float32]]] = {name: [] for name in scorer.terms}
     progress = []
     for number in range(len(held_out)):

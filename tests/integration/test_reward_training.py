@@ -41,6 +41,7 @@ TRAIN = [
     "intervention.probability=0.2",
     "intervention.noise=1",
     "agent.hidden=[32]",
+    "agent.backend=torch",
     "agent.ensemble_size=3",
     "agent.update_to_data=2",
     "agent.batch_size=32",
@@ -105,7 +106,11 @@ def test_an_agent_without_demonstrations_may_have_a_reward_made_from_them(
 ) -> None:
     """Imitation from observation: the agent sees no action of the demonstrations."""
     run = tmp_path / "run"
-    options = [word for word in TRAIN if word.startswith(("task", "agent.hidden", "agent.batch", "run.", "logging"))]
+    options = [
+        word
+        for word in TRAIN
+        if word.startswith(("task", "agent.hidden", "agent.backend", "agent.batch", "run.", "logging"))
+    ]
     train(
         *options,
         "agent=sac",
