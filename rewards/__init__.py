@@ -1,10 +1,37 @@
-"""Reward modules and their composition."""
+"""Reward modules and their composition; docs/rewards.md describes them."""
 
 from hydra.core.config_store import ConfigStore
 
 from robo_rl.core import RewardWeights, config_node
 
+from .classifier import ClassifierConfig, ViceConfig
+from .composition import ComposedReward, ComposedRewardConfig, TermConfig
+from .interventions import InterventionsConfig
+from .module import Module
+from .perceptual import PerceptualConfig
+from .preferences import PreferencesConfig
+from .successes import SuccessesConfig
+from .transport import OptimalTransportConfig
+
+MODULES: dict[str, type] = {
+    "classifier": ClassifierConfig,
+    "interventions": InterventionsConfig,
+    "optimal_transport": OptimalTransportConfig,
+    "perceptual": PerceptualConfig,
+    "preferences": PreferencesConfig,
+    "successes": SuccessesConfig,
+    "vice": ViceConfig,
+}
+"""Configuration classes of the modules by the name of their choice in the group ``reward/module``."""
+
 
 def register_configs() -> None:
-    """Offer the weighted sum of a task's reward terms to Hydra (group ``reward``)."""
-    ConfigStore.instance().store(group="reward", name="reward_schema", node=config_node(RewardWeights, RewardWeights))
+    """Offer the weighted sum of a task's terms, the composition and the modules to Hydra (group ``reward``)."""
+    store = ConfigStore.instance()
+    store.store(group="reward", name="reward_schema", node=config_node(RewardWeights, RewardWeights))
+    store.store(group="reward", name="composed_schema", node=config_node(ComposedRewardConfig, ComposedRewardConfig))
+    for name, config_class in MODULES.items():
+        store.store(group="reward/module", name=name, node=config_node(config_class, config_class))
+
+
+__all__ = ["MODULES", "ComposedReward", "ComposedRewardConfig", "Module", "TermConfig", "register_configs"]

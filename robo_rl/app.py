@@ -19,6 +19,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from .actor import InterventionConfig
 from .agents import bc, sac
 from .core import (
     Agent,
@@ -27,12 +28,13 @@ from .core import (
     EnvBackend,
     EnvSpec,
     Policy,
-    RewardWeights,
+    Reward,
+    RewardConfig,
     RoboRLError,
     config_node,
     require,
 )
-from .learner import CheckpointFolder, load_checkpoint
+from .learner import Checkpoint, CheckpointFolder, load_checkpoint
 from .telemetry import register_configs as register_logging
 
 
@@ -113,7 +115,11 @@ class LocalRuntimeConfig:
 def register_configs() -> None:
     """Offer the configuration classes of ``robo_rl`` to Hydra."""
     store = ConfigStore.instance()
-    sections = {"run": config_node(None, RunConfig), "demonstrations": config_node(None, DemonstrationsConfig)}
+    sections = {
+        "run": config_node(None, RunConfig),
+        "demonstrations": config_node(None, DemonstrationsConfig),
+        "intervention": config_node(None, InterventionConfig),
+    }
     store.store(name="train_schema", node=OmegaConf.create(sections))
     store.store(group="runtime", name="local", node=config_node(None, LocalRuntimeConfig))
     sac.register_configs()
@@ -159,11 +165,9 @@ def build_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:
     return cast(Agent, build(node, spec=spec, seed=seed))
 
 
-def build_reward(node: DictConfig, spec: EnvSpec) -> RewardWeights:
-    """Make the weights of the reward terms, and check that the task has these terms."""
-    reward = cast(RewardWeights, build(node))
-    reward.vector(spec.reward_terms)
-    return reward
+def build_reward(node: DictConfig, spec: EnvSpec, seed: int) -> Reward:
+    """Make the reward that ``reward`` configures, for an environment of ``spec``."""
+    return cast(RewardConfig, build(node)).make(spec, seed)
 
 
 def section(config: DictConfig, name: str) -> Any:
@@ -177,7 +181,7 @@ class Components:
     Attributes:
         backend: where the agent acts.
         agent: what learns.
-        reward: weights of the backend's reward terms.
+        reward: makes one number of the reward terms, some of which it may compute itself.
     """
 
     def __init__(self, config: DictConfig) -> None:
@@ -186,7 +190,7 @@ class Components:
             torch.set_num_threads(threads)
         self._config = config
         self.backend = build_backend(config.task)
-        self.reward = build_reward(config.reward, self.backend.spec)
+        self.reward = build_reward(config.reward, self.backend.spec, config.seed)
         self.agent = build_agent(config.agent, self.backend.spec, config.seed)
         self._evaluation_backend: EnvBackend | None = None
 
@@ -251,6 +255,37 @@ def load_policy(run: Path, spec: EnvSpec, checkpoint: str = "best") -> TrainedPo
         CheckpointError: if there is no such checkpoint, it is damaged, or it was trained for another spec.
     """
     config = run_config(run)
+    loaded = _load_part(run, spec, checkpoint, "policy")
+    agent = build_agent(config.agent, spec, config.seed)
+    agent.load_policy(loaded.parts["policy"])
+    return TrainedPolicy(agent, config, loaded.step)
+
+
+@dataclass(frozen=True)
+class TrainedReward:
+    """The reward out of a run folder, as it was at a step."""
+
+    reward: Reward
+    config: DictConfig
+    step: int
+
+
+def load_reward(run: Path, spec: EnvSpec, checkpoint: str = "newest") -> TrainedReward:
+    """Return the reward of a run, its modules as they were in a checkpoint. Arguments as of :func:`load_policy`.
+
+    Raises:
+        CheckpointError: as :func:`load_policy`.
+    """
+    config = run_config(run)
+    reward = build_reward(config.reward, spec, config.seed)
+    loaded = _load_part(run, spec, checkpoint, "reward")
+    if reward.scorer is not None:
+        reward.scorer.load(loaded.parts["reward"])
+    return TrainedReward(reward, config, loaded.step)
+
+
+def _load_part(run: Path, spec: EnvSpec, checkpoint: str, part: str) -> Checkpoint:
+    """Return a checkpoint of a run with one part alone, or without it where it has none."""
     folder = CheckpointFolder(run / "checkpoints")
     if checkpoint == "best":
         path = folder.best()
@@ -261,13 +296,11 @@ def load_policy(run: Path, spec: EnvSpec, checkpoint: str = "best") -> TrainedPo
     if path is None:
         held = ", ".join(str(int(p.name.removeprefix("step_"))) for p in folder.folders()) or "none"
         raise CheckpointError(f"{run} has no checkpoint {checkpoint!r}; it holds the steps: {held}")
-    loaded = load_checkpoint(path, only=("policy",))
+    loaded = load_checkpoint(path, only=(part,))
     differences = EnvSpec.from_json(loaded.facts["spec"]).differences(spec)
     if differences:
         raise CheckpointError(f"{path} was trained for another environment: " + "; ".join(differences))
-    agent = build_agent(config.agent, spec, config.seed)
-    agent.load_policy(loaded.parts["policy"])
-    return TrainedPolicy(agent, config, loaded.step)
+    return loaded
 
 
 def _step(text: str) -> float:

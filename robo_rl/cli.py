@@ -23,6 +23,8 @@ COMMANDS = {
     "collect": "run a trained policy into a data set",
     "view": "replay an episode, run or data set in Rerun; export MP4",
     "report": "make an HTML page of one or more runs",
+    "reward inspect": "show what the reward modules of a run say along an episode",
+    "reward benchmark": "measure how well reward modules agree with a task's true progress",
     "doctor": "check this machine and say what to do",
 }
 
@@ -57,7 +59,8 @@ def _dispatch(words: list[str]) -> int:
 
         print(f"robo-rl {__version__}")
         return 0
-    command, overrides = words[0], words[1:]
+    length = 2 if " ".join(words[:2]) in COMMANDS else 1
+    command, overrides = " ".join(words[:length]), words[length:]
     if command not in COMMANDS:
         raise ConfigError(f"unknown command {command!r}: {nearest(command, COMMANDS)}")
     return _run_hydra(command, overrides)
@@ -79,22 +82,23 @@ def _run_hydra(command: str, overrides: list[str]) -> int:
     from .app import register_all_configs
 
     register_all_configs()
+    name = command.replace(" ", "_")
     status = 0
     failure: RoboRLError | None = None
 
     def job(config: DictConfig) -> None:
         nonlocal status, failure
         try:
-            run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{command}").run
+            run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{name}").run
             status = max(status, run(config))
         except OmegaConfBaseException as error:
-            failure = ConfigError(explain(error, command))
+            failure = ConfigError(explain(error, name))
             raise SystemExit from error
         except RoboRLError as error:
             failure = error  # Hydra would print lines of its own about an exception; not about this.
             raise SystemExit from error
 
-    application = hydra.main(config_path="pkg://robo_rl.configs", config_name=command, version_base="1.3")(job)
+    application = hydra.main(config_path="pkg://robo_rl.configs", config_name=name, version_base="1.3")(job)
     saved = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
     # Between overrides argparse does not take the flag; people put it anywhere.
     sweep = [word for word in overrides if word in ("-m", "--multirun")]
@@ -104,7 +108,7 @@ def _run_hydra(command: str, overrides: list[str]) -> int:
     try:
         application()
     except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(explain(error, command)) from error
+        raise ConfigError(explain(error, name)) from error
     except SystemExit as stop:
         if failure is not None:
             raise failure from stop.__cause__

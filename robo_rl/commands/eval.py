@@ -26,7 +26,7 @@ def run(config: DictConfig) -> int:
     backend = build_backend(trained.task)
     try:
         policy = load_policy(folder, backend.spec, str(config.checkpoint))
-        reward = build_reward(trained.reward, backend.spec)
+        reward = build_reward(trained.reward, backend.spec, trained.seed).task
         terms = backend.spec.reward_terms
         result = evaluate(
             backend,

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
-from ..actor import ActionChoice, Actor
+from ..actor import ActionChoice, Actor, InterventionConfig, SimulatedIntervention
 from ..app import Components, DemonstrationsConfig, RunConfig, section
-from ..core import ConfigError, DivergenceError, Observation, Source, State, Transition, derive_seed, generator
+from ..core import Batch, ConfigError, DivergenceError, Observation, Source, State, Transition, derive_seed, generator
 from ..evaluation import EvaluationResult, evaluate
 from ..evaluation.plots import plot_runs
 from ..evaluation.report import write_report
@@ -41,8 +41,11 @@ class LocalTraining:
         self._interruption = interruption
         self._checkpoints = CheckpointFolder(folder / "checkpoints", keep=self.settings.keep_checkpoints)
         agent, spec, seed = self.parts.agent, self.parts.backend.spec, config.seed
-        self.online = ReplayRing(self.settings.replay_capacity, spec)
-        self.demonstrations = self._load_demonstrations()
+        self._scorer = self.parts.reward.scorer
+        added_terms = self._scorer.terms if self._scorer else ()
+        self.online = ReplayRing(self.settings.replay_capacity, spec, added_terms)
+        self._demonstration_episodes: list[Batch] = []
+        self.demonstrations = self._load_demonstrations(added_terms)
         self.sampler = MixedSampler(
             self.online,
             self.demonstrations,
@@ -54,10 +57,16 @@ class LocalTraining:
         )
         self.learner = Learner(agent, lambda rows: self.sampler.sample(rows, agent.config.batch_size), folder)
         self.actor = Actor(self.parts.backend, seed)
+        intervention: InterventionConfig = section(config, "intervention")
+        self._intervention: SimulatedIntervention | None = None
+        if intervention.criterion != "never":
+            expert = self.parts.backend.expert(derive_seed(seed, "intervention"))
+            self._intervention = SimulatedIntervention(intervention, expert, seed)
         self.step = 0
         self._policy_version = 0
         self._score: float | None = None
         self._episode_return = 0.0
+        self._episode_terms = dict.fromkeys(self.online.terms, 0.0)
         self._steps_to_95: int | None = None
         self._update_seconds = 0.0
         resumed = config.resume is not None
@@ -113,10 +122,11 @@ class LocalTraining:
             if self._interruption.signal is not None:
                 return "interrupted"
             transition = self.actor.take_step(self._choose)
-            self.online.append([transition])
             self.step += 1
+            self._insert(transition)
             metrics = {}
-            if self.step >= agent.config.learning_starts:
+            # The first episode may be held back until its reward is known.
+            if self.step >= agent.config.learning_starts and (len(self.online) or self.demonstrations is not None):
                 began = time.monotonic()
                 metrics = self.learner.step()
                 self._update_seconds += time.monotonic() - began
@@ -134,7 +144,32 @@ class LocalTraining:
                 return "reached"
         return "completed"
 
+    def _insert(self, transition: Transition) -> None:
+        """Store a transition, score what is due, and let learned rewards learn."""
+        self.online.append([transition])
+        gamma, terms = self.sampler.gamma, self.online.terms
+        if self._scorer is None:
+            values = np.array([[transition.rewards[name] for name in terms]], dtype=np.float32)
+        else:
+            values = self.online.values(self.online.score_held(self._scorer, online=True))
+        self._episode_return += float(self.parts.reward.combine(terms, values, gamma).sum())
+        for name, total in zip(terms, values.sum(0).tolist(), strict=True):
+            self._episode_terms[name] += total
+        if self._scorer is not None:
+            if metrics := self._scorer.update(self.online):
+                self.logger.log("reward", self.step, **metrics)
+            self._follow_discount()
+
+    def _follow_discount(self) -> None:
+        """Discount as the reward asks for, where it does."""
+        wanted = self._scorer.discount if self._scorer else None
+        self.sampler.gamma = self.parts.agent.config.gamma if wanted is None else wanted
+
     def _choose(self, observation: Observation) -> ActionChoice:
+        choice = self._policy_choice(observation)
+        return choice if self._intervention is None else self._intervention(observation, choice, self.step)
+
+    def _policy_choice(self, observation: Observation) -> ActionChoice:
         agent = self.parts.agent
         if self.step < agent.config.random_steps:
             rng = generator(self.config.seed, "random action", self.step)
@@ -143,8 +178,14 @@ class LocalTraining:
         return ActionChoice(agent.act(observation, explore=True), Source.POLICY, self._policy_version)
 
     def _begin(self) -> None:
-        """What comes before the first step: normalisation and behaviour cloning from the demonstrations."""
+        """What comes before the first step: rewards, normalisation and behaviour cloning from the demonstrations."""
         agent = self.parts.agent
+        if self._scorer is not None:
+            self._scorer.fit(self._demonstration_episodes)
+            self._demonstration_episodes.clear()
+            if self.demonstrations is not None:
+                self.demonstrations.score_held(self._scorer, online=False)
+            self._follow_discount()
         if self.demonstrations is not None:
             agent.fit_normaliser(self.demonstrations.everything(self.parts.reward))
             for update in range(1, agent.config.pretrain_steps + 1):
@@ -154,10 +195,14 @@ class LocalTraining:
                     self.logger.log("train", 0, pretrain_update=update, **metrics)
         self._save()
 
-    def _load_demonstrations(self) -> ReplayRing | None:
-        """Read the demonstrations into memory, after recording them where no data set is given."""
+    def _load_demonstrations(self, added_terms: tuple[str, ...]) -> ReplayRing | None:
+        """Read the demonstrations into memory, after recording them where no data set is given.
+
+        Rewards may be made from demonstrations that the agent itself does not learn from.
+        """
         wanted: DemonstrationsConfig = section(self.config, "demonstrations")
-        if wanted.episodes == 0 or self.parts.agent.config.demonstration_ratio == 0:
+        for_agent = self.parts.agent.config.demonstration_ratio > 0
+        if wanted.episodes == 0 or not (for_agent or self._scorer):
             return None
         path = Path(wanted.path) if wanted.path else self.folder / "demonstrations"
         if not wanted.path and not path.exists():
@@ -167,7 +212,14 @@ class LocalTraining:
                 print(f"Training without demonstrations: {error}")
                 return None
         with EpisodeStore.open(path) as store:
-            ring = ReplayRing(store.ring_slots(wanted.episodes), self.parts.backend.spec)
+            spec = self.parts.backend.spec
+            store.check_against(spec)
+            if self._scorer is not None:
+                numbers = range(len(store.records[: wanted.episodes]))
+                self._demonstration_episodes = [store.arrays(number, spec.observation).rows() for number in numbers]
+            if not for_agent:
+                return None
+            ring = ReplayRing(store.ring_slots(wanted.episodes), spec, added_terms)
             store.load_into(ring, wanted.episodes)
         return ring
 
@@ -190,7 +242,6 @@ class LocalTraining:
         logger = self.logger
         if metrics and logger.due(self.step):
             logger.log("train", self.step, **metrics)
-        self._episode_return += self.parts.reward.value(transition.rewards)
         if transition.terminated or transition.truncated:
             logger.log(
                 "episode",
@@ -198,21 +249,25 @@ class LocalTraining:
                 episode_return=self._episode_return,
                 length=self.actor.episode_length,
                 success=transition.success,
+                **{f"reward/{name}": total for name, total in self._episode_terms.items()},
             )
             self._episode_return = 0.0
+            self._episode_terms = dict.fromkeys(self._episode_terms, 0.0)
+            if self._intervention is not None:
+                self._intervention.end_episode()
         updates = self.learner.updates * self.parts.agent.config.update_to_data
         logger.progress(self.step, self.settings.env_steps, updates)
 
     def _evaluate(self, seed: int, episodes: int, video: Path | None) -> EvaluationResult:
         backend = self.parts.evaluation_backend()
-        terms = backend.spec.reward_terms
+        terms, reward = backend.spec.reward_terms, self.parts.reward.task
         result = evaluate(
             backend,
             self.parts.agent,
             episodes,
             seed,
-            reward_weights=dict(zip(terms, self.parts.reward.vector(terms).tolist(), strict=True)),
-            reward_offset=self.parts.reward.offset,
+            reward_weights=dict(zip(terms, reward.vector(terms).tolist(), strict=True)),
+            reward_offset=reward.offset,
             video=video if self.settings.video_episodes else None,
             video_episodes=self.settings.video_episodes,
         )
@@ -240,6 +295,7 @@ class LocalTraining:
             "score": self._score,
             "steps_to_95": self._steps_to_95,
             "episode_return": self._episode_return,
+            "episode_terms": self._episode_terms,
             "update_seconds": self._update_seconds,
         }
         parts = {
@@ -248,6 +304,12 @@ class LocalTraining:
             "replay": self.online.state(),
             "run": run_state,
         }
+        if self._intervention is not None:
+            parts["intervention"] = self._intervention.state()
+        if self._scorer is not None:
+            parts["reward"] = self._scorer.state()
+            if self.demonstrations is not None:
+                parts["demonstrations"] = self.demonstrations.terms_state()
         self._checkpoints.save(Checkpoint(self.step, parts, facts))
 
     def _load(self, checkpoint: Checkpoint) -> None:
@@ -255,12 +317,20 @@ class LocalTraining:
         self.step, self.learner.updates, self._policy_version = (int(value) for value in run_state["counters"])
         self.parts.agent.load(checkpoint.parts["agent"])
         self.online.load(checkpoint.parts["replay"])
+        if self._intervention is not None:
+            self._intervention.load(checkpoint.parts.get("intervention", {}))
+        if self._scorer is not None:
+            self._scorer.load(checkpoint.parts["reward"])
+            if self.demonstrations is not None:
+                self.demonstrations.load_terms(checkpoint.parts["demonstrations"])
         self.sampler.load({"generator": run_state["sampler"]})
         prefix = "actor/"
         self.actor.load({key.removeprefix(prefix): value for key, value in run_state.items() if key.startswith(prefix)})
         self._score = checkpoint.facts["score"]
         self._steps_to_95 = checkpoint.facts["steps_to_95"]
         self._episode_return = checkpoint.facts["episode_return"]
+        self._episode_terms = checkpoint.facts.get("episode_terms", self._episode_terms)
+        self._follow_discount()
         self._update_seconds = checkpoint.facts["update_seconds"]
 
     def _summarise(self, status: str, result: EvaluationResult | None) -> None:

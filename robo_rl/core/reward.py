@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from .config import require
 from .errors import ConfigError, nearest
+from .specs import EnvSpec
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,34 @@ class RewardWeights:
     def __post_init__(self) -> None:
         values = [*(self.weights or {}).values(), self.others, self.offset]
         require(bool(np.isfinite(values).all()), "reward.weights, reward.others and reward.offset", "finite", values)
+
+    @property
+    def scorer(self) -> None:
+        """Nothing is scored: all terms come from the backend."""
+        return None
+
+    @property
+    def task(self) -> "RewardWeights":
+        """What evaluations report: these weights themselves."""
+        return self
+
+    def make(self, spec: EnvSpec, seed: int) -> "RewardWeights":
+        """Return these weights, after checking that a task of ``spec`` has the terms they name.
+
+        Raises:
+            ConfigError: if it has not.
+        """
+        self.vector(spec.reward_terms)
+        return self
+
+    def combine(self, terms: Sequence[str], values: NDArray[np.float32], gamma: float) -> NDArray[np.float32]:
+        """Return the rewards (...,) of steps with ``values`` (..., T) of the T named ``terms``.
+
+        Raises:
+            ConfigError: if a term has a weight and is not among ``terms``.
+        """
+        total: NDArray[np.float32] = values @ self.vector(terms) + np.float32(self.offset)
+        return total
 
     def vector(self, terms: Sequence[str]) -> NDArray[np.float32]:
         """Return the weight of each of ``terms``.

@@ -79,7 +79,7 @@ def plot_groups(groups: Sequence[Group], path: Path, theme: Theme = LIGHT) -> Pa
     columns = min(len(panels), 2)
     rows = math.ceil(len(panels) / columns)
     width = 7.2 if columns == 1 else 5.4 * columns
-    with plt.rc_context(_style(theme)):
+    with plt.rc_context(style(theme)):
         layout = ConstrainedLayoutEngine(h_pad=0.12, w_pad=0.12)
         figure, axes = plt.subplots(rows, columns, figsize=(width, 4.3 * rows), squeeze=False, layout=layout)
         try:
@@ -149,7 +149,8 @@ def _note(curves: Sequence[Curve]) -> str:
     return "; ".join(parts)
 
 
-def _style(theme: Theme) -> Any:
+def style(theme: Theme) -> Any:
+    """Return the settings of Matplotlib for pictures in this theme."""
     return {
         "figure.facecolor": theme.background,
         "savefig.facecolor": theme.background,

@@ -12,7 +12,7 @@ import zarr
 from numpy.typing import NDArray
 from zarr.codecs import ZstdCodec
 
-from robo_rl.core import DataError, EnvSpec, Observation, Source, Transition
+from robo_rl.core import Batch, DataError, EnvSpec, Observation, Source, Transition
 
 from .disk import DurableStore
 from .encoding import decode_success
@@ -163,6 +163,19 @@ class EpisodeArrays:
     success: NDArray[np.int8]
     policy_version: NDArray[np.int64]
     stamp_ns: NDArray[np.int64]
+
+    def rows(self) -> Batch:
+        """Return the L steps as :class:`~robo_rl.core.RewardModule` wants them; the arrays are views of these."""
+        rows: Batch = {"action": self.executed_action}
+        for key, array in self.observation.items():
+            rows |= {f"observation/{key}": array[:-1], f"next_observation/{key}": array[1:]}
+        rows |= {f"term/{name}": values for name, values in self.rewards.items()}
+        return rows | {
+            "terminated": self.terminated,
+            "truncated": self.truncated,
+            "source": self.source,
+            "success": self.success,
+        }
 
     def transitions(self) -> list[Transition]:
         """Return the L steps as they were recorded; their arrays are views of these."""

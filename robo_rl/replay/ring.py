@@ -1,7 +1,7 @@
 """Replay memory in RAM."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,8 @@ from robo_rl.core import (
     EnvSpec,
     Metrics,
     Observation,
-    RewardWeights,
+    Reward,
+    Scorer,
     Source,
     SpecError,
     State,
@@ -49,29 +50,39 @@ class ReplayRing:
     slot itself, hence overwritten later: a transition that is held still has its own next observation, on both sides
     of the ring's seam. Nothing is ever paired across segments.
 
+    **Computed terms.** Reward modules add terms to those that the backend reports. A ring with such terms holds back
+    what is appended until :meth:`score_held` has computed them: a step at a time or, for modules that judge whole
+    episodes, when the episode has ended. Terms of learned modules are computed again by :meth:`rescore`, before rows
+    are used, wherever they are older than the module.
+
     Not thread-safe.
 
     Args:
         capacity: slots, at least 2: observations held, so about one more per episode than transitions.
         spec: what is stored: its observation keys and reward terms. Transitions may carry more keys and terms
             (images for an agent that looks only at states); those are left out.
+        added_terms: names of the computed terms.
 
     Raises:
         ConfigError: if the capacity is too small, or too large for the memory of this machine.
     """
 
-    def __init__(self, capacity: int, spec: EnvSpec) -> None:
+    def __init__(self, capacity: int, spec: EnvSpec, added_terms: tuple[str, ...] = ()) -> None:
         if capacity < 2:
             raise ConfigError(f"replay capacity must be 2 or more, got {capacity}")
         self.capacity = capacity
         self.spec = spec
+        self.terms = (*spec.reward_terms, *added_terms)
+        self._added = added_terms
         try:
             self._observation = {
                 key: np.zeros((capacity, *array.shape), dtype=array.dtype) for key, array in spec.observation.items()
             }
             self._action = np.zeros((capacity, *spec.action.shape), dtype=np.float32)
             self._proposed_action = np.zeros_like(self._action)
-            self._terms = np.zeros((capacity, len(spec.reward_terms)), dtype=np.float32)
+            self._terms = np.zeros((capacity, len(self.terms)), dtype=np.float32)
+            # Version of the learned modules that computed a slot's terms; -1: none yet.
+            self._terms_version = np.full(capacity, -1, dtype=np.int64)
             self._terminated = np.zeros(capacity, dtype=np.bool_)
             self._truncated = np.zeros(capacity, dtype=np.bool_)
             self._source = np.zeros(capacity, dtype=np.uint8)
@@ -87,6 +98,7 @@ class ReplayRing:
         self._cursor = 0
         self._filled = 0
         self._tails: dict[str, _Tail] = {}
+        self._held: dict[int, None] = {}  # slots in order of arrival
 
     def __len__(self) -> int:
         """Return the number of transitions that can be sampled."""
@@ -150,14 +162,18 @@ class ReplayRing:
         self._store_observation(following, transition.next_observation)
         self._action[slot] = transition.executed_action
         self._proposed_action[slot] = transition.proposed_action
-        self._terms[slot] = terms
+        self._terms[slot, : len(terms)] = terms
         self._terminated[slot] = transition.terminated
         self._truncated[slot] = transition.truncated
         self._source[slot] = transition.source
         self._success[slot] = encode_success(transition.success)
         self._policy_version[slot] = transition.policy_version
         self._next[slot] = following
-        self._sampleable.add(slot)
+        if self._added:
+            self._terms_version[slot] = -1
+            self._held[slot] = None
+        else:
+            self._sampleable.add(slot)
         if not (transition.terminated or transition.truncated):
             self._tails[transition.actor] = _Tail(
                 transition.session, transition.episode, transition.sequence, following
@@ -186,6 +202,7 @@ class ReplayRing:
         self._cursor = (slot + 1) % self.capacity
         self._filled = max(self._filled, slot + 1)
         self._sampleable.discard(slot)
+        self._held.pop(slot, None)
         for actor in [actor for actor, tail in self._tails.items() if tail.slot == slot]:
             del self._tails[actor]
         return slot
@@ -193,6 +210,88 @@ class ReplayRing:
     def _store_observation(self, slot: int, observation: Observation) -> None:
         for key, array in self._observation.items():
             array[slot] = observation[key]
+
+    # --- computed terms ----------------------------------------------------------------------------------------------
+
+    def score_held(self, scorer: Scorer, *, online: bool) -> Indices:
+        """Compute the added terms of what is held back, and make it available; return the slots (n,) in order.
+
+        Where ``scorer`` needs whole episodes, an episode that is still open stays held back.
+        """
+        released = []
+        for segment in self._held_segments():
+            if scorer.whole_episodes and self._next[segment[-1]] in {tail.slot for tail in self._tails.values()}:
+                continue
+            slots = np.array(segment, dtype=np.intp)
+            self._write_terms(slots, scorer.score(self._rows(slots), online=online))
+            self._terms_version[slots] = scorer.version
+            for slot in segment:
+                self._sampleable.add(slot)
+                del self._held[slot]
+            released.append(slots)
+        return np.concatenate(released) if released else np.zeros(0, dtype=np.intp)
+
+    def rescore(self, slots: Indices, scorer: Scorer, n_step: int = 1) -> None:
+        """Compute the terms of learned modules again for the transitions in ``slots``, where they are out of date.
+
+        Args:
+            slots: of any shape.
+            scorer: what computes.
+            n_step: how many steps from there on are needed, as in :meth:`gather`.
+        """
+        for step in range(n_step):
+            if step:
+                slots = self._next.take(slots)
+                slots = slots[self._sampleable.contains(slots)]
+            stale = np.unique(slots[self._terms_version.take(slots) != scorer.version])
+            if stale.size:
+                self._write_terms(stale, scorer.rescore(self._rows(stale)))
+                self._terms_version[stale] = scorer.version
+
+    def terms_state(self) -> State:
+        """Return all reward terms; what has to be kept of a ring whose transitions come from a data set."""
+        return {"terms": self._terms[: self._filled], "terms_version": self._terms_version[: self._filled]}
+
+    def load_terms(self, state: State) -> None:
+        """Take over a ``terms_state`` of a ring with the same transitions; what is held back becomes available.
+
+        Raises:
+            CheckpointError: if it is of another number of transitions or terms.
+        """
+        for name, ours in self.terms_state().items():
+            if name not in state or state[name].shape != ours.shape or state[name].dtype != ours.dtype:
+                found = state[name].shape if name in state else "nothing"
+                raise CheckpointError(
+                    f"reward terms of the demonstrations: expected {name!r} of shape {ours.shape}, found {found}; "
+                    "resume with the data set of the run"
+                )
+            ours[...] = state[name]
+        for slot in self._held:
+            self._sampleable.add(slot)
+        self._held = {}
+
+    def values(self, slots: Indices) -> NDArray[np.float32]:
+        """Return the reward terms (n, T) of the transitions in ``slots`` (n,), in the order of ``terms``."""
+        return self._terms.take(slots, 0)
+
+    def _held_segments(self) -> list[list[int]]:
+        """Return the slots that are held back, as unbroken stretches of steps."""
+        segments: list[list[int]] = []
+        by_first_observation: dict[int, list[int]] = {}
+        for slot in self._held:
+            segment = by_first_observation.pop(slot, None)
+            if segment is None:
+                segment = []
+                segments.append(segment)
+            segment.append(slot)
+            by_first_observation[int(self._next[slot])] = segment
+        return segments
+
+    def _write_terms(self, slots: Indices, terms: Mapping[str, NDArray[np.float32]]) -> None:
+        for name, values in terms.items():
+            if values.shape != slots.shape or not np.isfinite(values).all():
+                raise SpecError(f"reward term {name!r}: expected {slots.size} finite values, got {values}")
+            self._terms[slots, self.terms.index(name)] = values
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -206,9 +305,7 @@ class ReplayRing:
             raise ValueError("the replay ring is empty: append transitions before sampling")
         return self._sampleable.draw(n, rng)
 
-    def gather(
-        self, indices: Indices, *, gamma: float, n_step: int, reward: RewardWeights, out: Batch | None = None
-    ) -> Batch:
+    def gather(self, indices: Indices, *, gamma: float, n_step: int, reward: Reward, out: Batch | None = None) -> Batch:
         """Return the transitions in slots ``indices`` as a batch, with n-step returns.
 
         The rewards of up to ``n_step`` steps are summed, discounted; fewer where the segment ends earlier: by
@@ -219,24 +316,23 @@ class ReplayRing:
             indices: slots, (n,) or (minibatches, rows), as :meth:`sample_indices` gives them.
             gamma: discount per step.
             n_step: largest number of steps to sum, 1 or more.
-            reward: weights of the reward terms.
+            reward: makes one number of the reward terms.
             out: arrays to write into, each with leading axes ``indices.shape``; made anew if None.
 
         Raises:
             IndexError: if a slot holds no transition.
-            ConfigError: if ``reward`` names an unknown term.
+            ConfigError: if ``reward`` needs an unknown term.
         """
         self._check_indices(indices)
         if out is None:
             out = self.empty_batch(indices.shape)
-        weights = reward.vector(self.spec.reward_terms)
         last = indices
-        total = self._terms.take(last, 0) @ weights + np.float32(reward.offset)
+        total = reward.combine(self.terms, self._terms.take(last, 0), gamma)
         discount = np.full(indices.shape, gamma, dtype=np.float32)
         for step in range(1, n_step):
             following = self._next.take(last)
             goes_on = self._sampleable.contains(following)
-            rewards = self._terms.take(following, 0) @ weights + np.float32(reward.offset)
+            rewards = reward.combine(self.terms, self._terms.take(following, 0), gamma)
             total += np.where(goes_on, np.float32(gamma**step) * rewards, np.float32(0))
             discount[goes_on] = gamma ** (step + 1)
             last = np.where(goes_on, following, last)
@@ -281,7 +377,42 @@ class ReplayRing:
         }
         return {name: column.take(indices) for name, column in columns.items()}
 
-    def everything(self, reward: RewardWeights) -> Batch:
+    def sample_rows(self, n: int, rng: np.random.Generator) -> Batch:
+        """Draw ``n`` transitions uniformly with replacement, as :class:`~robo_rl.core.RewardModule` wants them.
+
+        Raises:
+            ValueError: if the ring is empty.
+        """
+        return self._rows(self.sample_indices(n, rng))
+
+    def sample_segments(self, n: int, length: int, rng: np.random.Generator) -> Batch | None:
+        """Draw ``n`` unbroken stretches of ``length`` transitions uniformly with replacement: arrays (n, length, ...).
+
+        Returns None where there is none. Rows are as :class:`~robo_rl.core.RewardModule` wants them.
+        """
+        chain = [np.sort(self._sampleable.members)]
+        for _ in range(length - 1):
+            following = self._next.take(chain[-1])
+            goes_on = self._sampleable.contains(following)
+            chain = [slots[goes_on] for slots in chain] + [following[goes_on]]
+        if not chain[0].size:
+            return None
+        return self._rows(np.stack(chain, axis=1)[rng.integers(0, chain[0].size, n)])
+
+    def _rows(self, slots: Indices) -> Batch:
+        """Return transitions as rows for reward modules, with leading axes ``slots.shape``."""
+        following = self._next.take(slots)
+        rows: Batch = {"action": self._action.take(slots, 0)}
+        for key, array in self._observation.items():
+            rows[f"observation/{key}"] = array.take(slots, 0)
+            rows[f"next_observation/{key}"] = array.take(following, 0)
+        for name in ("terminated", "truncated", "source", "success"):
+            rows[name] = self._columns()[name].take(slots)
+        for column, name in enumerate(self.spec.reward_terms):
+            rows[f"term/{name}"] = self._terms[:, column].take(slots)
+        return rows
+
+    def everything(self, reward: Reward) -> Batch:
         """Return all transitions, one step each and undiscounted."""
         return self.gather(np.sort(self._sampleable.members), gamma=1.0, n_step=1, reward=reward)
 
@@ -294,8 +425,10 @@ class ReplayRing:
     # --- state -------------------------------------------------------------------------------------------------------
 
     def _columns(self) -> dict[str, NDArray[Any]]:
-        observations = {f"observation/{key}": array for key, array in self._observation.items()}
-        return observations | {
+        columns = {f"observation/{key}": array for key, array in self._observation.items()}
+        if self._added:
+            columns["terms_version"] = self._terms_version
+        return columns | {
             "action": self._action,
             "proposed_action": self._proposed_action,
             "terms": self._terms,
@@ -317,7 +450,8 @@ class ReplayRing:
             "capacity": self.capacity,
             "cursor": self._cursor,
             "count": len(self),
-            "reward_terms": list(self.spec.reward_terms),
+            "reward_terms": list(self.terms),
+            "held": list(self._held),
             "tails": {actor: list(tail) for actor, tail in self._tails.items()},
         }
         state = {name: column[: self._filled] for name, column in self._columns().items()}
@@ -334,7 +468,7 @@ class ReplayRing:
             expected = sorted(columns.keys() | {"facts"})
             raise CheckpointError(f"replay: expected arrays {expected}, found {sorted(state)}")
         facts = json.loads(state["facts"].tobytes())
-        for name, ours in (("capacity", self.capacity), ("reward_terms", list(self.spec.reward_terms))):
+        for name, ours in (("capacity", self.capacity), ("reward_terms", list(self.terms))):
             if facts[name] != ours:
                 raise CheckpointError(
                     f"replay: expected {name} {ours}, found {facts[name]}; resume with the configuration of the run"
@@ -350,6 +484,7 @@ class ReplayRing:
         self._filled = len(state["order"])
         self._cursor = facts["cursor"]
         self._tails = {actor: _Tail(*tail) for actor, tail in facts["tails"].items()}
+        self._held = dict.fromkeys(facts.get("held", ()))
         self._sampleable.restore(facts["count"])
 
 

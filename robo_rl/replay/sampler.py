@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Batch, CheckpointError, ConfigError, DataError, RewardWeights, State, require
+from robo_rl.core import Batch, CheckpointError, ConfigError, DataError, Reward, State, require
 
 from .ring import ReplayRing
 
@@ -14,17 +14,20 @@ class MixedSampler:
     While one of the two rings is empty the other gives all rows; this is how learning begins from demonstrations
     alone. Both rings may grow between calls.
 
+    Attributes:
+        gamma: discount per step; a reward that schedules the discount changes it.
+
     Args:
         online: data of the running training.
         demonstrations: data from elsewhere, in a ring of the same observation keys, or None.
         demonstration_ratio: share of demonstrations in every minibatch, 0 to 1.
         gamma: discount per step, 0 to 1.
         n_step: largest number of steps summed in a return, 1 or more.
-        reward: weights of the reward terms.
+        reward: makes one number of the reward terms; terms of learned modules are brought up to date first.
         rng: PCG64 generator of this sampler alone.
 
     Raises:
-        ConfigError: if a value is out of range or ``reward`` names a term that a ring does not hold.
+        ConfigError: if a value is out of range or ``reward`` needs a term that a ring does not hold.
     """
 
     def __init__(
@@ -34,7 +37,7 @@ class MixedSampler:
         demonstration_ratio: float,
         gamma: float,
         n_step: int,
-        reward: RewardWeights,
+        reward: Reward,
         rng: np.random.Generator,
     ) -> None:
         require(0 <= demonstration_ratio <= 1, "demonstration_ratio", "in [0, 1]", demonstration_ratio)
@@ -44,11 +47,11 @@ class MixedSampler:
             raise ConfigError(f"the sampler's generator must be a PCG64, got {type(rng.bit_generator).__name__}")
         for ring in (online, demonstrations):
             if ring is not None:
-                reward.vector(ring.spec.reward_terms)
+                reward.combine(ring.terms, np.zeros((0, len(ring.terms)), np.float32), gamma)
         self._online = online
         self._demonstrations = demonstrations
         self._ratio = demonstration_ratio
-        self._gamma = gamma
+        self.gamma = gamma
         self._n_step = n_step
         self._reward = reward
         self._rng = rng
@@ -96,7 +99,10 @@ class MixedSampler:
     def _fill(self, ring: ReplayRing, out: Batch) -> None:
         minibatches, rows = out["reward"].shape
         indices = ring.sample_indices(minibatches * rows, self._rng).reshape(minibatches, rows)
-        ring.gather(indices, gamma=self._gamma, n_step=self._n_step, reward=self._reward, out=out)
+        scorer = self._reward.scorer
+        if scorer is not None and scorer.learns:
+            ring.rescore(indices, scorer, self._n_step)
+        ring.gather(indices, gamma=self.gamma, n_step=self._n_step, reward=self._reward, out=out)
 
     def state(self) -> State:
         """Return the state of the generator; the rings have their own."""

@@ -27,7 +27,7 @@ TASKS = "bin_relocate, cable_route, gymnasium, open_door, peg_insert, pick_cube,
         (
             ["trian"],
             "robo-rl: unknown command 'trian': did you mean 'train'? "
-            "Valid: collect, doctor, eval, record, report, train, view",
+            "Valid: collect, doctor, eval, record, report, reward benchmark, reward inspect, train, view",
         ),
         (["train", "task=rech"], f"robo-rl: unknown task 'rech': did you mean 'reach'? Valid: {TASKS}"),
         (
@@ -38,7 +38,7 @@ TASKS = "bin_relocate, cable_route, gymnasium, open_door, peg_insert, pick_cube,
         (
             ["train", "tsk=reach"],
             "robo-rl: unknown option 'tsk': did you mean 'task'? "
-            "Valid: agent, demonstrations, logging, resume, reward, run, runtime, seed, task",
+            "Valid: agent, demonstrations, intervention, logging, resume, reward, run, runtime, seed, task",
         ),
         (
             ["train", "agent.batch_size=many"],
@@ -109,7 +109,17 @@ def test_usage_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--help"])
     assert caught.value.code == 0
     out = capsys.readouterr().out
-    for command in ("train", "eval", "record", "collect", "view", "report", "doctor"):
+    for command in (
+        "train",
+        "eval",
+        "record",
+        "collect",
+        "view",
+        "report",
+        "reward inspect",
+        "reward benchmark",
+        "doctor",
+    ):
         assert f"  {command} " in out
 
 

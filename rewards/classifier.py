@@ -1,0 +1,279 @@
+"""Success from examples: a classifier, fixed (SERL, Luo et al. 2024) or adversarial (VICE, Fu et al. 2018)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
+
+from robo_rl.core import Batch, DataError, EnvSpec, Experience, Metrics, State, derive_seed, generator, require
+
+from .module import Floats, Module, VectorInput, require_episodes, take_over, taken
+from .networks import TrainedNetwork
+
+
+@dataclass(frozen=True)
+class ClassifierConfig:
+    """A reward of 1 where a state looks like the ends of demonstrations, else 0.
+
+    Attributes:
+        keys: observation keys to look at; null: all that are not images.
+        goal_states: how many of the last states of each demonstration are examples of success.
+        margin: how many states before those are examples of nothing; all earlier ones are examples of failure.
+        hidden: widths of the hidden layers.
+        learning_rate: of Adam.
+        fit_steps: steps on the demonstrations.
+        batch_size: rows of each step, half of them successes.
+        jitter: deviation of the noise added to examples, in deviations of each element over the demonstrations.
+        false_positives: the threshold on the probability, at least 0.5, is the smallest that calls at most this share
+            of the failures a success, in demonstrations that the classifier was not fitted to.
+    """
+
+    keys: tuple[str, ...] | None = None
+    goal_states: int = 1
+    margin: int = 1
+    hidden: tuple[int, ...] = (64, 64)
+    learning_rate: float = 1e-3
+    fit_steps: int = 500
+    batch_size: int = 128
+    jitter: float = 0.05
+    false_positives: float = 0.01
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        require(self.goal_states >= 1, "goal_states", "1 or more", self.goal_states)
+        require(self.margin >= 0, "margin", "0 or more", self.margin)
+        require(all(width >= 1 for width in self.hidden), "hidden", "widths of 1 or more", list(self.hidden))
+        require(0 < self.learning_rate < 1, "learning_rate", "in (0, 1)", self.learning_rate)
+        require(self.fit_steps >= 0, "fit_steps", "0 or more", self.fit_steps)
+        require(self.batch_size >= 2, "batch_size", "2 or more", self.batch_size)
+        require(self.jitter >= 0, "jitter", "0 or more", self.jitter)
+        require(0 <= self.false_positives < 1, "false_positives", "in [0, 1)", self.false_positives)
+
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "SuccessClassifier":
+        """Return the module of term ``name``."""
+        return SuccessClassifier(self, name, spec, seed)
+
+
+class SuccessClassifier(Module):
+    """See :class:`ClassifierConfig`.
+
+    Every fourth demonstration, if there are four, is left out of the fit and decides the threshold; with fewer, all
+    do, and the threshold is only as good as that.
+
+    Args:
+        config: of the module.
+        name: of its term.
+        spec: of the environment.
+        seed: of the run.
+
+    Raises:
+        ConfigError: if an observation key is not there.
+    """
+
+    def __init__(self, config: ClassifierConfig, name: str, spec: EnvSpec, seed: int) -> None:
+        super().__init__()
+        self.config = config
+        self._name = name
+        self._seed = derive_seed(seed, "reward", name)
+        self._input = VectorInput(config.keys, spec, f"reward.modules.{name}.keys")
+        self._network = TrainedNetwork(
+            self._input.size,
+            config.hidden,
+            1,
+            learning_rate=config.learning_rate,
+            seed=derive_seed(self._seed, "network"),
+            name=name,
+        )
+        self._goals = np.zeros((0, self._input.size), dtype=np.float32)
+        self._arrays: dict[str, NDArray[Any]] = {
+            "shift": np.zeros(self._input.size, dtype=np.float32),
+            "scale": np.ones(self._input.size, dtype=np.float32),
+            "threshold": np.zeros(1, dtype=np.float32),  # of the logit
+        }
+
+    def fit(self, episodes: Sequence[Batch]) -> None:
+        """Learn from the demonstrations, then choose the threshold.
+
+        Raises:
+            DataError: if there are none, or they are too short to hold a failure.
+        """
+        require_episodes(episodes, self._name)
+        trajectories = [self._input.trajectory(episode) for episode in episodes]
+        everything = np.concatenate(trajectories)
+        deviation = everything.std(0)
+        self._arrays["shift"][...] = everything.mean(0)
+        self._arrays["scale"][...] = np.where(deviation > 1e-6, deviation, 1.0)
+        fitted, held_out = trajectories, trajectories
+        if len(trajectories) >= 4:
+            fitted, held_out = [each for number, each in enumerate(trajectories) if number % 4], trajectories[::4]
+        self._goals, failures = self._examples(fitted)
+        for step in range(self.config.fit_steps):
+            rng = generator(self._seed, "fit", step)
+            self._descend(self._goals, failures[rng.integers(0, len(failures), self.config.batch_size // 2)], rng)
+        self._goals, _ = self._examples(trajectories)
+        logits = np.sort(self._logits(self._examples(held_out)[1]))
+        allowed = int(self.config.false_positives * len(logits))
+        # Strictly above this one, so at most ``allowed`` of the failures are called successes.
+        self._arrays["threshold"][0] = max(0.0, float(logits[len(logits) - 1 - allowed]))
+
+    def _examples(self, trajectories: Sequence[Floats]) -> tuple[Floats, Floats]:
+        """Return successes (n, F) and failures (m, F) of demonstrations."""
+        goals, margin = self.config.goal_states, self.config.margin
+        shortest = min(map(len, trajectories))
+        if shortest <= goals + margin:
+            raise DataError(
+                f"reward module {self._name!r}: a demonstration has {shortest} observations, none of them a failure "
+                f"before margin={margin} and goal_states={goals}; make these smaller"
+            )
+        return (
+            np.concatenate([each[-goals:] for each in trajectories]),
+            np.concatenate([each[: -goals - margin] for each in trajectories]),
+        )
+
+    def __call__(self, batch: Batch) -> Floats:
+        """Return 1 or 0 for each of the n rows."""
+        return (self._logits(self._input(batch)) > self._arrays["threshold"]).astype(np.float32)
+
+    def _scaled(self, vectors: Floats) -> Tensor:
+        return torch.from_numpy((vectors - self._arrays["shift"]) / self._arrays["scale"])
+
+    @torch.no_grad()
+    def _logits(self, vectors: Floats) -> Floats:
+        logits: Floats = self._network(self._scaled(vectors))[:, 0].numpy()
+        return logits
+
+    def _descend(self, goals: Floats, failures: Floats, rng: np.random.Generator) -> float:
+        """Take a step on as many of ``goals``, drawn anew, as there are ``failures``; return the loss."""
+        drawn = goals[rng.integers(0, len(goals), len(failures))]
+        inputs = self._scaled(np.concatenate((drawn, failures)))
+        inputs = inputs + self.config.jitter * torch.from_numpy(rng.standard_normal(inputs.shape, dtype=np.float32))
+        return self._network.descend(self._loss(inputs, len(drawn), rng))
+
+    def _loss(self, inputs: Tensor, goals: int, rng: np.random.Generator) -> Tensor:
+        """Return the loss on inputs (n, F) of which the first ``goals`` are successes."""
+        labels = (torch.arange(len(inputs)) < goals).float()
+        return cross_entropy(self._network(inputs)[:, 0], labels)
+
+    def state(self) -> State:
+        """Return network, optimiser, examples of success and threshold."""
+        network = {f"network/{key}": value for key, value in self._network.state().items()}
+        version = np.array([self.version], dtype=np.int64)
+        return {**self._arrays, **network, "goals": self._goals, "version": version}
+
+    def load(self, state: State) -> None:
+        """Go on from ``state``.
+
+        Raises:
+            CheckpointError: if it is of another module.
+        """
+        version = np.zeros(1, dtype=np.int64)
+        take_over({**self._arrays, "version": version}, state, self._name)
+        self.version = int(version[0])
+        self._goals = taken(state, "goals", self._name, like=self._goals)
+        prefix = "network/"
+        self._network.load({key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)})
+
+
+@dataclass(frozen=True)
+class ViceConfig(ClassifierConfig):
+    """A classifier whose examples of failure are what the policy does: it cannot be fooled for long.
+
+    Attributes (besides those of :class:`ClassifierConfig`):
+        interval: environment steps between updates.
+        updates: steps of each update.
+        learning_starts: environment steps in the replay before the first.
+        smoothing: labels are 1 - smoothing and smoothing.
+        penalty: weight of the gradient penalty, (norm - 1)^2 at mixed examples.
+        soft: the reward is the probability itself rather than whether it is one half or more.
+    """
+
+    learning_rate: float = 3e-4
+    interval: int = 10
+    updates: int = 10
+    learning_starts: int = 100
+    smoothing: float = 0.1
+    penalty: float = 10.0
+    soft: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key in ("interval", "updates", "learning_starts"):
+            require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
+        require(0 <= self.smoothing < 0.5, "smoothing", "in [0, 0.5)", self.smoothing)
+        require(self.penalty >= 0, "penalty", "0 or more", self.penalty)
+
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "Vice":
+        """Return the module of term ``name``."""
+        return Vice(self, name, spec, seed)
+
+
+class Vice(SuccessClassifier):
+    """See :class:`ViceConfig`.
+
+    Half of each batch are examples of success, labelled 1, half are states of the replay, labelled 0, whether they are
+    successes or not: where the policy is as often as the examples, the classifier says one half. Examples and labels
+    are mixed in pairs (mixup, Beta(1, 1)), labels are smoothed, and the gradient at mixed examples is drawn to norm 1.
+    """
+
+    learned = True
+    config: ViceConfig
+
+    def __init__(self, config: ViceConfig, name: str, spec: EnvSpec, seed: int) -> None:
+        super().__init__(config, name, spec, seed)
+        self._waited = np.zeros(1, dtype=np.int64)
+
+    def fit(self, episodes: Sequence[Batch]) -> None:
+        """Begin with a classifier of the demonstrations, and one half as its threshold."""
+        super().fit(episodes)
+        self._arrays["threshold"][0] = 0.0
+
+    def __call__(self, batch: Batch) -> Floats:
+        """Return 1 or 0, or the probability, for each of the n rows."""
+        logits = self._logits(self._input(batch))
+        return 1 / (1 + np.exp(-logits)) if self.config.soft else (logits >= 0).astype(np.float32)
+
+    def update(self, experience: Experience) -> Metrics:
+        """Learn to tell the policy's states from the examples, every ``interval`` calls; return the mean loss."""
+        config = self.config
+        self._waited += 1
+        if self._waited[0] < config.interval or len(experience) < config.learning_starts:
+            return {}
+        self._waited[0] = 0
+        losses = []
+        for step in range(config.updates):
+            rng = generator(self._seed, "update", self.version, step)
+            rows = experience.sample_rows(config.batch_size // 2, rng)
+            losses.append(self._descend(self._goals, self._input(rows), rng))
+        self.version += 1
+        states = self._logits(self._input(experience.sample_rows(256, generator(self._seed, "look", self.version))))
+        return {"loss": float(np.mean(losses)), "positive_fraction": float((states >= 0).mean())}
+
+    def _loss(self, inputs: Tensor, goals: int, rng: np.random.Generator) -> Tensor:
+        order = torch.from_numpy(rng.permutation(len(inputs)))
+        share = torch.from_numpy(rng.uniform(size=(len(inputs), 1)).astype(np.float32))
+        labels = torch.where(torch.arange(len(inputs)) < goals, 1 - self.config.smoothing, self.config.smoothing)
+        mixed = (share * inputs + (1 - share) * inputs[order]).requires_grad_()
+        label = share[:, 0] * labels + (1 - share[:, 0]) * labels[order]
+        logits = self._network(mixed)[:, 0]
+        (gradient,) = torch.autograd.grad(logits.sum(), mixed, create_graph=True)
+        # A square root has no derivative at 0, where the gradient begins for inputs that no unit reacts to.
+        norm = (gradient.square().sum(1) + 1e-12).sqrt()
+        return cross_entropy(logits, label) + self.config.penalty * (norm - 1).square().mean()
+
+    def state(self) -> State:
+        """Return what the classifier has, and the count of steps to the next update."""
+        return {**super().state(), "waited": self._waited}
+
+    def load(self, state: State) -> None:
+        """Go on from ``state``.
+
+        Raises:
+            CheckpointError: if it is of another module.
+        """
+        super().load(state)
+        take_over({"waited": self._waited}, state, self._name)

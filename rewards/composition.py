@@ -1,0 +1,300 @@
+"""A reward composed of the backend's terms and of modules: weights, gates, clipping, normalisation, potentials."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from robo_rl.core import (
+    Batch,
+    ConfigError,
+    EnvSpec,
+    Experience,
+    Metrics,
+    RewardModule,
+    RewardWeights,
+    SpecError,
+    State,
+    config_node,
+    nearest,
+    require,
+)
+
+from .module import Floats, take_over
+
+BEFORE = "/before"
+"""A potential is stored as two terms: of the state after the step, and, with this suffix, of the state before."""
+
+_FORGETTING = 1e-3
+"""Share of the newest step in the running mean square that ``normalise`` divides by: a memory of 1000 steps."""
+
+
+@dataclass(frozen=True)
+class TermConfig:
+    """What becomes of one term before it is added to the reward: clipped, divided, gated, made a difference, weighed.
+
+    Attributes:
+        weight: factor in the sum.
+        clip: smallest and largest value; null: as it is.
+        normalise: divide by the root of its running mean square. The sign stays, and zero stays zero: a shift would
+            change what is learned wherever episodes end early.
+        only_where_zero: another term; this one counts only where that one (as scored) is 0: a dense reward that
+            stands in until the sparse one is there.
+        potential: the term is a potential of the state, and what is added is gamma times its value after the step
+            less its value before (Ng et al. 1999), which leaves the best policy as it is. After a termination its
+            value is 0. Only for modules that judge states.
+    """
+
+    weight: float = 1.0
+    clip: tuple[float, float] | None = None
+    normalise: bool = False
+    only_where_zero: str | None = None
+    potential: bool = False
+
+    def __post_init__(self) -> None:
+        require(bool(np.isfinite(self.weight)), "reward.terms.*.weight", "finite", self.weight)
+        if self.clip is not None:
+            object.__setattr__(self, "clip", tuple(self.clip))
+            require(
+                len(self.clip) == 2 and self.clip[0] < self.clip[1],
+                "reward.terms.*.clip",
+                "null or [smallest, largest]",
+                list(self.clip),
+            )
+        require(
+            not (self.potential and self.only_where_zero is not None),
+            "reward.terms.*.only_where_zero",
+            "null where potential is true: a gated difference is no shaping",
+            self.only_where_zero,
+        )
+
+
+@dataclass(frozen=True)
+class ComposedRewardConfig:
+    """A weighted sum of terms, of the backend or of modules.
+
+    Attributes:
+        modules: configuration of each module by the name that its term gets. One without an entry in ``terms`` counts
+            with weight 1.
+        terms: what becomes of each term, by name: a :class:`TermConfig`, or its fields. Those of the
+            backend that are not named here do not count.
+        offset: added to the reward of every step.
+    """
+
+    modules: dict[str, Any] = field(default_factory=dict)
+    terms: dict[str, Any] = field(default_factory=dict)
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", {name: _term(name, value) for name, value in self.terms.items()})
+        require(bool(np.isfinite(self.offset)), "reward.offset", "finite", self.offset)
+
+    def make(self, spec: EnvSpec, seed: int) -> "ComposedReward":
+        """Return the reward for an environment of ``spec``.
+
+        Raises:
+            ConfigError: if a term is unknown or a module does not fit the environment.
+        """
+        for name in self.modules:
+            if name in spec.reward_terms or "/" in name:
+                raise ConfigError(f"reward.modules: {name!r} is a term of the task, or has a '/': choose another name")
+        known = (*spec.reward_terms, *self.modules)
+        for name, term in self.terms.items():
+            for each, key in ((name, "reward.terms"), (term.only_where_zero, f"reward.terms.{name}.only_where_zero")):
+                if each is not None and each not in known:
+                    raise ConfigError(f"{key}: there is no term {each!r}: {nearest(each, known)}")
+        modules = {name: config.make(name, spec, seed) for name, config in self.modules.items()}
+        terms = self.terms | {name: TermConfig() for name in modules if name not in self.terms}
+        for name, term in terms.items():
+            if term.potential and (name not in modules or not modules[name].judges_state):
+                raise ConfigError(f"reward.terms.{name}.potential: only a module that judges states can be a potential")
+        return ComposedReward(modules, terms, self.offset)
+
+
+def _term(name: str, value: TermConfig | Mapping[str, Any]) -> TermConfig:
+    """Return the configuration of a term, which Hydra hands over as a dictionary."""
+    if isinstance(value, TermConfig):
+        return value
+    require(isinstance(value, Mapping), f"reward.terms.{name}", "fields of a term, for example {weight: 1}", value)
+    valid = [each.name for each in fields(TermConfig)]
+    for key in value:
+        if key not in valid:
+            raise ConfigError(f"reward.terms.{name} has no field {key!r}: {nearest(str(key), valid)}")
+    try:
+        return cast(TermConfig, OmegaConf.to_object(OmegaConf.merge(config_node(None, TermConfig), dict(value))))
+    except OmegaConfBaseException as error:
+        raise ConfigError(f"reward.terms.{name}: {str(error).partition(chr(10))[0]}") from error
+
+
+class ComposedReward:
+    """See :class:`ComposedRewardConfig`.
+
+    Attributes:
+        scorer: the modules, or None if there are none.
+        task: what evaluations report. A module's value means nothing there: it changes with its version and is what
+            the policy was trained to exploit. So: the success or, where the task has none, all terms of the backend.
+    """
+
+    def __init__(self, modules: Mapping[str, RewardModule], terms: Mapping[str, TermConfig], offset: float) -> None:
+        self.task = RewardWeights()
+        self._terms = terms
+        self._offset = offset
+        self._scales = {name: RunningScale() for name, term in terms.items() if term.normalise}
+        potentials = frozenset(name for name, term in terms.items() if term.potential)
+        self.scorer = ModuleScorer(modules, potentials, self._scales) if modules else None
+
+    def combine(self, terms: Sequence[str], values: NDArray[np.float32], gamma: float) -> NDArray[np.float32]:
+        """Return the rewards (...,) of steps with ``values`` (..., T) of the T named ``terms``.
+
+        Raises:
+            ConfigError: if a term is not among them.
+        """
+        total = np.full(values.shape[:-1], self._offset, dtype=np.float32)
+        for name, term in self._terms.items():
+            value = self._prepared(name, terms, values, term)
+            if term.potential:
+                value = np.float32(gamma) * value - self._prepared(name + BEFORE, terms, values, term)
+            if term.only_where_zero is not None:
+                value = np.where(_column(term.only_where_zero, terms, values) == 0, value, np.float32(0))
+            total += np.float32(term.weight) * value
+        return total
+
+    def _prepared(self, column: str, terms: Sequence[str], values: Floats, term: TermConfig) -> Floats:
+        value = _column(column, terms, values)
+        if term.clip is not None:
+            value = value.clip(np.float32(term.clip[0]), np.float32(term.clip[1]))
+        scale = self._scales.get(column.removesuffix(BEFORE))
+        return value if scale is None else value / np.float32(scale.value)
+
+
+def _column(name: str, terms: Sequence[str], values: Floats) -> Floats:
+    if name not in terms:
+        raise ConfigError(f"reward.terms: the data has no term {name!r}: {nearest(name, terms)}")
+    return values[..., terms.index(name)]
+
+
+class RunningScale:
+    """Root of the exponentially forgetting mean square of a term, corrected for its start; 1 before any value."""
+
+    def __init__(self) -> None:
+        self.sums = np.zeros(2)  # of squares, of weights
+
+    def update(self, values: Floats) -> None:
+        """Take in values (n,), the newest last."""
+        for value in values.tolist():
+            self.sums *= 1 - _FORGETTING
+            self.sums += _FORGETTING * np.array([value * value, 1.0])
+
+    @property
+    def value(self) -> float:
+        """What to divide by, never 0."""
+        squares, weights = self.sums
+        return max(float(np.sqrt(squares / weights)), 1e-8) if weights else 1.0
+
+
+class ModuleScorer:
+    """Modules by name, as :class:`robo_rl.core.Scorer`.
+
+    Args:
+        modules: by the name of their term.
+        potentials: names of those that are stored for the state before a step too.
+        scales: of the terms that are normalised; kept up to date here.
+
+    Attributes:
+        terms: names of the terms that modules add.
+    """
+
+    def __init__(
+        self, modules: Mapping[str, RewardModule], potentials: frozenset[str], scales: Mapping[str, RunningScale]
+    ) -> None:
+        self._modules = dict(modules)
+        self._potentials = potentials
+        self._scales = scales
+        self.terms = (*modules, *(name + BEFORE for name in modules if name in potentials))
+
+    @property
+    def learns(self) -> bool:
+        """Whether a module is learned."""
+        return any(module.learned for module in self._modules.values())
+
+    @property
+    def whole_episodes(self) -> bool:
+        """Whether a module needs whole episodes."""
+        return any(module.whole_episodes for module in self._modules.values())
+
+    @property
+    def version(self) -> int:
+        """Sum of the modules' versions."""
+        return sum(module.version for module in self._modules.values())
+
+    @property
+    def discount(self) -> float | None:
+        """The smallest discount that a module asks for, or None."""
+        wanted = [gamma for module in self._modules.values() if (gamma := module.discount()) is not None]
+        return min(wanted, default=None)
+
+    def fit(self, episodes: Sequence[Batch]) -> None:
+        """Prepare all modules from demonstrations."""
+        for module in self._modules.values():
+            module.fit(episodes)
+
+    def score(self, batch: Batch, *, online: bool) -> dict[str, Floats]:
+        """Return all of ``terms`` (n,) for the n steps of an episode that are inserted."""
+        scores: dict[str, Floats] = {}
+        for name, module in self._modules.items():
+            if online:
+                module.observe(batch)
+            scores |= self._scored(name, module, batch)
+        for name, scale in self._scales.items():
+            scale.update(scores[name] if name in scores else batch[f"term/{name}"])
+        return scores
+
+    def rescore(self, batch: Batch) -> dict[str, Floats]:
+        """Return the terms (n,) of learned modules for n rows."""
+        scores: dict[str, Floats] = {}
+        for name, module in self._modules.items():
+            if module.learned:
+                scores |= self._scored(name, module, batch)
+        return scores
+
+    def update(self, experience: Experience) -> Metrics:
+        """Let the learned modules learn; metrics are named ``<module>/<metric>``."""
+        return {
+            f"{name}/{metric}": value
+            for name, module in self._modules.items()
+            for metric, value in module.update(experience).items()
+        }
+
+    def _scored(self, name: str, module: RewardModule, batch: Batch) -> dict[str, Floats]:
+        score = module(batch)
+        if score.shape != batch["action"].shape[:1] or not np.isfinite(score).all():
+            raise SpecError(f"reward module {name!r}: expected {len(batch['action'])} finite values, got {score}")
+        if name not in self._potentials:
+            return {name: score}
+        before = {f"next_{key}": value for key, value in batch.items() if key.startswith("observation/")}
+        return {
+            name: np.where(batch["terminated"], np.float32(0), score),
+            name + BEFORE: module(batch | before),
+        }
+
+    def state(self) -> State:
+        """Return the states of all modules and scales."""
+        state: State = {f"scale/{name}": scale.sums for name, scale in self._scales.items()}
+        for name, module in self._modules.items():
+            state |= {f"module/{name}/{key}": value for key, value in module.state().items()}
+        return state
+
+    def load(self, state: State) -> None:
+        """Go on from ``state``.
+
+        Raises:
+            CheckpointError: if it is of other modules.
+        """
+        take_over({f"scale/{name}": scale.sums for name, scale in self._scales.items()}, state, "normalise")
+        for name, module in self._modules.items():
+            prefix = f"module/{name}/"
+            module.load({key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)})

@@ -1,0 +1,43 @@
+"""Interventions as the only reward (RLIF, Luo et al. 2024)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from robo_rl.core import Batch, EnvSpec, Source, State
+
+from .module import Floats, Module
+
+
+@dataclass(frozen=True)
+class InterventionsConfig:
+    """A reward of -1 for the step after which somebody takes over from the policy, else 0."""
+
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "InterventionReward":
+        """Return the module of term ``name``."""
+        return InterventionReward()
+
+
+class InterventionReward(Module):
+    """See :class:`InterventionsConfig`.
+
+    It is the policy's own last step that is punished, not the first step of whoever took over. Steps of a human or a
+    scripted expert count as interventions; demonstrations, which no policy takes part in, are worth 0 throughout.
+    """
+
+    whole_episodes = True
+    judges_state = False
+
+    def __call__(self, batch: Batch) -> Floats:
+        """Return rewards (n,) of the n steps of one episode in order."""
+        by_policy = np.isin(batch["source"], (Source.POLICY, Source.RANDOM))
+        rewards = np.zeros(len(by_policy), dtype=np.float32)
+        rewards[:-1] -= by_policy[:-1] & ~by_policy[1:]
+        return rewards
+
+    def state(self) -> State:
+        """Nothing is remembered."""
+        return {}
+
+    def load(self, state: State) -> None:
+        """Nothing is remembered."""

@@ -1,0 +1,123 @@
+"""What reward modules share: defaults of the protocol, and the part of an observation that they look at."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import Batch, CheckpointError, ConfigError, DataError, EnvSpec, Experience, Metrics, State, nearest
+
+Floats = NDArray[np.float32]
+
+
+class Module:
+    """Base of reward modules, with the answers of one that is fixed and judges single states.
+
+    See :class:`robo_rl.core.RewardModule` for the meaning of each.
+    """
+
+    learned: bool = False
+    whole_episodes: bool = False
+    judges_state: bool = True
+
+    def __init__(self) -> None:
+        self.version = 0
+
+    def fit(self, episodes: Sequence[Batch]) -> None:
+        """Nothing to prepare."""
+
+    def observe(self, batch: Batch) -> None:
+        """Nothing to take note of."""
+
+    def update(self, experience: Experience) -> Metrics:
+        """Nothing to learn."""
+        return {}
+
+    def discount(self) -> float | None:
+        """Return None: the agent's own discount is right."""
+        return None
+
+
+class VectorInput:
+    """The chosen keys of an observation as one vector.
+
+    Attributes:
+        size: F, number of elements.
+
+    Args:
+        keys: observation keys; None: all that are not images.
+        spec: of the environment.
+        option: name of the configuration key, for messages.
+
+    Raises:
+        ConfigError: if a key is not there, or there is nothing to look at.
+    """
+
+    def __init__(self, keys: Sequence[str] | None, spec: EnvSpec, option: str) -> None:
+        chosen = [key for key in spec.observation if not key.startswith("images/")] if keys is None else list(keys)
+        for key in chosen:
+            if key not in spec.observation:
+                raise ConfigError(f"{option}: this task has no observation {key!r}: {nearest(key, spec.observation)}")
+        if not chosen:
+            raise ConfigError(f"{option}: name at least one observation key; {nearest('', spec.observation)}")
+        self._keys = chosen
+        self.size = sum(int(np.prod(spec.observation[key].shape)) for key in chosen)
+
+    def __call__(self, batch: Batch, prefix: str = "next_observation") -> Floats:
+        """Return the vectors (..., F) of rows with any leading axes."""
+        leading = batch["action"].shape[:-1]
+        parts = [batch[f"{prefix}/{key}"].reshape(*leading, -1) for key in self._keys]
+        return np.concatenate(parts, axis=-1, dtype=np.float32)
+
+    def trajectory(self, episode: Batch) -> Floats:
+        """Return the L + 1 observations (L + 1, F) of an episode of L steps."""
+        return np.concatenate([self(episode, "observation")[:1], self(episode)])
+
+
+def require_episodes(episodes: Sequence[Batch], name: str) -> None:
+    """Raise :class:`DataError` if there are no demonstrations to prepare from."""
+    if not episodes:
+        raise DataError(
+            f"reward module {name!r} is made from demonstrations and there are none: set demonstrations.episodes to 1 "
+            "or more, and demonstrations.path where the task has no scripted expert"
+        )
+
+
+def take_over(ours: Mapping[str, NDArray[Any]], state: State, name: str) -> None:
+    """Copy arrays of ``state`` into those of the same names and shapes.
+
+    Raises:
+        CheckpointError: naming the first that is missing or has another shape or dtype.
+    """
+    for key, array in ours.items():
+        found = state.get(key)
+        if found is None or found.shape != array.shape or found.dtype != array.dtype:
+            raise CheckpointError(
+                f"reward module {name!r}: expected {key!r}, {array.dtype} {array.shape}, found "
+                f"{'nothing' if found is None else f'{found.dtype} {found.shape}'}; resume with the configuration of "
+                "the run"
+            )
+        array[...] = found
+
+
+def taken(state: State, key: str, name: str, *, like: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy of an array of ``state`` whose leading axis may be of any length.
+
+    Args:
+        state: what was saved.
+        key: of the array.
+        name: of the module, for the message.
+        like: an array of the dtype and trailing shape that are expected.
+
+    Raises:
+        CheckpointError: if it is missing or has another dtype or trailing shape.
+    """
+    found = state.get(key)
+    if found is None or found.dtype != like.dtype or found.shape[1:] != like.shape[1:] or found.ndim != like.ndim:
+        raise CheckpointError(
+            f"reward module {name!r}: expected {key!r}, {like.dtype} rows of shape {like.shape[1:]}, found "
+            f"{'nothing' if found is None else f'{found.dtype} {found.shape}'}; resume with the configuration of the "
+            "run"
+        )
+    return found.copy()

@@ -1,0 +1,174 @@
+"""Unsupervised perceptual rewards (Sermanet et al. 2017): steps of a task, found in a few demonstrations."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import Batch, DataError, EnvSpec, State, require
+
+from .module import Floats, Module, VectorInput, require_episodes, take_over
+from .segmentation import Doubles, segment
+
+DENSITIES = ("gaussian", "cauchy")
+
+
+@dataclass(frozen=True)
+class PerceptualConfig:
+    """A reward for how far a state is through the steps that demonstrations have in common. No actions are needed.
+
+    Attributes:
+        keys: observation keys to look at; null: all that are not images.
+        steps: into how many steps each demonstration is cut.
+        min_length: least number of observations of a step.
+        features: how many of the most discriminative features each step keeps; all where there are fewer.
+        separation: alpha in the discrimination of a feature, alpha |mean+ - mean-| - (deviation+ + deviation-).
+        density: ``gaussian``, a step's reward is the log density of a Gaussian (up to a constant), as published; or
+            ``cauchy``, of a distribution with a heavy tail, so that one outlying feature does not drown all others.
+        variance_floor: added to the variance of each feature (which is 1 over all demonstrations).
+        growth: each step weighs so many times what the one before it weighs.
+    """
+
+    keys: tuple[str, ...] | None = None
+    steps: int = 3
+    min_length: int = 2
+    features: int = 32
+    separation: float = 5.0
+    density: str = "cauchy"
+    variance_floor: float = 0.01
+    growth: float = 2.0
+
+    def __post_init__(self) -> None:
+        require(self.steps >= 2, "steps", "2 or more", self.steps)
+        require(self.min_length >= 1, "min_length", "1 or more", self.min_length)
+        require(self.features >= 1, "features", "1 or more", self.features)
+        require(self.separation >= 0, "separation", "0 or more", self.separation)
+        require(self.density in DENSITIES, "density", f"one of {', '.join(DENSITIES)}", self.density)
+        require(self.variance_floor > 0, "variance_floor", "positive", self.variance_floor)
+        require(self.growth >= 1, "growth", "1 or more", self.growth)
+
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "PerceptualReward":
+        """Return the module of term ``name``."""
+        return PerceptualReward(self, name, spec)
+
+
+class PerceptualReward(Module):
+    """See :class:`PerceptualConfig`.
+
+    Each demonstration is cut into steps by :func:`~.segmentation.segment`. A step g is described by its most
+    discriminative features: mean m and variance v over its observations in all demonstrations. The distance d of a
+    state to it is the mean of (x - m)^2 / (v + floor) over those features; the paper prints this as the reward,
+    which has the sign of a cost. Here a step's reward is -d/2 (``gaussian``) or -log(1 + d) (``cauchy``). The first
+    step is where a task begins and gives nothing; the rewards of the others are added, each weighing ``growth`` times
+    the one before it, weights summing to 1. So rewards are at most 0.
+
+    Args:
+        config: of the module.
+        name: of its term.
+        spec: of the environment.
+
+    Raises:
+        ConfigError: if an observation key is not there.
+    """
+
+    def __init__(self, config: PerceptualConfig, name: str, spec: EnvSpec) -> None:
+        super().__init__()
+        self.config = config
+        self._name = name
+        self._input = VectorInput(config.keys, spec, f"reward.modules.{name}.keys")
+        rewarded = config.steps - 1
+        kept = min(config.features, self._input.size)
+        self._arrays: dict[str, NDArray[Any]] = {
+            "shift": np.zeros(self._input.size),
+            "scale": np.ones(self._input.size),
+            "chosen": np.zeros((rewarded, kept), dtype=np.int64),
+            "mean": np.zeros((rewarded, kept)),
+            "precision": np.ones((rewarded, kept)),
+        }
+        weights = config.growth ** np.arange(rewarded)
+        self._weights = weights / weights.sum()
+
+    def fit(self, episodes: Sequence[Batch]) -> None:
+        """Find the steps and what tells them.
+
+        Raises:
+            DataError: if there are no demonstrations, or one is too short.
+        """
+        require_episodes(episodes, self._name)
+        trajectories = [self._input.trajectory(episode).astype(np.float64) for episode in episodes]
+        everything = np.concatenate(trajectories)
+        scale = everything.std(0)
+        # What never changes says nothing: it stays where it is and is 0 in the demonstrations.
+        shift, scale = everything.mean(0), np.where(scale > 1e-6, scale, 1.0)
+        labels = []
+        for number, trajectory in enumerate(trajectories):
+            try:
+                begins = segment((trajectory - shift) / scale, self.config.steps, self.config.min_length)
+            except DataError as error:
+                raise DataError(f"reward module {self._name!r}, demonstration {number}: {error}") from error
+            labels.append(np.searchsorted(begins, np.arange(len(trajectory)), side="right") - 1)
+        label, features = np.concatenate(labels), (everything - shift) / scale
+        chosen, means, precisions = [], [], []
+        for step in range(1, self.config.steps):
+            inside, outside = features[label == step], features[label != step]
+            order = np.argsort(-discrimination(inside, outside, self.config.separation), kind="stable")
+            best = np.sort(order[: self._arrays["chosen"].shape[1]])
+            chosen.append(best)
+            means.append(inside[:, best].mean(0))
+            precisions.append(1 / (inside[:, best].var(0) + self.config.variance_floor))
+        fitted = {"shift": shift, "scale": scale, "chosen": chosen, "mean": means, "precision": precisions}
+        for key, value in fitted.items():
+            self._arrays[key][...] = value
+
+    def __call__(self, batch: Batch) -> Floats:
+        """Return rewards (n,), at most 0."""
+        rewards = step_rewards(self._input(batch), self.config.density, **self._arrays)
+        total: Floats = (rewards @ self._weights).astype(np.float32)
+        return total
+
+    def state(self) -> State:
+        """Return what the demonstrations taught."""
+        return dict(self._arrays)
+
+    def load(self, state: State) -> None:
+        """Go on from ``state``.
+
+        Raises:
+            CheckpointError: if it is of another module.
+        """
+        take_over(self._arrays, state, self._name)
+
+
+def discrimination(inside: Doubles, outside: Doubles, separation: float) -> Doubles:
+    """Return how well each feature (F,) tells observations (n, F) of a step from those (m, F) of all others."""
+    score: Doubles = separation * np.abs(inside.mean(0) - outside.mean(0)) - (inside.std(0) + outside.std(0))
+    return score
+
+
+def step_rewards(
+    vectors: Floats,
+    density: str,
+    *,
+    shift: Doubles,
+    scale: Doubles,
+    chosen: NDArray[np.int64],
+    mean: Doubles,
+    precision: Doubles,
+) -> Doubles:
+    """Return the reward (n, G) of vectors (n, F) for each of G steps.
+
+    Args:
+        vectors: observations.
+        density: see :class:`PerceptualConfig`.
+        shift: (F,) subtracted from them.
+        scale: (F,) what they are divided by then.
+        chosen: (G, K) which features count.
+        mean: (G, K) of those.
+        precision: (G, K) one over their variance.
+    """
+    features = (vectors.astype(np.float64) - shift) / scale
+    distance = ((features[:, chosen] - mean) ** 2 * precision).mean(-1)
+    rewards: Doubles = -0.5 * distance if density == "gaussian" else -np.log1p(distance)
+    return rewards

@@ -1,0 +1,269 @@
+"""Rewards from preferences between stretches of behaviour (Christiano et al. 2017), told by a scripted oracle."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
+
+from robo_rl.core import (
+    Batch,
+    ConfigError,
+    EnvSpec,
+    Experience,
+    Metrics,
+    State,
+    derive_seed,
+    generator,
+    nearest,
+    require,
+)
+
+from .module import Floats, Module, VectorInput, take_over, taken
+from .networks import TrainedNetwork
+
+COMBINATIONS = ("mean", "worst", "uncertainty")
+
+
+@dataclass(frozen=True)
+class PreferencesConfig:
+    """A reward that explains which of two segments an oracle prefers (Bradley and Terry 1952).
+
+    The oracle is scripted: it prefers the segment with the larger sum of a true reward, and errs at a given rate. It
+    stands for a person, to find out how many answers and how many errors a task bears.
+
+    Attributes:
+        keys: observation keys that the reward depends on; null: all that are not images.
+        term: the backend's term that the oracle sums; null: all of them.
+        noise: share of the oracle's answers that are wrong, 0 to 0.5.
+        indifference: the oracle has no preference where the sums differ by at most this; such pairs are left out.
+        length: steps of a segment.
+        queries: how many pairs the oracle is shown at a time.
+        interval: environment steps between these times.
+        most_queries: no more pairs than these in all.
+        members: networks of the ensemble.
+        combination: reward of the ensemble, ``mean``, ``worst`` (the smallest) or ``uncertainty`` (the mean less
+            ``uncertainty_weight`` times the variance): what members disagree on is not worth pursuing (Coste et al.
+            2023).
+        uncertainty_weight: see ``combination``.
+        hidden: widths of the hidden layers.
+        learning_rate: of Adam.
+        epochs: passes over all answers after each time.
+        batch_size: pairs of each step.
+    """
+
+    keys: tuple[str, ...] | None = None
+    term: str | None = None
+    noise: float = 0.0
+    indifference: float = 0.0
+    length: int = 8
+    queries: int = 20
+    interval: int = 200
+    most_queries: int = 1000
+    members: int = 3
+    combination: str = "mean"
+    uncertainty_weight: float = 0.5
+    hidden: tuple[int, ...] = (64, 64)
+    learning_rate: float = 1e-3
+    epochs: int = 20
+    batch_size: int = 64
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        require(0 <= self.noise <= 0.5, "noise", "in [0, 0.5]", self.noise)
+        require(self.indifference >= 0, "indifference", "0 or more", self.indifference)
+        for key in ("length", "queries", "interval", "most_queries", "members", "epochs", "batch_size"):
+            require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
+        known = ", ".join(COMBINATIONS)
+        require(self.combination in COMBINATIONS, "combination", f"one of {known}", self.combination)
+        require(self.uncertainty_weight >= 0, "uncertainty_weight", "0 or more", self.uncertainty_weight)
+        require(all(width >= 1 for width in self.hidden), "hidden", "widths of 1 or more", list(self.hidden))
+        require(0 < self.learning_rate < 1, "learning_rate", "in (0, 1)", self.learning_rate)
+
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "PreferenceReward":
+        """Return the module of term ``name``.
+
+        Raises:
+            ConfigError: if the task has no such term or observation key.
+        """
+        if self.term is not None and self.term not in spec.reward_terms:
+            hint = nearest(self.term, spec.reward_terms)
+            raise ConfigError(f"reward.modules.{name}.term: this task has no term {self.term!r}: {hint}")
+        return PreferenceReward(self, name, spec, seed)
+
+
+class PreferenceReward(Module):
+    """See :class:`PreferencesConfig`.
+
+    Each network gives a reward in [-1, 1] for the state after a step. It is fitted so that the logistic function of
+    the difference of two segments' sums predicts the answers, each network on the answers in an order of its own.
+    Before the first answers the reward is 0.
+
+    Args:
+        config: of the module.
+        name: of its term.
+        spec: of the environment.
+        seed: of the run.
+
+    Raises:
+        ConfigError: if an observation key is not there.
+    """
+
+    learned = True
+
+    def __init__(self, config: PreferencesConfig, name: str, spec: EnvSpec, seed: int) -> None:
+        super().__init__()
+        self.config = config
+        self._name = name
+        self._seed = derive_seed(seed, "reward", name)
+        self._input = VectorInput(config.keys, spec, f"reward.modules.{name}.keys")
+        self._networks = [
+            TrainedNetwork(
+                self._input.size,
+                config.hidden,
+                1,
+                learning_rate=config.learning_rate,
+                seed=derive_seed(self._seed, "network", member),
+                name=name,
+            )
+            for member in range(config.members)
+        ]
+        self._scaling = {
+            "shift": np.zeros(self._input.size, np.float32),
+            "scale": np.ones(self._input.size, np.float32),
+        }
+        self._counters = np.zeros(2, dtype=np.int64)  # steps since the last query, pairs shown
+        # Answered pairs: segments (n, 2, length, F), and whether the second is preferred (n,).
+        self._pairs = np.zeros((0, 2, config.length, self._input.size), dtype=np.float32)
+        self._answers = np.zeros(0, dtype=np.float32)
+
+    def update(self, experience: Experience) -> Metrics:
+        """Ask the oracle and fit the networks, every ``interval`` calls; return how well they explain the answers."""
+        self._counters[0] += 1
+        if self._counters[0] < self.config.interval or self._counters[1] >= self.config.most_queries:
+            return {}
+        rng = generator(self._seed, "query", int(self._counters[1]))
+        count = min(self.config.queries, self.config.most_queries - int(self._counters[1]))
+        segments = experience.sample_segments(2 * count, self.config.length, rng)
+        if segments is None:
+            return {}
+        self._counters += [-self._counters[0], count]
+        vectors = self._input(segments)
+        returns = self._true_reward(segments).sum(1).reshape(count, 2)
+        preferred, answered = oracle(returns, self.config.noise, self.config.indifference, rng)
+        pairs = vectors.reshape(count, 2, self.config.length, -1)
+        self._pairs = np.concatenate((self._pairs, pairs[answered]))
+        self._answers = np.concatenate((self._answers, preferred[answered].astype(np.float32)))
+        metrics = {"queries": float(self._counters[1]), "answers": float(len(self._answers))}
+        return metrics | self._fit_networks() if len(self._answers) else metrics
+
+    def _true_reward(self, segments: Batch) -> Floats:
+        if self.config.term is not None:
+            return segments[f"term/{self.config.term}"]
+        total: Floats = np.sum([value for key, value in segments.items() if key.startswith("term/")], axis=0)
+        return total
+
+    def _fit_networks(self) -> Metrics:
+        states = self._pairs.reshape(-1, self._input.size)
+        deviation = states.std(0)
+        self._scaling["shift"][...] = states.mean(0)
+        self._scaling["scale"][...] = np.where(deviation > 1e-6, deviation, 1.0)
+        self.version += 1
+        pairs, answers = self._scaled(self._pairs), torch.from_numpy(self._answers)
+        losses = []
+        for number, network in enumerate(self._networks):
+            for epoch in range(self.config.epochs):
+                order = generator(self._seed, "order", self.version, number, epoch).permutation(len(answers))
+                for chosen in torch.from_numpy(order).split(self.config.batch_size):
+                    loss = preference_loss(torch.tanh(network(pairs[chosen])[..., 0]), answers[chosen])
+                    losses.append(network.descend(loss))
+        with torch.no_grad():
+            sums = self._members(pairs).mean(0).sum(-1)
+        explained = ((sums[:, 1] > sums[:, 0]).float() == answers).float().mean()
+        return {"loss": float(np.mean(losses)), "accuracy": float(explained)}
+
+    @torch.no_grad()
+    def __call__(self, batch: Batch) -> Floats:
+        """Return rewards (n,), at most 1."""
+        if not self.version:
+            return np.zeros(len(batch["action"]), dtype=np.float32)
+        members: Floats = self._members(self._scaled(self._input(batch))).numpy()
+        return combined(members, self.config.combination, self.config.uncertainty_weight)
+
+    def _scaled(self, vectors: Floats) -> Tensor:
+        return torch.from_numpy((vectors - self._scaling["shift"]) / self._scaling["scale"])
+
+    def _members(self, inputs: Tensor) -> Tensor:
+        """Return the rewards of each network, the first axis."""
+        return torch.stack([torch.tanh(network(inputs)[..., 0]) for network in self._networks])
+
+    def state(self) -> State:
+        """Return networks, optimisers and all answers."""
+        state: State = {
+            **self._scaling,
+            "counters": self._counters,
+            "version": np.array([self.version], dtype=np.int64),
+            "pairs": self._pairs,
+            "answers": self._answers,
+        }
+        for number, network in enumerate(self._networks):
+            state |= {f"network/{number}/{key}": value for key, value in network.state().items()}
+        return state
+
+    def load(self, state: State) -> None:
+        """Go on from ``state``.
+
+        Raises:
+            CheckpointError: if it is of another module.
+        """
+        version = np.zeros(1, dtype=np.int64)
+        take_over({**self._scaling, "counters": self._counters, "version": version}, state, self._name)
+        self.version = int(version[0])
+        self._pairs = taken(state, "pairs", self._name, like=self._pairs)
+        self._answers = taken(state, "answers", self._name, like=self._answers)
+        for number, network in enumerate(self._networks):
+            prefix = f"network/{number}/"
+            network.load({key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)})
+
+
+def oracle(
+    returns: Floats, noise: float, indifference: float, rng: np.random.Generator
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Say which of two segments is better.
+
+    Args:
+        returns: (n, 2) true sums.
+        noise: probability of a wrong answer.
+        indifference: no preference where the sums differ by at most this.
+        rng: for the errors.
+
+    Returns:
+        Whether the second is called better (n,) bool, and whether there is an answer (n,) bool.
+    """
+    difference = returns[:, 1] - returns[:, 0]
+    wrong = rng.uniform(size=len(returns)) < noise
+    return (difference > 0) != wrong, np.abs(difference) > indifference
+
+
+def combined(members: Floats, combination: str, uncertainty_weight: float) -> Floats:
+    """Return one reward (n,) of those of an ensemble (members, n); see :class:`PreferencesConfig`.
+
+    The variance is that of the members themselves, divided by their number.
+    """
+    rewards: Floats = members.min(0) if combination == "worst" else members.mean(0)
+    if combination == "uncertainty":
+        rewards = rewards - np.float32(uncertainty_weight) * members.var(0)
+    return rewards
+
+
+def preference_loss(rewards: Tensor, second: Tensor) -> Tensor:
+    """Return the mean negative log likelihood of answers under Bradley and Terry's model.
+
+    Args:
+        rewards: (n, 2, length) of the steps of two segments.
+        second: (n,) 1 where the second was preferred, else 0.
+    """
+    sums = rewards.sum(-1)
+    return cross_entropy(sums[:, 1] - sums[:, 0], second)

@@ -1,0 +1,162 @@
+"""Progress judged by the run's own successes (SRPO, Fei et al. 2025), on trajectories of states."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import Batch, EnvSpec, State, require
+
+from .module import Floats, Module, VectorInput, taken
+
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SuccessesConfig:
+    """A reward at the end of an episode: 1 for a success, and for a failure the more the nearer it is to successes.
+
+    It needs the task's verdict on whole episodes, and no demonstrations; those that there are count as successes.
+
+    Attributes:
+        keys: observation keys to look at; null: all that are not images.
+        moments: an episode is described by its states at so many evenly spaced moments.
+        memory: how many of the newest successes, and of the newest failures, are remembered.
+        radius: successes this near to each other are neighbours; see :func:`distances` for the unit.
+        neighbours: a success with so many neighbours, itself one of them, is inside a cluster.
+        largest: what the reward of a failure stays below.
+        steepness: of the logistic function that makes a reward of a distance.
+    """
+
+    keys: tuple[str, ...] | None = None
+    moments: int = 8
+    memory: int = 100
+    radius: float = 0.5
+    neighbours: int = 2
+    largest: float = 0.6
+    steepness: float = 10.0
+
+    def __post_init__(self) -> None:
+        for key in ("moments", "memory", "neighbours"):
+            require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
+        for key in ("radius", "steepness"):
+            require(getattr(self, key) > 0, key, "positive", getattr(self, key))
+        require(0 < self.largest <= 1, "largest", "in (0, 1]", self.largest)
+
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "SuccessesReward":
+        """Return the module of term ``name``."""
+        return SuccessesReward(self, name, spec)
+
+
+class SuccessesReward(Module):
+    """See :class:`SuccessesConfig`.
+
+    Descriptions are shifted and scaled by mean and deviation of the remembered successes, these are clustered, and the
+    distance of a failure is that to the nearest cluster's mean (or, without a cluster, to the mean of all). With its
+    place p between the least (0) and largest (1) distance of the remembered failures, a failure is worth
+    ``largest`` * sigmoid(``steepness`` * (0.5 - p)); p is 0.5 where they are all alike. Before the first success
+    failures are worth 0. The published reward ranks the failures of one batch; here they are those remembered.
+
+    Args:
+        config: of the module.
+        name: of its term.
+        spec: of the environment.
+
+    Raises:
+        ConfigError: if an observation key is not there.
+    """
+
+    whole_episodes = True
+    judges_state = False
+
+    def __init__(self, config: SuccessesConfig, name: str, spec: EnvSpec) -> None:
+        super().__init__()
+        self.config = config
+        self._name = name
+        self._input = VectorInput(config.keys, spec, f"reward.modules.{name}.keys")
+        nothing = np.zeros((0, config.moments * self._input.size), dtype=np.float32)
+        self._memory = {"successes": nothing, "failures": nothing}
+
+    def fit(self, episodes: Sequence[Batch]) -> None:
+        """Remember the successes among the demonstrations."""
+        for episode in episodes:
+            if _succeeded(episode):
+                self.observe(episode)
+
+    def observe(self, batch: Batch) -> None:
+        """Remember an episode."""
+        kind = "successes" if _succeeded(batch) else "failures"
+        self._memory[kind] = np.concatenate((self._memory[kind], self._described(batch)))[-self.config.memory :]
+
+    def __call__(self, batch: Batch) -> Floats:
+        """Return the rewards (n,) of the n steps of one episode in order: all but the last are 0."""
+        rewards = np.zeros(len(batch["action"]), dtype=np.float32)
+        rewards[-1] = 1.0 if _succeeded(batch) else self._worth(self._described(batch))
+        return rewards
+
+    def _described(self, episode: Batch) -> Floats:
+        """Return the description (1, moments F) of an episode."""
+        trajectory = self._input.trajectory(episode)
+        moments = np.linspace(0, len(trajectory) - 1, self.config.moments).round().astype(int)
+        return trajectory[moments].reshape(1, -1)
+
+    def _worth(self, failure: Floats) -> float:
+        config, successes = self.config, self._memory["successes"].astype(np.float64)
+        if not len(successes):
+            return 0.0
+        shift, scale = successes.mean(0), np.where(successes.std(0) > 1e-6, successes.std(0), 1.0)
+        scaled = (successes - shift) / scale
+        labels = clusters(scaled, config.radius, config.neighbours)
+        centres = np.stack([scaled[labels == label].mean(0) for label in range(labels.max() + 1)] or [scaled.mean(0)])
+        failures = np.concatenate((self._memory["failures"], failure)).astype(np.float64)
+        far = distances((failures - shift) / scale, centres).min(1)
+        spread = far.max() - far.min()
+        place = 0.5 if spread < 1e-6 else (far[-1] - far.min()) / spread
+        return float(config.largest / (1 + np.exp(-config.steepness * (0.5 - place))))
+
+    def state(self) -> State:
+        """Return the descriptions that are remembered."""
+        return dict(self._memory)
+
+    def load(self, state: State) -> None:
+        """Go on from ``state``.
+
+        Raises:
+            CheckpointError: if it is of another module.
+        """
+        self._memory = {key: taken(state, key, self._name, like=like) for key, like in self._memory.items()}
+
+
+def _succeeded(episode: Batch) -> bool:
+    return bool(episode["success"][-1] == 1)
+
+
+def distances(ones: Doubles, others: Doubles) -> Doubles:
+    """Return the root of the mean squared difference (n, m) of vectors (n, F) and (m, F)."""
+    found: Doubles = np.sqrt(((ones[:, None] - others) ** 2).mean(-1))
+    return found
+
+
+def clusters(points: Doubles, radius: float, neighbours: int) -> NDArray[np.int64]:
+    """Return the cluster of each point (n,), from 0, or -1 for noise: DBSCAN (Ester et al. 1996).
+
+    Args:
+        points: (n, F).
+        radius: points at most this far from each other are neighbours.
+        neighbours: a point with so many of them, itself included, makes its neighbours part of its cluster.
+    """
+    near = distances(points, points) <= radius
+    core = near.sum(1) >= neighbours
+    labels = np.full(len(points), -1, dtype=np.int64)
+    for seed in np.flatnonzero(core):
+        if labels[seed] >= 0:
+            continue
+        label, waiting = labels.max() + 1, [seed]
+        while waiting:
+            point = waiting.pop()
+            if labels[point] < 0:
+                labels[point] = label
+                if core[point]:
+                    waiting.extend(np.flatnonzero(near[point] & (labels < 0)))
+    return labels

@@ -1,0 +1,206 @@
+"""Imitation from observation by optimal transport (Haldar et al. 2022), with a scheduled discount (Liu et al. 2024)."""
+
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from robo_rl.core import Batch, CheckpointError, EnvSpec, State, require
+
+from .module import Floats, Module, VectorInput, require_episodes, take_over, taken
+from .sinkhorn import sinkhorn
+
+METRICS = ("euclidean", "cosine")
+
+
+@dataclass(frozen=True)
+class OptimalTransportConfig:
+    """A reward for episodes that pass through the same states as a demonstration. No actions are needed.
+
+    Attributes:
+        keys: observation keys to look at; null: all that are not images.
+        metric: cost of two states: ``euclidean`` (states, each element divided by its deviation over the
+            demonstrations) or ``cosine`` (features of images).
+        epsilon: weight of the plan's entropy, relative to the mean cost.
+        iterations: of Sinkhorn's algorithm.
+        scheduled_discount: let the agent look only as far ahead as it has learned to follow the demonstrations.
+        first_progress: share of a demonstration that counts as followed at the beginning, in (0, 1].
+        discount_base: the discount is this number to the power of 1/k, where k is the number of followed steps.
+        interval: episodes between two looks at the progress, which the newest ``interval`` episodes decide.
+        threshold: progress is made where nine tenths of the episodes keep this share of the demonstrations' order.
+        largest_advance: most steps that progress grows at one look.
+    """
+
+    keys: tuple[str, ...] | None = None
+    metric: str = "euclidean"
+    epsilon: float = 0.01
+    iterations: int = 100
+    scheduled_discount: bool = False
+    first_progress: float = 0.2
+    discount_base: float = 0.2
+    interval: int = 10
+    threshold: float = 0.9
+    largest_advance: int = 5
+
+    def __post_init__(self) -> None:
+        require(self.metric in METRICS, "metric", f"one of {', '.join(METRICS)}", self.metric)
+        require(self.epsilon > 0, "epsilon", "positive", self.epsilon)
+        require(self.iterations >= 1, "iterations", "1 or more", self.iterations)
+        require(0 < self.first_progress <= 1, "first_progress", "in (0, 1]", self.first_progress)
+        require(0 < self.discount_base < 1, "discount_base", "in (0, 1)", self.discount_base)
+        require(self.interval >= 1, "interval", "1 or more", self.interval)
+        require(0 < self.threshold <= 1, "threshold", "in (0, 1]", self.threshold)
+        require(self.largest_advance >= 1, "largest_advance", "1 or more", self.largest_advance)
+
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "OptimalTransportReward":
+        """Return the module of term ``name``."""
+        return OptimalTransportReward(self, name, spec)
+
+
+class OptimalTransportReward(Module):
+    """See :class:`OptimalTransportConfig`.
+
+    An episode of L steps is compared with each demonstration. The plan T (L, M) moves its states onto the
+    demonstration's at the least cost C, and step t is rewarded with -L * sum_j T_tj C_tj: the mean cost of the states
+    that it answers for. The demonstration with the largest sum counts. (The reference scales so that the first
+    episode sums to -10; here the composition normalises, which also holds for the episodes after it.)
+
+    Progress k begins at ``first_progress`` of the shortest demonstration and only grows: while, for episodes and
+    demonstrations of the first k steps, the longest increasing run of nearest demonstration states, at the 90th
+    percentile of the newest episodes, reaches ``threshold`` of its median among demonstrations.
+
+    Args:
+        config: of the module.
+        name: of its term.
+        spec: of the environment.
+
+    Raises:
+        ConfigError: if an observation key is not there.
+    """
+
+    whole_episodes = True
+    judges_state = False
+
+    def __init__(self, config: OptimalTransportConfig, name: str, spec: EnvSpec) -> None:
+        super().__init__()
+        self.config = config
+        self._name = name
+        self._input = VectorInput(config.keys, spec, f"reward.modules.{name}.keys")
+        self._scale = np.ones(self._input.size, dtype=np.float32)
+        self._demonstrations: list[Tensor] = []
+        self._recent: list[Tensor] = []
+        self._counters = np.zeros(2, dtype=np.int64)  # progress k, episodes
+
+    @property
+    def progress(self) -> int:
+        """Number of steps k of the demonstrations that the agent follows."""
+        return int(self._counters[0])
+
+    def fit(self, episodes: Sequence[Batch]) -> None:
+        """Take over the states that the demonstrations lead through.
+
+        Raises:
+            DataError: if there are none.
+        """
+        require_episodes(episodes, self._name)
+        vectors = [self._input(episode) for episode in episodes]
+        deviation = np.concatenate(vectors).std(0)
+        self._scale[...] = np.where(deviation > 1e-6, deviation, 1.0)
+        self._demonstrations = [self._features(each) for each in vectors]
+        shortest = min(map(len, self._demonstrations))
+        self._counters[0] = max(1, round(self.config.first_progress * shortest))
+
+    def observe(self, batch: Batch) -> None:
+        """Look at the progress with the newest episodes, where it is time to."""
+        if not self.config.scheduled_discount:
+            return
+        self._recent = [*self._recent, self._features(self._input(batch))][-self.config.interval :]
+        self._counters[1] += 1
+        if self._counters[1] % self.config.interval == 0:
+            for _ in range(self.config.largest_advance):
+                if not self._follows(self.progress):
+                    break
+                self._counters[0] += 1
+
+    def discount(self) -> float | None:
+        """Return ``discount_base ** (1 / k)`` where the discount is scheduled."""
+        return self.config.discount_base ** (1 / self.progress) if self.config.scheduled_discount else None
+
+    def __call__(self, batch: Batch) -> Floats:
+        """Return the rewards (n,), at most 0, of the n steps of one episode in order."""
+        episode = self._features(self._input(batch))
+        rewards = torch.stack([self._compared(episode, each) for each in self._demonstrations])
+        return rewards[rewards.sum(1).argmax()].numpy()
+
+    def _compared(self, episode: Tensor, demonstration: Tensor) -> Tensor:
+        costs = self._costs(episode, demonstration)
+        epsilon = self.config.epsilon * float(costs.mean()) + 1e-9
+        return -len(costs) * (sinkhorn(costs, epsilon, self.config.iterations) * costs).sum(1)
+
+    def _features(self, vectors: Floats) -> Tensor:
+        """Return states (n, F) in the units that costs are computed in."""
+        features = torch.from_numpy(vectors / self._scale)
+        return features if self.config.metric == "euclidean" else torch.nn.functional.normalize(features, dim=1)
+
+    def _costs(self, episode: Tensor, demonstration: Tensor) -> Tensor:
+        if self.config.metric == "euclidean":
+            return torch.cdist(episode, demonstration, compute_mode="donot_use_mm_for_euclid_dist")
+        return 1 - episode @ demonstration.T
+
+    def _follows(self, steps: int) -> bool:
+        """Whether the newest episodes follow the demonstrations for ``steps`` steps, and more could be followed."""
+        if steps >= min(map(len, self._demonstrations)):
+            return False
+        others = [
+            self._order_kept(one, other, steps)
+            for number, one in enumerate(self._demonstrations)
+            for other in self._demonstrations[:number] + self._demonstrations[number + 1 :]
+        ] or [steps]
+        kept = [
+            self._order_kept(episode, demonstration, steps)
+            for episode in self._recent
+            for demonstration in self._demonstrations
+        ]
+        return float(np.percentile(kept, 90)) >= int(self.config.threshold * float(np.median(others)))
+
+    def _order_kept(self, episode: Tensor, demonstration: Tensor, steps: int) -> int:
+        nearest = self._costs(episode[:steps], demonstration[:steps]).argmin(1)
+        return longest_increasing(nearest.tolist())
+
+    def state(self) -> State:
+        """Return demonstrations, scale, newest episodes and progress."""
+        state: State = {"scale": self._scale, "counters": self._counters}
+        for kind, trajectories in (("demonstrations", self._demonstrations), ("recent", self._recent)):
+            rows = torch.cat(trajectories) if trajectories else torch.zeros(0, self._input.size)
+            state |= {kind: rows.numpy(), f"{kind}_lengths": np.array(list(map(len, trajectories)), dtype=np.int64)}
+        return state
+
+    def load(self, state: State) -> None:
+        """Go on from ``state``.
+
+        Raises:
+            CheckpointError: if it is of another module.
+        """
+        take_over({"scale": self._scale, "counters": self._counters}, state, self._name)
+        self._demonstrations = self._loaded(state, "demonstrations")
+        self._recent = self._loaded(state, "recent")
+
+    def _loaded(self, state: State, kind: str) -> list[Tensor]:
+        rows = taken(state, kind, self._name, like=np.zeros((0, self._input.size), dtype=np.float32))
+        lengths: NDArray[np.int64] = taken(state, f"{kind}_lengths", self._name, like=np.zeros(0, dtype=np.int64))
+        if lengths.sum() != len(rows) or (lengths < 1).any():
+            raise CheckpointError(f"reward module {self._name!r}: {kind} of {len(rows)} rows, lengths {lengths}")
+        return [torch.from_numpy(part) for part in np.split(rows, np.cumsum(lengths)[:-1])] if lengths.size else []
+
+
+def longest_increasing(numbers: Sequence[int]) -> int:
+    """Return the length of the longest strictly increasing subsequence, by patience sorting."""
+    tops: list[int] = []
+    for number in numbers:
+        place = bisect.bisect_left(tops, number)
+        tops[place : place + 1] = [number]
+    return len(tops)

@@ -1,0 +1,91 @@
+"""Somebody who takes over from the policy: simulated by the task's scripted expert."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from robo_rl.core import CheckpointError, Observation, ScriptedExpert, Source, State, generator, require
+
+from .actor import ActionChoice
+
+CRITERIA = ("never", "random", "disagreement")
+
+
+@dataclass(frozen=True)
+class InterventionConfig:
+    """When the scripted expert takes over from the policy in training; nobody does by default.
+
+    Attributes:
+        criterion: ``never``; ``random``: after any step, with ``probability``; ``disagreement``: with ``probability``
+            where the policy's action is further than ``threshold`` from the expert's, else with ``false_alarm``.
+        probability: see ``criterion``.
+        false_alarm: see ``criterion``.
+        threshold: root of the mean squared difference of two actions, whose elements range over [-1, 1].
+        hold: how many steps the expert stays in control.
+        noise: standard deviation of Gaussian noise on the expert's actions, which makes it a worse one.
+    """
+
+    criterion: str = "never"
+    probability: float = 0.95
+    false_alarm: float = 0.05
+    threshold: float = 0.5
+    hold: int = 4
+    noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        known = ", ".join(CRITERIA)
+        require(self.criterion in CRITERIA, "intervention.criterion", f"one of {known}", self.criterion)
+        for key in ("probability", "false_alarm", "noise"):
+            require(0 <= getattr(self, key) <= 1, f"intervention.{key}", "in [0, 1]", getattr(self, key))
+        require(self.threshold >= 0, "intervention.threshold", "0 or more", self.threshold)
+        require(self.hold >= 1, "intervention.hold", "1 or more", self.hold)
+
+
+class SimulatedIntervention:
+    """Replaces actions of the policy by those of an expert; see :class:`InterventionConfig`.
+
+    What is random in a step follows from the seed and the step's number alone.
+
+    Args:
+        config: when, and how long.
+        expert: of the backend that the policy acts on. It has no memory of its earlier actions.
+        seed: of the run.
+    """
+
+    def __init__(self, config: InterventionConfig, expert: ScriptedExpert, seed: int) -> None:
+        self._config = config
+        self._expert = expert
+        self._seed = seed
+        self._remaining = 0
+
+    def __call__(self, observation: Observation, choice: ActionChoice, step: int) -> ActionChoice:
+        """Return what is to be done in environment step ``step``, where the policy would do ``choice``."""
+        config, rng = self._config, generator(self._seed, "intervention", step)
+        wanted = np.asarray(self._expert.act(observation), dtype=np.float32)
+        if self._remaining == 0:
+            difference = float(np.sqrt(np.mean((wanted - choice.action) ** 2)))
+            wrong = config.criterion == "random" or difference > config.threshold
+            if rng.uniform() >= (config.probability if wrong else config.false_alarm):
+                return choice
+            self._remaining = config.hold
+        self._remaining -= 1
+        noise = config.noise * rng.standard_normal(wanted.shape)
+        return ActionChoice(np.clip(wanted + noise, -1, 1).astype(np.float32), Source.SCRIPT, proposed=wanted)
+
+    def end_episode(self) -> None:
+        """Give control back."""
+        self._remaining = 0
+
+    def state(self) -> State:
+        """Return how long the expert stays in control."""
+        return {"remaining": np.array([self._remaining], dtype=np.int64)}
+
+    def load(self, state: State) -> None:
+        """Go on from ``state``.
+
+        Raises:
+            CheckpointError: if there is none.
+        """
+        if "remaining" not in state:
+            raise CheckpointError("the checkpoint is of a run without interventions; resume with its configuration")
+        self._remaining = int(state["remaining"][0])

@@ -1,0 +1,153 @@
+"""robo-rl reward benchmark: how well reward modules agree with the true progress of a task."""
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.table import Table
+
+from ..app import build_backend, build_reward
+from ..core import EnvBackend, Scorer, derive_seed, require
+from ..evaluation.correlation import rank_correlation
+from ..replay import EpisodeStore, ReplayRing
+from .record import record_expert
+from .recording import typed
+
+NOISES = (0.1, 0.3, 0.5, 0.75, 1.0)
+"""Deviations of the noise on the expert's actions: from nearly perfect to mostly noise."""
+
+
+@dataclass(frozen=True)
+class RewardBenchmarkConfig:
+    """The section ``benchmark`` of configs/reward_benchmark.yaml, where options and defaults are explained."""
+
+    demonstrations: int
+    demonstration_noise: float
+    practice_episodes: int
+    practice_steps: int
+    episodes: int
+    output: str | None
+
+    def __post_init__(self) -> None:
+        for key in ("demonstrations", "practice_steps"):
+            require(getattr(self, key) >= 0, f"benchmark.{key}", "0 or more", getattr(self, key))
+        for key in ("practice_episodes", "episodes"):
+            allowed = f"{len(NOISES)} or more, as there are so many kinds"
+            require(getattr(self, key) >= len(NOISES), f"benchmark.{key}", allowed, getattr(self, key))
+        noise = self.demonstration_noise
+        require(0 <= noise <= 1, "benchmark.demonstration_noise", "in [0, 1]", noise)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Spearman's rank correlation of a reward with the true progress, the sum of the task's own terms.
+
+    Attributes:
+        steps: over all steps of all episodes.
+        within: over the steps of an episode, the median of all episodes.
+        episodes: of the means over an episode, over all episodes.
+    """
+
+    steps: float | None
+    within: float | None
+    episodes: float | None
+
+
+def run(config: DictConfig) -> int:
+    """Measure as configs/reward_benchmark.yaml says, and print a table; return 0."""
+    settings = typed(RewardBenchmarkConfig, config, "benchmark")
+    backend = build_backend(config.task)
+    try:
+        reward = build_reward(config.reward, backend.spec, config.seed)
+        require(reward.scorer is not None, "reward.modules", "one or more modules", "none")
+        assert reward.scorer is not None
+        with tempfile.TemporaryDirectory() as folder:
+            results = measure(backend, reward.scorer, settings, config.seed, Path(folder))
+    finally:
+        backend.close()
+    table = Table("module", "steps", "within episodes", "between episodes", box=None, pad_edge=False)
+    for name, agreement in results.items():
+        numbers = (agreement.steps, agreement.within, agreement.episodes)
+        table.add_row(name, *("none" if number is None else f"{number:.2f}" for number in numbers))
+    console = Console(highlight=False)
+    console.print(
+        f"{backend.spec.task}: rank correlation with true progress, {settings.episodes} held-out episodes, "
+        f"{settings.demonstrations} demonstrations, seed {config.seed}",
+        soft_wrap=True,
+    )
+    console.print(table)
+    if settings.output is not None:
+        modules = {name: asdict(agreement) for name, agreement in results.items()}
+        text = json.dumps(
+            {"task": backend.spec.task, "seed": config.seed, **asdict(settings), "modules": modules}, indent=2
+        )
+        Path(settings.output).write_text(text + "\n")
+    return 0
+
+
+def measure(
+    backend: EnvBackend, scorer: Scorer, settings: RewardBenchmarkConfig, seed: int, folder: Path
+) -> dict[str, Agreement]:
+    """Return the agreement of each term that ``scorer`` computes.
+
+    Args:
+        backend: must have an expert.
+        scorer: the modules, new.
+        settings: how many episodes.
+        seed: of start states and noise.
+        folder: for the episodes, empty.
+
+    Raises:
+        ConfigError: if the backend has no expert.
+        DataError: if a module cannot do with the demonstrations.
+    """
+    if settings.demonstrations:
+        path = folder / "demonstrations"
+        seed_of_part = derive_seed(seed, "demonstrations")
+        record_expert(backend, path, settings.demonstrations, noise=settings.demonstration_noise, seed=seed_of_part)
+        store = EpisodeStore.open(path)
+        scorer.fit([store.arrays(number).rows() for number in range(len(store))])
+    else:
+        scorer.fit([])
+    if scorer.learns:
+        practice = _graded_episodes(backend, folder / "practice", settings.practice_episodes, seed)
+        ring = ReplayRing(practice.ring_slots(), backend.spec, scorer.terms)
+        practice.load_into(ring)
+        ring.score_held(scorer, online=True)
+        for _ in range(settings.practice_steps):
+            scorer.update(ring)
+    held_out = _graded_episodes(backend, folder / "held_out", settings.episodes, seed)
+    rewards: dict[str, list[NDArray[np.float32]]] = {name: [] for name in scorer.terms}
+    progress = []
+    for number in range(len(held_out)):
+        episode = held_out.arrays(number)
+        for name, values in scorer.score(episode.rows(), online=False).items():
+            rewards[name].append(values)
+        progress.append(np.sum(list(episode.rewards.values()), axis=0))
+    return {name: agreement(values, progress) for name, values in rewards.items()}
+
+
+def agreement(rewards: Sequence[NDArray[np.float32]], progress: Sequence[NDArray[np.float32]]) -> Agreement:
+    """Compare rewards and true progress, (steps,) of each episode."""
+    each = [rank_correlation(*pair) for pair in zip(rewards, progress, strict=True)]
+    known = [value for value in each if value is not None]
+    return Agreement(
+        steps=rank_correlation(np.concatenate(rewards), np.concatenate(progress)),
+        within=float(np.median(known)) if known else None,
+        episodes=rank_correlation([values.mean() for values in rewards], [values.mean() for values in progress]),
+    )
+
+
+def _graded_episodes(backend: EnvBackend, path: Path, episodes: int, seed: int) -> EpisodeStore:
+    """Record episodes of the expert, about as many at each of the noises."""
+    for number, noise in enumerate(NOISES):
+        count = (episodes + number) // len(NOISES)
+        seed_of_part = derive_seed(seed, path.name, number)
+        record_expert(backend, path, count, noise=noise, seed=seed_of_part, only_successful=False, if_exists="append")
+    return EpisodeStore.open(path)

@@ -1,0 +1,84 @@
+"""robo-rl reward inspect: what the reward modules of a run say along an episode."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.table import Table
+
+from ..app import build_backend, load_reward, run_config
+from ..core import ConfigError, require
+from ..evaluation.correlation import rank_correlation
+from ..replay import EpisodeArrays, EpisodeStore
+from .recording import typed
+
+FRAMES = 8
+SUFFIXES = (".png", ".svg", ".pdf")
+
+
+@dataclass(frozen=True)
+class RewardInspectConfig:
+    """configs/reward_inspect.yaml, where what each option means and its default stand."""
+
+    run: str
+    checkpoint: str
+    path: str
+    episode: int
+    output: str | None
+
+    def __post_init__(self) -> None:
+        require(self.episode >= 0, "episode", "0 or more", self.episode)
+        require(
+            self.output is None or Path(self.output).suffix in SUFFIXES,
+            "output",
+            f"null or a file name that ends in {', '.join(SUFFIXES)}",
+            self.output,
+        )
+
+
+def run(config: DictConfig) -> int:
+    """Print a table and draw a picture as configs/reward_inspect.yaml says; return 0."""
+    from ..evaluation.reward_plot import plot_rewards  # Matplotlib is loaded only where a picture is drawn.
+
+    settings = typed(RewardInspectConfig, config)
+    folder = Path(settings.run)
+    backend = build_backend(run_config(folder).task)
+    spec = backend.spec
+    backend.close()
+    trained = load_reward(folder, spec, settings.checkpoint)
+    scorer = trained.reward.scorer
+    if scorer is None:
+        raise ConfigError(f"{folder} was trained by the task's own terms: it has no reward module to look at")
+    with EpisodeStore.open(Path(settings.path)) as store:
+        store.check_against(spec)
+        episode = store.arrays(settings.episode)
+    rewards = scorer.score(episode.rows(), online=False)
+    progress: NDArray[np.float32] = np.sum(list(episode.rewards.values()), axis=0)
+
+    console = Console(highlight=False)
+    console.print(
+        f"{settings.path}, episode {settings.episode}, {len(progress)} steps; reward of step {trained.step:,}",
+        soft_wrap=True,
+    )
+    table = Table("module", "smallest", "mean", "largest", "rank correlation", box=None, pad_edge=False)
+    for name, values in rewards.items():
+        agreement = rank_correlation(values, progress)
+        numbers = [f"{number:.3g}" for number in (values.min(), values.mean(), values.max())]
+        table.add_row(name, *numbers, "none" if agreement is None else f"{agreement:.2f}")
+    console.print(table)
+    output = settings.output or folder / f"reward_{Path(settings.path).resolve().name}_{settings.episode}.png"
+    picture = plot_rewards(rewards, progress, _frames(episode), spec.control_rate, Path(output))
+    console.print(f"picture: {picture}", markup=False, soft_wrap=True)
+    return 0
+
+
+def _frames(episode: EpisodeArrays) -> list[NDArray[np.uint8]]:
+    """Return pictures of the first camera at evenly spaced moments; none where there is no camera."""
+    cameras = sorted(key for key in episode.observation if key.startswith("images/"))
+    if not cameras:
+        return []
+    pictures = episode.observation[cameras[0]]
+    return [pictures[row] for row in np.linspace(0, len(pictures) - 1, FRAMES).round().astype(int)]

@@ -1,0 +1,60 @@
+"""robo-rl reward benchmark: the agreement of modules with the truth, and what it is measured with."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+
+from robo_rl.cli import main
+from robo_rl.commands.reward_benchmark import agreement
+from robo_rl.evaluation.correlation import rank_correlation
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=2, max_size=20))
+def test_rank_correlation_is_that_of_scipy(pairs: list[tuple[int, int]]) -> None:
+    one, other = (np.array(values, dtype=float) for values in zip(*pairs, strict=True))
+    found = rank_correlation(one, other)
+    if len(set(one)) == 1 or len(set(other)) == 1:
+        assert found is None
+    else:
+        assert found == pytest.approx(float(spearmanr(one, other).statistic), abs=1e-12)
+
+
+def test_agreement_over_steps_within_and_between_episodes() -> None:
+    """Rewards rise within each episode as progress does, but better episodes have lower rewards."""
+    progress = [np.array([0.0, 1, 2], np.float32), np.array([10.0, 11, 12], np.float32), np.full(3, 5, np.float32)]
+    rewards = [np.array([5.0, 6, 7], np.float32), np.array([1.0, 2, 3], np.float32), np.array([4, 4, 4.0], np.float32)]
+    found = agreement(rewards, progress)
+    assert found.within == 1.0
+    assert found.episodes == -1.0
+    everything = spearmanr(np.concatenate(rewards), np.concatenate(progress)).statistic
+    assert found.steps == pytest.approx(float(everything))
+
+
+def test_the_command_measures_modules_on_episodes_they_have_not_seen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "result.json"
+    arguments = [
+        "task=reach",
+        "reward.modules.perceptual.steps=2",
+        "+reward/module@reward.modules.preferences=preferences",
+        "reward.modules.preferences.length=2",
+        "reward.modules.preferences.noise=0.2",
+        "benchmark.episodes=10",
+        "benchmark.demonstrations=4",
+        "benchmark.practice_steps=1000",
+    ]
+    with pytest.raises(SystemExit) as caught:
+        main(["reward", "benchmark", *arguments, f"benchmark.output={output}"])
+    assert not caught.value.code
+    result = json.loads(output.read_text())
+    assert result["task"] == "reach"
+    assert result["modules"]["perceptual"]["within"] > 0.8
+    assert result["modules"]["preferences"]["within"] > 0.8
+    assert result["modules"]["optimal_transport"]["episodes"] > 0.5
+    assert "perceptual" in capsys.readouterr().out

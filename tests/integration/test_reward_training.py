@@ -1,0 +1,132 @@
+"""Training from reward modules: every term is logged, and a resumed run equals an unbroken one, bit for bit."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from robo_rl.cli import main
+from robo_rl.core import Batch, Source
+from robo_rl.learner import CheckpointFolder
+
+STEPS = 70
+# Modules that judge steps, that judge episodes, that learn, that change the discount; potentials and normalisation.
+TRAIN = [
+    "task=reach",
+    "reward=composed",
+    "+reward/module@reward.modules.steps=perceptual",
+    "reward.modules.steps.steps=2",
+    "+reward.terms.steps.potential=true",
+    "+reward.terms.steps.normalise=true",
+    "+reward/module@reward.modules.transport=optimal_transport",
+    "reward.modules.transport.scheduled_discount=true",
+    "reward.modules.transport.interval=1",
+    "+reward.terms.transport.clip=[-5,0]",
+    "+reward/module@reward.modules.goal=vice",
+    "reward.modules.goal.hidden=[8]",
+    "reward.modules.goal.fit_steps=5",
+    "reward.modules.goal.margin=0",
+    "reward.modules.goal.interval=5",
+    "reward.modules.goal.updates=1",
+    "reward.modules.goal.learning_starts=10",
+    "+reward/module@reward.modules.liked=preferences",
+    "reward.modules.liked.hidden=[8]",
+    "reward.modules.liked.length=2",
+    "reward.modules.liked.queries=4",
+    "reward.modules.liked.interval=15",
+    "reward.modules.liked.epochs=1",
+    "+reward/module@reward.modules.taken_over=interventions",
+    "intervention.criterion=random",
+    "intervention.probability=0.2",
+    "intervention.noise=1",
+    "agent.hidden=[32]",
+    "agent.backend=torch",
+    "agent.ensemble_size=3",
+    "agent.update_to_data=2",
+    "agent.batch_size=32",
+    "agent.n_step=2",
+    "agent.learning_starts=10",
+    "agent.random_steps=5",
+    "agent.pretrain_steps=5",
+    "demonstrations.episodes=2",
+    "run.evaluation_interval=0",
+    "run.final_evaluation_episodes=1",
+    "run.video_episodes=0",
+    "runtime.threads=1",
+    "logging.progress=false",
+]
+
+
+def train(*arguments: str) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["train", *arguments])
+    assert not caught.value.code
+
+
+def state(run: Path) -> Batch:
+    checkpoint = CheckpointFolder(run / "checkpoints").load_newest()
+    assert checkpoint.step == STEPS
+    return {f"{part}/{key}": value for part, arrays in checkpoint.parts.items() for key, value in arrays.items()}
+
+
+def records(run: Path, kind: str) -> list[dict[str, object]]:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k != "wall_seconds"} for line in lines if line["kind"] == kind]
+
+
+def test_a_run_goes_on_bit_for_bit_in_mid_episode(tmp_path: Path) -> None:
+    unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
+    train(*TRAIN, f"run.dir={unbroken}", f"run.env_steps={STEPS}")
+    train(*TRAIN, f"run.dir={broken}", "run.env_steps=43")
+    train(f"resume={broken}", f"run.env_steps={STEPS}")
+    first, second = state(unbroken), state(broken)
+    assert first.keys() == second.keys()
+    for key, value in first.items():
+        np.testing.assert_array_equal(value, second[key], err_msg=key, strict=True)
+    assert {key.split("/")[0] for key in first} >= {"reward", "demonstrations", "replay"}
+    for kind in ("episode", "reward"):
+        assert records(unbroken, kind) == records(broken, kind)
+    metrics = {key for record in records(unbroken, "reward") for key in record}
+    assert {"goal/loss", "liked/accuracy"} <= metrics
+    assert (first["replay/source"] == Source.SCRIPT).any()
+    assert first["replay/terms_version"].max() > 0
+
+    # Every term by name, and their sum as the composition says (clipped transport and shaping, nothing of the task).
+    episodes = records(unbroken, "episode")
+    assert episodes
+    for episode in episodes:
+        assert {"reward/success", "reward/steps", "reward/steps/before", "reward/transport"} <= episode.keys()
+        assert episode["reward/transport"] < 0
+    assert sum(episode["reward/taken_over"] for episode in episodes) < 0
+
+
+def test_an_agent_without_demonstrations_may_have_a_reward_made_from_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Imitation from observation: the agent sees no action of the demonstrations."""
+    run = tmp_path / "run"
+    options = [
+        word
+        for word in TRAIN
+        if word.startswith(("task", "agent.hidden", "agent.backend", "agent.batch", "run.", "logging"))
+    ]
+    train(
+        *options,
+        "agent=sac",
+        "reward=perceptual",
+        "reward.modules.perceptual.steps=2",
+        "demonstrations.episodes=2",
+        f"run.dir={run}",
+        "run.env_steps=30",
+    )
+    assert (run / "demonstrations" / "dataset.json").exists()
+    assert records(run, "episode")[0]["reward/perceptual"] < 0
+
+    output = run / "picture.png"
+    with pytest.raises(SystemExit) as caught:
+        main(["reward", "inspect", f"run={run}", f"path={run / 'demonstrations'}", "episode=1", f"output={output}"])
+    assert not caught.value.code
+    assert output.stat().st_size > 10_000
+    assert "perceptual" in capsys.readouterr().out
+    assert "demonstrations" not in CheckpointFolder(run / "checkpoints").load_newest().parts

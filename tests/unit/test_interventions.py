@@ -1,0 +1,95 @@
+"""Simulated experts that take over, and the reward that punishes the step before."""
+
+import numpy as np
+import pytest
+
+from robo_rl.actor import ActionChoice, InterventionConfig, SimulatedIntervention
+from robo_rl.core import CheckpointError, ConfigError, Source
+from robo_rl.rewards.interventions import InterventionsConfig
+
+P, R, H, S = Source.POLICY, Source.RANDOM, Source.HUMAN, Source.SCRIPT
+
+
+@pytest.mark.parametrize(
+    ("sources", "expected"),
+    [
+        ([P, P, P], [0, 0, 0]),
+        ([P, P, H, H, P], [0, -1, 0, 0, 0]),
+        ([P, S, P, R, S], [-1, 0, 0, -1, 0]),
+        ([H, S, H], [0, 0, 0]),
+        ([S, P], [0, 0]),
+        ([P], [0]),
+    ],
+)
+def test_the_policys_last_step_is_punished(sources, expected):
+    module = InterventionsConfig().make("taken_over", None, 0)
+    rewards = module({"source": np.array(sources, np.uint8)})
+    np.testing.assert_array_equal(rewards, expected)
+    assert rewards.dtype == np.float32
+
+
+class Expert:
+    """Always wants the same."""
+
+    def reset(self):
+        pass
+
+    def act(self, observation):
+        return np.array([0.5, 0.5], np.float32)
+
+
+def sources_of(actions, seed=0, **options):
+    """Who acts in each step, where the policy would do ``actions``."""
+    intervention = SimulatedIntervention(InterventionConfig(**options), Expert(), seed)
+    return [intervention({}, ActionChoice(np.full(2, a, np.float32), P), step) for step, a in enumerate(actions)]
+
+
+def test_random_takeovers_come_at_their_rate_and_last():
+    choices = sources_of([0.0] * 20_000, criterion="random", probability=0.2, hold=3)
+    by_expert = np.array([choice.source == S for choice in choices])
+    # After each step of the policy's turn it is the expert's with probability 0.2, for 3 steps: 0.6 of 1.4.
+    assert by_expert.mean() == pytest.approx(3 * 0.2 / (3 * 0.2 + 0.8), abs=0.02)
+    changes = np.flatnonzero(np.diff(by_expert.astype(int)))
+    begins, ends = changes[~by_expert[changes]], changes[by_expert[changes]]
+    lengths = [end - begin for begin, end in zip(begins, ends[ends > begins[0]], strict=False)]
+    assert min(lengths) == 3
+    assert set(np.mod(lengths, 3)) == {0}
+
+
+def test_disagreement_is_what_an_expert_reacts_to():
+    options = {"criterion": "disagreement", "probability": 1.0, "false_alarm": 0.0, "threshold": 0.4, "hold": 1}
+    choices = sources_of([0.5, 0.2, 0.05, -1.0, 0.5], **options)
+    assert [choice.source for choice in choices] == [P, P, S, S, P]
+    np.testing.assert_array_equal(choices[2].action, [0.5, 0.5])
+
+
+def test_a_noisy_expert_stays_within_range_and_what_it_wanted_is_known():
+    choices = sources_of([0.0] * 200, criterion="random", probability=1.0, noise=1.0)
+    actions = np.stack([choice.action for choice in choices])
+    assert actions.min() == -1
+    assert actions.max() == 1
+    assert all(np.array_equal(choice.proposed, [0.5, 0.5]) for choice in choices)
+
+
+def test_the_same_seed_does_the_same_and_a_takeover_goes_on():
+    options = {"criterion": "random", "probability": 0.3, "hold": 5, "noise": 0.1}
+    one, other = (SimulatedIntervention(InterventionConfig(**options), Expert(), 3) for _ in range(2))
+    policy = ActionChoice(np.zeros(2, np.float32), P)
+    for step in range(50):
+        one({}, policy, step)
+    other.load(one.state())
+    for step in range(50, 80):
+        first, second = one({}, policy, step), other({}, policy, step)
+        assert first.source == second.source
+        np.testing.assert_array_equal(first.action, second.action)
+    one.end_episode()
+    assert one.state()["remaining"] == 0
+    with pytest.raises(CheckpointError, match="without interventions"):
+        one.load({})
+
+
+def test_values_out_of_range_are_named():
+    with pytest.raises(ConfigError, match=r"intervention.criterion must be one of never, random, disagreement"):
+        InterventionConfig(criterion="always")
+    with pytest.raises(ConfigError, match=r"intervention.probability must be in \[0, 1\], got 2"):
+        InterventionConfig(probability=2)

@@ -1,0 +1,202 @@
+"""Composition of a reward: weights, gates, clipping, normalisation and potentials, and what is refused."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from robo_rl.core import ArraySpec, Batch, ConfigError, EnvSpec, RewardWeights, SpecError
+from robo_rl.rewards import ComposedRewardConfig, Module, TermConfig
+
+SPEC = EnvSpec(
+    task="test",
+    observation={"state": ArraySpec((1,))},
+    action=ArraySpec((1,)),
+    action_space="joint_delta",
+    action_frame="joint",
+    control_rate=10.0,
+    max_episode_steps=None,
+    reward_terms=("success", "distance"),
+)
+
+
+@dataclass(frozen=True)
+class Doubled:
+    """A module of a user: twice the state, or, ``acting``, twice the action."""
+
+    acting: bool = False
+    broken: bool = False
+
+    def make(self, name, spec, seed):
+        return DoubledModule(self)
+
+
+class DoubledModule(Module):
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        self.judges_state = not config.acting
+
+    def __call__(self, batch):
+        values = 2 * batch["action" if self.config.acting else "next_observation/state"][:, 0]
+        return values * np.float32(np.nan) if self.config.broken else values
+
+    def state(self):
+        return {}
+
+    def load(self, state):
+        pass
+
+
+def rows(states, actions=None, terminated=False) -> Batch:
+    states = np.asarray(states, np.float32)[:, None]
+    count = len(states) - 1
+    return {
+        "observation/state": states[:-1],
+        "next_observation/state": states[1:],
+        "action": np.zeros((count, 1), np.float32) if actions is None else np.asarray(actions, np.float32)[:, None],
+        "terminated": np.array([False] * (count - 1) + [terminated]),
+        "term/success": np.zeros(count, np.float32),
+        "term/distance": np.arange(count, dtype=np.float32),
+    }
+
+
+def reward_of(batch: Batch, gamma=0.9, **options):
+    """The rewards of a batch, by way of scoring and combining."""
+    reward = ComposedRewardConfig(**options).make(SPEC, 0)
+    scores = reward.scorer.score(batch, online=True)
+    terms = (*SPEC.reward_terms, *reward.scorer.terms)
+    assert tuple(scores) == reward.scorer.terms
+    values = np.stack([batch["term/success"], batch["term/distance"], *scores.values()], axis=-1)
+    return reward.combine(terms, values, gamma)
+
+
+def test_a_module_counts_with_weight_one_and_terms_of_the_task_only_if_named():
+    np.testing.assert_allclose(reward_of(rows([0, 1, 2]), modules={"twice": Doubled()}), [2, 4])
+    np.testing.assert_allclose(
+        reward_of(
+            rows([0, 1, 2]),
+            modules={"twice": Doubled()},
+            terms={"twice": TermConfig(weight=0.5), "distance": TermConfig(weight=-3)},
+            offset=10.0,
+        ),
+        [11, 9],
+    )
+
+
+def test_several_modules_add_up():
+    found = reward_of(rows([0, 1, 2], [5, 7]), modules={"state": Doubled(), "action": Doubled(acting=True)})
+    np.testing.assert_allclose(found, [12, 18])
+
+
+def test_clipping():
+    terms = {"twice": TermConfig(clip=(-1.0, 3.0))}
+    np.testing.assert_allclose(reward_of(rows([0, -5, 1, 5]), modules={"twice": Doubled()}, terms=terms), [-1, 2, 3])
+
+
+def test_a_gate_lets_a_term_count_only_where_the_other_is_zero():
+    terms = {"twice": TermConfig(only_where_zero="distance")}
+    found = reward_of(rows([0, 1, 2, 3]), modules={"twice": Doubled()}, terms=terms)
+    np.testing.assert_allclose(found, [2, 0, 0])  # distance is 0, 1, 2
+
+
+def test_a_potential_is_a_discounted_difference_that_ends_at_zero():
+    """Summed with discount along an episode it telescopes to minus the potential of the first state."""
+    gamma, states = 0.9, [3.0, 1.0, 4.0, 1.5]
+    terms = {"twice": TermConfig(potential=True, weight=0.5)}
+    shaping = reward_of(rows(states, terminated=True), gamma, modules={"twice": Doubled()}, terms=terms)
+    np.testing.assert_allclose(shaping, [gamma * 1 - 3, gamma * 4 - 1, 0 - 4], rtol=1e-6)
+    assert sum(gamma**k * value for k, value in enumerate(shaping)) == pytest.approx(-3)
+    cut = reward_of(rows(states), gamma, modules={"twice": Doubled()}, terms=terms)
+    assert sum(gamma**k * value for k, value in enumerate(cut)) == pytest.approx(gamma**3 * 1.5 - 3)
+
+
+def test_potentials_are_clipped_on_both_sides():
+    terms = {"twice": TermConfig(potential=True, clip=(0.0, 3.0))}
+    found = reward_of(rows([1, 5, 0]), 1.0, modules={"twice": Doubled()}, terms=terms)
+    np.testing.assert_allclose(found, [3 - 2, 0 - 3])
+
+
+def test_normalised_terms_have_unit_mean_square():
+    rng = np.random.default_rng(0)
+    reward = ComposedRewardConfig(modules={"twice": Doubled()}, terms={"twice": TermConfig(normalise=True)})
+    made = reward.make(SPEC, 0)
+    states = rng.normal(3, 1, 5001)
+    values = made.scorer.score(rows(states), online=True)["twice"]
+    terms = (*SPEC.reward_terms, "twice")
+    columns = np.stack([0 * values, 0 * values, values], axis=-1)
+    found = made.combine(terms, columns, 0.9)
+    assert np.mean(found**2) == pytest.approx(1, rel=0.1)
+    np.testing.assert_array_equal(np.sign(found), np.sign(values))
+    # Independently: weights fall by 0.999 with each newer value.
+    weights = 0.999 ** np.arange(len(values))[::-1]
+    expected = np.sqrt((weights * values.astype(float) ** 2).sum() / weights.sum())
+    np.testing.assert_allclose(found, values / expected, rtol=1e-5)
+    other = reward.make(SPEC, 1)
+    other.scorer.load(made.scorer.state())
+    np.testing.assert_array_equal(other.combine(terms, columns, 0.9), found)
+
+
+def test_terms_of_the_task_can_be_normalised_too():
+    terms = {"distance": TermConfig(normalise=True)}
+    found = reward_of(rows([0, 0, 0]), modules={"twice": Doubled()}, terms=terms)
+    np.testing.assert_allclose(found, [0, 1 / np.sqrt(0.5)], rtol=1e-3)
+
+
+def test_without_modules_nothing_is_scored():
+    made = ComposedRewardConfig(terms={"success": TermConfig(weight=2.0)}, offset=-1.0).make(SPEC, 0)
+    assert made.scorer is None
+    weights = RewardWeights({"success": 2.0}, offset=-1.0)
+    values = np.random.default_rng(0).normal(size=(3, 4, 2)).astype(np.float32)
+    np.testing.assert_allclose(
+        made.combine(SPEC.reward_terms, values, 0.9), weights.combine(SPEC.reward_terms, values, 0.9), rtol=1e-6
+    )
+
+
+def test_evaluations_report_the_task_whatever_modules_say():
+    made = ComposedRewardConfig(modules={"twice": Doubled()}).make(SPEC, 0)
+    assert made.task.value({"success": 1.0, "distance": 5.0}) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"terms": {"succes": TermConfig()}}, "reward.terms: there is no term 'succes': did you mean 'success'?"),
+        (
+            {"terms": {"success": TermConfig(only_where_zero="twic")}, "modules": {"twice": Doubled()}},
+            "reward.terms.success.only_where_zero: there is no term 'twic': did you mean 'twice'?",
+        ),
+        ({"terms": {"success": {"weigth": 2}}}, "reward.terms.success has no field 'weigth': did you mean 'weight'?"),
+        ({"terms": {"success": {"weight": "much"}}}, "reward.terms.success: Value 'much' of type 'str' could not"),
+        ({"modules": {"success": Doubled()}}, "reward.modules: 'success' is a term of the task"),
+        (
+            {"modules": {"twice": Doubled(acting=True)}, "terms": {"twice": TermConfig(potential=True)}},
+            "reward.terms.twice.potential: only a module that judges states can be a potential",
+        ),
+        (
+            {"terms": {"success": TermConfig(potential=True)}},
+            "reward.terms.success.potential: only a module that judges states can be a potential",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_named(options, message):
+    with pytest.raises(ConfigError) as caught:
+        ComposedRewardConfig(**options).make(SPEC, 0)
+    assert message in str(caught.value)
+
+
+def test_values_out_of_range_are_named():
+    for options, message in (
+        ({"clip": (1.0, 1.0)}, "reward.terms.*.clip must be null or [smallest, largest], got [1.0, 1.0]"),
+        ({"weight": float("inf")}, "reward.terms.*.weight must be finite, got inf"),
+        ({"potential": True, "only_where_zero": "success"}, "null where potential is true"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            TermConfig(**options)
+        assert message in str(caught.value)
+
+
+def test_a_module_that_returns_no_numbers_is_named():
+    made = ComposedRewardConfig(modules={"twice": Doubled(broken=True)}).make(SPEC, 0)
+    with pytest.raises(SpecError, match="reward module 'twice': expected 2 finite values"):
+        made.scorer.score(rows([0, 1, 2]), online=True)

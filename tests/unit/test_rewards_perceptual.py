@@ -1,0 +1,145 @@
+"""Perceptual rewards: segmentation against brute force, step rewards against a computation row by row."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
+from robo_rl.rewards.perceptual import PerceptualConfig, PerceptualReward, discrimination
+from robo_rl.rewards.segmentation import segment
+
+SPEC = EnvSpec(
+    task="test",
+    observation={"state": ArraySpec((3,)), "object": ArraySpec((2,)), "images/front": ArraySpec((2, 2, 3), "uint8")},
+    action=ArraySpec((1,)),
+    action_space="joint_delta",
+    action_frame="joint",
+    control_rate=10.0,
+    max_episode_steps=None,
+    reward_terms=("success",),
+)
+
+
+def brute_force(features, segments, min_length):
+    """All ways to cut, by the mean over segments of the mean deviation."""
+    best = None
+    for cuts in itertools.combinations(range(1, len(features)), segments - 1):
+        begins = [0, *cuts, len(features)]
+        if min(np.diff(begins)) < min_length:
+            continue
+        cost = np.mean([features[i:j].std(0).mean() for i, j in itertools.pairwise(begins)])
+        if best is None or cost < best[0] - 1e-12:
+            best = (cost, [0, *cuts])
+    return best
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10_000), steps=st.integers(4, 11), segments=st.integers(1, 4), min_length=st.integers(1, 2))
+def test_segmentation_is_the_best_of_all(seed, steps, segments, min_length):
+    features = np.random.default_rng(seed).normal(size=(steps, 3)) + 100
+    if steps < segments * min_length:
+        with pytest.raises(DataError, match=f"has no {segments} steps"):
+            segment(features, segments, min_length)
+        return
+    cost, begins = brute_force(features, segments, min_length)
+    found = segment(features, segments, min_length)
+    assert found == begins
+    ends = [*found[1:], steps]
+    assert np.mean([features[i:j].std(0).mean() for i, j in zip(found, ends, strict=True)]) == pytest.approx(cost)
+
+
+def demonstration(rng, lengths):
+    """Three steps that features 0, 2 and 4 tell; 1 is noise and 3 never changes."""
+    step = np.repeat([0, 1, 2], lengths)
+    place = np.array([0.0, 1.0, 3.0])[step]
+    state = rng.normal(size=(len(step), 3)).astype(np.float32)
+    state[:, 0] = place + 0.05 * rng.normal(size=len(step))
+    state[:, 2] = 10 - 2 * place
+    observed = np.stack([np.full(len(step), 7.0), -place], axis=1).astype(np.float32)
+    return {
+        "action": np.zeros((len(step) - 1, 1), np.float32),
+        "observation/state": state[:-1],
+        "next_observation/state": state[1:],
+        "observation/object": observed[:-1],
+        "next_observation/object": observed[1:],
+    }, step
+
+
+def fitted(**options) -> tuple[PerceptualReward, list]:
+    rng = np.random.default_rng(0)
+    demonstrations = [demonstration(rng, lengths) for lengths in ([4, 6, 5], [7, 3, 6], [5, 5, 5])]
+    module = PerceptualConfig(features=3, min_length=3, **options).make("steps", SPEC, 0)
+    module.fit([episode for episode, _ in demonstrations])
+    return module, demonstrations
+
+
+def test_noise_and_constants_are_not_what_tells_a_step():
+    module, _ = fitted()
+    np.testing.assert_array_equal(module.state()["chosen"], [[0, 2, 4], [0, 2, 4]])
+
+
+@pytest.mark.parametrize("density", ["gaussian", "cauchy"])
+def test_rewards_agree_with_a_computation_row_by_row(density):
+    module, demonstrations = fitted(density=density)
+    everything = np.concatenate(
+        [
+            np.concatenate([episode[f"{when}/state"][rows], episode[f"{when}/object"][rows]], axis=1)
+            for episode, _ in demonstrations
+            for when, rows in (("observation", slice(0, 1)), ("next_observation", slice(None)))
+        ]
+    ).astype(np.float64)
+    label = np.concatenate([step for _, step in demonstrations])
+    scale = everything.std(0)
+    scale[3] = 1  # never changes
+    batch = demonstrations[0][0]
+    expected = []
+    for state, observed in zip(batch["next_observation/state"], batch["next_observation/object"], strict=True):
+        total = 0.0
+        for step, weight in ((1, 1 / 3), (2, 2 / 3)):
+            distance = 0.0
+            for value, feature in ((state[0], 0), (state[2], 2), (observed[1], 4)):
+                column = (everything[:, feature] - everything[:, feature].mean()) / scale[feature]
+                inside = column[label == step]
+                x = (value - everything[:, feature].mean()) / scale[feature]
+                distance += (x - inside.mean()) ** 2 / (inside.var() + 0.01) / 3
+            total += weight * (-distance / 2 if density == "gaussian" else -np.log(1 + distance))
+        expected.append(total)
+    np.testing.assert_allclose(module(batch), expected, rtol=1e-5)
+    assert module(batch).dtype == np.float32
+
+
+@pytest.mark.parametrize("density", ["gaussian", "cauchy"])
+def test_later_steps_are_worth_more_and_nothing_is_above_zero(density):
+    module, _ = fitted(density=density, growth=3.0)
+    episode, step = demonstration(np.random.default_rng(9), [5, 5, 5])
+    rewards = module(episode)
+    means = [rewards[step[1:] == each].mean() for each in (0, 1, 2)]
+    assert means[0] < means[1] < means[2] <= 0
+
+
+def test_discrimination():
+    inside, outside = np.array([[0.0, 2.0], [2.0, 2.0]]), np.array([[5.0, 2.0], [5.0, 4.0]])
+    # Means 1, 2 and 5, 3; deviations 1, 0 and 0, 1.
+    np.testing.assert_allclose(discrimination(inside, outside, 5.0), [5 * 4 - 1, 5 * 1 - 1])
+
+
+def test_state_goes_on_without_demonstrations():
+    module, demonstrations = fitted()
+    other = PerceptualConfig(features=3).make("steps", SPEC, 1)
+    other.load(module.state())
+    np.testing.assert_array_equal(module(demonstrations[0][0]), other(demonstrations[0][0]))
+
+
+def test_what_is_wrong_is_said():
+    module = PerceptualConfig().make("steps", SPEC, 0)
+    with pytest.raises(DataError, match="made from demonstrations and there are none"):
+        module.fit([])
+    with pytest.raises(DataError, match="'steps', demonstration 0: a trajectory of 4 observations has no 3 steps of 2"):
+        module.fit([demonstration(np.random.default_rng(0), [2, 1, 1])[0]])
+    with pytest.raises(ConfigError, match=r"reward.modules.steps.keys: this task has no observation 'stat'.*'state'"):
+        PerceptualConfig(keys=("stat",)).make("steps", SPEC, 0)
+    with pytest.raises(ConfigError, match="density must be one of gaussian, cauchy"):
+        PerceptualConfig(density="normal")

@@ -1,0 +1,111 @@
+"""Rewards from preferences: the loss in float64, the oracle's errors, the order learned from noisy answers."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+
+from robo_rl.core import ArraySpec, ConfigError, EnvSpec
+from robo_rl.rewards.preferences import PreferencesConfig, combined, oracle, preference_loss
+
+SPEC = EnvSpec(
+    task="test",
+    observation={"state": ArraySpec((2,))},
+    action=ArraySpec((1,)),
+    action_space="joint_delta",
+    action_frame="joint",
+    control_rate=10.0,
+    max_episode_steps=None,
+    reward_terms=("success", "near"),
+)
+
+
+class World:
+    """Experience: states anywhere in a square; the term ``near`` says how close they are to its middle."""
+
+    def __len__(self):
+        return 1000
+
+    def sample_segments(self, n, length, rng):
+        state = rng.uniform(-1, 1, (n, length, 2)).astype(np.float32)
+        near = -np.linalg.norm(state, axis=-1)
+        zero = np.zeros((n, length), np.float32)
+        return {"action": zero[..., None], "next_observation/state": state, "term/near": near, "term/success": zero}
+
+
+def test_the_loss_is_that_of_bradley_and_terry():
+    rng = np.random.default_rng(0)
+    rewards, second = rng.normal(size=(7, 2, 5)), rng.integers(0, 2, 7)
+    expected = []
+    for pair, answer in zip(rewards, second, strict=True):
+        first, other = np.exp(pair[0].sum()), np.exp(pair[1].sum())
+        expected.append(-np.log((other if answer else first) / (first + other)))
+    found = preference_loss(torch.from_numpy(rewards), torch.from_numpy(second.astype(float)))
+    assert float(found) == pytest.approx(np.mean(expected), rel=1e-12)
+
+
+def test_the_oracle_errs_at_its_rate_and_has_no_opinion_on_ties():
+    returns = np.random.default_rng(0).normal(size=(20_000, 2)).astype(np.float32)
+    returns[:1000, 1] = returns[:1000, 0] + 0.01
+    better = returns[:, 1] > returns[:, 0]
+    said, answered = oracle(returns, 0.2, 0.05, np.random.default_rng(1))
+    assert (said != better).mean() == pytest.approx(0.2, abs=0.01)
+    assert not answered[:1000].any()
+    np.testing.assert_array_equal(answered, np.abs(returns[:, 1] - returns[:, 0]) > 0.05)
+    np.testing.assert_array_equal(oracle(returns, 0.0, 0.0, np.random.default_rng(1))[0], better)
+
+
+def learned(noise, seed=0, times=15):
+    config = PreferencesConfig(term="near", noise=noise, interval=1, queries=20, length=4, epochs=10, hidden=(32,))
+    module = config.make("liked", SPEC, seed)
+    for _ in range(times):
+        metrics = module.update(World())
+    return module, metrics
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+def test_the_true_order_is_learned_from_answers_of_which_some_are_wrong(noise):
+    module, metrics = learned(noise)
+    assert metrics["queries"] == 300
+    batch = World().sample_segments(300, 1, np.random.default_rng(7))
+    rows = {key: value[:, 0] for key, value in batch.items()}
+    assert spearmanr(module(rows), rows["term/near"]).statistic > 0.8
+    assert np.abs(module(rows)).max() <= 1
+
+
+def test_an_ensemble_that_disagrees_is_worth_less():
+    members = np.array([[1.0, 0.5], [-1.0, 0.5], [0.3, 0.5]], np.float32)
+    np.testing.assert_allclose(combined(members, "mean", 0.5), [0.1, 0.5], atol=1e-6)
+    np.testing.assert_allclose(combined(members, "worst", 0.5), [-1.0, 0.5])
+    variance = ((1.0 - 0.1) ** 2 + (-1.0 - 0.1) ** 2 + (0.3 - 0.1) ** 2) / 3
+    np.testing.assert_allclose(combined(members, "uncertainty", 0.5), [0.1 - 0.5 * variance, 0.5], atol=1e-6)
+
+
+def test_before_the_first_answer_there_is_no_reward():
+    module = PreferencesConfig().make("liked", SPEC, 0)
+    assert not module({"action": np.zeros((3, 1)), "next_observation/state": np.ones((3, 2))}).any()
+    assert module.version == 0
+
+
+def test_questions_are_asked_at_their_interval_and_not_beyond_the_most():
+    config = PreferencesConfig(interval=3, queries=4, most_queries=10, epochs=1, members=1, hidden=(4,), length=2)
+    module = config.make("liked", SPEC, 0)
+    asked = [module.update(World()).get("queries") for _ in range(14)]
+    assert asked == [None, None, 4, None, None, 8, None, None, 10, None, None, None, None, None]
+
+
+def test_state_goes_on_bit_for_bit():
+    module, _ = learned(0.1, times=3)
+    other = module.config.make("liked", SPEC, 0)
+    other.load({key: value.copy() for key, value in module.state().items()})
+    for each in (module, other):
+        each.update(World())
+    for key, value in module.state().items():
+        np.testing.assert_array_equal(value, other.state()[key], err_msg=key)
+
+
+def test_an_unknown_term_is_named():
+    with pytest.raises(
+        ConfigError, match=r"reward.modules.liked.term: this task has no term 'nera': did you mean 'near'"
+    ):
+        PreferencesConfig(term="nera").make("liked", SPEC, 0)

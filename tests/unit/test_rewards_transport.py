@@ -1,0 +1,166 @@
+"""Optimal transport: Sinkhorn against assignment and a linear programme; rewards and the discount schedule."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment, linprog
+
+from robo_rl.core import ArraySpec, DataError, EnvSpec
+from robo_rl.rewards.sinkhorn import sinkhorn
+from robo_rl.rewards.transport import OptimalTransportConfig, longest_increasing
+
+SPEC = EnvSpec(
+    task="test",
+    observation={"state": ArraySpec((2,))},
+    action=ArraySpec((1,)),
+    action_space="joint_delta",
+    action_frame="joint",
+    control_rate=10.0,
+    max_episode_steps=None,
+    reward_terms=("success",),
+)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_with_little_entropy_the_plan_is_the_best_assignment(seed):
+    costs = np.random.default_rng(seed).uniform(size=(6, 6))
+    plan = sinkhorn(torch.from_numpy(costs), 1e-3, 20_000).numpy()
+    rows, columns = linear_sum_assignment(costs)
+    best = min(sum(costs[i, j] for i, j in enumerate(order)) for order in itertools.permutations(range(6)))
+    assert costs[rows, columns].sum() == pytest.approx(best)
+    assert 6 * (plan * costs).sum() == pytest.approx(best, abs=2e-3)
+    np.testing.assert_array_equal(plan.argmax(1), columns)
+
+
+def test_lengths_may_differ():
+    costs = np.random.default_rng(0).uniform(size=(4, 7))
+    plan = sinkhorn(torch.from_numpy(costs), 1e-3, 20_000).numpy()
+    marginals = [np.kron(np.eye(4), np.ones(7)), np.kron(np.ones(4), np.eye(7))]
+    exact = linprog(costs.ravel(), A_eq=np.concatenate(marginals), b_eq=[1 / 4] * 4 + [1 / 7] * 7)
+    assert (plan * costs).sum() == pytest.approx(exact.fun, abs=1e-3)
+    np.testing.assert_allclose(plan.sum(0), 1 / 7)
+    np.testing.assert_allclose(plan.sum(1), 1 / 4, atol=1e-3)
+
+
+def test_the_plan_is_the_one_of_matrix_scaling_where_that_does_not_overflow():
+    costs = np.random.default_rng(1).uniform(size=(5, 3))
+    kernel, left, right = np.exp(-costs / 0.5), np.ones(5), np.ones(3)
+    for _ in range(50):
+        left = (1 / 5) / (kernel @ right)
+        right = (1 / 3) / (kernel.T @ left)
+    found = sinkhorn(torch.from_numpy(costs), 0.5, 50).numpy()
+    np.testing.assert_allclose(found, left[:, None] * kernel * right, rtol=1e-10)
+
+
+def test_float32_and_large_costs_stay_finite():
+    plan = sinkhorn(torch.rand(20, 30, generator=torch.Generator().manual_seed(0)) * 1e4, 1e-2, 100)
+    assert torch.isfinite(plan).all()
+
+
+def episode(path):
+    path = np.asarray(path, dtype=np.float32)
+    return {
+        "action": np.zeros((len(path) - 1, 1), np.float32),
+        "observation/state": path[:-1],
+        "next_observation/state": path[1:],
+    }
+
+
+def line(steps, noise=0.0, seed=0):
+    """A walk along the diagonal of the unit square."""
+    path = np.linspace(0, 1, steps + 1)[:, None] * np.ones(2)
+    return episode(path + noise * np.random.default_rng(seed).normal(size=path.shape))
+
+
+def fitted(demonstrations, **options):
+    module = OptimalTransportConfig(**options).make("transport", SPEC, 0)
+    module.fit(demonstrations)
+    return module
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_the_same_states_cost_nothing_and_others_do(metric):
+    rng = np.random.default_rng(0)
+    demonstration, other = episode(rng.normal(size=(9, 2))), episode(rng.normal(size=(9, 2)))
+    module = fitted([demonstration, other], metric=metric)
+    assert abs(module(demonstration).sum()) < 0.05
+    strange = module(episode(rng.normal(size=(13, 2))))
+    assert strange.shape == (12,)
+    assert strange.max() <= 0
+    assert strange.sum() < -1
+
+
+def test_rewards_follow_from_the_plan_and_the_best_demonstration_counts():
+    rng = np.random.default_rng(3)
+    demonstrations = [episode(rng.normal(size=(8, 2))) for _ in range(3)]
+    agent = episode(rng.normal(size=(6, 2)))
+    module = fitted(demonstrations, epsilon=0.05)
+    scale = np.concatenate([each["next_observation/state"] for each in demonstrations]).std(0)
+    candidates = []
+    for each in demonstrations:
+        ours, theirs = (x["next_observation/state"].astype(np.float64) / scale for x in (agent, each))
+        costs = np.sqrt(((ours[:, None] - theirs) ** 2).sum(-1))
+        kernel, left, right = np.exp(-costs / (0.05 * costs.mean())), np.ones(5), np.ones(7)
+        for _ in range(100):
+            left = (1 / 5) / (kernel @ right)
+            right = (1 / 7) / (kernel.T @ left)
+        candidates.append(-5 * (left[:, None] * kernel * right * costs).sum(1))
+    np.testing.assert_allclose(module(agent), max(candidates, key=np.sum), rtol=1e-3)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 9), max_size=9))
+def test_longest_increasing_subsequence(numbers):
+    lengths = [
+        len(chosen)
+        for size in range(len(numbers) + 1)
+        for chosen in itertools.combinations(numbers, size)
+        if all(a < b for a, b in itertools.pairwise(chosen))
+    ]
+    assert longest_increasing(numbers) == max(lengths)
+
+
+def test_the_discount_grows_as_episodes_follow_the_demonstrations():
+    """An agent that walks ever further: progress never falls, and follows how far it gets."""
+    module = fitted([line(20, 0.001, 1), line(20, 0.001, 2)], scheduled_discount=True, interval=2)
+    assert module.progress == 4
+    assert module.discount() == pytest.approx(0.2 ** (1 / 4))
+    trace = []
+    for reach in [0] * 6 + [8] * 6 + [20] * 12 + [0] * 4:
+        path = np.zeros((21, 2))
+        path[: reach + 1] = np.linspace(0, reach / 20, reach + 1)[:, None]
+        path[reach:] = reach / 20
+        module.observe(episode(path))
+        trace.append(module.progress)
+    assert trace == sorted(trace)
+    assert trace[5] == 4  # an agent that stands still follows nothing
+    assert 8 <= trace[11] <= 10
+    assert trace[-1] == 20
+    assert module.discount() == pytest.approx(0.2 ** (1 / 20))
+
+
+def test_without_a_schedule_the_agent_keeps_its_discount():
+    assert fitted([line(10)]).discount() is None
+
+
+def test_state_goes_on_without_demonstrations():
+    module = fitted([line(10), line(12, 0.1)], scheduled_discount=True, interval=3)
+    module.observe(line(7, 0.1, 5))
+    other = OptimalTransportConfig(scheduled_discount=True, interval=3).make("transport", SPEC, 1)
+    other.load({name: array.copy() for name, array in module.state().items()})
+    np.testing.assert_array_equal(module(line(9, 0.2)), other(line(9, 0.2)))
+    for seed in range(5):
+        for each in (module, other):
+            each.observe(line(12, 0.001, seed))
+        assert module.progress == other.progress
+    for key, value in module.state().items():
+        np.testing.assert_array_equal(value, other.state()[key])
+
+
+def test_demonstrations_are_needed():
+    with pytest.raises(DataError, match="'transport' is made from demonstrations and there are none"):
+        fitted([])
