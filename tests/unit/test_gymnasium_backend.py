@@ -11,9 +11,10 @@ from gymnasium import spaces
 from hydra import compose, initialize_config_module
 from hydra.utils import instantiate
 
+from robo_rl.app import register_all_configs
 from robo_rl.core import ConfigError, RenderingError, SpecError
 from robo_rl.sim.gymnasium_backend import GymnasiumBackend
-from robo_rl.sim.gymnasium_config import GymnasiumConfig, register_gymnasium_task
+from robo_rl.sim.gymnasium_config import GymnasiumConfig
 
 
 def make(env_id: str, **fields: Any) -> GymnasiumBackend:
@@ -237,10 +238,14 @@ def test_there_is_no_expert() -> None:
 
 
 def test_hydra_builds_the_task() -> None:
-    register_gymnasium_task()
-    overrides = ["+task=gymnasium", "task.env_id=Hopper-v5", "+task.env_kwargs.healthy_reward=0.0"]
+    register_all_configs()
+    overrides = ["task=gymnasium", "task.env_id=Hopper-v5", "+task.env_kwargs.healthy_reward=0.0"]
     with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose(overrides=[*overrides, "task.max_episode_steps=30"])
+        config = compose("train", overrides=[*overrides, "task.max_episode_steps=30", "run.dir=unused"])
+        chosen = compose("train", overrides=["task=gymnasium", "agent=rlpd"])
+    # There are no demonstrations, so the agent is another one than for our own tasks, unless it is chosen.
+    assert (config.agent.demonstration_ratio, config.agent.gamma) == (0.0, 0.99)
+    assert chosen.agent.demonstration_ratio == 0.5
     backend = instantiate(config.task, _convert_="object")
     assert backend.spec.max_episode_steps == 30
     backend.reset(seed=0)
