@@ -235,7 +235,10 @@ class Vice(SuccessClassifier):
     def __call__(self, batch: Batch) -> Floats:
         """Return 1 or 0, or the probability, for each of the n rows."""
         logits = self._logits(self._input(batch))
-        return 1 / (1 + np.exp(-logits)) if self.config.soft else (logits >= 0).astype(np.float32)
+        if not self.config.soft:
+            return (logits >= 0).astype(np.float32)
+        probabilities: Floats = torch.sigmoid(torch.from_numpy(logits)).numpy()
+        return probabilities
 
     def update(self, experience: Experience) -> Metrics:
         """Learn to tell the policy's states from the examples, every ``interval`` calls; return the mean loss."""
