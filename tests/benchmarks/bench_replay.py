@@ -18,11 +18,11 @@ REPETITIONS = 40
 GAMMA = 0.99
 
 
-def spec_of(observation: dict[str, ArraySpec]) -> EnvSpec:
+def spec_of(observation: dict[str, ArraySpec], action: int = 7) -> EnvSpec:
     return EnvSpec(
         task="benchmark",
         observation=observation,
-        action=ArraySpec((7,), low=-1, high=1),
+        action=ArraySpec((action,), low=-1, high=1),
         action_space="end_effector_delta",
         action_frame="base",
         control_rate=10.0,

@@ -1,193 +1,239 @@
-"""Full updates a second: native float32 and bfloat16, torch eager and torch.compile, side by side.
+"""Full iterations a second: ours beside Stable-Baselines3, SBX and RLPD in JAX.
 
-python tests/benchmarks/bench_update.py [--critics 10 2] [--rounds 15] [--threads N] [--no-compile] [--json FILE]
+python tests/benchmarks/bench_update.py [--critics 10 2] [--rounds 15] [--threads 2] [--cold] [--json FILE]
 
-An update is what one environment step pays for: 20 critic steps of 256 rows, one step of the actor and one of the
-temperature; observation 40, action 7, networks of 2 x 256. All implementations are timed in turns within one run, and
-so is the processor's own peak (multiply-adds on registers, on as many threads): ratios do not depend on what else the
+An iteration is what one environment step pays for: 20 critic updates of 256 rows that are drawn from a filled replay,
+one update of the actor and one of the temperature; observation 40, action 7, networks of 2 x 256, LayerNorm in the
+critics. Each implementation has a process of its own, kept to the same processors; all have turns in each round of
+one run, and so has the processor's own peak (multiply-adds on registers): ratios do not depend on what else the
 machine does, or less.
 
-best, median: updates a second of the clock. cpu ms: least processor time of an update, all threads together, which
-other work on the machine hardly touches. first s: construction and the first update, compilation included where it
-was not cached. share: floating-point operations of the matrix products alone, over the peak of that precision; by the
-clock (best update, best peak), and by processor time.
+best, median: iterations a second. /RLPD, /SBX: the median over that of the other. cpu ms: least processor time of an
+iteration, all threads together, which other work on the machine hardly touches. import, first: seconds from the start
+of the process until everything is imported, and for construction and the first iteration, compilation included; with
+--cold nothing compiled before is used. MB: resident memory at the end. actor: its updates in an iteration. clock, cpu:
+operations of the matrix products over the peak of that precision, by the clock (best update without sampling, best
+peak) and by processor time.
 """
 
 import argparse
-import ctypes
+import contextlib
 import dataclasses
-import itertools
+import importlib.metadata
 import json
 import os
+import platform
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import torch
+from update_implementations import IMPLEMENTATIONS
+from update_problem import Problem, UnavailableError
 
-from robo_rl.agents.sac.config import SACConfig
-from robo_rl.agents.sac.native import NativeUpdate, available
-from robo_rl.agents.sac.native.build import library_path
-from robo_rl.agents.sac.networks import initialise_network
-from robo_rl.agents.sac.update import Minibatches, TorchUpdate, draw_noise
-
-OBSERVATION, ACTION = 40, 7
+PACKAGES = ("torch", "jax", "optax", "sbx-rl", "stable-baselines3", "numpy")
+PEAKS_PER_ROUND = 5
+HEADER = "implementation    critics  best/s median/s  /RLPD   /SBX   cpu ms import s first s    MB  actor  clock   cpu"
 
 
-def operations(config: SACConfig) -> float:
-    """Floating-point operations of the matrix products of one update; nothing counted that a plain one would not do."""
+class Worker:
+    """A process that does one implementation; it ends with the ``with`` block."""
 
-    def forward(inputs: int, outputs: int) -> float:
-        sizes = [inputs, *config.hidden, outputs]
-        return sum(2.0 * a * b for a, b in itertools.pairwise(sizes))
-
-    def first(inputs: int) -> float:
-        return 2.0 * inputs * config.hidden[0]
-
-    critic_inputs = OBSERVATION + ACTION
-    critic, actor = forward(critic_inputs, 1), forward(OBSERVATION, 2 * ACTION)
-    # A gradient costs twice the forward pass, less the input gradient of the first layer.
-    critic_step = config.target_subset * critic + config.ensemble_size * (3 * critic - first(critic_inputs))
-    next_action = actor
-    actor_step = 3 * actor - first(OBSERVATION)
-    actor_step += config.ensemble_size * (2 * critic - first(critic_inputs) + first(ACTION))
-    return config.batch_size * (config.update_to_data * (critic_step + next_action) + actor_step)
-
-
-def peak(precision: str, threads: int) -> tuple[float, float]:
-    """Multiply-adds on registers: floating-point operations a second of the clock, and of one thread's time."""
-    library = ctypes.CDLL(str(library_path()))
-    library.robo_rl_saturate.restype = ctypes.c_double
-
-    def saturate(_: int) -> tuple[float, float]:
-        start = time.thread_time()
-        done = float(library.robo_rl_saturate(precision == "bfloat16", ctypes.c_int64(500_000)))
-        return done, time.thread_time() - start
-
-    with ThreadPoolExecutor(threads) as pool:
-        start = time.perf_counter()
-        parts = list(pool.map(saturate, range(threads)))
-        by_clock = sum(done for done, _ in parts) / (time.perf_counter() - start)
-    return by_clock, max(done / seconds for done, seconds in parts)
-
-
-def make_state(config: SACConfig) -> tuple[dict[str, torch.Tensor], ...]:
-    generator = torch.Generator().manual_seed(0)
-    critic_sizes = [OBSERVATION + ACTION, *config.hidden, 1]
-    critic = initialise_network(
-        "critic", critic_sizes, generator, layer_norm=True, output_gain=1.0, ensemble=config.ensemble_size
-    )
-    actor_sizes = [OBSERVATION, *config.hidden, 2 * ACTION]
-    actor = initialise_network("actor", actor_sizes, generator, layer_norm=False, output_gain=0.01)
-    trained = {**critic, **actor, "temperature/log_alpha": torch.tensor(-2.3)}
-    targets = {f"target_{name}": value.clone() for name, value in critic.items()}
-    moments = [{name: torch.zeros_like(value) for name, value in trained.items()} for _ in range(2)]
-    return {**trained, **targets}, *moments
-
-
-def make_batch(config: SACConfig) -> Minibatches:
-    generator = torch.Generator().manual_seed(1)
-    lead = (config.update_to_data, config.batch_size)
-    return Minibatches(
-        observation=torch.randn(*lead, OBSERVATION, generator=generator),
-        action=torch.rand(*lead, ACTION, generator=generator) * 2 - 1,
-        reward=torch.rand(lead, generator=generator),
-        discount=torch.full(lead, 0.99),
-        next_observation=torch.randn(*lead, OBSERVATION, generator=generator),
-        demonstration=(torch.arange(config.batch_size) % 2).float().expand(lead).contiguous(),
-        proposed_action=torch.rand(*lead, ACTION, generator=generator) * 2 - 1,
-    )
-
-
-def contestants(config: SACConfig, compiled: bool) -> dict[str, Callable[[], Any]]:
-    """Constructors of all updates that this machine can do."""
-    found: dict[str, Callable[[], Any]] = {}
-    for precision in ("float32", "bfloat16"):
-        works, why = available(precision)
-        if works:
-            native = dataclasses.replace(config, precision=precision)
-            found[f"native {precision}"] = lambda native=native: NativeUpdate(native, *make_state(native))
-        else:
-            print(f"native {precision} cannot be had: {why}")
-    found["torch eager"] = lambda: TorchUpdate(config, *make_state(config))
-    if compiled:
-        found["torch compile"] = lambda: TorchUpdate(config, *make_state(config), compiled=True)
-    return found
-
-
-def compare(critics: int, threads: int, rounds: int, compiled: bool) -> list[dict[str, Any]]:
-    config = SACConfig(ensemble_size=critics, threads=threads)
-    batch, noise = make_batch(config), draw_noise(config, ACTION, torch.Generator().manual_seed(2))
-    updates, firsts = {}, {}
-    for name, construct in contestants(config, compiled).items():
-        start = time.perf_counter()
-        updates[name] = construct()
-        updates[name](batch, noise, 0)
-        firsts[name] = time.perf_counter() - start
-
-    times: dict[str, list[float]] = {name: [] for name in updates}
-    cpu_times: dict[str, list[float]] = {name: [] for name in updates}
-    peaks: dict[str, list[tuple[float, float]]] = {}
-    for index in range(1, rounds + 1):
-        for name, update in updates.items():
-            start, cpu_start = time.perf_counter(), time.process_time()
-            update(batch, noise, index)
-            cpu_times[name].append(time.process_time() - cpu_start)
-            times[name].append(time.perf_counter() - start)
-        for precision in ("float32", "bfloat16"):
-            if f"native {precision}" in updates:
-                peaks.setdefault(precision, []).extend(peak(precision, threads) for _ in range(5))
-
-    count = operations(config)
-    rows = []
-    for name, seconds in times.items():
-        precision = "bfloat16" if "bfloat16" in name else "float32"
-        by_clock, by_cpu = (max(column) for column in zip(*peaks[precision], strict=True))
-        rows.append(
-            {
-                "implementation": name,
-                "critics": critics,
-                "threads": threads,
-                "best_per_s": 1 / min(seconds),
-                "median_per_s": 1 / median(seconds),
-                "cpu_s": min(cpu_times[name]),
-                "first_s": firsts[name],
-                "gflop": count / 1e9,
-                "peak_gflop_per_s": by_clock / 1e9,
-                "peak_gflop_per_cpu_s": by_cpu / 1e9,
-                "share_by_clock": count / min(seconds) / by_clock,
-                "share_by_cpu": count / min(cpu_times[name]) / by_cpu,
-            }
+    def __init__(self, name: str, problem: Problem, environment: dict[str, str]) -> None:
+        self.name = name
+        self.kind = IMPLEMENTATIONS[name]
+        script = Path(__file__).with_name("update_worker.py")
+        self._process = subprocess.Popen(
+            [sys.executable, str(script), name, problem.to_json(), str(time.monotonic())],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
-    return rows
+
+    def ask(self, command: str) -> dict[str, Any]:
+        """Send a command; return the answer.
+
+        Raises:
+            UnavailableError: saying what is missing or what failed.
+        """
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            print(command, file=self._process.stdin, flush=True)
+        line = self._process.stdout.readline()
+        if not line:
+            raise UnavailableError(f"failed: its process ended with exit code {self._process.wait()}")
+        answer: dict[str, Any] = json.loads(line)
+        if "unavailable" in answer:
+            raise UnavailableError(answer["unavailable"])
+        return answer
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
 
 
-def main() -> None:
+def compare(
+    problem: Problem, names: Sequence[str], rounds: int, iterations: int, environment: dict[str, str]
+) -> list[dict[str, Any]]:
+    """Return a row for each implementation; one that cannot be measured has ``unavailable`` and says why."""
+    rows: dict[str, dict[str, Any]] = {name: {"implementation": name, "critics": problem.critics} for name in names}
+    turns: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    peaks: dict[str | None, list[dict[str, float]]] = {}
+    with contextlib.ExitStack() as stack:
+        workers: list[Worker] = []
+
+        def ask(worker: Worker, command: str) -> dict[str, Any]:
+            """Return the answer; a worker that has none is left out from then on."""
+            try:
+                return worker.ask(command)
+            except UnavailableError as error:
+                rows[worker.name]["unavailable"] = str(error)
+                workers.remove(worker)
+                return {}
+
+        # One after the other: a start-up shares the machine with nothing of ours.
+        for name in names:
+            workers.append(stack.enter_context(Worker(name, problem, environment)))
+            rows[name] |= ask(workers[-1], "start")
+        for _ in range(rounds):
+            for worker in workers.copy():
+                turns[worker.name].append(ask(worker, f"turn {iterations}"))
+            for worker in workers.copy():
+                if worker.name.startswith("native") and (peak := ask(worker, f"peak {PEAKS_PER_ROUND}")):
+                    peaks.setdefault(worker.kind.precision, []).append(peak)
+        for worker in workers.copy():
+            rows[worker.name] |= ask(worker, "finish")
+
+    for name, row in rows.items():
+        if "unavailable" not in row:
+            row |= speed(turns[name]) | utilisation(
+                problem, turns[name], peaks.get(IMPLEMENTATIONS[name].precision, [])
+            )
+    for key, reference in (("over_rlpd", "RLPD in JAX"), ("over_sbx", "SBX")):
+        per_s = rows.get(reference, {}).get("median_per_s")
+        for row in rows.values():
+            if per_s and "median_per_s" in row:
+                row[key] = row["median_per_s"] / per_s
+    return list(rows.values())
+
+
+def speed(turns: list[dict[str, Any]]) -> dict[str, float]:
+    """Return iterations a second, and the least processor time of one [s]."""
+    seconds = [value for turn in turns for value in turn["seconds"]]
+    cpu_seconds = [value for turn in turns for value in turn["cpu_seconds"]]
+    return {"best_per_s": 1 / min(seconds), "median_per_s": 1 / median(seconds), "cpu_s": min(cpu_seconds)}
+
+
+def utilisation(problem: Problem, turns: list[dict[str, Any]], peaks: list[dict[str, float]]) -> dict[str, float]:
+    """Return operations [Gflop], peaks [Gflop/s] and shares of them; nothing where no peak was measured."""
+    if not peaks:
+        return {}
+    by_clock, by_cpu = (max(peak[key] for peak in peaks) for key in ("by_clock", "by_cpu"))
+    update = min(value for turn in turns for value in turn["update_seconds"])
+    cpu = min(value for turn in turns for value in turn["cpu_seconds"])
+    return {
+        "gflop": problem.operations / 1e9,
+        "best_update_s": update,
+        "peak_gflop_per_s": by_clock / 1e9,
+        "peak_gflop_per_cpu_s": by_cpu / 1e9,
+        "share_by_clock": problem.operations / update / by_clock,
+        "share_by_cpu": problem.operations / cpu / by_cpu,
+    }
+
+
+def line_of(row: dict[str, Any]) -> str:
+    """Return a row of the table."""
+    start = f"{row['implementation']:<17} {row['critics']:>7}"
+    if "unavailable" in row:
+        return f"{start}  {row['unavailable']}"
+
+    def optional(key: str, form: str) -> str:
+        width = int(form.split(".")[0])
+        return f"{row[key]:>{form}}" if key in row else "-".rjust(width)
+
+    return (
+        f"{start} {row['best_per_s']:>7.2f} {row['median_per_s']:>8.2f} {optional('over_rlpd', '6.2f')} "
+        f"{optional('over_sbx', '6.2f')} {row['cpu_s'] * 1e3:>8.1f} {row['import_s']:>8.2f} {row['first_s']:>7.2f} "
+        f"{row['memory_mb']:>5.0f} {row['actor_steps']:>6.0f} {optional('share_by_clock', '6.0%')} "
+        f"{optional('share_by_cpu', '5.0%')}"
+    )
+
+
+def machine() -> dict[str, Any]:
+    """Return what the figures depend on."""
+    versions = {}
+    for package in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    names = [
+        line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
+    ]
+    return {
+        "processor": names[0] if names else platform.machine(),
+        "processors": len(os.sched_getaffinity(0)),
+        "load_average": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "versions": versions,
+    }
+
+
+@contextlib.contextmanager
+def worker_environment(threads: int, cold: bool) -> Iterator[dict[str, str]]:
+    """Yield the environment of the workers: so many threads, no accelerator, and if ``cold`` empty compiler caches."""
+    environment = os.environ | {
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "JAX_PLATFORMS": "cpu",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        if cold:
+            environment |= {"XDG_CACHE_HOME": folder, "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor"}
+        yield environment
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    processors = len(os.sched_getaffinity(0))
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--critics", type=int, nargs="+", default=[10, 2])
+    parser.add_argument("--hidden", type=int, nargs="+", default=Problem.hidden, help="widths of all networks")
+    parser.add_argument("--batch", type=int, default=Problem.batch)
+    parser.add_argument("--updates", type=int, default=Problem.updates, help="critic updates in an iteration")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out: it takes a minute to start")
+    parser.add_argument("--iterations", type=int, default=3, help="iterations in each turn")
+    parser.add_argument("--threads", type=int, default=min(2, processors))
+    parser.add_argument("--only", nargs="+", choices=IMPLEMENTATIONS, default=list(IMPLEMENTATIONS))
+    parser.add_argument("--cold", action="store_true", help="start with empty compiler caches")
     parser.add_argument("--json", type=Path, default=Path("runs/bench_update.json"))
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    options = parser.parse_args(arguments)
+    if not 1 <= options.threads <= processors:
+        parser.error(f"--threads: this process may use {processors} processors, got {options.threads}")
 
-    results = []
-    print("implementation    critics   best/s  median/s   cpu ms  first s  share by clock  by cpu")
-    for critics in arguments.critics:
-        for row in compare(critics, arguments.threads, arguments.rounds, not arguments.no_compile):
-            results.append(row)
-            print(
-                f"{row['implementation']:<17} {critics:>7} {row['best_per_s']:>8.2f} {row['median_per_s']:>9.2f} "
-                f"{row['cpu_s'] * 1e3:>8.1f} {row['first_s']:>8.2f} {row['share_by_clock']:>15.0%} "
-                f"{row['share_by_cpu']:>7.0%}"
+    facts, results = machine(), []
+    print(HEADER)
+    with worker_environment(options.threads, options.cold) as environment:
+        for critics in options.critics:
+            problem = Problem(
+                critics=critics,
+                hidden=tuple(options.hidden),
+                batch=options.batch,
+                updates=options.updates,
+                threads=options.threads,
             )
-    arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments.json.write_text(json.dumps({"torch": torch.__version__, "results": results}, indent=1) + "\n")
-    print(f"written to {arguments.json}")
+            for row in compare(problem, options.only, options.rounds, options.iterations, environment):
+                results.append({**row, "problem": dataclasses.asdict(problem)})
+                print(line_of(row), flush=True)
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps({"machine": facts, "results": results}, indent=1) + "\n")
+    print(f"written to {options.json}")
 
 
 if __name__ == "__main__":
