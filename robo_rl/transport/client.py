@@ -117,7 +117,7 @@ class LearnerLink:
         self._status = LinkStatus()
         self._statistics: Any = messages.ActorStatistics(policy_version=-1)
         self._policy: tuple[int, State] | None = None
-        self._policy_sha256 = b""
+        self._policy_identity = (-1, b"")
         self.damaged_policies = 0
         self._watching: Any = None
         self._error: TransportError | None = None
@@ -344,7 +344,8 @@ class LearnerLink:
                 incarnation=self._incarnation,
                 actor=self._actor,
                 session=self.session,
-                policy_sha256=self._policy_sha256,
+                policy_version=self._policy_identity[0],
+                policy_sha256=self._policy_identity[1],
             )
             assembly = PolicyAssembly()
             try:
@@ -368,12 +369,12 @@ class LearnerLink:
                 message = assembly.add(notice.policy)
                 if message is None:
                     return
-                self._policy_sha256 = message.sha256
                 policy = message.version, unpack_policy(message)
             except CheckpointError:
                 self.damaged_policies += 1
                 return
             with self._arrived:
+                self._policy_identity = message.identity
                 self._policy = policy
                 self._arrived.notify_all()
 

@@ -15,7 +15,7 @@ class TransportConfig:
 
     Attributes:
         address: ``host:port`` where the learner listens and actors connect, or ``unix:/path/of/socket``. A host that is
-            not of this machine alone needs ``certificates`` or ``token_file``.
+            not of this machine alone needs ``certificates`` or ``token_file``. Null: none yet.
         certificates: folder made by ``robo-rl keys``: mutual TLS; an actor may only use the name in its certificate.
             Null: no encryption.
         token_file: file with a secret that every request must carry; it is not encrypted unless ``certificates`` is
@@ -24,7 +24,7 @@ class TransportConfig:
         timeout_seconds: longest wait for an answer; a connection that is silent for longer is renewed [s].
     """
 
-    address: str = "127.0.0.1:50551"
+    address: str | None = None
     certificates: str | None = None
     token_file: str | None = None
     message_bytes: int = 8 << 20
@@ -34,7 +34,7 @@ class TransportConfig:
         require(self.message_bytes >= 65536, "transport.message_bytes", "65536 or more", self.message_bytes)
         require(self.timeout_seconds > 0, "transport.timeout_seconds", "above 0", self.timeout_seconds)
         host = self.host
-        if host is not None:
+        if self.address is not None and host is not None:
             port = self.address.rpartition(":")[2]
             valid = bool(host) and port.isdecimal() and int(port) < 65536
             require(valid, "transport.address", "HOST:PORT or unix:/path", self.address)
@@ -47,7 +47,9 @@ class TransportConfig:
     @property
     def host(self) -> str | None:
         """Host of the address; None for a Unix socket."""
-        return None if self.address.startswith(UNIX) else self.address.rpartition(":")[0].strip("[]")
+        if self.address is None or self.address.startswith(UNIX):
+            return None
+        return self.address.rpartition(":")[0].strip("[]")
 
     @property
     def is_local(self) -> bool:

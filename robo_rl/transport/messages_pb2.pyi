@@ -101,18 +101,20 @@ class ExchangeReply(_message.Message):
     def __init__(self, wanted: _Optional[int] = ..., settled: _Optional[int] = ..., stored: _Optional[int] = ..., refused: _Optional[int] = ..., blocked: _Optional[str] = ...) -> None: ...
 
 class WatchRequest(_message.Message):
-    __slots__ = ("run", "incarnation", "actor", "session", "policy_sha256")
+    __slots__ = ("run", "incarnation", "actor", "session", "policy_version", "policy_sha256")
     RUN_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     ACTOR_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
     POLICY_SHA256_FIELD_NUMBER: _ClassVar[int]
     run: str
     incarnation: str
     actor: str
     session: int
+    policy_version: int
     policy_sha256: bytes
-    def __init__(self, run: _Optional[str] = ..., incarnation: _Optional[str] = ..., actor: _Optional[str] = ..., session: _Optional[int] = ..., policy_sha256: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, run: _Optional[str] = ..., incarnation: _Optional[str] = ..., actor: _Optional[str] = ..., session: _Optional[int] = ..., policy_version: _Optional[int] = ..., policy_sha256: _Optional[bytes] = ...) -> None: ...
 
 class Notice(_message.Message):
     __slots__ = ("guidance", "policy")

@@ -33,6 +33,11 @@ class PolicyMessage:
     data: bytes
     sha256: bytes
 
+    @property
+    def identity(self) -> tuple[int, bytes]:
+        """Version and hash: a learner that went back to a checkpoint gives a version again."""
+        return self.version, self.sha256
+
     def chunks(self) -> Iterator[PolicyChunk]:
         """Cut the policy into messages."""
         for offset in range(0, len(self.data), CHUNK_BYTES):

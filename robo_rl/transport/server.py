@@ -190,6 +190,8 @@ class LearnerServer:
 
     def _listen(self, config: TransportConfig) -> str:
         """Bind; return the address with the port that was taken."""
+        if config.address is None:
+            raise ConfigError("transport.address is missing: give HOST:PORT or unix:/path to listen on")
         if config.host is None:
             socket = Path(config.address.removeprefix(UNIX))
             with contextlib.suppress(OSError):
@@ -349,7 +351,7 @@ class LearnerServer:
 
     def _watch(self, request: Any, context: Any) -> Iterator[Any]:
         self._lease(request, context)
-        sent = request.policy_sha256
+        sent = request.policy_version, request.policy_sha256
         told: tuple[bool, bool] | None = None
         while context.is_active():
             with self._news:
@@ -360,15 +362,15 @@ class LearnerServer:
                 told = self._orders()
             self._lease(request, context)
             yield messages.Notice(guidance=guidance)
-            if policy is not None and policy.sha256 != sent:
+            if policy is not None and policy.identity != sent:
                 for chunk in policy.chunks():
                     yield messages.Notice(policy=chunk)
-                sent = policy.sha256
+                sent = policy.identity
 
-    def _wait_for_news(self, sent: bytes, told: tuple[bool, bool] | None) -> None:
+    def _wait_for_news(self, sent: tuple[int, bytes], told: tuple[bool, bool] | None) -> None:
         def is_new() -> bool:
             policy = self._policy
-            return self._stopping or (policy is not None and policy.sha256 != sent) or told != self._orders()
+            return self._stopping or (policy is not None and policy.identity != sent) or told != self._orders()
 
         self._news.wait_for(is_new, PING_SECONDS)
 

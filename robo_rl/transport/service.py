@@ -65,6 +65,8 @@ def open_channel(config: TransportConfig, name: str) -> grpc.Channel:
         ConfigError: if certificates or token cannot be read.
     """
     options = channel_options(config)
+    if config.address is None:
+        raise ConfigError("transport.address is missing: give the learner's, HOST:PORT or unix:/path")
     if config.certificates is None:
         return grpc.insecure_channel(config.address, options)
     folder = Path(config.certificates)

@@ -167,7 +167,7 @@ def test_kill_9_loses_no_step_that_append_returned_for(tmp_path: Path) -> None:
             if told >= 50 * attempt:
                 break
         process.send_signal(signal.SIGKILL)
-        told = int(([str(told)] + process.stdout.read().split("\n")[:-1])[-1])
+        told = int([str(told), *process.stdout.read().split("\n")[:-1]][-1])
         process.wait()
         with Spool(tmp_path) as spool:
             assert spool.newest_session == attempt

@@ -1,6 +1,7 @@
 """Records: what is decoded is what was encoded; what does not fit is refused, and nothing is paired across it."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ def test_round_trip_in_any_batches() -> None:
         reader = decoder()
         items = [item for first in range(0, 21, size) for item in reader.decode(records[first : first + size])]
         assert_same(items, steps)
-        for before, after in zip(items, items[1:], strict=False):
+        for before, after in itertools.pairwise(items):
             if after.sequence % 7:
                 assert after.observation is before.next_observation
 
@@ -75,9 +76,7 @@ def test_a_step_that_is_not_finite_is_refused_by_the_encoder_and_counted() -> No
 def spoil(record: Record, field: str, value: object) -> Record:
     row = np.frombuffer(record.step, codec.RecordLayout(SPEC).step).copy()
     row[field] = value
-    return Record(
-        sequence=record.sequence, episode=record.episode, observation=record.observation, step=row.tobytes()
-    )
+    return Record(sequence=record.sequence, episode=record.episode, observation=record.observation, step=row.tobytes())
 
 
 @pytest.mark.parametrize(
@@ -131,9 +130,9 @@ def test_wrong_lengths_and_episodes_are_refused() -> None:
             episode=st.integers(0, 2**64 - 1),
             observation=st.binary(max_size=40) | st.just(bytes(codec.RecordLayout(SPEC).observation.itemsize)),
             step=st.binary(max_size=40)
-            | st.binary(min_size=8, max_size=8).map(lambda data: data * 300).map(
-                lambda data: data[: codec.RecordLayout(SPEC).step.itemsize]
-            ),
+            | st.binary(min_size=8, max_size=8)
+            .map(lambda data: data * 300)
+            .map(lambda data: data[: codec.RecordLayout(SPEC).step.itemsize]),
             refusal=st.text(max_size=5),
         ),
         max_size=5,
