@@ -13,7 +13,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from ..app import AsyncRuntimeConfig, agent_facts, section
-from ..core import EnvSpec, State, Transition
+from ..core import DriverError, EnvSpec, State, Transition
 from ..replay import Intake
 from ..transport import LearnerServer
 from .actor_processes import ActorProcesses
@@ -90,6 +90,9 @@ class AsyncTraining(LocalTraining):
             self._publish()
             self.actors.start()
             return super().run()
+        except DriverError:
+            self._save()
+            raise
         finally:
             self._end_actors()
 
@@ -121,7 +124,7 @@ class AsyncTraining(LocalTraining):
     def _waiting_for(self) -> list[str]:
         """Return the actors that are connected and hold steps."""
         actors = self.server.actors().items()
-        return [name for name, actor in actors if actor.spooled_records and actor.silent_seconds < PRESENT_SECONDS]
+        return [name for name, actor in actors if actor.spooled and actor.silent_seconds < PRESENT_SECONDS]
 
     # --- experience --------------------------------------------------------------------------------------------------
 
@@ -143,7 +146,7 @@ class AsyncTraining(LocalTraining):
                 "stored": totals.stored,
                 "refused": totals.refused,
                 "duplicates": totals.duplicates,
-                "still_with_actors": sum(actor.spooled_records for actor in self.server.actors().values()),
+                "still_with_actors": sum(actor.spooled for actor in self.server.actors().values()),
                 "restarts": self.actors.restarts,
             },
             "learner_steps_per_env_step": self._ratio(),
@@ -159,6 +162,8 @@ class AsyncTraining(LocalTraining):
 
     def _learn_until_done(self) -> str:
         settings = self.settings
+        if not self.parts.agent.config.learns_online:
+            return "completed"
         while True:
             if self._interruption.signal is not None:
                 return "interrupted"
@@ -286,7 +291,7 @@ class AsyncTraining(LocalTraining):
             refused=totals.refused,
             duplicates=totals.duplicates,
             open=totals.taken - totals.stored - totals.refused,
-            spooled=sum(actor.spooled_records for actor in actors),
+            spooled=sum(actor.spooled for actor in actors),
             held_seconds=sum(actor.held_seconds for actor in actors),
             refused_policies=sum(actor.refused_policies for actor in actors),
             refused_requests=sum(self.server.refusals.values()),

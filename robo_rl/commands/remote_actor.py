@@ -92,7 +92,7 @@ class RemoteActor:
             began_ns = self._clock.now_ns()
             self._take_policy(link, agent)
             if self._version < 0 or (ended and link.status.hold):
-                self._report(link, spool)
+                self._report(link)
                 time.sleep(WAIT_SECONDS)
                 self._held_seconds += (self._clock.now_ns() - began_ns) * 1e-9
                 continue
@@ -103,7 +103,7 @@ class RemoteActor:
             if not self._keep(transition, spool, link):
                 actor.abandon_episode()
                 ended = True
-            self._report(link, spool)
+            self._report(link)
             link.wake()
             if not link.status.connected:
                 self._clock.sleep_until_ns(began_ns + period_ns)
@@ -165,19 +165,17 @@ class RemoteActor:
                 time.sleep(FULL_SECONDS)
                 self._held_seconds += FULL_SECONDS
 
-    def _report(self, link: LearnerLink, spool: Spool) -> None:
+    def _report(self, link: LearnerLink) -> None:
         link.report(
             produced=self._produced,
-            spooled_records=spool.held_records,
-            spooled_bytes=spool.held_bytes,
             policy_version=self._version,
-            refused_policies=self._refused_policies + link.damaged_policies,
+            refused_policies=self._refused_policies,
             held_seconds=self._held_seconds,
         )
 
     def _finish(self, link: LearnerLink, spool: Spool) -> None:
         """Bring the robot to rest and wait until the learner has stored everything."""
         self._backend.stop("the run has ended")
-        self._report(link, spool)
+        self._report(link)
         if not link.finish(0 if self._is_orphan() else self._settings.finish_seconds):
             print(f"{spool.held_records} steps stay in {spool.path} for the next start of this actor", flush=True)

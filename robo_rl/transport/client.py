@@ -118,7 +118,7 @@ class LearnerLink:
         self._statistics: Any = messages.ActorStatistics(policy_version=-1)
         self._policy: tuple[int, State] | None = None
         self._policy_identity = (-1, b"")
-        self.damaged_policies = 0
+        self._damaged_policies = 0
         self._watching: Any = None
         self._error: TransportError | None = None
         self._wanted: dict[int, int] = {}
@@ -149,23 +149,12 @@ class LearnerLink:
         """Tell that the outbox has something to send."""
         self._wake.set()
 
-    def report(
-        self,
-        *,
-        produced: int,
-        spooled_records: int,
-        spooled_bytes: int,
-        policy_version: int,
-        refused_policies: int,
-        held_seconds: float,
-    ) -> None:
+    def report(self, *, produced: int, policy_version: int, refused_policies: int, held_seconds: float) -> None:
         """Set what the next message says of this actor; see ``ActorStatistics`` in messages.proto."""
         self._statistics = messages.ActorStatistics(
             produced=produced,
-            spooled_records=spooled_records,
-            spooled_bytes=spooled_bytes,
             policy_version=policy_version,
-            refused_policies=refused_policies,
+            refused_policies=refused_policies + self._damaged_policies,
             held_seconds=held_seconds,
         )
 
@@ -329,6 +318,8 @@ class LearnerLink:
             session_ended=ended,
             statistics=self._statistics,
         )
+        extents = [self._outbox.extent(held) for held in self._outbox.sessions()]
+        request.statistics.spooled = sum(end - first for first, end in extents)
         reply = self._exchange_call(request, timeout=self._config.timeout_seconds, metadata=self._metadata)
         if session == self.session:
             self._set_status(connected=True, stored=reply.stored, refused=reply.refused, blocked=reply.blocked)
@@ -371,7 +362,7 @@ class LearnerLink:
                     return
                 policy = message.version, unpack_policy(message)
             except CheckpointError:
-                self.damaged_policies += 1
+                self._damaged_policies += 1
                 return
             with self._arrived:
                 self._policy_identity = message.identity

@@ -49,20 +49,18 @@ class JoinReply(_message.Message):
     def __init__(self, run: _Optional[str] = ..., incarnation: _Optional[str] = ..., session: _Optional[int] = ...) -> None: ...
 
 class ActorStatistics(_message.Message):
-    __slots__ = ("produced", "spooled_records", "spooled_bytes", "policy_version", "refused_policies", "held_seconds")
+    __slots__ = ("produced", "spooled", "policy_version", "refused_policies", "held_seconds")
     PRODUCED_FIELD_NUMBER: _ClassVar[int]
-    SPOOLED_RECORDS_FIELD_NUMBER: _ClassVar[int]
-    SPOOLED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SPOOLED_FIELD_NUMBER: _ClassVar[int]
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
     REFUSED_POLICIES_FIELD_NUMBER: _ClassVar[int]
     HELD_SECONDS_FIELD_NUMBER: _ClassVar[int]
     produced: int
-    spooled_records: int
-    spooled_bytes: int
+    spooled: int
     policy_version: int
     refused_policies: int
     held_seconds: float
-    def __init__(self, produced: _Optional[int] = ..., spooled_records: _Optional[int] = ..., spooled_bytes: _Optional[int] = ..., policy_version: _Optional[int] = ..., refused_policies: _Optional[int] = ..., held_seconds: _Optional[float] = ...) -> None: ...
+    def __init__(self, produced: _Optional[int] = ..., spooled: _Optional[int] = ..., policy_version: _Optional[int] = ..., refused_policies: _Optional[int] = ..., held_seconds: _Optional[float] = ...) -> None: ...
 
 class ExchangeRequest(_message.Message):
     __slots__ = ("run", "incarnation", "actor", "session", "record_session", "first_available", "records", "session_ended", "statistics")

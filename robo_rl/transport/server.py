@@ -54,7 +54,7 @@ class ActorView:
         session: number of its session.
         silent_seconds: time since its last message [s].
         produced: steps taken in this session.
-        spooled_records: steps that wait in its spool.
+        spooled: steps that wait in its spool.
         policy_version: version of the policy it acts with; -1: none.
         refused_policies: policies that it did not use.
         held_seconds: time it was kept from beginning an episode [s].
@@ -63,7 +63,7 @@ class ActorView:
     session: int
     silent_seconds: float
     produced: int
-    spooled_records: int
+    spooled: int
     policy_version: int
     refused_policies: int
     held_seconds: float
@@ -161,7 +161,7 @@ class LearnerServer:
                     session=lease.session,
                     silent_seconds=(now - lease.seen_ns) * 1e-9,
                     produced=lease.statistics.produced,
-                    spooled_records=lease.statistics.spooled_records,
+                    spooled=lease.statistics.spooled,
                     policy_version=lease.statistics.policy_version,
                     refused_policies=lease.statistics.refused_policies,
                     held_seconds=lease.statistics.held_seconds,

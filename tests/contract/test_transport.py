@@ -117,17 +117,15 @@ def test_a_policy_that_was_damaged_on_its_way_is_not_used(server, rig, spoil, mo
     monkeypatch.undo()
     server.publish(2, {"weight": np.ones(3, np.float32)})
     assert rig.link.wait_for_policy(10) and rig.link.take_policy()[0] == 2
-    before = rig.link.damaged_policies
+    before = rig.link._damaged_policies
     server.publish(3, {"weight": np.full(3, np.nan, np.float32)})
-    wait_until(lambda: rig.link.damaged_policies == before + 1)
+    wait_until(lambda: rig.link._damaged_policies == before + 1)
     assert rig.link.take_policy() is None
 
 
 def test_the_learner_sees_its_actors(server, rig) -> None:
     session = rig.join()
-    rig.link.report(
-        produced=7, spooled_records=2, spooled_bytes=99, policy_version=5, refused_policies=1, held_seconds=0.5
-    )
+    rig.link.report(produced=7, policy_version=5, refused_policies=1, held_seconds=0.5)
     wait_until(lambda: server.actors()["robot"].produced == 7)
     view = server.actors()["robot"]
     assert (view.session, view.policy_version, view.refused_policies, view.held_seconds) == (session, 5, 1, 0.5)
