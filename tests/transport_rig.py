@@ -38,7 +38,7 @@ def steps_of(session: int, lengths: list[int], actor: str = "robot") -> list[Tra
     return steps
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come to that"
@@ -63,7 +63,7 @@ class ActorRig:
         self.encoder = RecordEncoder(spec)
         self.actor = actor
 
-    def join(self, seconds: float = 20.0) -> int:
+    def join(self, seconds: float = 120.0) -> int:
         deadline = time.monotonic() + seconds
         assert self.link.join(self.spool.newest_session, lambda: time.monotonic() > deadline), "no learner answered"
         self.spool.bind(self.link.run)

@@ -35,14 +35,14 @@ def test_episodes_are_stored_when_they_end_and_settled_then(tmp_path: Path) -> N
     assert session == 1
     steps = steps_of(1, [5, 4, 6], last_end="")
     intake.offer("robot", 1, steps[:12])
-    assert intake.flush(10)
+    assert intake.flush(120)
     assert intake.progress("robot", 1) == SessionProgress(wanted=12, settled=9, stored=9, refused=0)
     assert_same(intake.take(), steps[:12])
     assert intake.take() == []
     intake.offer("robot", 1, steps[8:15])
     assert_same(intake.take(), steps[12:])
     intake.close_session("robot", 1)
-    assert intake.flush(10)
+    assert intake.flush(120)
     assert intake.progress("robot", 1) == SessionProgress(15, 15, 15, 0)
     assert intake.totals() == (15, 15, 0, 4)
     with pytest.raises(DataError, match="step 20 of session 1 of 'robot' came before step 15"):
@@ -58,7 +58,7 @@ def test_a_refusal_is_counted_on_the_disk_and_nothing_is_paired_across_it(tmp_pa
     steps = steps_of(1, [9])
     tail = [dataclasses.replace(step, observation=dict(step.observation)) for step in steps[5:]]
     intake.offer("robot", 1, [*steps[:3], Refusal(3, 2, "not finite"), tail[0], *steps[6:]])
-    assert intake.flush(10)
+    assert intake.flush(120)
     assert intake.progress("robot", 1) == SessionProgress(9, 9, 7, 2)
     intake.close()
     first, second = stored(tmp_path)
@@ -75,13 +75,13 @@ def test_after_a_restart_what_was_not_settled_is_wanted_again(tmp_path: Path) ->
     intake.open_session("robot", 0)
     steps = steps_of(1, [5, 4])
     intake.offer("robot", 1, steps[:7])
-    assert intake.flush(10)
+    assert intake.flush(120)
     intake.close()
     intake = Intake(tmp_path, SPEC)
     assert intake.has_session("robot", 1) and not intake.has_session("robot", 2)
     assert intake.progress("robot", 1) == SessionProgress(5, 5, 5, 0)
     intake.offer("robot", 1, steps[5:])
-    assert intake.flush(10)
+    assert intake.flush(120)
     ring = ReplayRing(100, SPEC)
     intake.close()
     intake = Intake(tmp_path, SPEC)
@@ -109,7 +109,7 @@ def test_several_actors_take_turns(tmp_path: Path) -> None:
     for number in range(11):
         for actor, steps in streams.items():
             intake.offer(actor, 1, [steps[number]])
-    assert intake.flush(10)
+    assert intake.flush(120)
     ring = ReplayRing(100, SPEC)
     taken = intake.take()
     ring.append(taken)
@@ -137,13 +137,13 @@ def test_a_full_disk_blocks_and_goes_on_when_it_has_room(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(EpisodeStore, "append_episodes", refuse)
     intake.offer("robot", 1, steps)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while not intake.blocked() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert intake.blocked() == "no space left; free space"
     assert intake.progress("robot", 1).settled == 0
     monkeypatch.setattr(EpisodeStore, "append_episodes", append)
-    assert intake.flush(10) and intake.blocked() == ""
+    assert intake.flush(120) and intake.blocked() == ""
     assert intake.progress("robot", 1) == SessionProgress(9, 9, 9, 0)
     intake.close()
     assert [len(episode) for episode in stored(tmp_path)] == [5, 4]
@@ -153,7 +153,7 @@ def test_a_busy_learner_blocks(tmp_path: Path) -> None:
     intake = Intake(tmp_path, SPEC, backlog_bytes=10_000)
     intake.open_session("robot", 0)
     intake.offer("robot", 1, steps_of(1, [8]))
-    assert intake.flush(10)
+    assert intake.flush(120)
     assert intake.blocked() == "the learner is busy"
     intake.take()
     assert intake.blocked() == ""
