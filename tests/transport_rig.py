@@ -68,6 +68,7 @@ class ActorRig:
         assert self.link.join(self.spool.newest_session, lambda: time.monotonic() > deadline), "no learner answered"
         self.spool.bind(self.link.run)
         self.spool.begin_session(self.link.session)
+        self.link.start()
         return self.link.session
 
     def put(self, steps: list[Transition]) -> None:

@@ -120,9 +120,9 @@ class Spool:
 
     @property
     def run(self) -> str:
-        """Run that the records belong to; empty: none yet."""
+        """Run that the steps held belong to; empty where none is held."""
         file = self.path / _RUN
-        if not file.exists():
+        if not self.held_records or not file.exists():
             return ""
         try:
             return str(json.loads(file.read_text())["run"])
@@ -195,9 +195,9 @@ class Spool:
             DataError: if it holds steps of another.
         """
         held = self.run
-        if held == run:
+        if held and held == run:
             return
-        if self.held_records:
+        if held:
             raise DataError(
                 f"{self.path} holds {self.held_records} steps of run {held}, but the learner is of run {run}: connect "
                 "to the learner of that run until they are sent, or choose another spool folder"

@@ -145,6 +145,7 @@ class AsyncTraining(LocalTraining):
                 "received": totals.taken,
                 "stored": totals.stored,
                 "refused": totals.refused,
+                "in_open_episodes": totals.taken - totals.stored - totals.refused,
                 "duplicates": totals.duplicates,
                 "still_with_actors": sum(actor.spooled for actor in self.server.actors().values()),
                 "restarts": self.actors.restarts,

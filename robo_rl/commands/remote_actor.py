@@ -68,6 +68,7 @@ class RemoteActor:
                 if link.join(spool.newest_session, self._must_end):
                     spool.bind(link.run)
                     spool.begin_session(link.session)
+                    link.start()
                     print(f"{settings.name} joined run {link.run} (session {link.session})", flush=True)
                     self._act(link, spool)
                     self._finish(link, spool)

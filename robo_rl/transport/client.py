@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -167,7 +168,7 @@ class LearnerLink:
     # --- beginning and end -------------------------------------------------------------------------------------------
 
     def join(self, newest_session: int, should_stop: Callable[[], bool]) -> bool:
-        """Wait until the learner has given this actor a session, then start to send and receive.
+        """Wait until the learner has given this actor a session; :meth:`start` begins to send and receive.
 
         Args:
             newest_session: largest session number that the outbox knows.
@@ -182,20 +183,21 @@ class LearnerLink:
         while not should_stop():
             try:
                 self._join(newest_session)
-                break
+                return True
             except grpc.RpcError as error:
                 if error.code() in _FATAL:
                     raise self._refused(error) from error
-            self._wake.wait(RETRY_SECONDS)
-        else:
-            return False
+            time.sleep(RETRY_SECONDS)
+        return False
+
+    def start(self) -> None:
+        """Begin to send and receive, once the outbox has the session."""
         self._threads = [
             threading.Thread(target=self._send, name="link-send", daemon=True),
             threading.Thread(target=self._receive, name="link-receive", daemon=True),
         ]
         for thread in self._threads:
             thread.start()
-        return True
 
     def wait_for_policy(self, timeout: float) -> bool:
         """Return whether a policy is there to be taken, waiting for it up to ``timeout`` [s]."""

@@ -1,11 +1,11 @@
 """The learner's end of the wire."""
 
-import contextlib
 import hmac
 import itertools
 import json
 import re
 import secrets
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -193,9 +193,8 @@ class LearnerServer:
         if config.address is None:
             raise ConfigError("transport.address is missing: give HOST:PORT or unix:/path to listen on")
         if config.host is None:
-            socket = Path(config.address.removeprefix(UNIX))
-            with contextlib.suppress(OSError):
-                socket.unlink()  # left behind by a learner that was killed
+            path = Path(config.address.removeprefix(UNIX))
+            _remove_dead_socket(path)
         credentials = server_credentials(config)
         try:
             if credentials is None:
@@ -207,7 +206,7 @@ class LearnerServer:
                 f"cannot listen on transport.address {config.address}: is another learner there? ({error})"
             ) from error
         if config.host is None:
-            socket.chmod(0o600)
+            path.chmod(0o600)
             return config.address
         return f"{config.address.rpartition(':')[0]}:{port}"
 
@@ -406,3 +405,18 @@ class LearnerServer:
                 self._notes.append(f"Refused a request from {context.peer()}: {text} ({self.refusals[kind]} such)")
         context.abort(code, text)
         raise AssertionError("abort returned")
+
+
+def _remove_dead_socket(path: Path) -> None:
+    """Remove the socket that a killed learner left behind.
+
+    Raises:
+        ConfigError: if somebody listens on it.
+    """
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            path.unlink(missing_ok=True)
+            return
+    raise ConfigError(f"cannot listen on transport.address {UNIX}{path}: is another learner there?")

@@ -311,6 +311,8 @@ def test_unix_socket(intake, tmp_path: Path) -> None:
         assert (tmp_path / "socket").stat().st_mode & 0o077 == 0
         rig = ActorRig(config, tmp_path / "spool")
         rig.join()
+        with pytest.raises(ConfigError, match=r"is another learner there\?"):
+            make_server(config, intake)
         rig.close()
         server.close(0)
         (tmp_path / "socket").touch()

@@ -79,8 +79,11 @@ def test_an_empty_spool_changes_its_run(tmp_path: Path) -> None:
         spool.bind("run a")
         fill(spool, 1, 3)
         spool.settle(1, 3)
+        assert spool.run == ""
         spool.bind("run b")
-        assert spool.run == "run b" and spool.sessions() == []
+        assert spool.sessions() == []
+        fill(spool, 2, 1)
+        assert spool.run == "run b"
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
