@@ -241,7 +241,7 @@ def build_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:
 
 def agent_facts(node: DictConfig) -> dict[str, Any]:
     """Return the agent's configuration as JSON values: what an actor and its learner must agree on."""
-    facts = OmegaConf.to_container(node, resolve=True)
+    facts = OmegaConf.to_container(node, resolve=True, enum_to_str=True)
     assert isinstance(facts, dict)
     return {str(key): value for key, value in facts.items()}
 

@@ -127,7 +127,7 @@ class Spool:
         try:
             return str(json.loads(file.read_text())["run"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{file} is damaged ({error}); delete it to give the spool to another run") from error
+            raise DataError(f"{file} is damaged ({error}); restore it, or choose another spool folder") from error
 
     @property
     def held_records(self) -> int:
@@ -194,13 +194,12 @@ class Spool:
         Raises:
             DataError: if it holds steps of another.
         """
-        held = self.run
-        if held and held == run:
-            return
-        if held:
+        if self.held_records:
+            if self.run == run:
+                return
             raise DataError(
-                f"{self.path} holds {self.held_records} steps of run {held}, but the learner is of run {run}: connect "
-                "to the learner of that run until they are sent, or choose another spool folder"
+                f"{self.path} holds {self.held_records} steps of run {self.run or 'unknown'}, but the learner is of "
+                f"run {run}: connect to the learner of that run until they are sent, or choose another spool folder"
             )
         with _disk_errors(self.path, "write"):
             partial = self.path / f"{_RUN}.partial"

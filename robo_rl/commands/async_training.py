@@ -47,7 +47,11 @@ class AsyncTraining(LocalTraining):
         self._published: OrderedDict[int, float] = OrderedDict()
         self._newest: dict[str, Transition] = {}
         self._returns: dict[str, tuple[float, int]] = {}
+        intervention: InterventionConfig = section(config, "intervention")
+        require(intervention.criterion == "never", "intervention.criterion", "never here", intervention.criterion)
         super().__init__(config, folder, interruption)
+        if self._scorer is not None:
+            raise ConfigError("rewards that are computed or learned from stored steps need runtime=local")
         self._learned_evaluation = self._learned()
         self._saved_step = self.step
         self.server, self.actors = self._start()
@@ -211,7 +215,7 @@ class AsyncTraining(LocalTraining):
             self.step += 1
             self._newest[transition.actor] = transition
             total, length = self._returns.get(transition.actor, (0.0, 0))
-            total, length = total + self.parts.reward.value(transition.rewards), length + 1
+            total, length = total + self.parts.reward.task.value(transition.rewards), length + 1
             if transition.terminated or transition.truncated:
                 self.logger.log(
                     "episode",
