@@ -18,6 +18,7 @@ from robo_rl.transport import LearnerLink, LearnerServer, RecordEncoder, Transpo
 from .replay_episodes import SPEC, make_episode
 
 RUN = "run-1"
+PATIENCE_SECONDS = 120.0
 
 
 def agree(facts: Mapping[str, Any]) -> list[str]:
@@ -38,8 +39,8 @@ def steps_of(session: int, lengths: list[int], actor: str = "robot") -> list[Tra
     return steps
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, "it did not come to that"
         time.sleep(0.005)
@@ -63,8 +64,8 @@ class ActorRig:
         self.encoder = RecordEncoder(spec)
         self.actor = actor
 
-    def join(self, seconds: float = 120.0) -> int:
-        deadline = time.monotonic() + seconds
+    def join(self) -> int:
+        deadline = time.monotonic() + PATIENCE_SECONDS
         assert self.link.join(self.spool.newest_session, lambda: time.monotonic() > deadline), "no learner answered"
         self.spool.bind(self.link.run)
         self.spool.begin_session(self.link.session)
@@ -75,6 +76,9 @@ class ActorRig:
         for step in steps:
             self.spool.append(step.sequence, self.encoder.encode(step))
             self.link.wake()
+
+    def finish(self) -> None:
+        assert self.link.finish(PATIENCE_SECONDS), self.link.status
 
     def close(self) -> None:
         self.link.close()

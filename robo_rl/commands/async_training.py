@@ -1,6 +1,7 @@
 """The learner of a run whose actors are processes of their own."""
 
 import dataclasses
+import json
 import shutil
 import tempfile
 import time
@@ -81,8 +82,10 @@ class AsyncTraining(LocalTraining):
 
     def _differences(self, facts: Mapping[str, Any]) -> list[str]:
         """Return in what an actor that wants to join differs from this learner."""
-        lines = self.parts.backend.spec.differences(EnvSpec.from_json(facts["spec"]))
-        ours, theirs = agent_facts(self.config.agent), facts["agent"]
+        # Through JSON, as the actor's went: a tuple is no other value than a list.
+        spec, ours = json.loads(json.dumps([self.parts.backend.spec.to_json(), agent_facts(self.config.agent)]))
+        lines = EnvSpec.from_json(spec).differences(EnvSpec.from_json(facts["spec"]))
+        theirs = facts["agent"]
         for key in sorted(ours.keys() | theirs.keys()):
             if ours.get(key) != theirs.get(key):
                 lines.append(f"agent.{key}: expected {ours.get(key)}, found {theirs.get(key)}")

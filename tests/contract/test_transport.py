@@ -67,7 +67,7 @@ def test_steps_arrive_once_and_in_order_and_leave_the_spool_when_stored(
     assert intake.progress("robot", session).stored <= 12
     assert rig.spool.held_records >= 8, "the open episode is not stored, so it stays with the actor"
     rig.put(steps[20:])
-    assert rig.link.finish(120)
+    rig.finish()
     assert rig.spool.sessions() == [] and rig.spool.held_bytes == 0
     assert intake.totals() == (47, 47, 0, 0)
     assert_same(intake.take(), steps)
@@ -79,7 +79,7 @@ def test_an_open_episode_is_stored_when_the_session_ends(intake, rig, tmp_path: 
     session = rig.join()
     steps = steps_of(session, [12])[:7]
     rig.put(steps)
-    assert rig.link.finish(120)
+    rig.finish()
     assert_same(stored_steps(tmp_path / "replay")["robot", session], steps)
 
 
@@ -146,7 +146,7 @@ def test_a_new_session_takes_over_and_empties_the_old_spool(server, intake, rig,
     assert second == first + 1
     later = steps_of(second, [4])
     again.put(later)
-    assert again.link.finish(120)
+    again.finish()
     again.close()
     found = stored_steps(tmp_path / "replay")
     assert_same(found["robot", first], steps[:18])
@@ -175,7 +175,7 @@ def test_steps_that_the_spool_lost_are_counted_as_refused(server, intake, rig) -
     steps = steps_of(session, [6, 6])
     rig.spool.append(6, rig.encoder.encode(steps[6]))
     rig.put(steps[7:])
-    assert rig.link.finish(120)
+    rig.finish()
     progress = intake.progress("robot", session)
     assert (progress.stored, progress.refused, progress.settled) == (6, 6, 12)
 
@@ -236,7 +236,7 @@ def test_mutual_tls(intake, tmp_path: Path) -> None:
     rig = ActorRig(config, tmp_path / "a")
     session = rig.join()
     rig.put(steps_of(session, [5]))
-    assert rig.link.finish(120)
+    rig.finish()
     rig.close()
     assert send_command(config, "checkpoint", RUN) == f"run {RUN}: checkpoint: accepted"
     # The operator's certificate is no actor's.

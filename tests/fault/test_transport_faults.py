@@ -125,7 +125,7 @@ def test_kill_9_of_the_learner_at_random_moments_loses_and_doubles_nothing(learn
         assert_same(committed, steps[: len(committed)])
         learner.start()
     rig.put(steps[sent:])
-    assert rig.link.finish(120)
+    rig.finish()
     rig.close()
     assert_same(stored_steps(learner.replay)["robot", session], steps)
 
@@ -151,7 +151,7 @@ def test_a_learner_that_is_stopped_does_not_hold_the_actor(learner: Learner, tmp
     began = time.monotonic()
     wait_until(lambda: rig.spool.held_records == 0)
     assert time.monotonic() - began < 10
-    assert rig.link.finish(120)
+    rig.finish()
     rig.close()
     assert_same(stored_steps(learner.replay)["robot", session], steps)
 
@@ -191,7 +191,7 @@ def test_kill_9_of_the_actor_loses_no_step_that_was_appended(learner: Learner, t
         actor.wait()
     rig = ActorRig(learner.config, tmp_path / "spool")
     last = rig.join()
-    assert rig.link.finish(120)
+    rig.finish()
     rig.close()
     found = stored_steps(learner.replay)
     assert len(appended) == 3 and last == max(appended) + 1
@@ -214,7 +214,7 @@ def test_a_full_disk_of_the_learner_pauses_and_loses_nothing(small_disk: Path, t
     assert rig.spool.held_records > 0
     ballast.unlink()
     wait_until(lambda: intake.totals().stored == len(steps) or bool(intake.blocked()))
-    assert rig.link.finish(120), rig.link.status
+    rig.finish()
     rig.close()
     server.close(0)
     intake.close()
@@ -242,7 +242,7 @@ def test_a_full_disk_of_the_actor_refuses_and_loses_nothing(small_disk: Path, tm
     server = make_server(TransportConfig(server.address, timeout_seconds=20.0), intake)
     for step in steps[kept:]:
         rig.spool.append(step.sequence, records[step.sequence])
-    assert rig.link.finish(120)
+    rig.finish()
     rig.close()
     server.close(0)
     intake.close()
@@ -335,7 +335,7 @@ def test_malformed_packets_neither_stop_the_learner_nor_fill_its_memory_nor_exec
     np.testing.assert_array_equal(rig.link.take_policy()[1]["weight"], np.arange(4, dtype=np.float32))
     steps = steps_of(session, [5, 6], actor="honest")
     rig.put(steps)
-    assert rig.link.finish(120)
+    rig.finish()
     rig.close()
     learner.kill()
     assert_same(stored_steps(learner.replay)["honest", session], steps)
