@@ -13,8 +13,9 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from ..actor import InterventionConfig
 from ..app import AsyncRuntimeConfig, agent_facts, section
-from ..core import DriverError, EnvSpec, State, Transition
+from ..core import ConfigError, DriverError, EnvSpec, State, Transition, require
 from ..replay import Intake
 from ..transport import LearnerServer
 from .actor_processes import ActorProcesses
