@@ -6,7 +6,7 @@ a package of their own needs a line of configuration and no registration here.
 
 import importlib.metadata
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,6 +36,7 @@ from .core import (
 )
 from .learner import Checkpoint, CheckpointFolder, load_checkpoint
 from .telemetry import register_configs as register_logging
+from .transport import TransportConfig
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,75 @@ class LocalRuntimeConfig:
         require(self.threads is None or self.threads >= 1, "runtime.threads", "null or 1 or more", self.threads)
 
 
+@dataclass(frozen=True)
+class AsyncRuntimeConfig:
+    """Learner and actors in processes of their own, here or on other machines.
+
+    Ratios are learner steps to environment steps (both after ``agent.learning_starts``); a learner step is
+    ``agent.update_to_data`` updates of the critics. The learner waits where it would exceed ``max_ratio``. An actor
+    never waits within an episode; it begins no other one while the learner is below ``min_ratio``.
+
+    Attributes:
+        threads: threads for PyTorch and the native update of the learner; null: one for each core it may use.
+        actors: actors that the learner starts on this machine; others may join at ``transport.address``.
+        min_ratio: see above; 0: actors are never held.
+        max_ratio: see above.
+        publish_interval: learner steps between the policies that actors get.
+        restarts: how often an actor that failed is started again in all.
+        finish_seconds: how long the learner waits at the end for what actors still hold [s].
+        transport: the wire. Without an address: a Unix socket for the learner's own actors alone.
+    """
+
+    name: str = "async"
+    threads: int | None = None
+    actors: int = 1
+    min_ratio: float = 0.9
+    max_ratio: float = 1.0
+    publish_interval: int = 5
+    restarts: int = 5
+    finish_seconds: float = 20.0
+    transport: TransportConfig = field(default_factory=TransportConfig)
+
+    def __post_init__(self) -> None:
+        require(self.threads is None or self.threads >= 1, "runtime.threads", "null or 1 or more", self.threads)
+        for key in ("actors", "restarts", "finish_seconds"):
+            require(getattr(self, key) >= 0, f"runtime.{key}", "0 or more", getattr(self, key))
+        require(self.max_ratio > 0, "runtime.max_ratio", "above 0", self.max_ratio)
+        require(0 <= self.min_ratio <= self.max_ratio, "runtime.min_ratio", "0 to runtime.max_ratio", self.min_ratio)
+        require(self.publish_interval >= 1, "runtime.publish_interval", "1 or more", self.publish_interval)
+        given = self.actors > 0 or self.transport.address is not None
+        require(given, "runtime.transport.address", "given where runtime.actors is 0", None)
+
+
+@dataclass(frozen=True)
+class ActorConfig:
+    """One robot or simulator that acts for a learner elsewhere.
+
+    Attributes:
+        name: its identity, unique within the run; with certificates, the name in them.
+        spool: folder that keeps its steps until the learner has stored them; one for each actor.
+        spool_bytes: most bytes to keep; collecting pauses where that is reached.
+        sync_seconds: time between synchronisations of the spool with the disk: what a power cut may cost [s].
+        finish_seconds: how long it waits at its end for the learner to store what is left [s].
+        threads: threads for PyTorch.
+        parent: process without which it ends by itself; null: none.
+    """
+
+    name: str = "actor"
+    spool: str = "???"
+    spool_bytes: int = 4 << 30
+    sync_seconds: float = 1.0
+    finish_seconds: float = 20.0
+    threads: int = 1
+    parent: int | None = None
+
+    def __post_init__(self) -> None:
+        for key in ("spool_bytes", "threads"):
+            require(getattr(self, key) >= 1, f"actor.{key}", "1 or more", getattr(self, key))
+        require(self.sync_seconds > 0, "actor.sync_seconds", "above 0", self.sync_seconds)
+        require(self.finish_seconds >= 0, "actor.finish_seconds", "0 or more", self.finish_seconds)
+
+
 def register_configs() -> None:
     """Offer the configuration classes of ``robo_rl`` to Hydra."""
     store = ConfigStore.instance()
@@ -122,6 +192,10 @@ def register_configs() -> None:
     }
     store.store(name="train_schema", node=OmegaConf.create(sections))
     store.store(group="runtime", name="local", node=config_node(None, LocalRuntimeConfig))
+    store.store(group="runtime", name="async", node=config_node(None, AsyncRuntimeConfig))
+    wire = {"transport": config_node(None, TransportConfig)}
+    store.store(name="control_schema", node=OmegaConf.create(wire))
+    store.store(name="actor_schema", node=OmegaConf.create(wire | {"actor": config_node(None, ActorConfig)}))
     sac.register_configs()
     bc.register_configs()
     register_logging()
@@ -163,6 +237,13 @@ def build_backend(node: DictConfig) -> EnvBackend:
 def build_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:
     """Make the agent that ``agent`` configures, for an environment of ``spec``."""
     return cast(Agent, build(node, spec=spec, seed=seed))
+
+
+def agent_facts(node: DictConfig) -> dict[str, Any]:
+    """Return the agent's configuration as JSON values: what an actor and its learner must agree on."""
+    facts = OmegaConf.to_container(node, resolve=True, enum_to_str=True)
+    assert isinstance(facts, dict)
+    return {str(key): value for key, value in facts.items()}
 
 
 def build_reward(node: DictConfig, spec: EnvSpec, seed: int) -> Reward:

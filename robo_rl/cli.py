@@ -18,6 +18,10 @@ from .core import ConfigError, RoboRLError, nearest
 
 COMMANDS = {
     "train": "train an agent: robo-rl train task=pick_cube",
+    "learner": "train from actors on other machines",
+    "actor": "act for a learner: robo-rl actor transport.address=HOST:PORT",
+    "control": "pause, resume, checkpoint or stop a run: robo-rl control send=pause",
+    "keys": "make certificates for learner and actors",
     "eval": "evaluate the policy of a run: robo-rl eval run=runs/...",
     "record": "record demonstrations by teleoperation or from the scripted expert",
     "collect": "run a trained policy into a data set",

@@ -1,6 +1,7 @@
-"""The actor: takes steps on a backend and turns them into transitions."""
+"""The actor: takes steps on a backend, turns them into transitions, and keeps these until the learner has them."""
 
 from .actor import ActionChoice, Actor
 from .intervention import InterventionConfig, SimulatedIntervention
+from .spool import Spool, SpoolFullError
 
-__all__ = ["ActionChoice", "Actor", "InterventionConfig", "SimulatedIntervention"]
+__all__ = ["ActionChoice", "Actor", "InterventionConfig", "SimulatedIntervention", "Spool", "SpoolFullError"]

@@ -81,6 +81,10 @@ class Actor:
         self._sequence += 1
         return transition
 
+    def abandon_episode(self) -> None:
+        """Leave the open episode as it is: the next step begins another."""
+        self._step = None
+
     def _begin_episode(self) -> None:
         self._episode += 1
         self._actions = []

@@ -1,7 +1,9 @@
 """A training run in one process: actor and learner in turn."""
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
@@ -56,12 +58,7 @@ class LocalTraining:
             rng=generator(seed, "sampler"),
         )
         self.learner = Learner(agent, lambda rows: self.sampler.sample(rows, agent.config.batch_size), folder)
-        self.actor = Actor(self.parts.backend, seed)
-        intervention: InterventionConfig = section(config, "intervention")
-        self._intervention: SimulatedIntervention | None = None
-        if intervention.criterion != "never":
-            expert = self.parts.backend.expert(derive_seed(seed, "intervention"))
-            self._intervention = SimulatedIntervention(intervention, expert, seed)
+        self._open_experience()
         self.step = 0
         self._policy_version = 0
         self._score: float | None = None
@@ -289,7 +286,6 @@ class LocalTraining:
         agent = self.parts.agent
         counters = np.array([self.step, self.learner.updates, self._policy_version], dtype=np.int64)
         run_state: State = {"counters": counters, "sampler": self.sampler.state()["generator"]}
-        run_state |= {f"actor/{key}": value for key, value in self.actor.state().items()}
         facts = {
             "spec": self.parts.backend.spec.to_json(),
             "score": self._score,
@@ -301,37 +297,60 @@ class LocalTraining:
         parts = {
             "agent": agent.state(),
             "policy": agent.policy_state(),
-            "replay": self.online.state(),
             "run": run_state,
         }
-        if self._intervention is not None:
-            parts["intervention"] = self._intervention.state()
         if self._scorer is not None:
             parts["reward"] = self._scorer.state()
             if self.demonstrations is not None:
                 parts["demonstrations"] = self.demonstrations.terms_state()
+        self._save_experience(parts)
         self._checkpoints.save(Checkpoint(self.step, parts, facts))
 
     def _load(self, checkpoint: Checkpoint) -> None:
         run_state = checkpoint.parts["run"]
         self.step, self.learner.updates, self._policy_version = (int(value) for value in run_state["counters"])
         self.parts.agent.load(checkpoint.parts["agent"])
-        self.online.load(checkpoint.parts["replay"])
-        if self._intervention is not None:
-            self._intervention.load(checkpoint.parts.get("intervention", {}))
+        self._load_experience(checkpoint.parts)
         if self._scorer is not None:
             self._scorer.load(checkpoint.parts["reward"])
             if self.demonstrations is not None:
                 self.demonstrations.load_terms(checkpoint.parts["demonstrations"])
         self.sampler.load({"generator": run_state["sampler"]})
-        prefix = "actor/"
-        self.actor.load({key.removeprefix(prefix): value for key, value in run_state.items() if key.startswith(prefix)})
         self._score = checkpoint.facts["score"]
         self._steps_to_95 = checkpoint.facts["steps_to_95"]
         self._episode_return = checkpoint.facts["episode_return"]
         self._episode_terms = checkpoint.facts.get("episode_terms", self._episode_terms)
         self._follow_discount()
         self._update_seconds = checkpoint.facts["update_seconds"]
+
+    def _open_experience(self) -> None:
+        """Make what steps come from."""
+        seed = self.config.seed
+        self.actor = Actor(self.parts.backend, seed)
+        intervention: InterventionConfig = section(self.config, "intervention")
+        self._intervention: SimulatedIntervention | None = None
+        if intervention.criterion != "never":
+            expert = self.parts.backend.expert(derive_seed(seed, "intervention"))
+            self._intervention = SimulatedIntervention(intervention, expert, seed)
+
+    def _save_experience(self, parts: dict[str, State]) -> None:
+        """Add to a checkpoint what :meth:`_open_experience` made, and the steps."""
+        parts["replay"] = self.online.state()
+        if self._intervention is not None:
+            parts["intervention"] = self._intervention.state()
+        parts["run"] |= {f"actor/{key}": value for key, value in self.actor.state().items()}
+
+    def _load_experience(self, parts: Mapping[str, State]) -> None:
+        """Go on with the experience of a checkpoint."""
+        self.online.load(parts["replay"])
+        if self._intervention is not None:
+            self._intervention.load(parts.get("intervention", {}))
+        prefix, saved = "actor/", parts["run"]
+        self.actor.load({key.removeprefix(prefix): value for key, value in saved.items() if key.startswith(prefix)})
+
+    def _experience_summary(self) -> dict[str, Any]:
+        """Return what summary.json says beside the results."""
+        return {}
 
     def _summarise(self, status: str, result: EvaluationResult | None) -> None:
         rate = result.success_rate if result else None
@@ -353,6 +372,7 @@ class LocalTraining:
             steps_to_95=self._steps_to_95,
             updates_per_second=updates / self._update_seconds if self._update_seconds else None,
             learner=self.parts.agent.backend,
+            **self._experience_summary(),
         )
 
     def _announce(self, result: EvaluationResult) -> None:

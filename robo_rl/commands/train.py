@@ -8,6 +8,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from ..app import run_config, section
 from ..core import ConfigError
+from .async_training import AsyncTraining
 from .interruption import Interruption
 from .local_training import LocalTraining
 
@@ -26,8 +27,9 @@ def run(config: DictConfig) -> int:
     else:
         folder = Path(config.resume)
         config = _resumed(config, folder)
+    training_class = AsyncTraining if config.runtime.name == "async" else LocalTraining
     with Interruption() as interruption:
-        training = LocalTraining(config, folder, interruption)
+        training = training_class(config, folder, interruption)
         try:
             return training.run()
         finally:

@@ -14,6 +14,7 @@ from .errors import (
     RenderingError,
     RoboRLError,
     SpecError,
+    TransportError,
     nearest,
 )
 from .protocols import (
@@ -31,7 +32,8 @@ from .protocols import (
     Scorer,
     ScriptedExpert,
     Teleop,
-    Transport,
+    TransitionInbox,
+    TransitionOutbox,
 )
 from .reward import RewardWeights
 from .seeding import derive_seed, generator
@@ -41,7 +43,9 @@ from .types import (
     Intervention,
     Metrics,
     Observation,
+    Refusal,
     ResetOutcome,
+    SessionProgress,
     Source,
     State,
     Step,
@@ -69,6 +73,7 @@ __all__ = [
     "MonotonicClock",
     "Observation",
     "Policy",
+    "Refusal",
     "RenderingError",
     "ReplayStore",
     "ResetController",
@@ -81,13 +86,16 @@ __all__ = [
     "SafetyFilter",
     "Scorer",
     "ScriptedExpert",
+    "SessionProgress",
     "Source",
     "SpecError",
     "State",
     "Step",
     "Teleop",
     "Transition",
-    "Transport",
+    "TransitionInbox",
+    "TransitionOutbox",
+    "TransportError",
     "Verdict",
     "config_node",
     "derive_seed",

@@ -36,6 +36,10 @@ class RenderingError(RoboRLError):
     """Images were asked for and this machine cannot render them."""
 
 
+class TransportError(RoboRLError):
+    """Actor and learner do not fit together, or one of them refused the other."""
+
+
 class DriverError(RoboRLError):
     """A device or robot did not answer as its driver expects."""
 

@@ -1,14 +1,26 @@
 """All interfaces on one page."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .reward import RewardWeights
 from .specs import EnvSpec
-from .types import Batch, Intervention, Metrics, Observation, ResetOutcome, State, Step, Transition, Verdict
+from .types import (
+    Batch,
+    Intervention,
+    Metrics,
+    Observation,
+    Refusal,
+    ResetOutcome,
+    SessionProgress,
+    State,
+    Step,
+    Transition,
+    Verdict,
+)
 
 
 class EnvBackend(Protocol):
@@ -364,11 +376,51 @@ class Teleop(Protocol):
     def close(self) -> None: ...
 
 
-class Transport(Protocol):
-    """The wire between actors and learner: authenticated and size-capped."""
+class TransitionInbox(Protocol):
+    """Where the learner's end of the wire puts what arrives; safe to call from several threads."""
 
-    def send(self, message: Any) -> None: ...
+    def open_session(self, actor: str, newest: int) -> int:
+        """Return a session number that ``actor`` never had, above ``newest``; durable on return."""
+        ...
 
-    def receive(self, timeout: float) -> Any: ...
+    def has_session(self, actor: str, session: int) -> bool:
+        """Whether ``open_session`` gave this number to ``actor``, now or before a restart."""
+        ...
 
-    def publish_policy(self, version: int, state: State) -> None: ...
+    def progress(self, actor: str, session: int) -> SessionProgress: ...
+
+    def blocked(self) -> str:
+        """Return why nothing can be taken in now, or an empty text."""
+        ...
+
+    def offer(self, actor: str, session: int, items: Sequence[Transition | Refusal]) -> None:
+        """Take in ``items``, in order and without a gap from ``progress().wanted``."""
+        ...
+
+    def close_session(self, actor: str, session: int) -> None:
+        """Store what is left of a session from which nothing more will come."""
+        ...
+
+
+class TransitionOutbox(Protocol):
+    """Where the actor's end of the wire finds encoded steps; they stay until the learner has settled them."""
+
+    def sessions(self) -> list[int]:
+        """Return the sessions with something to send or to end, oldest first."""
+        ...
+
+    def extent(self, session: int) -> tuple[int, int]:
+        """Return the smallest sequence number held and the one after the largest."""
+        ...
+
+    def read(self, session: int, sequence: int, max_bytes: int) -> list[bytes]:
+        """Return encoded steps from ``sequence`` on: at least one if there is one, else up to ``max_bytes``."""
+        ...
+
+    def settle(self, session: int, sequence: int) -> None:
+        """Forget the steps below ``sequence``."""
+        ...
+
+    def drop_session(self, session: int) -> None:
+        """Forget a session that has ended and is settled."""
+        ...

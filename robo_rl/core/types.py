@@ -145,3 +145,35 @@ class ResetOutcome:
     step: Step | None
     attempts: int
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Steps of a session that cannot be learned from. They are counted: produced = stored + refused.
+
+    Attributes:
+        sequence: number of the first of them within the session.
+        count: how many, 1 or more.
+        reason: what was wrong, for people.
+    """
+
+    sequence: int
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionProgress:
+    """How far one session of an actor has come at the learner.
+
+    Attributes:
+        wanted: next sequence number to be taken in.
+        settled: all steps below this number are stored durably, or durably counted as refused.
+        stored: steps stored durably.
+        refused: steps durably counted as refused.
+    """
+
+    wanted: int
+    settled: int
+    stored: int
+    refused: int

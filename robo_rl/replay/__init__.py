@@ -1,5 +1,6 @@
 """Replay: memory for online data, episodes on disk, and batches mixed from both."""
 
+from .intake import Intake, IntakeTotals
 from .layout import EpisodeArrays, EpisodeRecord
 from .ring import ReplayRing
 from .sampler import MixedSampler
@@ -11,6 +12,8 @@ __all__ = [
     "EpisodeRecord",
     "EpisodeStore",
     "EpisodeWriter",
+    "Intake",
+    "IntakeTotals",
     "MixedSampler",
     "ReplayRing",
     "StoreSummary",

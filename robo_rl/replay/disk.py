@@ -118,9 +118,9 @@ class CommitLog:
                 "or record into another path"
             ) from error
 
-    def append(self, line: bytes) -> None:
-        """Commit a line (without its newline)."""
-        data = line + b"\n"
+    def append(self, *lines: bytes) -> None:
+        """Commit lines (without their newlines), all at once: on return they are on the disk."""
+        data = b"".join(line + b"\n" for line in lines)
         try:
             if os.write(self._file.fileno(), data) != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -128,7 +128,7 @@ class CommitLog:
         except OSError:
             self._truncate()
             raise
-        self.lines.append(line)
+        self.lines.extend(lines)
 
     def drop_last(self) -> None:
         """Take back the newest line."""

@@ -91,16 +91,18 @@ class EpisodeFiles:
                 array.resize((stop, *array.shape[1:]))
             array[start:stop] = rows
 
-    def commit(self, record: EpisodeRecord) -> int:
-        """Make the rows that were written an episode; return its number.
+    def commit(self, *records: EpisodeRecord) -> int:
+        """Make the rows that were written episodes; return the number of the first.
 
         Raises:
             DataError: if the disk refuses.
         """
+        number = len(self.records)
         with disk_errors(self.path, "store the episode"):
-            self._log.append(record.to_line())
-        self._count(record)
-        return len(self.records) - 1
+            self._log.append(*(record.to_line() for record in records))
+        for record in records:
+            self._count(record)
+        return number
 
     def drop_last(self) -> None:
         """Delete the newest episode.

@@ -15,6 +15,7 @@ from robo_rl.core import DataError, EnvSpec, SpecError, Transition
 
 from .disk import disk_errors, make_folder, sync_folder, write_durably
 from .files import ARRAYS, EPISODES, EpisodeFiles
+from .group import write_episodes
 from .layout import EpisodeArrays, EpisodeRecord, create_arrays, step_fields
 from .ring import ReplayRing
 from .writer import EpisodeWriter
@@ -222,6 +223,24 @@ class EpisodeStore:
             for transition in transitions:
                 writer.append(transition)
             return writer.commit()
+
+    def append_episodes(self, episodes: Sequence[Sequence[Transition]]) -> int:
+        """Store several episodes in one commit, all or none; return the number of the first.
+
+        Each array and the list of episodes are written once, whatever the number of episodes: this is how many short
+        episodes are taken in quickly. All of them are in memory meanwhile.
+
+        Raises:
+            SpecError: if a step does not fit the data set's spec.
+            DataError: if a step does not follow the one before, an episode has none, or the disk refuses.
+        """
+        self._check_writable()
+        self._files.cut_back()
+        try:
+            return write_episodes(self._files, episodes)
+        except BaseException:
+            self._files.try_cut_back()
+            raise
 
     def delete_last_episode(self) -> None:
         """Delete the newest episode: a mistake of the operator, for example.

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArraySpec, DataError, Source, SpecError, Transition
+from robo_rl.core import ArraySpec, DataError, EnvSpec, Observation, Source, SpecError, Transition
 
 from .encoding import encode_success
 from .files import EpisodeFiles
@@ -57,6 +57,81 @@ class _Rows:
         return start, block
 
 
+def check_step(spec: EnvSpec, transition: Transition, last: Transition | None) -> None:
+    """Check that a step fits the data set, and follows ``last`` where there is one.
+
+    Raises:
+        SpecError: if it does not fit the spec.
+        DataError: if it does not follow.
+    """
+    if last is None or transition.observation is not last.next_observation:
+        spec.check_observation(transition.observation)
+    spec.check_observation(transition.next_observation)
+    spec.action.check("executed action", transition.executed_action)
+    ArraySpec(spec.action.shape).check("proposed action", transition.proposed_action)
+    if last is None:
+        return
+    if not transition.follows(last):
+        raise DataError(
+            f"step {transition.sequence} of episode {transition.episode} does not follow step {last.sequence} of "
+            f"episode {last.episode}; commit or discard, and begin another episode"
+        )
+    if transition.observation is last.next_observation:
+        return
+    for key, value in transition.observation.items():
+        if not np.array_equal(value, last.next_observation[key]):
+            raise DataError(
+                f"step {transition.sequence}: its observation {key!r} is not the one that ended step "
+                f"{last.sequence}; commit or discard, and begin another episode"
+            )
+
+
+def step_row(spec: EnvSpec, transition: Transition) -> dict[str, Any]:
+    """Return what is stored once a step.
+
+    Raises:
+        SpecError: if the reward terms are not those of the spec, or not finite.
+    """
+    terms = spec.reward_terms
+    if transition.rewards.keys() != set(terms):
+        raise SpecError(f"rewards: expected terms {sorted(terms)}, got {sorted(transition.rewards)}")
+    rewards = [transition.rewards[name] for name in terms]
+    if not np.isfinite(rewards).all():
+        raise SpecError(f"rewards: expected finite terms, got {dict(transition.rewards)}")
+    return {
+        "proposed_action": transition.proposed_action,
+        "executed_action": transition.executed_action,
+        "rewards": rewards,
+        "terminated": transition.terminated,
+        "truncated": transition.truncated,
+        "source": transition.source,
+        "success": encode_success(transition.success),
+        "policy_version": transition.policy_version,
+        "stamp_ns": transition.stamp_ns,
+    }
+
+
+def observation_row(observation: Observation) -> dict[str, Any]:
+    """Return what is stored once an observation."""
+    return {f"observation/{key}": value for key, value in observation.items()}
+
+
+def make_record(
+    first: Transition, last: Transition, sources: Mapping[str, int], crc32: Mapping[str, int]
+) -> EpisodeRecord:
+    """Return the record of an episode from its first to its last step."""
+    return EpisodeRecord(
+        steps=last.sequence - first.sequence + 1,
+        actor=first.actor,
+        session=first.session,
+        episode=first.episode,
+        sequence=first.sequence,
+        success=last.success,
+        sources=dict(sorted(sources.items())),
+        crc32=dict(crc32),
+    )
+
+
 class EpisodeWriter:
     """Records one episode; nothing of it counts before :meth:`commit`. Made by :meth:`EpisodeStore.writer`.
 
@@ -96,15 +171,15 @@ class EpisodeWriter:
                 block (the episode is discarded then).
         """
         self._check_open()
-        self._check(transition)
-        row = self._step_row(transition)
+        check_step(self._files.spec, transition, self._last)
+        row = step_row(self._files.spec, transition)
         if self._first is None:
             self._first = transition
         self._last = transition
         self._count += 1
         self._sources[Source(transition.source).name.lower()] += 1
         self._steps.append(row)
-        self._append_observation(transition.observation)
+        self._observations.append(observation_row(transition.observation))
         # Up to a border of shards, so that a long episode writes each shard of images once.
         at_border = (self._observations.start + len(self._observations)) % SHARD_ROWS == 0
         if at_border and len(self._observations) > BLOCK_ROWS - SHARD_ROWS:
@@ -120,19 +195,10 @@ class EpisodeWriter:
         if self._first is None or self._last is None:
             self.discard()
             raise DataError("an episode without a step cannot be stored")
-        self._append_observation(self._last.next_observation)
+        self._observations.append(observation_row(self._last.next_observation))
         self._write_blocks()
         self._wait()
-        record = EpisodeRecord(
-            steps=self._count,
-            actor=self._first.actor,
-            session=self._first.session,
-            episode=self._first.episode,
-            sequence=self._first.sequence,
-            success=self._last.success,
-            sources=dict(sorted(self._sources.items())),
-            crc32=self._crc32,
-        )
+        record = make_record(self._first, self._last, self._sources, self._crc32)
         try:
             number = self._files.commit(record)
         except BaseException:
@@ -155,49 +221,6 @@ class EpisodeWriter:
     def _check_open(self) -> None:
         if not self._open:
             raise RuntimeError("this episode was committed or discarded; begin the next one with store.writer()")
-
-    def _check(self, transition: Transition) -> None:
-        spec = self._files.spec
-        spec.check_observation(transition.observation)
-        spec.check_observation(transition.next_observation)
-        spec.action.check("executed action", transition.executed_action)
-        ArraySpec(spec.action.shape).check("proposed action", transition.proposed_action)
-        last = self._last
-        if last is None:
-            return
-        if not transition.follows(last):
-            raise DataError(
-                f"step {transition.sequence} of episode {transition.episode} does not follow step {last.sequence} of "
-                f"episode {last.episode}; commit or discard, and begin another episode"
-            )
-        for key, value in transition.observation.items():
-            if not np.array_equal(value, last.next_observation[key]):
-                raise DataError(
-                    f"step {transition.sequence}: its observation {key!r} is not the one that ended step "
-                    f"{last.sequence}; commit or discard, and begin another episode"
-                )
-
-    def _step_row(self, transition: Transition) -> dict[str, Any]:
-        terms = self._files.spec.reward_terms
-        if transition.rewards.keys() != set(terms):
-            raise SpecError(f"rewards: expected terms {sorted(terms)}, got {sorted(transition.rewards)}")
-        rewards = [transition.rewards[name] for name in terms]
-        if not np.isfinite(rewards).all():
-            raise SpecError(f"rewards: expected finite terms, got {dict(transition.rewards)}")
-        return {
-            "proposed_action": transition.proposed_action,
-            "executed_action": transition.executed_action,
-            "rewards": rewards,
-            "terminated": transition.terminated,
-            "truncated": transition.truncated,
-            "source": transition.source,
-            "success": encode_success(transition.success),
-            "policy_version": transition.policy_version,
-            "stamp_ns": transition.stamp_ns,
-        }
-
-    def _append_observation(self, observation: Mapping[str, NDArray[Any]]) -> None:
-        self._observations.append({f"observation/{key}": value for key, value in observation.items()})
 
     def _write_blocks(self) -> None:
         """Hand what is collected to the thread, after the block before is on the disk."""

@@ -17,7 +17,7 @@ from robo_rl.core import Clock, ConfigError, DataError, MonotonicClock
 from .config import LoggingConfig, WandbConfig
 from .progress import ProgressLine
 
-Kind = Literal["train", "episode", "evaluation", "reward"]
+Kind = Literal["train", "episode", "evaluation", "reward", "runtime"]
 Value = float | int | bool | str | None
 
 METRICS_FILE = "metrics.jsonl"
@@ -86,8 +86,8 @@ class RunLogger:
         The progress line shows ``episode_return`` and ``success`` of records of the kind ``episode``.
 
         Args:
-            kind: ``train`` (an update), ``episode`` (one ended), ``evaluation``, or ``reward`` (a learned one was
-                updated).
+            kind: ``train`` (an update), ``episode`` (one ended), ``evaluation``, ``reward`` (a learned one was
+                updated) or ``runtime`` (of processes apart).
             step: environment steps taken so far.
             values: what to log; NumPy scalars are welcome. A number that is not finite becomes null in the file.
         """

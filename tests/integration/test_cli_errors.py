@@ -27,7 +27,8 @@ TASKS = "bin_relocate, cable_route, gymnasium, open_door, peg_insert, pick_cube,
         (
             ["trian"],
             "robo-rl: unknown command 'trian': did you mean 'train'? "
-            "Valid: collect, doctor, eval, record, report, reward benchmark, reward inspect, train, view",
+            "Valid: actor, collect, control, doctor, eval, keys, learner, record, report, reward benchmark, "
+            "reward inspect, train, view",
         ),
         (["train", "task=rech"], f"robo-rl: unknown task 'rech': did you mean 'reach'? Valid: {TASKS}"),
         (
@@ -111,6 +112,10 @@ def test_usage_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     for command in (
         "train",
+        "learner",
+        "actor",
+        "control",
+        "keys",
         "eval",
         "record",
         "collect",

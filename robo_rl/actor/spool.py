@@ -1,0 +1,344 @@
+"""The actor's spool: every step lies on disk before it is sent, until the learner has it on its own."""
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shutil
+import struct
+import threading
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from robo_rl.core import DataError, require
+
+FILE_BYTES = 8 << 20
+"""A file is begun when the last one has reached this size; files are deleted whole."""
+
+_HEADER = struct.Struct("<QII")
+"""Of each record: sequence number, length and CRC-32 of what follows."""
+
+_RUN = "run.json"
+
+
+class SpoolFullError(DataError):
+    """There is no room for another step: its capacity or the disk is used up."""
+
+
+class _Place(NamedTuple):
+    file: Path
+    offset: int
+    size: int
+
+
+class _Session:
+    """The records of one session on disk, and where each stands."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.places: dict[int, _Place] = {}
+        self.files: list[Path] = []
+        self.first = 0
+        self.end = 0
+        self.damaged_bytes = 0
+        for file in sorted(folder.glob("*.spool")):
+            self._scan(file)
+        self.first = min(self.places, default=self.end)
+
+    def _scan(self, file: Path) -> None:
+        """Index the whole records of ``file``; what a crash of the machine left half written is cut off."""
+        data = file.read_bytes()
+        if not self.files:
+            self.end = int(file.stem)
+        self.files.append(file)
+        offset = 0
+        while offset + _HEADER.size <= len(data):
+            sequence, size, checksum = _HEADER.unpack_from(data, offset)
+            start = offset + _HEADER.size
+            payload = data[start : start + size]
+            if sequence != self.end or len(payload) != size or zlib.crc32(payload) != checksum:
+                break
+            self.places[sequence] = _Place(file, start, size)
+            self.end = sequence + 1
+            offset = start + size
+        if offset < len(data):
+            self.damaged_bytes += len(data) - offset
+            os.truncate(file, offset)
+
+
+class Spool:
+    """A queue of encoded steps on disk, by session.
+
+    **Durability.** ``append`` returns when the operating system has the record: from then on the process may be killed
+    at any moment. A thread brings the records to the disk every ``sync_seconds``: a power cut costs at most what that
+    time produced. It is a thread of its own since a disk may take 100 ms, and the control loop may not.
+
+    One process at a time, several threads.
+
+    Args:
+        path: folder, made where it is missing.
+        capacity_bytes: most bytes to hold.
+        sync_seconds: time between synchronisations with the disk [s].
+
+    Raises:
+        DataError: if another process uses it, or it cannot be written.
+    """
+
+    def __init__(self, path: Path, capacity_bytes: int = 4 << 30, sync_seconds: float = 1.0) -> None:
+        require(capacity_bytes >= 1, "spool capacity", "1 byte or more", capacity_bytes)
+        require(sync_seconds > 0, "spool sync time", "above 0", sync_seconds)
+        self.path = path
+        self._capacity = capacity_bytes
+        with _disk_errors(path, "open the spool"):
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock_file = (path / "lock").open("w")
+            try:
+                fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                self._lock_file.close()
+                raise DataError(
+                    f"{path}: another actor uses this spool; give each actor a name or a folder of its own"
+                ) from error
+            folders = sorted(path.glob("session_*"))
+            self._sessions = {int(folder.name.removeprefix("session_")): _Session(folder) for folder in folders}
+        self._bytes = sum(place.size for session in self._sessions.values() for place in session.places.values())
+        self._current: int | None = None
+        self._writing: int | None = None
+        self._written = 0
+        self._lock = threading.RLock()
+        self._dirty = False
+        self._closing = threading.Event()
+        self._sync_seconds = sync_seconds
+        self._syncer = threading.Thread(target=self._sync_regularly, name="spool-sync", daemon=True)
+        self._syncer.start()
+
+    # --- what it holds -----------------------------------------------------------------------------------------------
+
+    @property
+    def run(self) -> str:
+        """Run that the steps held belong to; empty where none is held."""
+        file = self.path / _RUN
+        if not self.held_records or not file.exists():
+            return ""
+        try:
+            return str(json.loads(file.read_text())["run"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{file} is damaged ({error}); restore it, or choose another spool folder") from error
+
+    @property
+    def held_records(self) -> int:
+        """Number of steps held."""
+        with self._lock:
+            return sum(len(session.places) for session in self._sessions.values())
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the steps held."""
+        return self._bytes
+
+    @property
+    def newest_session(self) -> int:
+        """Largest session number seen; 0: none."""
+        return max(self._sessions, default=0)
+
+    @property
+    def damaged_bytes(self) -> int:
+        """Bytes at the ends of files that a power cut left half written, and that were cut off."""
+        return sum(session.damaged_bytes for session in self._sessions.values())
+
+    def sessions(self) -> list[int]:
+        """Return the sessions that are not settled to their end, oldest first."""
+        with self._lock:
+            return sorted(self._sessions)
+
+    def extent(self, session: int) -> tuple[int, int]:
+        """Return the smallest sequence number held and the one after the largest."""
+        with self._lock:
+            held = self._sessions[session]
+            return held.first, held.end
+
+    def read(self, session: int, sequence: int, max_bytes: int) -> list[bytes]:
+        """Return the steps from ``sequence`` on: at least one if there is one, else up to ``max_bytes``.
+
+        Raises:
+            DataError: if a file has been damaged since it was written.
+        """
+        records: list[bytes] = []
+        total = 0
+        with self._lock, contextlib.ExitStack() as stack:
+            held = self._sessions[session]
+            opened: dict[Path, int] = {}
+            while (place := held.places.get(sequence)) is not None and (not records or total + place.size <= max_bytes):
+                if place.file not in opened:
+                    opened[place.file] = os.open(place.file, os.O_RDONLY)
+                    stack.callback(os.close, opened[place.file])
+                data = os.pread(opened[place.file], place.size, place.offset)
+                if len(data) != place.size:
+                    raise DataError(
+                        f"{place.file} is shorter than it was written; do not change a spool that is in use"
+                    )
+                records.append(data)
+                total += place.size
+                sequence += 1
+        return records
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def bind(self, run: str) -> None:
+        """Give the spool to a run.
+
+        Raises:
+            DataError: if it holds steps of another.
+        """
+        if self.held_records:
+            if self.run == run:
+                return
+            raise DataError(
+                f"{self.path} holds {self.held_records} steps of run {self.run or 'unknown'}, but the learner is of "
+                f"run {run}: connect to the learner of that run until they are sent, or choose another spool folder"
+            )
+        with _disk_errors(self.path, "write"):
+            partial = self.path / f"{_RUN}.partial"
+            with partial.open("w") as stream:
+                stream.write(json.dumps({"run": run}))
+                stream.flush()
+                os.fsync(stream.fileno())
+            partial.replace(self.path / _RUN)
+        for session in self.sessions():
+            self.drop_session(session)
+
+    def begin_session(self, session: int) -> None:
+        """Make ``session`` the one that steps are appended to."""
+        with self._lock, _disk_errors(self.path, "begin a session"):
+            folder = self.path / f"session_{session:012d}"
+            folder.mkdir()
+            self._sessions[session] = _Session(folder)
+            self._current = session
+
+    def append(self, sequence: int, record: bytes) -> None:
+        """Add the next step of the current session.
+
+        Raises:
+            SpoolFullError: if there is no room; nothing was written then, and the same call may be repeated.
+            DataError: if the disk refuses for another reason.
+        """
+        assert self._current is not None
+        with self._lock:
+            session = self._sessions[self._current]
+            if not session.files and sequence != session.end:
+                session.first = session.end = sequence
+            assert sequence == session.end, f"expected step {session.end}, got {sequence}"
+            if self._bytes + len(record) > self._capacity:
+                raise SpoolFullError(
+                    f"{self.path}: the spool is full ({self._bytes / 1e6:.0f} MB); bring the learner back, or free it"
+                )
+            data = _HEADER.pack(sequence, len(record), zlib.crc32(record)) + record
+            with _disk_errors(self.path, "append to the spool"):
+                file = self._file_for(session, sequence)
+                self._write(data)
+            session.places[sequence] = _Place(file, self._written - len(record), len(record))
+            session.end = sequence + 1
+            self._bytes += len(record)
+            self._dirty = True
+
+    def _file_for(self, session: _Session, sequence: int) -> Path:
+        if self._writing is None or self._written >= FILE_BYTES:
+            file = session.folder / f"{sequence:015d}.spool"
+            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            if self._writing is not None:
+                os.fdatasync(self._writing)
+                os.close(self._writing)
+            self._writing, self._written = descriptor, os.fstat(descriptor).st_size
+            if file not in session.files:
+                session.files.append(file)
+        return session.files[-1]
+
+    def _write(self, data: bytes) -> None:
+        """Write all of ``data``, or none of it."""
+        assert self._writing is not None
+        try:
+            if os.write(self._writing, data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            os.ftruncate(self._writing, self._written)
+            raise
+        self._written += len(data)
+
+    def settle(self, session: int, sequence: int) -> None:
+        """Forget the steps below ``sequence``: the learner has them, or has counted them as refused."""
+        with self._lock:
+            held = self._sessions[session]
+            for number in range(held.first, min(sequence, held.end)):
+                self._bytes -= held.places.pop(number).size
+            held.first = max(held.first, min(sequence, held.end))
+            # The last file may be written still; it goes with its session.
+            while len(held.files) > 1 and int(held.files[1].stem) <= held.first:
+                held.files.pop(0).unlink(missing_ok=True)
+
+    def drop_session(self, session: int) -> None:
+        """Forget a session that has ended and is settled."""
+        with self._lock:
+            held = self._sessions.pop(session)
+            self._bytes -= sum(place.size for place in held.places.values())
+            if session == self._current:
+                self._current = None
+                self._close_file()
+            shutil.rmtree(held.folder, ignore_errors=True)
+
+    def sync(self) -> None:
+        """Bring what was appended to the disk."""
+        with self._lock:
+            if not self._dirty or self._writing is None:
+                return
+            self._dirty = False
+            descriptor = os.dup(self._writing)
+        try:
+            os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _sync_regularly(self) -> None:
+        while not self._closing.wait(self._sync_seconds):
+            # A full disk is met by ``append`` as well, which tells the control loop.
+            with contextlib.suppress(OSError):
+                self.sync()
+
+    def _close_file(self) -> None:
+        if self._writing is not None:
+            os.close(self._writing)
+            self._writing = None
+
+    def close(self) -> None:
+        """Bring everything to the disk and free the folder. May be called twice."""
+        if self._closing.is_set():
+            return
+        self._closing.set()
+        self._syncer.join()
+        with contextlib.suppress(OSError):
+            self.sync()
+        with self._lock:
+            self._close_file()
+            self._lock_file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@contextlib.contextmanager
+def _disk_errors(path: Path, doing: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise SpoolFullError(f"{path}: cannot {doing}: {reason}; free space on this disk") from error
+        raise DataError(f"{path}: cannot {doing}: {reason}; check the disk and the folder's permissions") from error

@@ -1,0 +1,311 @@
+"""The learner of a run whose actors are processes of their own."""
+
+import dataclasses
+import json
+import shutil
+import tempfile
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from ..actor import InterventionConfig
+from ..app import AsyncRuntimeConfig, agent_facts, section
+from ..core import ConfigError, DriverError, EnvSpec, State, Transition, require
+from ..replay import Intake
+from ..transport import LearnerServer
+from .actor_processes import ActorProcesses
+from .interruption import Interruption
+from .local_training import LocalTraining
+
+IDLE_SECONDS = 0.05
+REPORT_SECONDS = 1.0
+PRESENT_SECONDS = 5.0
+"""An actor counts as connected if it spoke within this time."""
+
+REMEMBERED_POLICIES = 1000
+
+
+class AsyncTraining(LocalTraining):
+    """Learns from what actors send, and keeps the ratio of learner steps to environment steps in bounds.
+
+    What differs from :class:`LocalTraining`: steps come through an :class:`Intake`, which stores them durably before
+    actors forget them. So a checkpoint holds no replay; a resumed run finds in its store every step that was ever
+    acknowledged, and makes up for updates that the checkpoint lacks. Such a run is not deterministic.
+    """
+
+    def __init__(self, config: DictConfig, folder: Path, interruption: Interruption) -> None:
+        self.runtime: AsyncRuntimeConfig = section(config, "runtime")
+        self._socket_folder: Path | None = None
+        self._ended = False
+        self._paused = False
+        self._stop_asked = False
+        self._waited_seconds = 0.0
+        self._reported = 0.0
+        self._published: OrderedDict[int, float] = OrderedDict()
+        self._newest: dict[str, Transition] = {}
+        self._returns: dict[str, tuple[float, int]] = {}
+        intervention: InterventionConfig = section(config, "intervention")
+        require(intervention.criterion == "never", "intervention.criterion", "never here", intervention.criterion)
+        super().__init__(config, folder, interruption)
+        if self._scorer is not None:
+            raise ConfigError("rewards that are computed or learned from stored steps need runtime=local")
+        self._learned_evaluation = self._learned()
+        self._saved_step = self.step
+        self.server, self.actors = self._start()
+
+    # --- beginning and end -------------------------------------------------------------------------------------------
+
+    def _start(self) -> tuple[LearnerServer, ActorProcesses]:
+        transport = self.runtime.transport
+        if transport.address is None:
+            # Not in the run folder: the path of a socket may have 107 characters.
+            self._socket_folder = Path(tempfile.mkdtemp(prefix="robo-rl-"))
+            transport = dataclasses.replace(transport, address=f"unix:{self._socket_folder}/learner")
+        server = LearnerServer(transport, self._run_identity(), self.parts.backend.spec, self.intake, self._differences)
+        transport = dataclasses.replace(transport, address=server.address)
+        self.logger.message(f"Actors may join at {server.address} (run {server.run})")
+        actors = ActorProcesses(self.folder, self.runtime.actors, transport, self.runtime.restarts)
+        return server, actors
+
+    def _run_identity(self) -> str:
+        """Return what tells this run from all others, the same after it is resumed."""
+        file = self.folder / "run_id"
+        if not file.exists():
+            partial = file.with_name(".run_id.partial")
+            partial.write_text(uuid.uuid4().hex)
+            partial.replace(file)
+        return file.read_text()
+
+    def _differences(self, facts: Mapping[str, Any]) -> list[str]:
+        """Return in what an actor that wants to join differs from this learner."""
+        # Through JSON, as the actor's went: a tuple is no other value than a list.
+        spec, ours = json.loads(json.dumps([self.parts.backend.spec.to_json(), agent_facts(self.config.agent)]))
+        lines = EnvSpec.from_json(spec).differences(EnvSpec.from_json(facts["spec"]))
+        theirs = facts["agent"]
+        for key in sorted(ours.keys() | theirs.keys()):
+            if ours.get(key) != theirs.get(key):
+                lines.append(f"agent.{key}: expected {ours.get(key)}, found {theirs.get(key)}")
+        return lines
+
+    def run(self) -> int:
+        """As :meth:`LocalTraining.run`; actors have ended when it returns."""
+        try:
+            self._publish()
+            self.actors.start()
+            return super().run()
+        except DriverError:
+            self._save()
+            raise
+        finally:
+            self._end_actors()
+
+    def close(self) -> None:
+        """End actors and wire, and free the store."""
+        self._end_actors()
+        self.server.close()
+        self.intake.close()
+        if self._socket_folder is not None:
+            shutil.rmtree(self._socket_folder, ignore_errors=True)
+        super().close()
+
+    def _end_actors(self) -> None:
+        """Tell actors that the run is over, and take in what they still hold."""
+        if self._ended:
+            return
+        self._ended = True
+        deadline = time.monotonic() + self.runtime.finish_seconds
+        self.server.guide(hold=True, stop=True, env_steps=self.step)
+        while time.monotonic() < deadline and (self.actors.running() or self._waiting_for()):
+            self._take()
+            time.sleep(IDLE_SECONDS)
+        self.actors.stop()
+        if not self.intake.flush(max(deadline - time.monotonic(), 1.0)):
+            self.logger.message(f"Not everything is stored: {self.intake.blocked()}. The actors' spools keep it.")
+        self._take()
+        self._report(time.monotonic())
+
+    def _waiting_for(self) -> list[str]:
+        """Return the actors that are connected and hold steps."""
+        actors = self.server.actors().items()
+        return [name for name, actor in actors if actor.spooled and actor.silent_seconds < PRESENT_SECONDS]
+
+    # --- experience --------------------------------------------------------------------------------------------------
+
+    def _open_experience(self) -> None:
+        self.intake = Intake(self.folder / "replay", self.parts.backend.spec)
+        self.intake.recover(self.online)
+
+    def _save_experience(self, parts: dict[str, State]) -> None:
+        """Nothing: steps are stored as they come."""
+
+    def _load_experience(self, parts: Mapping[str, State]) -> None:
+        self.step = self.intake.totals().stored
+
+    def _experience_summary(self) -> dict[str, Any]:
+        totals = self.intake.totals()
+        return {
+            "actors": {
+                "received": totals.taken,
+                "stored": totals.stored,
+                "refused": totals.refused,
+                "in_open_episodes": totals.taken - totals.stored - totals.refused,
+                "duplicates": totals.duplicates,
+                "still_with_actors": sum(actor.spooled for actor in self.server.actors().values()),
+                "restarts": self.actors.restarts,
+            },
+            "learner_steps_per_env_step": self._ratio(),
+            "learner_waited_seconds": self._waited_seconds,
+        }
+
+    # --- the loop ----------------------------------------------------------------------------------------------------
+
+    def _loop(self) -> str:
+        status = self._learn_until_done()
+        self._end_actors()
+        return status
+
+    def _learn_until_done(self) -> str:
+        settings = self.settings
+        if not self.parts.agent.config.learns_online:
+            return "completed"
+        while True:
+            if self._interruption.signal is not None:
+                return "interrupted"
+            self._obey()
+            if self._stop_asked:
+                return "stopped"
+            self._take()
+            if self.learner.updates + 1 <= self.runtime.max_ratio * self._learnable():
+                self._update()
+            elif self.step >= settings.env_steps:
+                return "completed"
+            else:
+                began = time.monotonic()
+                self.intake.wait(IDLE_SECONDS)
+                self._waited_seconds += time.monotonic() - began
+            now = time.monotonic()
+            if now - self._reported >= REPORT_SECONDS:
+                self._report(now)
+                self.actors.watch()
+            if self._evaluate_or_save():
+                return "reached"
+            self._guide()
+
+    def _update(self) -> None:
+        began = time.monotonic()
+        metrics = self.learner.step()
+        self._update_seconds += time.monotonic() - began
+        updates = self.learner.updates
+        self._policy_version = updates
+        if updates % self.runtime.publish_interval == 0:
+            self._publish()
+        if self.logger.due(updates):
+            self.logger.log("train", self.step, **metrics)
+        self.logger.progress(
+            min(self.step, self.settings.env_steps),
+            self.settings.env_steps,
+            updates * self.parts.agent.config.update_to_data,
+        )
+
+    def _take(self) -> None:
+        """Put what arrived into the replay."""
+        for transition in self.intake.take():
+            self.online.append([transition])
+            self.step += 1
+            self._newest[transition.actor] = transition
+            total, length = self._returns.get(transition.actor, (0.0, 0))
+            total, length = total + self.parts.reward.task.value(transition.rewards), length + 1
+            if transition.terminated or transition.truncated:
+                self.logger.log(
+                    "episode",
+                    self.step,
+                    episode_return=total,
+                    length=length,
+                    success=transition.success,
+                    actor=transition.actor,
+                )
+                total, length = 0.0, 0
+            self._returns[transition.actor] = total, length
+
+    def _learnable(self) -> int:
+        """Return the environment steps that learner steps may be done for."""
+        starts = max(self.parts.agent.config.learning_starts, 1)
+        return max(min(self.step, self.settings.env_steps) - starts + 1, 0)
+
+    def _learned(self) -> float:
+        """Return the environment steps that have been learned from as far as ``max_ratio`` wants."""
+        starts = max(self.parts.agent.config.learning_starts, 1)
+        return min(self.step, starts - 1 + self.learner.updates / self.runtime.max_ratio)
+
+    def _ratio(self) -> float | None:
+        learnable = self._learnable()
+        return self.learner.updates / learnable if learnable else None
+
+    def _evaluate_or_save(self) -> bool:
+        """Evaluate and write checkpoints when they are due; return whether the wanted success rate is reached."""
+        settings, interval = self.settings, self.settings.evaluation_interval
+        self._score = None
+        reached = False
+        if interval and self._learned() // interval > self._learned_evaluation // interval:
+            self._learned_evaluation = self._learned()
+            rate = self._evaluate(self.config.seed, settings.evaluation_episodes, None).success_rate
+            wanted = settings.stop_at_success_rate
+            reached = wanted is not None and rate is not None and rate.value >= wanted
+        if self._score is not None or self.step - self._saved_step >= settings.checkpoint_interval:
+            self._saved_step = self.step
+            self._save()
+        return reached
+
+    def _guide(self) -> None:
+        behind = self.learner.updates < self.runtime.min_ratio * self._learnable()
+        hold = behind or self._paused or self.step >= self.settings.env_steps
+        self.server.guide(hold=hold, stop=False, env_steps=self.step)
+
+    def _obey(self) -> None:
+        """Do what operators asked for."""
+        for command in self.server.take_commands():
+            self.logger.message(f"At step {self.step}: {command}")
+            if command == "checkpoint":
+                self._score = None
+                self._save()
+            elif command == "stop":
+                self._stop_asked = True
+            else:
+                self._paused = command == "pause"
+
+    def _publish(self) -> None:
+        self._published[self.learner.updates] = time.monotonic()
+        if len(self._published) > REMEMBERED_POLICIES:
+            self._published.popitem(last=False)
+        self.server.publish(self.learner.updates, self.parts.agent.policy_state())
+
+    def _report(self, now: float) -> None:
+        """Log counters of the wire and how old the acting policies are; tell people what happened."""
+        self._reported = now
+        for note in self.server.take_notes():
+            self.logger.message(note)
+        totals, actors = self.intake.totals(), self.server.actors().values()
+        stale = [transition for transition in self._newest.values() if transition.policy_version in self._published]
+        self._newest = {}
+        self.logger.log(
+            "runtime",
+            self.step,
+            actors=sum(actor.silent_seconds < PRESENT_SECONDS for actor in actors),
+            stored=totals.stored,
+            refused=totals.refused,
+            duplicates=totals.duplicates,
+            open=totals.taken - totals.stored - totals.refused,
+            spooled=sum(actor.spooled for actor in actors),
+            held_seconds=sum(actor.held_seconds for actor in actors),
+            refused_policies=sum(actor.refused_policies for actor in actors),
+            refused_requests=sum(self.server.refusals.values()),
+            ratio=self._ratio(),
+            waited_seconds=self._waited_seconds,
+            staleness_steps=max((self.learner.updates - t.policy_version for t in stale), default=None),
+            staleness_seconds=max((now - self._published[t.policy_version] for t in stale), default=None),
+        )

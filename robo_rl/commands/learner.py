@@ -1,0 +1,5 @@
+"""robo-rl learner: train from actors on other machines. It is robo-rl train with other defaults."""
+
+from .train import run
+
+__all__ = ["run"]

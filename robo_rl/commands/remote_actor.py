@@ -1,0 +1,182 @@
+"""The actor's side of a run whose learner is elsewhere."""
+
+import os
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from omegaconf import DictConfig
+
+from ..actor import ActionChoice, Actor, Spool, SpoolFullError
+from ..app import ActorConfig, agent_facts, build_agent, section
+from ..core import (
+    Agent,
+    CheckpointError,
+    EnvBackend,
+    MonotonicClock,
+    Observation,
+    Source,
+    SpecError,
+    State,
+    Transition,
+    derive_seed,
+    generator,
+)
+from ..transport import LearnerLink, RecordEncoder, TransportConfig
+from .interruption import Interruption
+
+WAIT_SECONDS = 0.02
+FULL_SECONDS = 0.2
+
+
+class RemoteActor:
+    """Acts with the newest policy that came, and leaves every step in the spool for the link to send.
+
+    Nothing within an episode waits for the learner or the network. While the learner cannot be reached the actor goes
+    on with the policy that it has, in simulation no faster than a robot would.
+
+    Args:
+        config: as configs/actor.yaml.
+        backend: robot or simulator.
+        interruption: read between two steps.
+    """
+
+    def __init__(self, config: DictConfig, backend: EnvBackend, interruption: Interruption) -> None:
+        self._config = config
+        self._settings: ActorConfig = section(config, "actor")
+        self._backend = backend
+        self._interruption = interruption
+        self._clock = MonotonicClock()
+        self._encoder = RecordEncoder(backend.spec)
+        self._produced = 0
+        self._env_steps = 0
+        self._held_seconds = 0.0
+        self._refused_policies = 0
+        self._version = -1
+        self._good: State | None = None
+
+    def run(self) -> int:
+        """Act until the run ends, this actor is interrupted, or its parent is gone; return the exit code."""
+        transport: TransportConfig = section(self._config, "transport")
+        settings, facts = self._settings, {"agent": agent_facts(self._config.agent)}
+        with Spool(Path(settings.spool), settings.spool_bytes, settings.sync_seconds) as spool:
+            if spool.damaged_bytes:
+                print(f"{spool.path}: {spool.damaged_bytes} bytes of steps were lost in a power cut", flush=True)
+            link = LearnerLink(transport, settings.name, self._backend.spec, facts, spool, run=spool.run)
+            with link:
+                if link.join(spool.newest_session, self._must_end):
+                    spool.bind(link.run)
+                    spool.begin_session(link.session)
+                    link.start()
+                    print(f"{settings.name} joined run {link.run} (session {link.session})", flush=True)
+                    self._act(link, spool)
+                    self._finish(link, spool)
+        return 0 if self._interruption.signal is None else 128 + self._interruption.signal
+
+    def _must_end(self) -> bool:
+        return self._interruption.signal is not None or self._is_orphan()
+
+    def _is_orphan(self) -> bool:
+        parent = self._settings.parent
+        return parent is not None and os.getppid() != parent
+
+    def _act(self, link: LearnerLink, spool: Spool) -> None:
+        seed = derive_seed(self._config.seed, "session", link.session)
+        name = self._settings.name
+        actor = Actor(self._backend, seed, name, link.session)
+        agent = build_agent(self._config.agent, self._backend.spec, derive_seed(seed, "actor", name))
+        choose = partial(self._choose, agent)
+        period_ns = int(1e9 / self._backend.spec.control_rate)
+        ended = True
+        while not self._must_end() and not link.status.stop:
+            began_ns = self._clock.now_ns()
+            self._take_policy(link, agent)
+            if self._version < 0 or (ended and link.status.hold):
+                self._report(link)
+                time.sleep(WAIT_SECONDS)
+                self._held_seconds += (self._clock.now_ns() - began_ns) * 1e-9
+                continue
+            self._env_steps = max(link.status.env_steps, self._produced)
+            transition = actor.take_step(choose)
+            self._produced += 1
+            ended = transition.terminated or transition.truncated
+            if not self._keep(transition, spool, link):
+                actor.abandon_episode()
+                ended = True
+            self._report(link)
+            link.wake()
+            if not link.status.connected:
+                self._clock.sleep_until_ns(began_ns + period_ns)
+
+    def _choose(self, agent: Agent, observation: Observation) -> ActionChoice:
+        if self._env_steps < agent.config.random_steps:
+            rng = generator(self._config.seed, "random action", self._settings.name, self._produced)
+            action = rng.uniform(-1, 1, self._backend.spec.action.shape).astype(np.float32)
+            return ActionChoice(action, Source.RANDOM)
+        return ActionChoice(agent.act(observation, explore=True), Source.POLICY, self._version)
+
+    def _take_policy(self, link: LearnerLink, agent: Agent) -> None:
+        """Act with the newest policy from now on, unless it is of no use: then go on with the one before."""
+        policy = link.take_policy()
+        if policy is None:
+            return
+        version, state = policy
+        try:
+            agent.load_policy(state)
+            self._probe(agent)
+        except (CheckpointError, SpecError) as error:
+            self._refused_policies += 1
+            print(f"policy {version} is not used: {error}", flush=True)
+            if self._good is not None:
+                agent.load_policy(self._good)
+            return
+        self._version, self._good = version, state
+
+    def _probe(self, agent: Agent) -> None:
+        """Check an action of the policy on an observation of zeros.
+
+        Raises:
+            SpecError: if the action is impossible.
+        """
+        spec = self._backend.spec
+        zeros = {key: np.zeros(array.shape, array.dtype) for key, array in spec.observation.items()}
+        spec.action.check("action of the policy", agent.act(zeros, explore=False))
+
+    def _keep(self, transition: Transition, spool: Spool, link: LearnerLink) -> bool:
+        """Append the step to the spool; return False if that had to wait for room, so that the robot was stopped."""
+        try:
+            record = self._encoder.encode(transition)
+        except SpecError as error:
+            print(f"step {transition.sequence} is refused: {error}", flush=True)
+            record = self._encoder.refuse(transition, str(error))
+        waited = False
+        while True:
+            try:
+                spool.append(transition.sequence, record)
+                return not waited
+            except SpoolFullError as error:
+                if not waited:
+                    self._backend.stop("the spool is full")
+                    print(f"collecting pauses: {error}", flush=True)
+                waited = True
+                if self._must_end():
+                    raise
+                link.wake()
+                time.sleep(FULL_SECONDS)
+                self._held_seconds += FULL_SECONDS
+
+    def _report(self, link: LearnerLink) -> None:
+        link.report(
+            produced=self._produced,
+            policy_version=self._version,
+            refused_policies=self._refused_policies,
+            held_seconds=self._held_seconds,
+        )
+
+    def _finish(self, link: LearnerLink, spool: Spool) -> None:
+        """Bring the robot to rest and wait until the learner has stored everything."""
+        self._backend.stop("the run has ended")
+        self._report(link)
+        if not link.finish(0 if self._is_orphan() else self._settings.finish_seconds):
+            print(f"{spool.held_records} steps stay in {spool.path} for the next start of this actor", flush=True)

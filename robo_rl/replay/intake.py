@@ -1,0 +1,339 @@
+"""Where steps from many actors become episodes: each stored once, in order, and counted."""
+
+import json
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from robo_rl.core import DataError, EnvSpec, Refusal, RoboRLError, SessionProgress, Transition
+
+from .disk import CommitLog, disk_errors, make_folder, write_durably
+from .ring import ReplayRing
+from .store import EpisodeStore
+
+EPISODES_FOLDER = "episodes"
+LEDGER = "ledger.jsonl"
+RETRY_SECONDS = 1.0
+
+_Key = tuple[str, int]
+
+
+@dataclass
+class _Session:
+    """One session of an actor. Steps below ``settled`` are on the disk, below ``wanted`` in memory at least."""
+
+    wanted: int = 0
+    settled: int = 0
+    stored: int = 0
+    refused: int = 0
+    open: list[Transition] = field(default_factory=list)
+
+    def progress(self) -> SessionProgress:
+        return SessionProgress(self.wanted, self.settled, self.stored, self.refused)
+
+
+class IntakeTotals(NamedTuple):
+    """Steps of all sessions.
+
+    Attributes:
+        taken: stored, refused or about to be.
+        stored: on the disk.
+        refused: counted on the disk with their reason.
+        duplicates: steps that came again since the start, and were left out.
+    """
+
+    taken: int
+    stored: int
+    refused: int
+    duplicates: int
+
+
+class Intake:
+    """Takes in the steps of all actors: to the learner at once, to the disk as soon as their episode ends.
+
+    A step is settled once the episode that it is part of is committed to the :class:`EpisodeStore`, or its refusal to
+    the ledger beside it. Episodes of one actor are stored in their order; a gap, or an end of the session, closes an
+    episode, so that nothing is ever paired across it. A thread does the storing, many episodes in one commit where
+    they come quickly.
+
+    Implements :class:`robo_rl.core.TransitionInbox`.
+
+    Args:
+        path: folder, made where it is missing: ``episodes`` (a data set) and ``ledger.jsonl``.
+        spec: of the environment.
+        backlog_bytes: most bytes that wait for the disk or for the learner before nothing more is taken in.
+
+    Raises:
+        DataError: if the folder holds data of another environment, is damaged, or in use.
+    """
+
+    def __init__(self, path: Path, spec: EnvSpec, backlog_bytes: int = 512 << 20) -> None:
+        self.path = path
+        episodes = path / EPISODES_FOLDER
+        if not episodes.exists():
+            EpisodeStore.create(episodes, spec, {"source": "actors"}).close()
+        if not (path / LEDGER).exists():
+            with disk_errors(path, "make the ledger"):
+                make_folder(path)
+                write_durably(path / LEDGER, b"")
+        self.store = EpisodeStore.open(episodes, "a")
+        try:
+            self.store.check_against(spec)
+            self._ledger = CommitLog(path / LEDGER, writable=True)
+            self._sessions = _recover_sessions(self.store, self._ledger, path / LEDGER)
+        except BaseException:
+            self.store.close()
+            raise
+        self._backlog_bytes = backlog_bytes
+        self._unstored_bytes = 0
+        self._fresh: deque[Transition] = deque()
+        self._fresh_bytes = 0
+        self._queue: deque[tuple[_Key, list[Transition] | Refusal]] = deque()
+        self._duplicates = 0
+        self._fault = ""
+        self._closing = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._store_regularly, name="intake-store", daemon=True)
+        self._thread.start()
+
+    # --- the wire's side ---------------------------------------------------------------------------------------------
+
+    def open_session(self, actor: str, newest: int) -> int:
+        """Return a session number that ``actor`` never had, above ``newest``; durable on return.
+
+        Raises:
+            DataError: if the disk refuses.
+        """
+        with self._changed:
+            known = [session for name, session in self._sessions if name == actor]
+            session = max([newest, *known]) + 1
+            self._enter({"actor": actor, "session": session})
+            self._sessions[actor, session] = _Session()
+            return session
+
+    def has_session(self, actor: str, session: int) -> bool:
+        """Whether :meth:`open_session` gave this number to ``actor``, now or before a restart."""
+        with self._changed:
+            return (actor, session) in self._sessions
+
+    def progress(self, actor: str, session: int) -> SessionProgress:
+        """Return how far a session has come."""
+        with self._changed:
+            return self._sessions[actor, session].progress()
+
+    def blocked(self) -> str:
+        """Return why nothing can be taken in now, or an empty text."""
+        with self._changed:
+            if self._fault:
+                return self._fault
+            if self._unstored_bytes > self._backlog_bytes:
+                return "the learner's disk is slower than its actors"
+            if self._fresh_bytes > self._backlog_bytes:
+                return "the learner is busy"
+            return ""
+
+    def offer(self, actor: str, session: int, items: Sequence[Transition | Refusal]) -> None:
+        """Take in ``items``, in order and without a gap from ``progress().wanted``; what came before is left out.
+
+        Raises:
+            DataError: if an item comes before its turn.
+        """
+        with self._changed:
+            state = self._sessions[actor, session]
+            for item in items:
+                if item.sequence < state.wanted:
+                    self._duplicates += 1
+                elif item.sequence > state.wanted:
+                    raise DataError(
+                        f"step {item.sequence} of session {session} of {actor!r} came before step {state.wanted}"
+                    )
+                elif isinstance(item, Refusal):
+                    self._close_episode((actor, session))
+                    self._queue.append(((actor, session), item))
+                    state.wanted += item.count
+                else:
+                    self._take_in((actor, session), state, item)
+            self._changed.notify_all()
+
+    def close_session(self, actor: str, session: int) -> None:
+        """Store what is left of a session from which nothing more will come."""
+        with self._changed:
+            self._close_episode((actor, session))
+            self._changed.notify_all()
+
+    def _take_in(self, key: _Key, state: _Session, transition: Transition) -> None:
+        last = state.open[-1] if state.open else None
+        # An observation that is not the very object begins a segment that can be read by itself.
+        if last is not None and not (transition.follows(last) and transition.observation is last.next_observation):
+            self._close_episode(key)
+        size = _bytes_of(transition)
+        self._unstored_bytes += size
+        self._fresh_bytes += size
+        self._fresh.append(transition)
+        state.open.append(transition)
+        state.wanted += 1
+        if transition.terminated or transition.truncated:
+            self._close_episode(key)
+
+    def _close_episode(self, key: _Key) -> None:
+        state = self._sessions[key]
+        if state.open:
+            self._queue.append((key, state.open))
+            state.open = []
+
+    # --- the learner's side ------------------------------------------------------------------------------------------
+
+    def take(self) -> list[Transition]:
+        """Return the steps that came since the last call, in order of arrival."""
+        with self._changed:
+            fresh = list(self._fresh)
+            self._fresh.clear()
+            self._fresh_bytes = 0
+            return fresh
+
+    def wait(self, timeout: float) -> None:
+        """Return when there is something to take, at the latest after ``timeout`` [s]."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._fresh), timeout)
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until all closed episodes are on the disk; return whether they are."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._queue, timeout)
+
+    def totals(self) -> IntakeTotals:
+        """Count the steps of all sessions."""
+        with self._changed:
+            sessions = self._sessions.values()
+            return IntakeTotals(
+                taken=sum(session.wanted for session in sessions),
+                stored=sum(session.stored for session in sessions),
+                refused=sum(session.refused for session in sessions),
+                duplicates=self._duplicates,
+            )
+
+    def recover(self, ring: ReplayRing) -> int:
+        """Fill ``ring`` with the newest stored episodes that fit into it; return how many steps.
+
+        Raises:
+            DataError: if an episode is damaged.
+        """
+        first, slots = len(self.store), 0
+        while first > 0 and slots + self.store.records[first - 1].steps + 1 <= ring.capacity:
+            first -= 1
+            slots += self.store.records[first].steps + 1
+        keys = ring.spec.observation.keys()
+        return sum(ring.append(self.store.episode(number, keys)) for number in range(first, len(self.store)))
+
+    def close(self) -> None:
+        """Store what is closed, and free the files; steps of open episodes stay with their actors. Call it once."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join()
+        self.store.close()
+        self._ledger.close()
+
+    # --- the storing thread ------------------------------------------------------------------------------------------
+
+    def _store_regularly(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: bool(self._queue) or self._closing)
+                if not self._queue:
+                    return
+                batch = self._next_batch()
+            try:
+                self._store(batch)
+            except Exception as error:  # also a defect of ours: a thread that ends would stop the actors unexplained
+                with self._changed:
+                    self._fault = str(error) if isinstance(error, RoboRLError) else f"{type(error).__name__}: {error}"
+                    if self._closing:
+                        return
+                    self._changed.wait_for(lambda: self._closing, RETRY_SECONDS)
+                continue
+            with self._changed:
+                self._fault = ""
+                for key, item in batch:
+                    self._settle(self._sessions[key], item)
+                    self._queue.popleft()
+                self._changed.notify_all()
+
+    def _next_batch(self) -> "list[tuple[_Key, list[Transition] | Refusal]]":
+        """Return the queue's head: all episodes up to the first refusal, or all refusals up to the first episode."""
+        kind = isinstance(self._queue[0][1], Refusal)
+        batch = []
+        for key, item in self._queue:
+            if isinstance(item, Refusal) != kind:
+                break
+            batch.append((key, item))
+        return batch
+
+    def _store(self, batch: "list[tuple[_Key, list[Transition] | Refusal]]") -> None:
+        episodes = [item for _, item in batch if not isinstance(item, Refusal)]
+        if episodes:
+            self.store.append_episodes(episodes)
+        else:
+            self._enter(
+                *(
+                    {
+                        "actor": key[0],
+                        "session": key[1],
+                        "sequence": item.sequence,
+                        "count": item.count,
+                        "refused": item.reason,
+                    }
+                    for key, item in batch
+                    if isinstance(item, Refusal)
+                )
+            )
+
+    def _settle(self, state: _Session, item: list[Transition] | Refusal) -> None:
+        if isinstance(item, Refusal):
+            state.refused += item.count
+            state.settled += item.count
+        else:
+            state.stored += len(item)
+            state.settled += len(item)
+            self._unstored_bytes -= sum(map(_bytes_of, item))
+
+    def _enter(self, *entries: dict[str, Any]) -> None:
+        with disk_errors(self.path, "write the ledger"):
+            self._ledger.append(*(json.dumps(entry).encode() for entry in entries))
+
+
+def _bytes_of(transition: Transition) -> int:
+    return 256 + sum(array.nbytes for array in transition.next_observation.values())
+
+
+def _recover_sessions(store: EpisodeStore, ledger: CommitLog, file: Path) -> dict[_Key, _Session]:
+    """Return how far each session had come: what is on the disk, from its first step on without a gap."""
+    sessions: dict[_Key, _Session] = {}
+    settled: dict[_Key, dict[int, tuple[int, bool]]] = {}
+    for number, line in enumerate(ledger.lines, start=1):
+        try:
+            entry = json.loads(line)
+            key = str(entry["actor"]), int(entry["session"])
+            if "refused" in entry:
+                settled.setdefault(key, {})[int(entry["sequence"])] = int(entry["count"]), False
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{file}: line {number} is damaged ({error}); restore it from a copy") from error
+        sessions.setdefault(key, _Session())
+    for record in store.records:
+        key = record.actor, record.session
+        sessions.setdefault(key, _Session())
+        settled.setdefault(key, {})[record.sequence] = record.steps, True
+    for key, pieces in settled.items():
+        session = sessions[key]
+        while (piece := pieces.get(session.settled)) is not None:
+            count, stored = piece
+            session.settled += count
+            if stored:
+                session.stored += count
+            else:
+                session.refused += count
+        session.wanted = session.settled
+    return sessions

@@ -1,0 +1,24 @@
+"""The wire between actors and learner: gRPC with a versioned schema, authenticated, every message capped in size."""
+
+from .client import LearnerLink, LinkStatus
+from .codec import RecordDecoder, RecordEncoder
+from .config import TransportConfig
+from .control import COMMANDS, send_command
+from .keys import make_keys
+from .policy import PolicyMessage, pack_policy, unpack_policy
+from .server import LearnerServer
+
+__all__ = [
+    "COMMANDS",
+    "LearnerLink",
+    "LearnerServer",
+    "LinkStatus",
+    "PolicyMessage",
+    "RecordDecoder",
+    "RecordEncoder",
+    "TransportConfig",
+    "make_keys",
+    "pack_policy",
+    "send_command",
+    "unpack_policy",
+]

@@ -1,0 +1,391 @@
+"""The actor's end of the wire: it reconnects by itself and never holds up the control loop."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+
+from robo_rl.core import (
+    CheckpointError,
+    Clock,
+    ConfigError,
+    EnvSpec,
+    MonotonicClock,
+    State,
+    TransitionOutbox,
+    TransportError,
+)
+
+from . import messages_pb2 as messages
+from .codec import RecordLayout
+from .config import TransportConfig
+from .policy import PolicyAssembly, unpack_policy
+from .service import EXCHANGE, JOIN, PROTOCOL, WATCH, Call, metadata, open_channel
+
+HEARTBEAT_SECONDS = 0.5
+RETRY_SECONDS = 0.25
+SETTLE_SECONDS = 0.02
+BATCH_BYTES = 4 << 20
+_OVERHEAD_BYTES = 4096
+
+_FATAL = (
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.ALREADY_EXISTS,
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.UNIMPLEMENTED,
+)
+
+
+@dataclass(frozen=True)
+class LinkStatus:
+    """What the actor knows of its learner.
+
+    Attributes:
+        connected: whether the last message was answered.
+        hold: the learner wants no new episode to begin.
+        stop: the run is over.
+        env_steps: steps of all actors that the learner had taken in.
+        stored: steps of this session that are stored durably at the learner.
+        refused: steps of this session that were counted as refused.
+        blocked: why the learner takes in nothing now; empty: it does.
+    """
+
+    connected: bool = False
+    hold: bool = False
+    stop: bool = False
+    env_steps: int = 0
+    stored: int = 0
+    refused: int = 0
+    blocked: str = ""
+
+
+class LearnerLink:
+    """Sends what the outbox holds, receives policies and guidance, in threads of its own.
+
+    Args:
+        config: of the wire.
+        actor: identity of the robot or simulator; with certificates, the name in them.
+        spec: of the environment.
+        facts: JSON values that must agree with the learner's, beside the spec.
+        outbox: encoded steps; they leave it once the learner has settled them.
+        run: run that the outbox belongs to; empty: none yet.
+        clock: monotonic time.
+
+    Raises:
+        ConfigError: if keys or token cannot be read, or a step does not fit into a message.
+    """
+
+    def __init__(
+        self,
+        config: TransportConfig,
+        actor: str,
+        spec: EnvSpec,
+        facts: Mapping[str, Any],
+        outbox: TransitionOutbox,
+        run: str = "",
+        clock: Clock | None = None,
+    ) -> None:
+        layout = RecordLayout(spec)
+        largest = layout.step.itemsize + layout.observation.itemsize + _OVERHEAD_BYTES
+        if largest > config.message_bytes:
+            raise ConfigError(
+                f"transport.message_bytes is {config.message_bytes}, but a step takes {largest}: raise it on both sides"
+            )
+        self._config = config
+        self._actor = actor
+        self._facts = json.dumps({"spec": spec.to_json(), **facts})
+        self._outbox = outbox
+        self._clock = clock or MonotonicClock()
+        self._batch_bytes = min(BATCH_BYTES, config.message_bytes - _OVERHEAD_BYTES)
+        self._metadata = metadata(config.token())
+        self._channel = open_channel(config, actor)
+        self._join_call = self._unary(JOIN)
+        self._exchange_call = self._unary(EXCHANGE)
+        self._watch_call = self._channel.unary_stream(
+            WATCH.path, WATCH.request.SerializeToString, WATCH.reply.FromString
+        )
+        self.run = run
+        self.session = 0
+        self._incarnation = ""
+        self._status = LinkStatus()
+        self._statistics: Any = messages.ActorStatistics(policy_version=-1)
+        self._policy: tuple[int, State] | None = None
+        self._policy_identity = (-1, b"")
+        self._damaged_policies = 0
+        self._watching: Any = None
+        self._error: TransportError | None = None
+        self._wanted: dict[int, int] = {}
+        self._finishing = False
+        self._closing = False
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._arrived = threading.Condition(self._lock)
+        self._threads: list[threading.Thread] = []
+
+    def _unary(self, call: Call) -> Any:
+        return self._channel.unary_unary(call.path, call.request.SerializeToString, call.reply.FromString)
+
+    # --- the control loop's side; nothing here waits for the network -------------------------------------------------
+
+    @property
+    def status(self) -> LinkStatus:
+        """What is known now.
+
+        Raises:
+            TransportError: if the learner refused this actor for good.
+        """
+        if self._error is not None:
+            raise self._error
+        return self._status
+
+    def wake(self) -> None:
+        """Tell that the outbox has something to send."""
+        self._wake.set()
+
+    def report(self, *, produced: int, policy_version: int, refused_policies: int, held_seconds: float) -> None:
+        """Set what the next message says of this actor; see ``ActorStatistics`` in messages.proto."""
+        self._statistics = messages.ActorStatistics(
+            produced=produced,
+            policy_version=policy_version,
+            refused_policies=refused_policies + self._damaged_policies,
+            held_seconds=held_seconds,
+        )
+
+    def take_policy(self) -> tuple[int, State] | None:
+        """Return version and arrays of a policy that came since the last call, else None."""
+        with self._lock:
+            policy, self._policy = self._policy, None
+            return policy
+
+    # --- beginning and end -------------------------------------------------------------------------------------------
+
+    def join(self, newest_session: int, should_stop: Callable[[], bool]) -> bool:
+        """Wait until the learner has given this actor a session; :meth:`start` begins to send and receive.
+
+        Args:
+            newest_session: largest session number that the outbox knows.
+            should_stop: asked between attempts.
+
+        Returns:
+            False if ``should_stop`` ended the wait.
+
+        Raises:
+            TransportError: if the learner refuses.
+        """
+        while not should_stop():
+            try:
+                self._join(newest_session)
+                return True
+            except grpc.RpcError as error:
+                if error.code() in _FATAL:
+                    raise self._refused(error) from error
+            time.sleep(RETRY_SECONDS)
+        return False
+
+    def start(self) -> None:
+        """Begin to send and receive, once the outbox has the session."""
+        self._threads = [
+            threading.Thread(target=self._send, name="link-send", daemon=True),
+            threading.Thread(target=self._receive, name="link-receive", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def wait_for_policy(self, timeout: float) -> bool:
+        """Return whether a policy is there to be taken, waiting for it up to ``timeout`` [s]."""
+        with self._arrived:
+            self._arrived.wait_for(lambda: self._policy is not None or self._error is not None, timeout)
+            return self._policy is not None
+
+    def finish(self, timeout: float) -> bool:
+        """End the session and wait until the learner has settled all of the outbox; return whether it has.
+
+        Raises:
+            TransportError: if the learner refused this actor for good.
+        """
+        self._finishing = True
+        self._wake.set()
+        with self._arrived:
+            self._arrived.wait_for(lambda: not self._outbox.sessions() or self._error is not None, timeout)
+        if self._error is not None:
+            raise self._error
+        return not self._outbox.sessions()
+
+    def close(self) -> None:
+        """End the threads and the connection. May be called twice."""
+        self._closing = True
+        self._wake.set()
+        if self._watching is not None:
+            self._watching.cancel()
+        for thread in self._threads:
+            thread.join()
+        self._threads = []
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- threads -----------------------------------------------------------------------------------------------------
+
+    def _join(self, newest_session: int) -> None:
+        request = messages.JoinRequest(
+            protocol=PROTOCOL,
+            actor=self._actor,
+            run=self.run,
+            session=self.session,
+            newest_session=newest_session,
+            held_sessions=self._outbox.sessions(),
+            facts=self._facts,
+        )
+        reply = self._join_call(request, timeout=self._config.timeout_seconds, metadata=self._metadata)
+        self.run, self._incarnation, self.session = reply.run, reply.incarnation, reply.session
+        self._wanted.clear()
+        self._set_status(connected=True)
+
+    def _send(self) -> None:
+        """Send until closed; a lost connection is renewed, a refusal is remembered for the control loop."""
+        while not self._closing:
+            self._wake.clear()
+            try:
+                if not self._status.connected:
+                    self._join(0)
+                pause = self._send_all()
+            except grpc.RpcError as error:
+                self._lost(error)
+                pause = RETRY_SECONDS
+            except Exception as error:  # the outbox is damaged, or a defect of ours: the control loop must know
+                self._give_up(TransportError(f"sending failed: {error}"))
+                return
+            if self._error is not None:
+                return
+            self._wake.wait(pause)
+
+    def _send_all(self) -> float:
+        """Send what the outbox holds, oldest session first; return how long to wait before the next time [s]."""
+        settled_all = True
+        for session in self._outbox.sessions():
+            ends = session != self.session or self._finishing
+            end = self._outbox.extent(session)[1]
+            settled = self._send_session(session, end, ends)
+            self._outbox.settle(session, settled)
+            if ends and settled >= end:
+                self._outbox.drop_session(session)
+                with self._arrived:
+                    self._arrived.notify_all()
+            elif ends:
+                settled_all = False
+        if not self._outbox.sessions():
+            # A heartbeat: nothing to send since the session began or ended.
+            self._exchange(self.session, 0, [], False)
+        return HEARTBEAT_SECONDS if settled_all else SETTLE_SECONDS
+
+    def _send_session(self, session: int, end: int, ends: bool) -> int:
+        """Send a session up to ``end``; return up to where the learner has settled it."""
+        wanted = self._wanted.get(session)
+        while True:
+            first = self._outbox.extent(session)[0]
+            records = [] if wanted is None else self._outbox.read(session, wanted, self._batch_bytes)
+            last = wanted is not None and wanted + len(records) >= end
+            reply = self._exchange(session, first, records, ends and last)
+            self._wanted[session] = reply.wanted
+            self._outbox.settle(session, min(reply.settled, end))
+            asked, wanted = wanted, reply.wanted
+            if reply.blocked or self._closing or (reply.wanted >= end and (not ends or last)):
+                return int(reply.settled)
+            if asked == wanted and records:
+                raise TransportError(f"the learner took none of {len(records)} steps from {asked} on")
+
+    def _exchange(self, session: int, first: int, records: list[bytes], ended: bool) -> Any:
+        request = messages.ExchangeRequest(
+            run=self.run,
+            incarnation=self._incarnation,
+            actor=self._actor,
+            session=self.session,
+            record_session=session,
+            first_available=first,
+            records=records,
+            session_ended=ended,
+            statistics=self._statistics,
+        )
+        extents = [self._outbox.extent(held) for held in self._outbox.sessions()]
+        request.statistics.spooled = sum(end - first for first, end in extents)
+        reply = self._exchange_call(request, timeout=self._config.timeout_seconds, metadata=self._metadata)
+        if session == self.session:
+            self._set_status(connected=True, stored=reply.stored, refused=reply.refused, blocked=reply.blocked)
+        return reply
+
+    def _receive(self) -> None:
+        while not self._closing and self._error is None:
+            if not self._status.connected:
+                self._wake_receive()
+                continue
+            request = messages.WatchRequest(
+                run=self.run,
+                incarnation=self._incarnation,
+                actor=self._actor,
+                session=self.session,
+                policy_version=self._policy_identity[0],
+                policy_sha256=self._policy_identity[1],
+            )
+            assembly = PolicyAssembly()
+            try:
+                self._watching = self._watch_call(request, metadata=self._metadata)
+                for notice in self._watching:
+                    self._take_notice(notice, assembly)
+            except grpc.RpcError:
+                pass  # whether the learner is there, and wants us, the sending thread finds out
+            self._wake_receive()
+
+    def _wake_receive(self) -> None:
+        with self._arrived:
+            self._arrived.wait_for(lambda: self._closing, RETRY_SECONDS)
+
+    def _take_notice(self, notice: Any, assembly: PolicyAssembly) -> None:
+        if notice.HasField("guidance"):
+            guidance = notice.guidance
+            self._set_status(hold=guidance.hold, stop=guidance.stop, env_steps=guidance.env_steps)
+        if notice.HasField("policy"):
+            try:
+                message = assembly.add(notice.policy)
+                if message is None:
+                    return
+                policy = message.version, unpack_policy(message)
+            except CheckpointError:
+                self._damaged_policies += 1
+                return
+            with self._arrived:
+                self._policy_identity = message.identity
+                self._policy = policy
+                self._arrived.notify_all()
+
+    def _set_status(self, **changes: Any) -> None:
+        with self._lock:
+            self._status = replace(self._status, **changes)
+
+    def _lost(self, error: Any) -> None:
+        self._set_status(connected=False)
+        if self._watching is not None:
+            self._watching.cancel()  # a learner that was stopped keeps its connections open
+        if error.code() in _FATAL:
+            self._give_up(self._refused(error))
+
+    def _refused(self, error: Any) -> TransportError:
+        return TransportError(f"the learner at {self._config.address} refused {self._actor}: {error.details()}")
+
+    def _give_up(self, error: TransportError) -> None:
+        with self._arrived:
+            self._error = error
+            self._arrived.notify_all()

@@ -1,0 +1,260 @@
+"""Transitions as bytes: fixed layouts that follow from the environment's spec, so that nothing is parsed or guessed."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import ArraySpec, EnvSpec, Observation, Refusal, Source, SpecError, Transition
+
+from .messages_pb2 import Record
+
+SEGMENT_BYTES = 32 << 20
+"""Most bytes of steps in a row without a record that can be read by itself: what the learner holds in memory of an
+episode that does not end."""
+
+_UNKNOWN, _NO, _YES = -1, 0, 1
+_SUCCESS = {None: _UNKNOWN, False: _NO, True: _YES}
+_FLAGS = ("terminated", "truncated")
+
+
+class RecordLayout:
+    """Packed structures of a record's two byte strings, little-endian.
+
+    Attributes:
+        observation: one field per observation key, in sorted order.
+        step: the same for the observation after the step (``next/<key>``), then ``proposed_action``,
+            ``executed_action`` (A,) float32, ``rewards`` (terms,) float64 in the spec's order, ``terminated``,
+            ``truncated`` uint8, ``source`` uint8, ``success`` int8 (1, 0, or -1: unknown), ``policy_version`` and
+            ``stamp_ns`` int64.
+    """
+
+    def __init__(self, spec: EnvSpec) -> None:
+        self.spec = spec
+        arrays = [(key, spec.observation[key]) for key in sorted(spec.observation)]
+        self.observation = np.dtype([(key, _little(array.dtype), array.shape) for key, array in arrays])
+        self.step = np.dtype(
+            [(f"next/{key}", _little(array.dtype), array.shape) for key, array in arrays]
+            + [
+                ("proposed_action", "<f4", spec.action.shape),
+                ("executed_action", "<f4", spec.action.shape),
+                ("rewards", "<f8", (len(spec.reward_terms),)),
+                ("terminated", "u1"),
+                ("truncated", "u1"),
+                ("source", "u1"),
+                ("success", "i1"),
+                ("policy_version", "<i8"),
+                ("stamp_ns", "<i8"),
+            ]
+        )
+
+
+class RecordEncoder:
+    """Makes the records of one session. An observation that two steps share is written once.
+
+    Args:
+        spec: of the environment.
+    """
+
+    def __init__(self, spec: EnvSpec) -> None:
+        self._spec = spec
+        self._layout = RecordLayout(spec)
+        self._proposed = ArraySpec(spec.action.shape)
+        self._last: Transition | None = None
+        self._segment_bytes = 0
+
+    def encode(self, transition: Transition) -> bytes:
+        """Return the transition as a record.
+
+        Raises:
+            SpecError: if it does not fit the spec, or something in it is not finite; :meth:`refuse` it then.
+        """
+        self._check(transition)
+        begins = not self._continues(transition)
+        row = np.zeros((), self._layout.step)
+        for key, value in transition.next_observation.items():
+            row[f"next/{key}"] = value
+        row["proposed_action"] = transition.proposed_action
+        row["executed_action"] = transition.executed_action
+        row["rewards"] = [transition.rewards[name] for name in self._spec.reward_terms]
+        row["terminated"], row["truncated"] = transition.terminated, transition.truncated
+        row["source"] = transition.source
+        row["success"] = _SUCCESS[transition.success]
+        row["policy_version"], row["stamp_ns"] = transition.policy_version, transition.stamp_ns
+        self._segment_bytes = self._layout.step.itemsize + (0 if begins else self._segment_bytes)
+        self._last = transition
+        record: bytes = Record(
+            sequence=transition.sequence,
+            episode=transition.episode,
+            observation=self._observation(transition.observation) if begins else b"",
+            step=row.tobytes(),
+        ).SerializeToString()
+        return record
+
+    def refuse(self, transition: Transition, reason: str) -> bytes:
+        """Return a record that says why this step is not there; the next one begins a segment."""
+        self._last = None
+        record: bytes = Record(
+            sequence=transition.sequence, episode=transition.episode, refusal=reason[:500]
+        ).SerializeToString()
+        return record
+
+    def _observation(self, observation: Observation) -> bytes:
+        row = np.zeros((), self._layout.observation)
+        for key, value in observation.items():
+            row[key] = value
+        return row.tobytes()
+
+    def _continues(self, transition: Transition) -> bool:
+        last = self._last
+        if last is None or not transition.follows(last) or self._segment_bytes >= SEGMENT_BYTES:
+            return False
+        return transition.observation is last.next_observation or all(
+            np.array_equal(value, last.next_observation[key]) for key, value in transition.observation.items()
+        )
+
+    def _check(self, transition: Transition) -> None:
+        spec = self._spec
+        if self._last is None or transition.observation is not self._last.next_observation:
+            spec.check_observation(transition.observation)
+        spec.check_observation(transition.next_observation)
+        spec.action.check("executed action", transition.executed_action)
+        self._proposed.check("proposed action", transition.proposed_action)
+        if transition.rewards.keys() != set(spec.reward_terms):
+            raise SpecError(f"rewards: expected terms {sorted(spec.reward_terms)}, got {sorted(transition.rewards)}")
+        if not np.isfinite(list(transition.rewards.values())).all():
+            raise SpecError(f"rewards: expected finite terms, got {dict(transition.rewards)}")
+
+
+class RecordDecoder:
+    """Reads the records of one session, in order. Checks every value against the spec.
+
+    A record whose data is not as the spec says is refused, and so is what follows up to the next record that can be
+    read by itself: nothing is ever paired across what is missing.
+
+    Args:
+        spec: of the environment.
+        actor: name that the transitions carry.
+        session: number that they carry.
+    """
+
+    def __init__(self, spec: EnvSpec, actor: str, session: int) -> None:
+        self._layout = RecordLayout(spec)
+        self._spec = spec
+        self._actor = actor
+        self._session = session
+        self._tail: Observation | None = None
+        self._episode = -1
+
+    def decode(self, records: Sequence[Record]) -> list[Transition | Refusal]:
+        """Return one item per record; the arrays of transitions are views of the received data."""
+        items: list[Transition | Refusal] = []
+        steps = self._steps(records)
+        faults = self._faults(steps)
+        row = 0
+        for record in records:
+            if record.refusal:
+                self._tail = None
+                items.append(Refusal(record.sequence, 1, f"refused by the actor: {record.refusal[:500]}"))
+                continue
+            if len(record.step) != self._layout.step.itemsize:
+                items.append(self._refuse(record, self._wrong_length("step", record.step, self._layout.step)))
+                continue
+            fault = faults.get(row, "")
+            items.append(self._refuse(record, fault) if fault else self._item(record, steps[row]))
+            row += 1
+        return items
+
+    def _item(self, record: Record, step: Any) -> Transition | Refusal:
+        if record.observation:
+            if len(record.observation) != self._layout.observation.itemsize:
+                expected = self._layout.observation
+                return self._refuse(record, self._wrong_length("observation", record.observation, expected))
+            observation = _arrays(np.frombuffer(record.observation, self._layout.observation)[0], "")
+            try:
+                self._spec.check_observation(observation)
+            except SpecError as error:
+                return self._refuse(record, str(error))
+        elif self._tail is None or record.episode != self._episode:
+            return self._refuse(record, "it needs the observation of a step that was refused or never came")
+        else:
+            observation = self._tail
+        following = _arrays(step, "next/")
+        transition = Transition(
+            observation=observation,
+            proposed_action=step["proposed_action"],
+            executed_action=step["executed_action"],
+            rewards=dict(zip(self._spec.reward_terms, step["rewards"].tolist(), strict=True)),
+            next_observation=following,
+            terminated=bool(step["terminated"]),
+            truncated=bool(step["truncated"]),
+            source=Source(int(step["source"])),
+            actor=self._actor,
+            session=self._session,
+            episode=record.episode,
+            sequence=record.sequence,
+            policy_version=int(step["policy_version"]),
+            stamp_ns=int(step["stamp_ns"]),
+            success=None if step["success"] == _UNKNOWN else bool(step["success"]),
+        )
+        ended = transition.terminated or transition.truncated
+        self._tail, self._episode = (None if ended else following), record.episode
+        return transition
+
+    def _steps(self, records: Sequence[Record]) -> NDArray[Any]:
+        size = self._layout.step.itemsize
+        whole = [record.step for record in records if not record.refusal and len(record.step) == size]
+        return np.frombuffer(b"".join(whole), self._layout.step)
+
+    def _faults(self, steps: NDArray[Any]) -> dict[int, str]:
+        """Return what is wrong, by row of ``steps``."""
+        faults: dict[int, str] = {}
+        spec = self._spec
+        named = [(f"next/{key}", f"next observation {key!r}", array) for key, array in spec.observation.items()]
+        named.append(("executed_action", "executed action", spec.action))
+        named.append(("proposed_action", "proposed action", ArraySpec(spec.action.shape)))
+        named.append(("rewards", "rewards", ArraySpec((len(spec.reward_terms),), "float64")))
+        for field, name, array in named:
+            for row in _outside(steps[field], array):
+                faults.setdefault(int(row), self._explain(name, array, steps[field][row]))
+        for name, low, high in (*((flag, 0, 1) for flag in _FLAGS), ("source", 0, max(Source)), ("success", -1, 1)):
+            for row in np.flatnonzero((steps[name] < low) | (steps[name] > high)):
+                faults.setdefault(int(row), f"{name}: expected {low} to {int(high)}, got {steps[name][row]}")
+        return faults
+
+    @staticmethod
+    def _explain(name: str, array: ArraySpec, value: NDArray[Any]) -> str:
+        try:
+            array.check(name, np.asarray(value))
+        except SpecError as error:
+            return str(error)
+        raise AssertionError(f"{name}: the two checks differ")  # pragma: no cover
+
+    def _refuse(self, record: Record, reason: str) -> Refusal:
+        self._tail = None
+        return Refusal(record.sequence, 1, reason)
+
+    @staticmethod
+    def _wrong_length(name: str, data: bytes, expected: np.dtype[Any]) -> str:
+        return f"{name}: expected {expected.itemsize} bytes, got {len(data)}"
+
+
+def _little(dtype: str) -> np.dtype[Any]:
+    return np.dtype(dtype).newbyteorder("<")
+
+
+def _arrays(row: Any, prefix: str) -> Observation:
+    """Return the fields of a structure that begin with ``prefix``."""
+    fields: Mapping[str, Any] = row.dtype.fields
+    return {name.removeprefix(prefix): np.asarray(row[name]) for name in fields if name.startswith(prefix)}
+
+
+def _outside(rows: NDArray[Any], array: ArraySpec) -> NDArray[np.intp]:
+    """Return the rows in which a value is not finite or out of range, as :meth:`ArraySpec.check` sees it."""
+    if rows.dtype == np.uint8 or not len(rows):
+        return np.zeros(0, np.intp)
+    flat = rows.reshape(len(rows), -1)
+    # Not a number compares as false.
+    good = (flat >= array.low) & (flat <= array.high) & np.isfinite(flat)
+    return np.flatnonzero(~good.all(1))

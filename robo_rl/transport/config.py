@@ -1,0 +1,77 @@
+"""Configuration of the wire."""
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+
+from robo_rl.core import ConfigError, require
+
+UNIX = "unix:"
+
+
+@dataclass(frozen=True)
+class TransportConfig:
+    """Where the learner is, and how both sides know each other.
+
+    Attributes:
+        address: ``host:port`` where the learner listens and actors connect, or ``unix:/path/of/socket``. A host that is
+            not of this machine alone needs ``certificates`` or ``token_file``. Null: none yet.
+        certificates: folder made by ``robo-rl keys``: mutual TLS; an actor may only use the name in its certificate.
+            Null: no encryption.
+        token_file: file with a secret that every request must carry; it is not encrypted unless ``certificates`` is
+            given as well. Null: none.
+        message_bytes: largest message that is accepted [bytes].
+        timeout_seconds: longest wait for an answer; a connection that is silent for longer is renewed [s].
+    """
+
+    address: str | None = None
+    certificates: str | None = None
+    token_file: str | None = None
+    message_bytes: int = 8 << 20
+    timeout_seconds: float = 4.0
+
+    def __post_init__(self) -> None:
+        require(self.message_bytes >= 65536, "transport.message_bytes", "65536 or more", self.message_bytes)
+        require(self.timeout_seconds > 0, "transport.timeout_seconds", "above 0", self.timeout_seconds)
+        host = self.host
+        if self.address is not None and host is not None:
+            port = self.address.rpartition(":")[2]
+            valid = bool(host) and port.isdecimal() and int(port) < 65536
+            require(valid, "transport.address", "HOST:PORT or unix:/path", self.address)
+        if self.certificates is None and self.token_file is None and not self.is_local:
+            raise ConfigError(
+                f"transport.address {self.address} can be reached from other machines: give transport.certificates "
+                "(make them with robo-rl keys) or transport.token_file"
+            )
+
+    @property
+    def host(self) -> str | None:
+        """Host of the address; None for a Unix socket."""
+        if self.address is None or self.address.startswith(UNIX):
+            return None
+        return self.address.rpartition(":")[0].strip("[]")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach the address."""
+        if self.host is None or self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def token(self) -> str:
+        """Return the secret, or an empty text where there is none.
+
+        Raises:
+            ConfigError: if the file cannot be read, or holds less than 16 characters.
+        """
+        if self.token_file is None:
+            return ""
+        try:
+            token = Path(self.token_file).read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"transport.token_file {self.token_file} cannot be read: {error}") from error
+        require(len(token) >= 16, "the token in transport.token_file", "16 characters or more", f"{len(token)}")
+        return token

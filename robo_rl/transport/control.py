@@ -1,0 +1,40 @@
+"""An operator's commands to a running learner."""
+
+import grpc
+
+from robo_rl.core import TransportError
+
+from . import messages_pb2 as messages
+from .config import TransportConfig
+from .keys import OPERATOR
+from .service import CONTROL, metadata, open_channel
+
+COMMANDS = {
+    "pause": "actors begin no new episode",
+    "resume": "actors go on",
+    "checkpoint": "write a checkpoint now",
+    "stop": "write a checkpoint and end the run",
+}
+
+
+def send_command(config: TransportConfig, command: str, run: str = "") -> str:
+    """Send one of :data:`COMMANDS` to the learner; return its answer.
+
+    Args:
+        config: of the wire.
+        command: what to do.
+        run: refused unless the learner is of this run; empty: any.
+
+    Raises:
+        TransportError: if the learner cannot be reached or refuses.
+    """
+    with open_channel(config, OPERATOR) as channel:
+        call = channel.unary_unary(CONTROL.path, CONTROL.request.SerializeToString, CONTROL.reply.FromString)
+        request = messages.ControlRequest(command=command, run=run)
+        try:
+            reply = call(request, timeout=config.timeout_seconds, metadata=metadata(config.token()))
+        except grpc.RpcError as error:
+            raise TransportError(
+                f"the learner at {config.address} did not take {command!r}: {error.details()}"
+            ) from error
+    return f"run {reply.run}: {reply.message}"

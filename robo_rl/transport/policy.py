@@ -1,0 +1,105 @@
+"""Policies on the wire: safetensors with a version and a hash, cut into chunks."""
+
+import hashlib
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_safetensors
+from safetensors.numpy import save as save_safetensors
+
+from robo_rl.core import CheckpointError, State
+
+from .messages_pb2 import PolicyChunk
+
+CHUNK_BYTES = 1 << 20
+POLICY_BYTES = 1 << 30
+"""Largest policy that an actor accepts."""
+
+
+@dataclass(frozen=True)
+class PolicyMessage:
+    """A policy as it travels.
+
+    Attributes:
+        version: learner steps done when it was published.
+        data: safetensors file.
+        sha256: of ``data``.
+    """
+
+    version: int
+    data: bytes
+    sha256: bytes
+
+    @property
+    def identity(self) -> tuple[int, bytes]:
+        """Version and hash: a learner that went back to a checkpoint gives a version again."""
+        return self.version, self.sha256
+
+    def chunks(self) -> Iterator[PolicyChunk]:
+        """Cut the policy into messages."""
+        for offset in range(0, len(self.data), CHUNK_BYTES):
+            yield PolicyChunk(
+                version=self.version,
+                sha256=self.sha256,
+                total_bytes=len(self.data),
+                offset=offset,
+                data=self.data[offset : offset + CHUNK_BYTES],
+            )
+
+
+def pack_policy(version: int, state: State) -> PolicyMessage:
+    """Return ``state`` ready to travel."""
+    data = save_safetensors({key: np.asarray(value, order="C") for key, value in state.items()})
+    return PolicyMessage(version, data, hashlib.sha256(data).digest())
+
+
+def unpack_policy(message: PolicyMessage) -> State:
+    """Return the policy's arrays.
+
+    Raises:
+        CheckpointError: if the hash is another one, it is no safetensors file, or a value is not finite.
+    """
+    if hashlib.sha256(message.data).digest() != message.sha256:
+        raise CheckpointError(f"policy {message.version}: its SHA-256 is another one; it was damaged on its way")
+    try:
+        state: State = load_safetensors(message.data)
+    except (SafetensorError, ValueError, KeyError, struct.error) as error:
+        raise CheckpointError(f"policy {message.version}: no safetensors file ({error})") from error
+    for name, array in state.items():
+        if not np.isfinite(array).all():
+            raise CheckpointError(f"policy {message.version}: {name!r} is not finite")
+    return state
+
+
+class PolicyAssembly:
+    """Puts chunks together; a policy that a newer one overtakes is dropped."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._of: tuple[int, bytes, int] | None = None
+
+    def add(self, chunk: PolicyChunk) -> PolicyMessage | None:
+        """Add the next chunk; return the policy once it is whole.
+
+        Raises:
+            CheckpointError: if the chunk does not continue the policy, or the policy is too large.
+        """
+        identity = (chunk.version, chunk.sha256, chunk.total_bytes)
+        if chunk.offset == 0:
+            self._parts, self._size, self._of = [], 0, identity
+        if chunk.total_bytes > POLICY_BYTES:
+            raise CheckpointError(f"policy {chunk.version}: {chunk.total_bytes} bytes are more than {POLICY_BYTES}")
+        if identity != self._of or chunk.offset != self._size or self._size + len(chunk.data) > chunk.total_bytes:
+            self._of = None
+            raise CheckpointError(f"policy {chunk.version}: a piece of it is missing")
+        self._parts.append(chunk.data)
+        self._size += len(chunk.data)
+        if self._size < chunk.total_bytes:
+            return None
+        message = PolicyMessage(chunk.version, b"".join(self._parts), chunk.sha256)
+        self._parts, self._size, self._of = [], 0, None
+        return message

@@ -1,0 +1,422 @@
+"""The learner's end of the wire."""
+
+import hmac
+import itertools
+import json
+import re
+import secrets
+import socket
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from robo_rl.core import Clock, ConfigError, EnvSpec, MonotonicClock, Refusal, RoboRLError, State, TransitionInbox
+
+from . import messages_pb2 as messages
+from .codec import RecordDecoder
+from .config import UNIX, TransportConfig
+from .control import COMMANDS
+from .keys import OPERATOR
+from .policy import PolicyMessage, pack_policy
+from .service import (
+    CONTROL,
+    EXCHANGE,
+    JOIN,
+    PROTOCOL,
+    SERVICE,
+    TOKEN_KEY,
+    WATCH,
+    Call,
+    channel_options,
+    server_credentials,
+)
+
+PING_SECONDS = 1.0
+NEWEST_SESSION = 1 << 48
+NOTE_INTERVAL_NS = 10_000_000_000
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+Code = grpc.StatusCode
+
+
+@dataclass(frozen=True)
+class ActorView:
+    """What the learner knows of an actor.
+
+    Attributes:
+        session: number of its session.
+        silent_seconds: time since its last message [s].
+        produced: steps taken in this session.
+        spooled: steps that wait in its spool.
+        policy_version: version of the policy it acts with; -1: none.
+        refused_policies: policies that it did not use.
+        held_seconds: time it was kept from beginning an episode [s].
+    """
+
+    session: int
+    silent_seconds: float
+    produced: int
+    spooled: int
+    policy_version: int
+    refused_policies: int
+    held_seconds: float
+
+
+@dataclass
+class _Lease:
+    """The right of one session to speak for an actor."""
+
+    session: int
+    seen_ns: int
+    statistics: Any = field(default_factory=messages.ActorStatistics)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class LearnerServer:
+    """Takes steps in, gives policies and guidance out. Handlers run in threads of gRPC.
+
+    Every request is checked in this order: token, certificate, size and form, protocol, run, incarnation, session. What
+    is refused is counted by kind, and told through ``take_notes``.
+
+    Args:
+        config: of the wire.
+        run: identity of the run; steps of other runs are refused.
+        spec: of the environment.
+        inbox: where steps go.
+        check: given the facts that an actor joins with; returns one line for each that does not fit.
+        max_actors: how many may be connected.
+        clock: monotonic time.
+
+    Raises:
+        ConfigError: if the address cannot be listened on, or keys or token cannot be read.
+    """
+
+    def __init__(
+        self,
+        config: TransportConfig,
+        run: str,
+        spec: EnvSpec,
+        inbox: TransitionInbox,
+        check: Callable[[Mapping[str, Any]], list[str]],
+        max_actors: int = 32,
+        clock: Clock | None = None,
+    ) -> None:
+        self.run = run
+        self.incarnation = secrets.token_hex(8)
+        self._spec = spec
+        self._inbox = inbox
+        self._check = check
+        self._max_actors = max_actors
+        self._clock = clock or MonotonicClock()
+        self._token = config.token()
+        self._uses_tls = config.certificates is not None
+        self._leases: dict[str, _Lease] = {}
+        self._decoders: dict[tuple[str, int], RecordDecoder] = {}
+        self._policy: PolicyMessage | None = None
+        self._guidance = messages.Guidance()
+        self._news = threading.Condition()
+        self._stopping = False
+        self._commands: list[str] = []
+        self._notes: list[str] = []
+        self._noted_ns: dict[str, int] = {}
+        self.refusals: Counter[str] = Counter()
+        # Each actor keeps one thread by its Watch, and another for the moment of an Exchange.
+        pool = ThreadPoolExecutor(max_workers=2 * max_actors + 4, thread_name_prefix="transport")
+        self._server = grpc.server(pool, options=channel_options(config))
+        self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, self._handlers())])
+        self.address = self._listen(config)
+        self._server.start()
+
+    # --- the learner's side ------------------------------------------------------------------------------------------
+
+    def publish(self, version: int, state: State) -> None:
+        """Give all actors a policy, now and when they join."""
+        policy = pack_policy(version, state)
+        with self._news:
+            self._policy = policy
+            self._news.notify_all()
+
+    def guide(self, *, hold: bool, stop: bool, env_steps: int) -> None:
+        """Tell all actors what to do (``Guidance`` in messages.proto); at once if ``hold`` or ``stop`` change."""
+        guidance = messages.Guidance(hold=hold, stop=stop, env_steps=env_steps)
+        with self._news:
+            changed = (hold, stop) != (self._guidance.hold, self._guidance.stop)
+            self._guidance = guidance
+            if changed:
+                self._news.notify_all()
+
+    def actors(self) -> dict[str, ActorView]:
+        """Return what is known of each actor that joined since the start."""
+        now = self._clock.now_ns()
+        with self._news:
+            return {
+                name: ActorView(
+                    session=lease.session,
+                    silent_seconds=(now - lease.seen_ns) * 1e-9,
+                    produced=lease.statistics.produced,
+                    spooled=lease.statistics.spooled,
+                    policy_version=lease.statistics.policy_version,
+                    refused_policies=lease.statistics.refused_policies,
+                    held_seconds=lease.statistics.held_seconds,
+                )
+                for name, lease in self._leases.items()
+            }
+
+    def take_commands(self) -> list[str]:
+        """Return what an operator asked for since the last call; see :data:`COMMANDS`."""
+        with self._news:
+            commands, self._commands = self._commands, []
+            return commands
+
+    def take_notes(self) -> list[str]:
+        """Return what people should know of since the last call: joins and refusals, each kind at most every 10 s."""
+        with self._news:
+            notes, self._notes = self._notes, []
+            return notes
+
+    def close(self, grace_seconds: float = 1.0) -> None:
+        """End all calls and stop listening."""
+        with self._news:
+            self._stopping = True
+            self._news.notify_all()
+        self._server.stop(grace_seconds).wait()
+
+    def _listen(self, config: TransportConfig) -> str:
+        """Bind; return the address with the port that was taken."""
+        if config.address is None:
+            raise ConfigError("transport.address is missing: give HOST:PORT or unix:/path to listen on")
+        if config.host is None:
+            path = Path(config.address.removeprefix(UNIX))
+            _remove_dead_socket(path)
+        credentials = server_credentials(config)
+        try:
+            if credentials is None:
+                port = self._server.add_insecure_port(config.address)
+            else:
+                port = self._server.add_secure_port(config.address, credentials)
+        except RuntimeError as error:
+            raise ConfigError(
+                f"cannot listen on transport.address {config.address}: is another learner there? ({error})"
+            ) from error
+        if config.host is None:
+            path.chmod(0o600)
+            return config.address
+        return f"{config.address.rpartition(':')[0]}:{port}"
+
+    # --- calls -------------------------------------------------------------------------------------------------------
+
+    def _handlers(self) -> dict[str, Any]:
+        unary = grpc.unary_unary_rpc_method_handler
+        return {
+            JOIN.name: unary(self._guarded(JOIN, self._join)),
+            EXCHANGE.name: unary(self._guarded(EXCHANGE, self._exchange)),
+            CONTROL.name: unary(self._guarded(CONTROL, self._control)),
+            WATCH.name: grpc.unary_stream_rpc_method_handler(self._guarded(WATCH, self._watch)),
+        }
+
+    def _guarded(self, call: Call, method: Callable[[Any, Any], Any]) -> Callable[[bytes, Any], Any]:
+        """Check the token before anything is parsed, then the form."""
+
+        def parse(data: bytes, context: Any) -> Any:
+            given = dict(context.invocation_metadata()).get(TOKEN_KEY, "")
+            if self._token and not hmac.compare_digest(str(given).encode(), self._token.encode()):
+                self._abort(context, Code.UNAUTHENTICATED, "token", "the token is missing or not that of the learner")
+            try:
+                request = call.request.FromString(data)
+            except DecodeError:
+                self._abort(context, Code.INVALID_ARGUMENT, "form", f"this is no {call.name} request")
+            self._check_identity(context, OPERATOR if call is CONTROL else request.actor)
+            return request
+
+        def unary(data: bytes, context: Any) -> bytes:
+            reply: bytes = method(parse(data, context), context).SerializeToString()
+            return reply
+
+        def stream(data: bytes, context: Any) -> Iterator[bytes]:
+            for reply in method(parse(data, context), context):
+                yield reply.SerializeToString()
+
+        return stream if call.streams else unary
+
+    def _check_identity(self, context: Any, name: str) -> None:
+        if _NAME.fullmatch(name) is None:
+            self._abort(
+                context, Code.INVALID_ARGUMENT, "form", "an actor's name is letters, digits, - _ . (64 at most)"
+            )
+        if not self._uses_tls:
+            return
+        names = [value.decode("utf-8", "replace") for value in context.auth_context().get("x509_common_name", [])]
+        if name not in names:
+            text = f"the certificate is of {', '.join(names) or 'nobody'}, not of {name}"
+            self._abort(context, Code.PERMISSION_DENIED, "identity", text)
+
+    def _check_run(self, context: Any, run: str) -> None:
+        if run != self.run:
+            text = f"this learner is of run {self.run}, not of {run or 'none'}; connect to the learner of that run"
+            self._abort(context, Code.FAILED_PRECONDITION, "run", text)
+
+    def _join(self, request: Any, context: Any) -> Any:
+        name = request.actor
+        if request.protocol != PROTOCOL:
+            text = f"the learner speaks protocol {PROTOCOL}, the actor {request.protocol}; install one robo-rl on both"
+            self._abort(context, Code.FAILED_PRECONDITION, "protocol", text)
+        if request.run:
+            self._check_run(context, request.run)
+        try:
+            facts = json.loads(request.facts)
+            differences = self._check(facts)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, RoboRLError) as error:
+            self._abort(context, Code.INVALID_ARGUMENT, "form", f"the actor's facts cannot be read: {error}")
+        if differences:
+            text = f"the actor does not fit the learner: {'; '.join(differences)}"[:4000]
+            self._abort(context, Code.FAILED_PRECONDITION, "facts", text)
+        session = request.session
+        if request.newest_session > NEWEST_SESSION:
+            self._abort(context, Code.INVALID_ARGUMENT, "form", f"session numbers end at {NEWEST_SESSION}")
+        if session and not self._inbox.has_session(name, session):
+            text = f"{name} has no session {session} here: the learner's replay was replaced; start the actor anew"
+            self._abort(context, Code.FAILED_PRECONDITION, "session", text)
+        with self._news:
+            lease = self._leases.get(name)
+            if lease is not None and session and lease.session > session:
+                text = f"another actor has taken the name {name}; give each actor a name of its own"
+                self._abort(context, Code.ALREADY_EXISTS, "session", text)
+            if lease is None and len(self._leases) >= self._max_actors:
+                text = f"{self._max_actors} actors are connected already"
+                self._abort(context, Code.RESOURCE_EXHAUSTED, "actors", text)
+            if not session:
+                session = self._inbox.open_session(name, request.newest_session)
+                held = set(request.held_sessions)
+                for old in [old for actor, old in self._decoders if actor == name and old not in held]:
+                    self._end_session(name, old)
+            if lease is None or lease.session != session:
+                self._leases[name] = _Lease(session, self._clock.now_ns())
+                self._notes.append(f"{name} joined (session {session})")
+        return messages.JoinReply(run=self.run, incarnation=self.incarnation, session=session)
+
+    def _exchange(self, request: Any, context: Any) -> Any:
+        lease = self._lease(request, context)
+        key = request.actor, request.record_session
+        if request.record_session > lease.session or not self._inbox.has_session(*key):
+            text = f"{request.actor} has no session {request.record_session} here"
+            self._abort(context, Code.FAILED_PRECONDITION, "session", text)
+        try:
+            records = [messages.Record.FromString(data) for data in request.records]
+        except DecodeError:
+            self._abort(context, Code.INVALID_ARGUMENT, "form", "a record is damaged")
+        if any(later.sequence != earlier.sequence + 1 for earlier, later in itertools.pairwise(records)):
+            self._abort(context, Code.INVALID_ARGUMENT, "form", "records are not in sequence")
+        blocked = self._inbox.blocked()
+        with lease.lock:
+            lease.seen_ns = self._clock.now_ns()
+            lease.statistics = request.statistics
+            if not blocked:
+                self._take_in(key, request, records)
+            progress = self._inbox.progress(*key)
+        return messages.ExchangeReply(
+            wanted=progress.wanted,
+            settled=progress.settled,
+            stored=progress.stored,
+            refused=progress.refused,
+            blocked=blocked,
+        )
+
+    def _take_in(self, key: tuple[str, int], request: Any, records: list[Any]) -> None:
+        wanted = self._inbox.progress(*key).wanted
+        if wanted < request.first_available:
+            lost = Refusal(wanted, request.first_available - wanted, "lost: the actor's spool no longer holds it")
+            self._decoders.pop(key, None)
+            self._inbox.offer(*key, [lost])
+            wanted = request.first_available
+        fresh = [record for record in records if record.sequence >= wanted]
+        # Records that begin later than wanted are left: the reply says from where to send.
+        if fresh and fresh[0].sequence == wanted:
+            decoder = self._decoders.setdefault(key, RecordDecoder(self._spec, *key))
+            self._inbox.offer(*key, decoder.decode(fresh))
+            wanted = fresh[-1].sequence + 1
+        if request.session_ended and (not records or wanted > records[-1].sequence):
+            self._end_session(*key)
+
+    def _end_session(self, actor: str, session: int) -> None:
+        self._decoders.pop((actor, session), None)
+        self._inbox.close_session(actor, session)
+
+    def _watch(self, request: Any, context: Any) -> Iterator[Any]:
+        self._lease(request, context)
+        sent = request.policy_version, request.policy_sha256
+        told: tuple[bool, bool] | None = None
+        while context.is_active():
+            with self._news:
+                self._wait_for_news(sent, told)
+                if self._stopping:
+                    return
+                policy, guidance = self._policy, self._guidance
+                told = self._orders()
+            self._lease(request, context)
+            yield messages.Notice(guidance=guidance)
+            if policy is not None and policy.identity != sent:
+                for chunk in policy.chunks():
+                    yield messages.Notice(policy=chunk)
+                sent = policy.identity
+
+    def _wait_for_news(self, sent: tuple[int, bytes], told: tuple[bool, bool] | None) -> None:
+        def is_new() -> bool:
+            policy = self._policy
+            return self._stopping or (policy is not None and policy.identity != sent) or told != self._orders()
+
+        self._news.wait_for(is_new, PING_SECONDS)
+
+    def _orders(self) -> tuple[bool, bool]:
+        return self._guidance.hold, self._guidance.stop
+
+    def _control(self, request: Any, context: Any) -> Any:
+        if request.run:
+            self._check_run(context, request.run)
+        if request.command not in COMMANDS:
+            text = f"unknown command {request.command!r}; valid: {', '.join(COMMANDS)}"
+            self._abort(context, Code.INVALID_ARGUMENT, "command", text)
+        with self._news:
+            self._commands.append(request.command)
+        return messages.ControlReply(run=self.run, message=f"{request.command}: accepted")
+
+    def _lease(self, request: Any, context: Any) -> _Lease:
+        self._check_run(context, request.run)
+        lease = self._leases.get(request.actor)
+        if request.incarnation != self.incarnation or lease is None or request.session > lease.session:
+            self._abort(context, Code.ABORTED, "stale", "the learner was started anew; join again")
+        if request.session < lease.session:
+            text = f"session {request.session} of {request.actor} was replaced by {lease.session}"
+            self._abort(context, Code.ALREADY_EXISTS, "session", text)
+        return lease
+
+    def _abort(self, context: Any, code: Any, kind: str, text: str) -> NoReturn:
+        with self._news:
+            self.refusals[kind] += 1
+            now = self._clock.now_ns()
+            if kind not in self._noted_ns or now - self._noted_ns[kind] >= NOTE_INTERVAL_NS:
+                self._noted_ns[kind] = now
+                self._notes.append(f"Refused a request from {context.peer()}: {text} ({self.refusals[kind]} such)")
+        context.abort(code, text)
+        raise AssertionError("abort returned")
+
+
+def _remove_dead_socket(path: Path) -> None:
+    """Remove the socket that a killed learner left behind.
+
+    Raises:
+        ConfigError: if somebody listens on it.
+    """
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            path.unlink(missing_ok=True)
+            return
+    raise ConfigError(f"cannot listen on transport.address {UNIX}{path}: is another learner there?")

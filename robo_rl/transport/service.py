@@ -1,0 +1,104 @@
+"""The four calls of the wire, and how both sides make channels of it."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import grpc
+
+from robo_rl.core import ConfigError
+
+from . import messages_pb2 as messages
+from .config import TransportConfig
+
+PROTOCOL = 1
+SERVICE = "robo_rl.transport.v1.Learner"
+TOKEN_KEY = "robo-rl-token"
+
+# A connection that was lost is tried again within a second; the library's own default waits up to two minutes.
+_RECONNECT = [
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+]
+
+
+class Call(NamedTuple):
+    """One call: its name, the classes of its request and reply, and whether replies are a stream."""
+
+    name: str
+    request: Any
+    reply: Any
+    streams: bool = False
+
+    @property
+    def path(self) -> str:
+        return f"/{SERVICE}/{self.name}"
+
+
+JOIN = Call("Join", messages.JoinRequest, messages.JoinReply)
+EXCHANGE = Call("Exchange", messages.ExchangeRequest, messages.ExchangeReply)
+WATCH = Call("Watch", messages.WatchRequest, messages.Notice, streams=True)
+CONTROL = Call("Control", messages.ControlRequest, messages.ControlReply)
+
+
+def channel_options(config: TransportConfig) -> list[tuple[str, Any]]:
+    """Return the options of both sides: sizes, and a channel of its own for each connection."""
+    size = config.message_bytes
+    return [
+        ("grpc.max_receive_message_length", size),
+        ("grpc.max_send_message_length", size),
+        ("grpc.max_metadata_size", 16 << 10),
+        ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.so_reuseport", 0),
+        *_RECONNECT,
+    ]
+
+
+def open_channel(config: TransportConfig, name: str) -> grpc.Channel:
+    """Return a channel to the learner.
+
+    Args:
+        config: of the wire.
+        name: whose certificate is shown: the actor's name, or ``operator``.
+
+    Raises:
+        ConfigError: if certificates or token cannot be read.
+    """
+    options = channel_options(config)
+    if config.address is None:
+        raise ConfigError("transport.address is missing: give the learner's, HOST:PORT or unix:/path")
+    if config.certificates is None:
+        return grpc.insecure_channel(config.address, options)
+    folder = Path(config.certificates)
+    credentials = grpc.ssl_channel_credentials(
+        root_certificates=read_key(folder / "ca.pem"),
+        private_key=read_key(folder / f"{name}.key"),
+        certificate_chain=read_key(folder / f"{name}.pem"),
+    )
+    return grpc.secure_channel(config.address, credentials, options)
+
+
+def server_credentials(config: TransportConfig) -> grpc.ServerCredentials | None:
+    """Return what the learner shows and demands; None without certificates."""
+    if config.certificates is None:
+        return None
+    folder = Path(config.certificates)
+    pair = read_key(folder / "learner.key"), read_key(folder / "learner.pem")
+    return grpc.ssl_server_credentials([pair], root_certificates=read_key(folder / "ca.pem"), require_client_auth=True)
+
+
+def read_key(file: Path) -> bytes:
+    """Return a certificate or key.
+
+    Raises:
+        ConfigError: if it cannot be read.
+    """
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read ({error.strerror}); make it with robo-rl keys") from error
+
+
+def metadata(token: str) -> list[tuple[str, str]]:
+    """Return what every request carries beside its message."""
+    return [(TOKEN_KEY, token)] if token else []

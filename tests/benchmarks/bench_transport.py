@@ -1,0 +1,199 @@
+"""How fast steps come from an actor's spool onto the learner's disk, and policies back, over loopback.
+
+python tests/benchmarks/bench_transport.py [OUTPUT.json]
+
+The learner is a process of its own. Steps count when they are durable: appended to the spool before, committed to the
+learner's data set after, and forgotten by the spool. Prints the figures and writes them as JSON.
+"""
+
+import json
+import multiprocessing
+import multiprocessing.connection
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robo_rl.actor import Spool
+from robo_rl.core import ArraySpec, EnvSpec, Source, Transition
+from robo_rl.replay import Intake, ReplayRing
+from robo_rl.transport import LearnerLink, LearnerServer, RecordEncoder, TransportConfig
+
+STATE = {"state": ArraySpec((24,)), "object": ArraySpec((13,))}
+CAMERA = ArraySpec((128, 128, 3), "uint8")
+IMAGES = {"state": ArraySpec((24,)), "images/front": CAMERA, "images/wrist": CAMERA}
+EPISODE_STEPS = 100
+STATE_STEPS = 40_000
+IMAGE_STEPS = 2_000
+POLICY_BYTES = 10_000_000
+POLICIES = 40
+
+
+def spec_of(observation: dict[str, ArraySpec]) -> EnvSpec:
+    return EnvSpec(
+        task="benchmark",
+        observation=observation,
+        action=ArraySpec((7,), low=-1, high=1),
+        action_space="end_effector_delta",
+        action_frame="base",
+        control_rate=10.0,
+        max_episode_steps=EPISODE_STEPS,
+        reward_terms=("success",),
+    )
+
+
+def steps_of(spec: EnvSpec, count: int) -> list[Transition]:
+    """Made-up episodes; images look like a camera's: smooth, with a little noise."""
+    rng = np.random.default_rng(0)
+    ramp = np.linspace(0, 200, 128 * 128 * 3).reshape(CAMERA.shape)
+
+    def observe(number: int) -> dict[str, np.ndarray]:
+        return {
+            key: (ramp + number % 50 + rng.integers(0, 4, array.shape)).astype(np.uint8)
+            if array.dtype == "uint8"
+            else rng.standard_normal(array.shape).astype(np.float32)
+            for key, array in spec.observation.items()
+        }
+
+    steps, observation = [], observe(0)
+    for number in range(count):
+        following = observe(number + 1)
+        action = rng.uniform(-1, 1, spec.action.shape).astype(np.float32)
+        steps.append(
+            Transition(
+                observation=observation,
+                proposed_action=action,
+                executed_action=action,
+                rewards={"success": 0.0},
+                next_observation=following,
+                terminated=False,
+                truncated=number % EPISODE_STEPS == EPISODE_STEPS - 1,
+                source=Source.POLICY,
+                actor="actor",
+                session=1,
+                episode=number // EPISODE_STEPS,
+                sequence=number,
+                policy_version=0,
+                stamp_ns=number,
+            )
+        )
+        observation = following if number % EPISODE_STEPS != EPISODE_STEPS - 1 else observe(number)
+    return steps
+
+
+def learn(
+    address: str,
+    folder: Path,
+    observation: dict[str, ArraySpec],
+    policies: int,
+    pipe: "multiprocessing.connection.Connection[Any, Any]",
+) -> None:
+    """Be a learner: take steps in, give policies out whose version is the time of their publication."""
+    spec = spec_of(observation)
+    intake = Intake(folder, spec)
+    server = LearnerServer(TransportConfig(address), "benchmark", spec, intake, lambda facts: [])
+    pipe.send("ready")
+    if policies:
+        pipe.recv()
+        state = {"weight": np.random.default_rng(0).standard_normal(POLICY_BYTES // 4).astype(np.float32)}
+        for _ in range(policies):
+            server.publish(time.monotonic_ns(), state)
+            time.sleep(0.25)
+    while not pipe.poll(0.01):
+        intake.take()
+    server.close(0)
+    intake.close()
+
+
+class Session:
+    """A learner process, and an actor's end in this one."""
+
+    def __init__(self, folder: Path, observation: dict[str, ArraySpec], policies: int = 0) -> None:
+        address = f"unix:{folder}/socket"
+        self.pipe, theirs = multiprocessing.Pipe()
+        context = multiprocessing.get_context("spawn")
+        self.replay = folder / "replay"
+        self.process = context.Process(target=learn, args=(address, self.replay, observation, policies, theirs))
+        self.process.start()
+        self.pipe.recv()
+        self.spec = spec_of(observation)
+        self.spool = Spool(folder / "spool")
+        self.link = LearnerLink(TransportConfig(address), "actor", self.spec, {}, self.spool)
+        assert self.link.join(0, lambda: False)
+        self.spool.bind(self.link.run)
+        self.spool.begin_session(self.link.session)
+
+    def close(self) -> None:
+        self.link.close()
+        self.spool.close()
+        self.pipe.send("end")
+        self.process.join()
+
+
+def ingest(folder: Path, observation: dict[str, ArraySpec], count: int) -> dict[str, float]:
+    session = Session(folder, observation)
+    steps = steps_of(session.spec, count)
+    encoder = RecordEncoder(session.spec)
+    session.link.start()
+    began = time.perf_counter()
+    for step in steps:
+        session.spool.append(step.sequence, encoder.encode(step))
+    appended = time.perf_counter() - began
+    assert session.link.finish(600)
+    seconds = time.perf_counter() - began
+    session.close()
+    row = sum(np.dtype(array.dtype).itemsize * int(np.prod(array.shape)) for array in observation.values())
+    began = time.perf_counter()
+    intake = Intake(session.replay, session.spec)
+    recovered = intake.recover(ReplayRing(count + count // EPISODE_STEPS + 1, session.spec))
+    recovery = time.perf_counter() - began
+    intake.close()
+    assert recovered == count
+    stored = sum(file.stat().st_size for file in session.replay.rglob("*") if file.is_file())
+    return {
+        "steps": count,
+        "steps_per_second": count / seconds,
+        "megabytes_per_second": count * row / seconds / 1e6,
+        "append_microseconds": appended / count * 1e6,
+        "stored_bytes_per_step": stored / count,
+        "raw_bytes_per_step": row,
+        "recovery_seconds": recovery,
+    }
+
+
+def publication(folder: Path) -> dict[str, float]:
+    session = Session(folder, STATE, POLICIES)
+    session.link.start()
+    session.pipe.send("publish")
+    latencies = []
+    for _ in range(POLICIES - 2):
+        assert session.link.wait_for_policy(10)
+        policy = session.link.take_policy()
+        assert policy is not None
+        latencies.append((time.monotonic_ns() - policy[0]) / 1e6)
+    session.close()
+    return {"bytes": POLICY_BYTES, "median_ms": statistics.median(latencies), "largest_ms": max(latencies)}
+
+
+def main() -> None:
+    results: dict[str, Any] = {"cores": os.cpu_count(), "machine": platform.machine(), "load": os.getloadavg()[0]}
+    for name, measure in (
+        ("state", lambda folder: ingest(folder, STATE, STATE_STEPS)),
+        ("images", lambda folder: ingest(folder, IMAGES, IMAGE_STEPS)),
+        ("policy", publication),
+    ):
+        with tempfile.TemporaryDirectory() as folder:
+            results[name] = measure(Path(folder))
+        print(f"{name:7}" + "  ".join(f"{key} {value:,.1f}" for key, value in results[name].items()), flush=True)
+    if len(sys.argv) > 1:
+        Path(sys.argv[1]).write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

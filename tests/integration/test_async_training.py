@@ -1,0 +1,209 @@
+"""runtime=async and robo-rl learner, actor, control, keys: real processes, killed and interrupted."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robo_rl.core import Transition
+from robo_rl.replay import EpisodeStore
+
+STEPS = 300
+AGENT = [
+    "task=reach",
+    "agent.hidden=[32]",
+    "agent.ensemble_size=3",
+    "agent.update_to_data=2",
+    "agent.batch_size=32",
+    "agent.learning_starts=10",
+    "agent.random_steps=5",
+    "agent.pretrain_steps=20",
+]
+RUN = [
+    "demonstrations.episodes=2",
+    f"run.env_steps={STEPS}",
+    "run.evaluation_interval=200",
+    "run.evaluation_episodes=2",
+    "run.final_evaluation_episodes=2",
+    "run.video_episodes=0",
+    "runtime.threads=1",
+]
+
+
+def start(command: str, *words: str) -> subprocess.Popen[str]:
+    arguments = [sys.executable, "-m", "robo_rl.cli", command, *words]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def finish(process: subprocess.Popen[str], code: int = 0) -> str:
+    output, _ = process.communicate(timeout=240)
+    assert process.returncode == code, output
+    return output
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.05)
+
+
+def records(folder: Path, kind: str) -> list[dict[str, Any]]:
+    file = folder / "metrics.jsonl"
+    lines = file.read_text().split("\n")[:-1] if file.exists() else []
+    return [record for record in map(json.loads, lines) if record["kind"] == kind]
+
+
+def summary_of(folder: Path) -> dict[str, Any]:
+    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    return summary
+
+
+def stored(folder: Path) -> list[Transition]:
+    with EpisodeStore.open(folder / "replay" / "episodes") as store:
+        return [step for number in range(len(store)) for step in store.episode(number)]
+
+
+def check_conservation(folder: Path) -> None:
+    """All steps that arrived are stored or counted, once, and each session is whole from its first step on."""
+    summary = summary_of(folder)
+    counts = summary["actors"]
+    assert counts["received"] == counts["stored"] + counts["refused"]
+    assert counts["still_with_actors"] == counts["in_open_episodes"] == counts["refused"] == 0
+    steps = stored(folder)
+    assert len(steps) == counts["stored"] == summary["env_steps"]
+    sessions: dict[tuple[str, int], list[int]] = {}
+    for step in steps:
+        sessions.setdefault((step.actor, step.session), []).append(step.sequence)
+    for sequences in sessions.values():
+        assert sequences == list(range(len(sequences)))
+
+
+def actor_processes(folder: Path) -> list[int]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"actor" in words and any(str(folder).encode() in word for word in words):
+            found.append(int(process.name))
+    return found
+
+
+def test_two_actors_and_a_learner_keep_the_ratio_and_leave_nothing_behind(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    output = finish(start("train", *AGENT, *RUN, "runtime=async", "runtime.actors=2", f"run.dir={folder}"))
+    assert "Actors may join at unix:" in output and "Report" in output
+    summary = summary_of(folder)
+    assert summary["status"] == "completed" and summary["env_steps"] >= STEPS
+    assert 0.9 <= summary["learner_steps_per_env_step"] <= 1.0
+    check_conservation(folder)
+    assert {step.actor for step in stored(folder)} == {"actor_0", "actor_1"}
+    runtime = records(folder, "runtime")
+    assert max(record["actors"] for record in runtime) == 2
+    stale = [record for record in runtime if record["staleness_steps"] is not None]
+    assert stale and all(record["staleness_steps"] >= 0 and record["staleness_seconds"] >= 0 for record in stale)
+    assert all(record["refused_requests"] == 0 and record["refused_policies"] == 0 for record in runtime)
+    assert max(step.policy_version for step in stored(folder)) > 0
+    assert actor_processes(folder) == []
+
+
+def test_an_interrupted_run_goes_on_with_everything_that_was_stored(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    process = start("train", *AGENT, *RUN, "runtime=async", f"run.dir={folder}", "run.env_steps=100000")
+    wait_until(lambda: records(folder, "train"))
+    process.send_signal(signal.SIGINT)
+    output = finish(process, code=130)
+    assert f"robo-rl train resume={folder}" in output
+    assert summary_of(folder)["status"] == "interrupted"
+    check_conservation(folder)
+    before = stored(folder)
+    finish(start("train", f"resume={folder}", f"run.env_steps={len(before) + 50}"))
+    assert summary_of(folder)["status"] == "completed" and summary_of(folder)["env_steps"] >= len(before) + 50
+    check_conservation(folder)
+    assert_same_steps(stored(folder)[: len(before)], before)
+
+
+def assert_same_steps(found: list[Transition], expected: list[Transition]) -> None:
+    for ours, theirs in zip(found, expected, strict=True):
+        assert (ours.actor, ours.session, ours.sequence) == (theirs.actor, theirs.session, theirs.sequence)
+        np.testing.assert_array_equal(ours.executed_action, theirs.executed_action, strict=True)
+        for key, value in theirs.next_observation.items():
+            np.testing.assert_array_equal(ours.next_observation[key], value, strict=True)
+
+
+def test_kill_9_of_learner_and_actor(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    process = start("train", *AGENT, *RUN, "runtime=async", f"run.dir={folder}", "run.env_steps=100000")
+    wait_until(lambda: records(folder, "train"))
+    (actor,) = actor_processes(folder)
+    os.kill(actor, signal.SIGKILL)
+    wait_until(lambda: actor_processes(folder) not in ([], [actor]))
+    wait_until(lambda: any(step.session == 2 for step in stored(folder)))
+    process.kill()
+    process.communicate()
+    before = stored(folder)
+    wait_until(lambda: actor_processes(folder) == [])
+    finish(start("train", f"resume={folder}", f"run.env_steps={len(before) + 50}"))
+    check_conservation(folder)
+    steps = stored(folder)
+    assert_same_steps(steps[: len(before)], before)
+    assert {step.session for step in steps} == {1, 2, 3}
+
+
+def test_learner_and_actor_with_certificates_and_commands(tmp_path: Path) -> None:
+    folder, keys = tmp_path / "run", tmp_path / "keys"
+    output = finish(start("keys", f"path={keys}", "actors=[left]"))
+    assert f"transport.certificates={keys}" in output
+    wire = [f"address=127.0.0.1:{free_port()}", f"certificates={keys}"]
+    learner = start(
+        "learner",
+        *AGENT,
+        *RUN,
+        f"run.dir={folder}",
+        *(f"runtime.transport.{word}" for word in wire),
+        "run.env_steps=99999",
+    )
+    link = [f"transport.{word}" for word in wire]
+    spool = f"actor.spool={tmp_path / 'spool'}"
+    actor = start("actor", *AGENT, *link, "actor.name=left", spool)
+    wait_until(lambda: records(folder, "train"))
+    stranger = start("actor", *AGENT, *link, "actor.name=left", f"actor.spool={tmp_path / 'other'}", "agent.gamma=0.5")
+    assert "agent.gamma: expected 0.97, found 0.5" in finish(stranger, code=2)
+    assert "pause: accepted" in finish(start("control", "send=pause", *link))
+    wait_until(lambda: records(folder, "runtime")[-1]["held_seconds"] > records(folder, "runtime")[0]["held_seconds"])
+    finish(start("control", "send=resume", *link))
+    finish(start("control", "send=checkpoint", *link))
+    assert "unknown command 'jump'" in finish(start("control", "send=jump", *link), code=2)
+    finish(start("control", "send=stop", *link))
+    output = finish(learner)
+    assert "left joined (session 1)" in output and "checkpoint" in output
+    assert "left joined run" in finish(actor)
+    assert summary_of(folder)["status"] == "stopped"
+    check_conservation(folder)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def test_mistakes_are_named(tmp_path: Path) -> None:
+    run = f"run.dir={tmp_path / 'run'}"
+    for words, message in (
+        (["runtime.min_ratio=2"], "runtime.min_ratio must be 0 to runtime.max_ratio, got 2.0"),
+        (["runtime.actors=0"], "runtime.transport.address must be given where runtime.actors is 0"),
+        (["runtime.transport.address=0.0.0.0:5000"], "can be reached from other machines"),
+    ):
+        assert message in finish(start("train", "task=reach", "runtime=async", run, *words), code=2)

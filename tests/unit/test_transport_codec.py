@@ -1,0 +1,147 @@
+"""Records: what is decoded is what was encoded; what does not fit is refused, and nothing is paired across it."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from robo_rl.core import Refusal, SpecError, Transition
+from robo_rl.transport import RecordDecoder, RecordEncoder, codec
+from robo_rl.transport.messages_pb2 import Record
+
+from ..replay_episodes import SPEC, assert_same, make_episode
+
+
+def renumbered(episodes: list[list[Transition]]) -> list[Transition]:
+    steps = [step for episode in episodes for step in episode]
+    return [dataclasses.replace(step, sequence=number) for number, step in enumerate(steps)]
+
+
+def three_episodes() -> list[Transition]:
+    return renumbered([make_episode(number, 7, end=end) for number, end in enumerate(["terminated", "truncated", ""])])
+
+
+def encode(steps: list[Transition]) -> list[Record]:
+    encoder = RecordEncoder(SPEC)
+    return [Record.FromString(encoder.encode(step)) for step in steps]
+
+
+def decoder() -> RecordDecoder:
+    return RecordDecoder(SPEC, "robot", 3)
+
+
+def test_round_trip_in_any_batches() -> None:
+    steps = three_episodes()
+    records = encode(steps)
+    assert [bool(record.observation) for record in records] == [number % 7 == 0 for number in range(21)]
+    for size in (1, 4, 21):
+        reader = decoder()
+        items = [item for first in range(0, 21, size) for item in reader.decode(records[first : first + size])]
+        assert_same(items, steps)
+        for before, after in itertools.pairwise(items):
+            if after.sequence % 7:
+                assert after.observation is before.next_observation
+
+
+def test_a_jump_in_the_observations_begins_a_segment() -> None:
+    steps = three_episodes()
+    steps[3] = dataclasses.replace(steps[3], observation={**steps[3].observation, "state": np.ones(3, np.float32)})
+    records = encode(steps)
+    assert records[3].observation
+    assert_same(decoder().decode(records), steps)
+
+
+def test_a_long_episode_has_records_that_can_be_read_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "SEGMENT_BYTES", 3 * codec.RecordLayout(SPEC).step.itemsize)
+    records = encode(make_episode(0, 10))
+    assert [bool(record.observation) for record in records] == [number % 3 == 0 for number in range(10)]
+
+
+def test_a_step_that_is_not_finite_is_refused_by_the_encoder_and_counted() -> None:
+    steps = three_episodes()
+    encoder = RecordEncoder(SPEC)
+    bad = dataclasses.replace(steps[2], rewards={"success": np.nan, "distance": 0.0})
+    encoded = [encoder.encode(steps[0]), encoder.encode(steps[1])]
+    with pytest.raises(SpecError, match="rewards: expected finite terms"):
+        encoder.encode(bad)
+    encoded += [encoder.refuse(bad, "rewards: not finite"), encoder.encode(steps[3])]
+    items = decoder().decode([Record.FromString(record) for record in encoded])
+    assert items[2] == Refusal(2, 1, "refused by the actor: rewards: not finite")
+    assert_same([items[0], items[1], items[3]], [steps[0], steps[1], steps[3]])
+
+
+def spoil(record: Record, field: str, value: object) -> Record:
+    row = np.frombuffer(record.step, codec.RecordLayout(SPEC).step).copy()
+    row[field] = value
+    return Record(sequence=record.sequence, episode=record.episode, observation=record.observation, step=row.tobytes())
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("next/state", np.inf, r"next observation 'state': expected finite values, got inf at index \[0\] \(x\)"),
+        ("executed_action", 1.5, r"executed action: expected values in \[-1, 1\], got 1.5"),
+        ("proposed_action", np.nan, "proposed action: expected finite values"),
+        ("rewards", np.nan, "rewards: expected finite values"),
+        ("terminated", 7, "terminated: expected 0 to 1, got 7"),
+        ("source", 9, "source: expected 0 to 3, got 9"),
+        ("success", 2, "success: expected -1 to 1, got 2"),
+    ],
+)
+def test_a_record_that_does_not_fit_is_refused_with_what_hangs_on_it(field: str, value: object, message: str) -> None:
+    steps = three_episodes()
+    records = encode(steps)
+    records[2] = spoil(records[2], field, value)
+    items = decoder().decode(records)
+    assert isinstance(items[2], Refusal)
+    with pytest.raises(AssertionError, match=message):
+        raise AssertionError(items[2].reason)
+    for item in items[3:7]:
+        assert isinstance(item, Refusal) and "needs the observation of a step that was refused" in item.reason
+    assert [item.sequence for item in items] == list(range(21))
+    assert_same(items[:2] + items[7:], steps[:2] + steps[7:])
+
+
+def test_wrong_lengths_and_episodes_are_refused() -> None:
+    records = encode(make_episode(0, 4))
+    for number, record in enumerate(records):
+        record.sequence = number
+    records[1].step += b"\0"
+    records[3] = Record(sequence=3, episode=0, observation=b"abc", step=records[3].step)
+    reasons = [item.reason for item in decoder().decode(records)[1:]]
+    size = codec.RecordLayout(SPEC).step.itemsize
+    assert reasons[0] == f"step: expected {size} bytes, got {size + 1}"
+    assert "never came" in reasons[1]
+    assert "observation: expected" in reasons[2] and "got 3" in reasons[2]
+    other_episode = encode(make_episode(0, 2))
+    other_episode[1].episode = 5
+    assert isinstance(decoder().decode(other_episode)[1], Refusal)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.builds(
+            Record,
+            sequence=st.integers(0, 2**64 - 1),
+            episode=st.integers(0, 2**64 - 1),
+            observation=st.binary(max_size=40) | st.just(bytes(codec.RecordLayout(SPEC).observation.itemsize)),
+            step=st.binary(max_size=40)
+            | st.binary(min_size=8, max_size=8)
+            .map(lambda data: data * 300)
+            .map(lambda data: data[: codec.RecordLayout(SPEC).step.itemsize]),
+            refusal=st.text(max_size=5),
+        ),
+        max_size=5,
+    )
+)
+def test_any_record_gives_a_transition_that_fits_or_a_refusal(records: list[Record]) -> None:
+    for record, item in zip(records, decoder().decode(records), strict=True):
+        assert item.sequence == record.sequence
+        if isinstance(item, Transition):
+            SPEC.check_observation(item.observation)
+            SPEC.check_observation(item.next_observation)
+            SPEC.action.check("action", item.executed_action)
