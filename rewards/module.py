@@ -39,8 +39,12 @@ class Module:
         return None
 
 
+CELLS = 16
+"""Images are averaged over cells, at most this many along each side."""
+
+
 class VectorInput:
-    """The chosen keys of an observation as one vector.
+    """The chosen keys of an observation as one vector; images as colours in [0, 1] of at most 16 x 16 cells.
 
     Attributes:
         size: F, number of elements.
@@ -62,17 +66,35 @@ class VectorInput:
         if not chosen:
             raise ConfigError(f"{option}: name at least one observation key; {nearest('', spec.observation)}")
         self._keys = chosen
-        self.size = sum(int(np.prod(spec.observation[key].shape)) for key in chosen)
+        nothing = {f"next_observation/{key}": np.zeros(spec.observation[key].shape, np.uint8) for key in chosen}
+        self.size = self({"action": np.zeros(spec.action.shape, np.float32), **nothing}).shape[-1]
 
     def __call__(self, batch: Batch, prefix: str = "next_observation") -> Floats:
         """Return the vectors (..., F) of rows with any leading axes."""
         leading = batch["action"].shape[:-1]
-        parts = [batch[f"{prefix}/{key}"].reshape(*leading, -1) for key in self._keys]
+        parts = []
+        for key in self._keys:
+            values = batch[f"{prefix}/{key}"]
+            part = cell_colours(values) if key.startswith("images/") else values
+            parts.append(part.reshape(*leading, -1))
         return np.concatenate(parts, axis=-1, dtype=np.float32)
 
     def trajectory(self, episode: Batch) -> Floats:
         """Return the L + 1 observations (L + 1, F) of an episode of L steps."""
         return np.concatenate([self(episode, "observation")[:1], self(episode)])
+
+
+def cell_colours(images: NDArray[np.uint8]) -> Floats:
+    """Return the mean colours (..., h, w, C) in [0, 1] of cells of images (..., H, W, C), with h and w at most 16.
+
+    Cells are squares of pixels or rectangles, all alike; what is left over at the right and below is left out.
+    """
+    *leading, height, width, channels = images.shape
+    tall, wide = -(-height // CELLS), -(-width // CELLS)
+    rows, columns = height // tall, width // wide
+    cells = images[..., : rows * tall, : columns * wide, :].reshape(*leading, rows, tall, columns, wide, channels)
+    colours: Floats = cells.mean(axis=(-4, -2), dtype=np.float32) / np.float32(255)
+    return colours
 
 
 def require_episodes(episodes: Sequence[Batch], name: str) -> None:

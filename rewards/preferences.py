@@ -176,7 +176,8 @@ class PreferenceReward(Module):
         for number, network in enumerate(self._networks):
             for epoch in range(self.config.epochs):
                 order = generator(self._seed, "order", self.version, number, epoch).permutation(len(answers))
-                for chosen in torch.from_numpy(order).split(self.config.batch_size):
+                for first in range(0, len(order), self.config.batch_size):
+                    chosen = torch.from_numpy(order[first : first + self.config.batch_size])
                     loss = preference_loss(torch.tanh(network(pairs[chosen])[..., 0]), answers[chosen])
                     losses.append(network.descend(loss))
         with torch.no_grad():

@@ -99,7 +99,8 @@ class SuccessesReward(Module):
         """Return the description (1, moments F) of an episode."""
         trajectory = self._input.trajectory(episode)
         moments = np.linspace(0, len(trajectory) - 1, self.config.moments).round().astype(int)
-        return trajectory[moments].reshape(1, -1)
+        description: Floats = trajectory[moments].reshape(1, -1)
+        return description
 
     def _worth(self, failure: Floats) -> float:
         config, successes = self.config, self._memory["successes"].astype(np.float64)

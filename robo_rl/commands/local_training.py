@@ -12,6 +12,7 @@ from ..actor import ActionChoice, Actor, InterventionConfig, SimulatedInterventi
 from ..app import Components, DemonstrationsConfig, RunConfig, section
 from ..core import Batch, ConfigError, DivergenceError, Observation, Source, State, Transition, derive_seed, generator
 from ..evaluation import EvaluationResult, evaluate
+from ..evaluation.hacking import RewardWatch
 from ..evaluation.plots import plot_runs
 from ..evaluation.report import write_report
 from ..evaluation.runs import load_run
@@ -65,6 +66,7 @@ class LocalTraining:
         self._episode_return = 0.0
         self._episode_terms = dict.fromkeys(self.online.terms, 0.0)
         self._steps_to_95: int | None = None
+        self._watch = None if self._scorer is None else RewardWatch()
         self._update_seconds = 0.0
         resumed = config.resume is not None
         if resumed:
@@ -248,6 +250,9 @@ class LocalTraining:
                 success=transition.success,
                 **{f"reward/{name}": total for name, total in self._episode_terms.items()},
             )
+            if self._watch is not None:
+                length = self.actor.episode_length
+                self._watch.add_episode(transition.episode, self._episode_return, length, transition.success)
             self._episode_return = 0.0
             self._episode_terms = dict.fromkeys(self._episode_terms, 0.0)
             if self._intervention is not None:
@@ -280,6 +285,9 @@ class LocalTraining:
             return_mean=result.return_mean,
             length_median=result.length_median,
         )
+        if self._watch is not None and rate is not None and (warning := self._watch.evaluated(self.step, rate.value)):
+            self.logger.message(warning)
+            self.logger.log("reward", self.step, warning=warning)
         return result
 
     def _save(self) -> None:
@@ -292,6 +300,7 @@ class LocalTraining:
             "steps_to_95": self._steps_to_95,
             "episode_return": self._episode_return,
             "episode_terms": self._episode_terms,
+            "watch": None if self._watch is None else self._watch.state(),
             "update_seconds": self._update_seconds,
         }
         parts = {
@@ -320,6 +329,8 @@ class LocalTraining:
         self._steps_to_95 = checkpoint.facts["steps_to_95"]
         self._episode_return = checkpoint.facts["episode_return"]
         self._episode_terms = checkpoint.facts.get("episode_terms", self._episode_terms)
+        if self._watch is not None:
+            self._watch.load(checkpoint.facts["watch"])
         self._follow_discount()
         self._update_seconds = checkpoint.facts["update_seconds"]
 

@@ -1,0 +1,51 @@
+"""The watch on computed rewards: when it warns, when it does not, and whom it names."""
+
+import json
+
+import pytest
+
+from robo_rl.evaluation.hacking import RewardWatch
+
+
+def warnings(history: list[tuple[float, float]], episodes: int = 5) -> list[str | None]:
+    """What is said after each interval of (reward of a step, success rate)."""
+    watch, said, number = RewardWatch(), [], 0
+    for interval, (reward, success) in enumerate(history):
+        for each in range(episodes):
+            watch.add_episode(number, 10 * (reward + 0.01 * each), 10, success=False)
+            number += 1
+        said.append(watch.evaluated(100 * (interval + 1), success))
+        watch.load(json.loads(json.dumps(watch.state())))  # as if resumed
+    return said
+
+
+def test_reward_that_rises_while_success_falls_is_warned_of() -> None:
+    said = warnings([(0.1, 0.0), (0.2, 0.6), (0.4, 0.5), (0.6, 0.3), (0.8, 0.1)])
+    assert said[:4] == [None] * 4  # success may take three evaluations to follow
+    assert said[4] is not None
+    assert "since step 200 it has risen from 0.220 to 0.820 a step, success has gone from 60% to 10%" in said[4]
+    assert said[4].endswith("most reward and no success: 24 (0.84), 23 (0.83), 22 (0.82)")
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        [(0.1, 0.0), (0.2, 0.2), (0.3, 0.4), (0.4, 0.6), (0.5, 0.8)],  # both rise
+        [(0.5, 0.5), (0.4, 0.4), (0.3, 0.3), (0.2, 0.2), (0.1, 0.1)],  # both fall
+        [(0.1, 1.0), (0.2, 1.0), (0.3, 1.0), (0.4, 1.0), (0.5, 0.98)],  # solved: nothing more to expect
+        [(0.1, 0.5), (0.1, 0.4), (0.1, 0.4), (0.1, 0.4), (0.105, 0.4)],  # no more than chance
+    ],
+)
+def test_nothing_is_said_without_cause(history: list[tuple[float, float]]) -> None:
+    assert warnings(history) == [None] * 5
+
+
+def test_reward_that_rises_from_the_start_while_nothing_succeeds() -> None:
+    said = warnings([(0.1, 0.0), (0.2, 0.0), (0.3, 0.0), (0.4, 0.0)])
+    assert said[:3] == [None] * 3
+    assert said[3] is not None
+    assert "since step 100" in said[3]
+
+
+def test_too_few_episodes_are_no_evidence() -> None:
+    assert warnings([(0.1, 0.5), (0.2, 0.1), (0.3, 0.1), (0.4, 0.1), (0.9, 0.0)], episodes=1) == [None] * 5
