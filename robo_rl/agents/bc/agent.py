@@ -36,7 +36,7 @@ class BC:
         self.update_rows = config.batch_size
         self.backend = "torch"
         self._policy = TanhGaussianPolicy(config, spec, seed)
-        self._cloning = BehaviourCloning(self._policy, config.activation, config.learning_rate)
+        self._cloning = BehaviourCloning(self._policy, config.learning_rate)
 
     def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
         """Return the action (A,) in [-1, 1]; this agent does not explore, whatever ``explore`` says."""
