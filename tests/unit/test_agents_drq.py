@@ -48,6 +48,7 @@ VARIANTS = {
     "spatial_embeddings": dataclasses.replace(
         SMALL, encoder=EncoderConfig(channels=(4,), head="spatial_embeddings", embeddings=2, latent=5)
     ),
+    "asymmetric": dataclasses.replace(SMALL, critic_keys=("state",)),
     "one_camera": dataclasses.replace(SMALL, image_keys=("images/wrist",), update_to_data=1, shift=0),
 }
 
@@ -172,8 +173,12 @@ class Reference:
             for tensor in self.nets[name].values():
                 tensor.requires_grad_()
         encoders = [p for camera in self.cameras for p in camera.parameters()]
-        self.critic_adam = torch.optim.Adam([*self.nets["critic"].values(), *encoders], config.critic_learning_rate)
-        self.actor_adam = torch.optim.Adam([*self.nets["actor"].values()], config.actor_learning_rate)
+        whose = "critic" if config.critic_keys is None else "actor"
+        trained = {
+            name: [*self.nets[name].values(), *(encoders if name == whose else [])] for name in ("critic", "actor")
+        }
+        self.critic_adam = torch.optim.Adam(trained["critic"], config.critic_learning_rate)
+        self.actor_adam = torch.optim.Adam(trained["actor"], config.actor_learning_rate)
         self.temperature_adam = torch.optim.Adam([self.log_alpha], config.temperature_learning_rate)
 
     def see(self, images, vector):
@@ -198,12 +203,13 @@ class Reference:
         losses, seen_values, targets = [], [], []
         for u in range(config.update_to_data):
             with torch.no_grad():
-                seen = self.see(self.shifted(batch.next_images, batch.next_shifts, u), vectors.next_observation[u])
+                seen = self.see([x[u] for x in batch.next_images], vectors.next_observation[u])
                 mean, deviation = self.policy(seen)
+                seen = seen if batch.critic is None else batch.critic[1][u]
                 values = self.values("target_critic", seen, (mean + deviation * noise.next_action[u]).tanh())
                 target = vectors.reward[u] + vectors.discount[u] * values[noise.subset[u]].min(0).values
-            seen = self.see(self.shifted(batch.images, batch.shifts, u), vectors.observation[u])
-            values = self.values("critic", seen, vectors.action[u])
+            seen = self.see([x[u] for x in batch.images], vectors.observation[u])
+            values = self.values("critic", seen if batch.critic is None else batch.critic[0][u], vectors.action[u])
             loss = sum(((value - target) ** 2).mean() for value in values)
             self.critic_adam.zero_grad()
             loss.backward()
@@ -213,12 +219,13 @@ class Reference:
             losses.append(loss.item() / config.ensemble_size)
             seen_values.append(values.detach())
             targets.append(target)
-        seen, alpha = seen.detach(), self.log_alpha.exp().detach()
+        seen, alpha = seen if batch.critic is not None else seen.detach(), self.log_alpha.exp().detach()
         mean, deviation = self.policy(seen)
         distribution = TransformedDistribution(Independent(Normal(mean, deviation), 1), TanhTransform(cache_size=1))
         action = (mean + deviation * noise.action).tanh()
         log_prob = distribution.log_prob(action)
-        climbing = (alpha * log_prob - self.values("critic", seen, action).mean(0)).mean()
+        judged = seen if batch.critic is None else batch.critic[0][-1]
+        climbing = (alpha * log_prob - self.values("critic", judged, action).mean(0)).mean()
         shown = getattr(vectors, "proposed_action", vectors.action)[-1]
         cloning = (vectors.demonstration[-1] * ((mean.tanh() - shown) ** 2).sum(1)).mean()
         self.actor_adam.zero_grad()
@@ -231,10 +238,6 @@ class Reference:
         every = torch.stack(seen_values)
         figures = (np.mean(losses), every.mean(), every.abs().max(), torch.stack(targets).mean())
         return [float(x) for x in (*figures, climbing.detach(), entropy, alpha)]
-
-    @staticmethod
-    def shifted(images, shifts, u):
-        return [shift_images(image[u], shift[u]) for image, shift in zip(images, shifts, strict=True)]
 
     def parameters(self):
         found = {f"{name}/{key}": tensor for name, net in self.nets.items() for key, tensor in net.items()}
@@ -265,13 +268,15 @@ def experience(config, policy, seed, dtype=torch.float64):
     }
     shaped = {name: torch.from_numpy(x).to(dtype).view(*lead, *x.shape[1:]) for name, x in fields.items()}
     images, following = (
-        [x.view(*lead, *x.shape[1:]) for x in policy.images(batch, group)]
+        [x.view(*lead, *x.shape[1:]) for x in policy.training_images(batch, group)]
         for group in ("observation", "next_observation")
     )
-    shifts = [[draw_shifts(lead, config.shift, source) for _ in images] for _ in range(2)]
+    critic = None
+    if config.critic_keys is not None:
+        critic = (shaped["observation"].flip(-1), shaped["next_observation"].flip(-1))
     noise = draw_noise(config, A, source)
     noise = noise._replace(next_action=noise.next_action.to(dtype), action=noise.action.to(dtype))
-    return PixelMinibatches(Minibatches(**shaped), images, following, *shifts), noise
+    return PixelMinibatches(Minibatches(**shaped), images, following, critic), noise
 
 
 def moments(parameters):
@@ -280,7 +285,7 @@ def moments(parameters):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_update_is_the_reference_in_float64(variant):
-    """The reference trains the encoder by the critics' loss alone, so this also shows that the actor does not."""
+    """The reference trains the encoder by the critics' loss alone (asymmetric: the actor's), so the other does not."""
     config = VARIANTS[variant]
     policy, parameters = prepared(config)
     reference = Reference(config, policy.encoder.keys, parameters)
@@ -368,17 +373,43 @@ def test_an_agent_goes_on_from_its_state_bit_for_bit():
 def test_bfloat16_sees_nearly_the_same():
     batch = make_batch(1)
     agents = [make(precision=precision) for precision in ("float32", "bfloat16")]
-    seen = [agent._policy.inputs(agent._parameters, agent._policy.images(batch), torch.zeros(1, V)) for agent in agents]
+    seen = [
+        agent._policy.inputs(agent._parameters, agent._policy.training_images(batch), torch.zeros(1, V))
+        for agent in agents
+    ]
     assert seen[1].dtype == torch.float32
     assert not torch.equal(*seen)
     torch.testing.assert_close(*seen, rtol=0.1, atol=0.1)
+
+
+def test_critics_may_see_the_true_state_and_the_actor_not():
+    spec = dataclasses.replace(SPEC, observation=SPEC.observation | {"object": ArraySpec((4,))})
+    fields = {"observation_keys": ("state",), "critic_keys": ("object", "state"), "normalise_observations": True}
+    agent = DrQ(dataclasses.replace(SMALL, **fields), spec, 0)
+    batch = make_batch(agent.update_rows)
+    for k, group in enumerate(("observation", "next_observation")):
+        batch[f"{group}/object"] = 5 + np.random.default_rng(k).standard_normal((agent.update_rows, 4), np.float32)
+    agent.fit_normaliser(batch)
+    np.testing.assert_allclose(agent.state()["critic_normaliser/mean"][:4], batch["observation/object"].mean(0), 1e-5)
+    before = agent.state()
+    agent.update(batch)
+    assert before["critic/0/weight"].shape == (3, 4 + V + A, 16)
+    assert not np.array_equal(before["encoder/front/conv0/weight"], agent.state()["encoder/front/conv0/weight"])
+    observation = observation_of(batch)
+    action = agent.act(observation, explore=False)
+    observation["object"] = observation["object"] + 100
+    np.testing.assert_array_equal(agent.act(observation, explore=False), action)
+    with pytest.raises(ConfigError, match=r"agent.critic_keys: unknown vector observation 'objct'"):
+        DrQ(dataclasses.replace(SMALL, critic_keys=("objct",)), spec, 0)
 
 
 def test_configuration_is_checked():
     blind = dataclasses.replace(SPEC, observation={"state": ArraySpec((V,))})
     with pytest.raises(ConfigError, match=r"has no images.*task.observation.cameras=\[front,wrist\]"):
         make_drq(spec=blind, seed=0)
-    with pytest.raises(ConfigError, match=r"unknown image 'images/frnt'; did you mean 'images/front'"):
+    with pytest.raises(
+        ConfigError, match=r"agent.image_keys: unknown image 'images/frnt'; did you mean 'images/front'"
+    ):
         make(image_keys=("images/frnt",))
     with pytest.raises(ConfigError, match=r"agent.image_keys is empty"):
         make(image_keys=())

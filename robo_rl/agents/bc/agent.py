@@ -21,6 +21,7 @@ class BC:
         config: as given.
         update_rows: rows of the Batch for ``update``, all of them demonstrations.
         backend: which implementation computes updates.
+        features: None: no images are looked at.
 
     Args:
         config: of the agent.
@@ -35,6 +36,7 @@ class BC:
         self.config = config
         self.update_rows = config.batch_size
         self.backend = "torch"
+        self.features = None
         self._policy = TanhGaussianPolicy(config, spec, seed)
         self._cloning = BehaviourCloning(self._policy, config.learning_rate)
 

@@ -7,6 +7,7 @@ from robo_rl.core import require
 from ..sac.config import SACConfig, require_choice
 
 HEADS = ("dense", "spatial_embeddings")
+STAGES = 4
 BACKENDS = ("auto", "compile", "torch")
 
 
@@ -15,7 +16,12 @@ class EncoderConfig:
     """How the image of a camera becomes a vector. Every camera has an encoder of its own.
 
     Attributes:
-        channels: of the convolutions, 3x3 with stride 2.
+        channels: of the convolutions, 3x3 with stride 2; not used with a checkpoint.
+        checkpoint: safetensors file of a ResNet-10, -18 or -34, which takes the place of the convolutions; null: none.
+        stages: how many of its four stages are used; each after the first halves the map and doubles the channels.
+        frozen: whether the checkpoint's network stays as it is (and is one for all cameras).
+        cached_views: randomly shifted views of each image for which the replay keeps what the frozen network makes of
+            them (in half precision), computed once; 0: it computes anew at every update.
         head: what makes a vector of the last map: ``dense`` (of all its elements), or ``spatial_embeddings``
             (weighted sums over places, learned for each channel, as in SERL; then dense).
         embeddings: weighted sums of each channel for ``head=spatial_embeddings``.
@@ -23,6 +29,10 @@ class EncoderConfig:
     """
 
     channels: tuple[int, ...] = (16, 32, 64, 64)
+    checkpoint: str | None = None
+    stages: int = 4
+    frozen: bool = True
+    cached_views: int = 0
     head: str = "dense"
     embeddings: int = 8
     latent: int = 64
@@ -34,6 +44,14 @@ class EncoderConfig:
             "agent.encoder.channels",
             "one or more numbers of 1 or more",
             list(self.channels),
+        )
+        require(1 <= self.stages <= STAGES, "agent.encoder.stages", f"in [1, {STAGES}]", self.stages)
+        require(self.cached_views >= 0, "agent.encoder.cached_views", "0 or more", self.cached_views)
+        require(
+            self.cached_views == 0 or (self.checkpoint is not None and self.frozen),
+            "agent.encoder.cached_views",
+            "0 unless there is a checkpoint and it is frozen",
+            self.cached_views,
         )
         for key in ("embeddings", "latent"):
             require(getattr(self, key) >= 1, f"agent.encoder.{key}", "1 or more", getattr(self, key))
@@ -51,6 +69,9 @@ class DrQConfig(SACConfig):
     Attributes:
         encoder: of the images.
         image_keys: images that the agent sees, each ``images/<camera>``; null: all that the task has.
+        critic_keys: what the critics see in the place of images and ``observation_keys``, for example [state,object],
+            where training knows more than the robot will; the actor's loss then trains the encoder. null: the same
+            as the actor.
         shift: largest random shift of training images along either axis [pixels]; 0: none.
     """
 
@@ -59,12 +80,14 @@ class DrQConfig(SACConfig):
     batch_size: int = 128
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     image_keys: tuple[str, ...] | None = None
+    critic_keys: tuple[str, ...] | None = None
     shift: int = 4
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.image_keys is not None:
-            object.__setattr__(self, "image_keys", tuple(self.image_keys))
+        for key in ("image_keys", "critic_keys"):
+            if getattr(self, key) is not None:
+                object.__setattr__(self, key, tuple(getattr(self, key)))
         require(self.shift >= 0, "agent.shift", "0 or more", self.shift)
         require_choice("agent.backend", self.backend, BACKENDS)
         require(

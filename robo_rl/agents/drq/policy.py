@@ -42,19 +42,20 @@ class PixelPolicy(TanhGaussianPolicy):
 
         Args:
             parameters: ``encoder/...``, and others.
-            images: for each camera (B, H, W, C) uint8, shifted already.
+            images: for each camera (B, H, W, C) uint8, shifted already, or the features cached for them.
             vector: (B, V).
         """
         return torch.cat((self.encoder(parameters, images), vector), -1)
 
-    def images(self, batch: Batch, group: str = "observation") -> list[Tensor]:
-        """Return the images (n, H, W, C) of a batch as they are; ``group`` is ``observation`` or
-        ``next_observation``."""
-        return [torch.from_numpy(batch[f"{group}/{key}"]) for key in self.encoder.keys]
+    def training_images(self, batch: Batch, group: str = "observation") -> list[Tensor]:
+        """Return for each camera the shifted images (n, H, W, C) of a batch, or the features that it has instead.
 
-    def draw_shifts(self, *lead: int) -> list[Tensor]:
-        """Return for each camera shifts (*lead, 2)."""
-        return [draw_shifts(lead, self._shift, self.augmentation) for _ in self.encoder.keys]
+        ``group`` is ``observation`` or ``next_observation``.
+        """
+        images = [torch.from_numpy(batch[f"{group}/{key}"]) for key in self.encoder.keys]
+        if images[0].dtype != torch.uint8:
+            return images
+        return [shift_images(x, draw_shifts((len(x),), self._shift, self.augmentation)) for x in images]
 
     def _row(self, observation: Observation) -> Tensor:
         images: list[NDArray[np.uint8]] = [observation[key] for key in self.encoder.keys]
@@ -63,8 +64,14 @@ class PixelPolicy(TanhGaussianPolicy):
 
     def distribution(self, batch: Batch) -> Callable[[Parameters], tuple[Tensor, Tensor]]:
         """As of :class:`~robo_rl.agents.sac.policy.TanhGaussianPolicy`, of shifted images."""
-        images = self.images(batch)
-        shifted = [shift_images(*pair) for pair in zip(images, self.draw_shifts(len(images[0])), strict=True)]
+        shifted = self.training_images(batch)
         vector = torch.from_numpy(self.observations.rows(batch))
         activation = self._activation
         return lambda parameters: actor_distribution(parameters, self.inputs(parameters, shifted, vector), activation)
+
+    def slots(self) -> dict[str, Tensor]:
+        """Return the tensors that make the policy; a frozen network stands there by its fingerprint, in a name."""
+        slots = super().slots()
+        if self.encoder.fingerprint:
+            slots[f"frozen_encoder/{self.encoder.fingerprint}"] = torch.zeros(())
+        return slots

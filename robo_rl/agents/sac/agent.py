@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robo_rl.core import Batch, DivergenceError, EnvSpec, Metrics, Observation, State, derive_seed
+from robo_rl.core import Batch, DivergenceError, EnvSpec, FeatureExtractor, Metrics, Observation, State, derive_seed
 
 from .backend import make_update
 from .cloning import BehaviourCloning
@@ -28,6 +28,7 @@ class SAC:
         update_rows: rows of the Batch for ``update``: U minibatches of B rows, one after the other, so a share of
             demonstrations must hold within each run of B rows.
         backend: which implementation computes updates, and why.
+        features: what Batches must have in the place of images; None: the images themselves, or nothing.
         metrics: names of what ``update`` returns.
 
     Args:
@@ -45,6 +46,7 @@ class SAC:
         self.config = config
         self.update_rows = config.update_to_data * config.batch_size
         self._policy = self._make_policy(spec, seed)
+        self.features: FeatureExtractor | None = None
         self._parameters = self._initialise(seed)
         trained = {k: v for k, v in self._parameters.items() if not k.startswith("target_critic/")}
         self._first = {name: torch.zeros_like(tensor) for name, tensor in trained.items()}

@@ -92,9 +92,7 @@ class TanhGaussianPolicy:
 
     def slots(self) -> dict[str, Tensor]:
         """Return the tensors that make the policy: parameters and normalisation."""
-        observations = self.observations
-        normaliser = {"mean": observations.mean, "scale": observations.scale, "fitted": observations.fitted}
-        return self.parameters | prefixed("normaliser", {k: torch.from_numpy(v) for k, v in normaliser.items()})
+        return self.parameters | prefixed("normaliser", self.observations.slots())
 
     def state(self) -> State:
         """Return what ``act`` alone needs, without the exploration generator."""
