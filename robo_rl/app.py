@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from .actor import InterventionConfig
-from .agents import bc, sac
+from .agents import bc, drq, sac
 from .core import (
     Agent,
     CheckpointError,
@@ -198,6 +198,7 @@ def register_configs() -> None:
     store.store(name="actor_schema", node=OmegaConf.create(wire | {"actor": config_node(None, ActorConfig)}))
     sac.register_configs()
     bc.register_configs()
+    drq.register_configs()
     register_logging()
 
 

@@ -62,6 +62,7 @@ class ArmBackend:
         self._randomiser = ModelRandomiser(self.model, config.randomisation)
         view = config.observation
         self._images = SceneRenderer(self.model, view.width, view.height)
+        self._frames: dict[str, list[NDArray[np.uint8]]] = {}
         self._pictures = SceneRenderer(self.model, view.picture_width, view.picture_height, beautiful=True)
         self._home = np.array(config.arm.home)
         self._joints = np.array([self.model.joint(name).qposadr[0] for name in config.arm.joints])
@@ -90,6 +91,7 @@ class ArmBackend:
             seed = secrets.randbits(63)
         self._begin(generator(seed, "episode"))
         self._rng = generator(seed, "observation")
+        self._frames = {}
         self._steps = 0
         self._running = True
         success = self.task.success(self.data)
@@ -235,8 +237,16 @@ class ArmBackend:
                 objects += scale * NOISE["object"] * self._rng.standard_normal(objects.size)
             observation["object"] = objects.astype(np.float32)
         for camera in config.cameras:
-            observation[f"images/{camera}"] = self._images.render(self.data, camera)
+            observation[f"images/{camera}"] = self._stacked(camera)
         return observation
+
+    def _stacked(self, camera: str) -> NDArray[np.uint8]:
+        """Return the newest frames of a camera, joined along the channels."""
+        frame = self._images.render(self.data, camera)
+        wanted = self.config.observation.frame_stack
+        frames = [*self._frames.get(camera, [frame] * wanted), frame][-wanted:]
+        self._frames[camera] = frames
+        return np.concatenate(frames, axis=2)
 
     def _make_spec(self) -> EnvSpec:
         config = self.config
@@ -245,7 +255,9 @@ class ArmBackend:
         if view.object:
             observation["object"] = object_spec(self.task.object_state(self.data))
         for camera in view.cameras:
-            observation[f"images/{camera}"] = ArraySpec((view.height, view.width, 3), "uint8", 0, 255)
+            observation[f"images/{camera}"] = ArraySpec(
+                (view.height, view.width, 3 * view.frame_stack), "uint8", 0, 255
+            )
         names = self.controller.action_names
         if controller.action_space == "end_effector_delta":
             scales = {"translation_scale": controller.translation_scale, "rotation_scale": controller.rotation_scale}

@@ -171,6 +171,8 @@ class ObservationConfig:
         cameras: names of the cameras of the keys ``images/<camera>``: ``front``, ``wrist``, or a camera of the task.
         width: of these images [pixels].
         height: of these images [pixels].
+        frame_stack: newest frames of each camera in one image (height, width, 3 * frame_stack), the oldest first; after
+            a reset the first frame repeated.
         picture_width: of pictures for people, from ``render()`` [pixels].
         picture_height: the same [pixels].
     """
@@ -179,12 +181,14 @@ class ObservationConfig:
     cameras: tuple[str, ...] = ()
     width: int = 128
     height: int = 128
+    frame_stack: int = 1
     picture_width: int = 640
     picture_height: int = 480
 
     def __post_init__(self) -> None:
         for key in ("width", "height", "picture_width", "picture_height"):
             require(8 <= getattr(self, key) <= 4096, f"observation.{key}", "in [8, 4096]", getattr(self, key))
+        require(1 <= self.frame_stack <= 16, "observation.frame_stack", "in [1, 16]", self.frame_stack)
         require(len(set(self.cameras)) == len(self.cameras), "observation.cameras", "distinct", self.cameras)
 
 

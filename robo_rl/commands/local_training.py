@@ -46,7 +46,7 @@ class LocalTraining:
         agent, spec, seed = self.parts.agent, self.parts.backend.spec, config.seed
         self._scorer = self.parts.reward.scorer
         added_terms = self._scorer.terms if self._scorer else ()
-        self.online = ReplayRing(self.settings.replay_capacity, spec, added_terms)
+        self.online = ReplayRing(self.settings.replay_capacity, spec, added_terms, agent.features)
         self._demonstration_episodes: list[Batch] = []
         self.demonstrations = self._load_demonstrations(added_terms)
         self.sampler = MixedSampler(
@@ -218,8 +218,10 @@ class LocalTraining:
                 self._demonstration_episodes = [store.arrays(number, spec.observation).rows() for number in numbers]
             if not for_agent:
                 return None
-            ring = ReplayRing(store.ring_slots(wanted.episodes), spec, added_terms)
+            ring = ReplayRing(store.ring_slots(wanted.episodes), spec, added_terms, self.parts.agent.features)
             store.load_into(ring, wanted.episodes)
+        # All at once, so that they are the same, bit for bit, when the run is resumed.
+        ring.compute_features()
         return ring
 
     def _record_demonstrations(self, path: Path, wanted: DemonstrationsConfig) -> None:

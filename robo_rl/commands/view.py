@@ -81,7 +81,7 @@ def _record_episode(recording: Recording, spec: EnvSpec, number: int, data: Epis
     steps, seconds = rows[:-1], times[:-1]
     for key, values in data.observation.items():
         if key.startswith(_IMAGES):
-            recording.images(key, values, rows, times)
+            recording.images(key, _newest(values), rows, times)
             continue
         flat = values.reshape(count + 1, -1)
         names = _names(key, spec.observation[key])
@@ -146,6 +146,11 @@ def record_run(recording: Recording, run: Run) -> None:
         recording.text(_EVENTS, problem, run.env_steps, run.wall_seconds, warning=True)
 
 
+def _newest(images: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return the newest frame of each of ``images`` (n, height, width, 3 * frames)."""
+    return images[..., -3:]
+
+
 def export_video(store: EpisodeStore, episodes: Sequence[int], path: Path) -> None:
     """Write the stored images of ``episodes`` as an MP4 at the control rate, all cameras side by side.
 
@@ -166,7 +171,7 @@ def export_video(store: EpisodeStore, episodes: Sequence[int], path: Path) -> No
         for number in episodes:
             data = store.arrays(number, cameras)
             outcome = {True: "  success", False: "  failure", None: ""}[data.record.success]
-            for row, frame in enumerate(tile([list(data.observation[key]) for key in cameras], len(cameras))):
+            for row, frame in enumerate(tile([list(_newest(data.observation[key])) for key in cameras], len(cameras))):
                 last = row == data.record.steps
                 writer.add(frame, f"episode {number}{outcome if last else ''}", data.record.success if last else None)
 

@@ -1,13 +1,13 @@
 """All interfaces on one page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .reward import RewardWeights
-from .specs import EnvSpec
+from .specs import ArraySpec, EnvSpec
 from .types import (
     Batch,
     Intervention,
@@ -89,6 +89,32 @@ class ScriptedExpert(Protocol):
         ...
 
 
+class FeatureExtractor(Protocol):
+    """A function of images that never changes, so that the replay may keep what it returns."""
+
+    @property
+    def views(self) -> int:
+        """Views of each image, such as random shifts, that have features of their own."""
+        ...
+
+    @property
+    def spec(self) -> Mapping[str, ArraySpec]:
+        """Specs of the features of one view, by observation key of the image that they stand for."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Of everything that the features depend on, beside images and numbers."""
+        ...
+
+    def __call__(self, images: Batch, numbers: NDArray[np.intp]) -> Batch:
+        """Return the features (n, views, ...) of ``images`` (n, H, W, C), by key.
+
+        ``numbers`` (n,) tell images apart: equal images with equal numbers have equal features.
+        """
+        ...
+
+
 class AgentConfig(Protocol):
     """What the composition reads of an agent's configuration; see :class:`~robo_rl.agents.sac.SACConfig`."""
 
@@ -121,6 +147,11 @@ class Agent(Policy, Protocol):
     @property
     def backend(self) -> str:
         """Which implementation computes updates, for people."""
+        ...
+
+    @property
+    def features(self) -> FeatureExtractor | None:
+        """Makes the features that Batches have in the place of images; None: Batches have the images."""
         ...
 
     def fit_normaliser(self, batch: Batch) -> None:

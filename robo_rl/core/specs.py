@@ -80,7 +80,8 @@ class EnvSpec:
     Attributes:
         task: name of the task, for messages and files.
         observation: one spec per observation key. ``state`` is proprioception, ``object`` the state of the
-            objects (where it is measured), ``images/<camera>`` are uint8 (height, width, 3).
+            objects (where it is measured), ``images/<camera>`` are uint8 (height, width, 3), or
+            (height, width, 3 * frames) with the newest frame last.
         action: always float32 in [-1, 1]; the backend scales it to physical units.
         action_space: what the action means, for example ``end_effector_delta`` or ``joint_position``.
         action_frame: frame in which it is expressed: ``base``, ``end_effector`` or ``joint``.

@@ -14,8 +14,9 @@ Observation = dict[str, NDArray[Any]]
 Batch = dict[str, NDArray[Any]]
 """Contiguous arrays with a leading batch axis of n rows:
 
-``observation/<key>`` and ``next_observation/<key>`` (n, ...), ``action`` (n, A) float32 *executed* actions,
-``proposed_action`` (n, A) float32: what was asked for (to be imitated; values belong to what was executed),
+``observation/<key>`` and ``next_observation/<key>`` (n, ...), features in the place of images for an agent that has
+a :class:`~robo_rl.core.FeatureExtractor`, ``action`` (n, A) float32 *executed* actions, ``proposed_action`` (n, A)
+float32: what was asked for (to be imitated; values belong to what was executed),
 ``reward`` (n,) float32, ``discount`` (n,) float32: what the value of the next observation is multiplied by,
 gamma to the number of steps summed in ``reward``, and 0 where the episode *terminated* (never where it was
 only truncated). Batches for ``Agent.update`` also have ``demonstration`` (n,) float32: 1 where a row is of the

@@ -13,6 +13,7 @@ from robo_rl.core import (
     CheckpointError,
     ConfigError,
     EnvSpec,
+    FeatureExtractor,
     Metrics,
     Observation,
     Reward,
@@ -24,6 +25,7 @@ from robo_rl.core import (
 )
 
 from .encoding import encode_success
+from .features import FeatureCache
 from .slots import Indices, SlotSet
 
 
@@ -62,12 +64,19 @@ class ReplayRing:
         spec: what is stored: its observation keys and reward terms. Transitions may carry more keys and terms
             (images for an agent that looks only at states); those are left out.
         added_terms: names of the computed terms.
+        extractor: makes the features that :meth:`gather` returns in the place of images; None: it returns images.
 
     Raises:
         ConfigError: if the capacity is too small, or too large for the memory of this machine.
     """
 
-    def __init__(self, capacity: int, spec: EnvSpec, added_terms: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        capacity: int,
+        spec: EnvSpec,
+        added_terms: tuple[str, ...] = (),
+        extractor: FeatureExtractor | None = None,
+    ) -> None:
         if capacity < 2:
             raise ConfigError(f"replay capacity must be 2 or more, got {capacity}")
         self.capacity = capacity
@@ -90,6 +99,7 @@ class ReplayRing:
             self._policy_version = np.zeros(capacity, dtype=np.int64)
             self._next = np.zeros(capacity, dtype=np.intp)
             self._sampleable = SlotSet(capacity)
+            self._features = None if extractor is None else FeatureCache(capacity, extractor)
         except MemoryError as error:
             gigabytes = capacity * sum(_row_bytes(array) for array in spec.observation.values()) / 1e9
             raise ConfigError(
@@ -208,6 +218,8 @@ class ReplayRing:
         return slot
 
     def _store_observation(self, slot: int, observation: Observation) -> None:
+        if self._features is not None:
+            self._features.forget(slot)
         for key, array in self._observation.items():
             array[slot] = observation[key]
 
@@ -305,7 +317,16 @@ class ReplayRing:
             raise ValueError("the replay ring is empty: append transitions before sampling")
         return self._sampleable.draw(n, rng)
 
-    def gather(self, indices: Indices, *, gamma: float, n_step: int, reward: Reward, out: Batch | None = None) -> Batch:
+    def gather(
+        self,
+        indices: Indices,
+        *,
+        gamma: float,
+        n_step: int,
+        reward: Reward,
+        out: Batch | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> Batch:
         """Return the transitions in slots ``indices`` as a batch, with n-step returns.
 
         The rewards of up to ``n_step`` steps are summed, discounted; fewer where the segment ends earlier: by
@@ -318,6 +339,7 @@ class ReplayRing:
             n_step: largest number of steps to sum, 1 or more.
             reward: makes one number of the reward terms.
             out: arrays to write into, each with leading axes ``indices.shape``; made anew if None.
+            rng: draws which view of its images each observation's features are of; None: the first.
 
         Raises:
             IndexError: if a slot holds no transition.
@@ -341,22 +363,36 @@ class ReplayRing:
         following = self._next.take(last)
         _take(self._action, indices, out["action"])
         _take(self._proposed_action, indices, out["proposed_action"])
-        for key, array in self._observation.items():
-            _take(array, indices, out[f"observation/{key}"])
-            _take(array, following, out[f"next_observation/{key}"])
+        for prefix, slots in (("observation", indices), ("next_observation", following)):
+            for key, array in self._observation.items():
+                if self._features is None or key not in self._features.keys:
+                    _take(array, slots, out[f"{prefix}/{key}"])
+            if self._features is not None:
+                self._features.compute(slots, self._observation)
+                rows = self._features.rows(slots, rng)
+                for key in self._features.keys:
+                    _take(self._features.flat(key), rows, out[f"{prefix}/{key}"])
         return out
+
+    def compute_features(self) -> None:
+        """Compute all features that are not known yet, in the order of the slots."""
+        if self._features is not None:
+            self._features.compute(np.arange(self._filled), self._observation)
 
     def empty_batch(self, shape: tuple[int, ...]) -> Batch:
         """Return uninitialised arrays for :meth:`gather`, with leading axes ``shape``."""
         batch: Batch = {}
         for prefix in ("observation", "next_observation"):
-            for key, array in self.spec.observation.items():
+            for key, array in {**self.spec.observation, **self._feature_spec()}.items():
                 batch[f"{prefix}/{key}"] = np.empty((*shape, *array.shape), dtype=array.dtype)
         for name in ("action", "proposed_action"):
             batch[name] = np.empty((*shape, *self.spec.action.shape), dtype=np.float32)
         batch["reward"] = np.empty(shape, dtype=np.float32)
         batch["discount"] = np.empty(shape, dtype=np.float32)
         return batch
+
+    def _feature_spec(self) -> dict[str, ArraySpec]:
+        return {} if self._features is None else dict(self._features.spec)
 
     def labels(self, indices: Indices) -> Batch:
         """Return what else is known of the transitions in slots ``indices``.
@@ -439,6 +475,7 @@ class ReplayRing:
             "policy_version": self._policy_version,
             "next": self._next,
             "order": self._sampleable.order,
+            **({} if self._features is None else self._features.columns()),
         }
 
     def state(self) -> State:
@@ -453,21 +490,29 @@ class ReplayRing:
             "reward_terms": list(self.terms),
             "held": list(self._held),
             "tails": {actor: list(tail) for actor, tail in self._tails.items()},
+            "features": None if self._features is None else self._features.fingerprint,
         }
         state = {name: column[: self._filled] for name, column in self._columns().items()}
         return state | {"facts": np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)}
 
     def load(self, state: State) -> None:
-        """Go on from ``state``.
+        """Go on from ``state``. Features of another extractor are left out and computed again from the images.
 
         Raises:
             CheckpointError: if it is of a ring with another capacity, other observations, actions or reward terms.
         """
+        facts = json.loads(state["facts"].tobytes()) if "facts" in state else {}
         columns = self._columns()
+        if self._features is not None:
+            self._features.clear()
+        if self._features is None or facts.get("features") != self._features.fingerprint:
+            columns, state = (
+                {name: array for name, array in arrays.items() if not name.startswith("features")}
+                for arrays in (columns, state)
+            )
         if state.keys() != columns.keys() | {"facts"}:
             expected = sorted(columns.keys() | {"facts"})
             raise CheckpointError(f"replay: expected arrays {expected}, found {sorted(state)}")
-        facts = json.loads(state["facts"].tobytes())
         for name, ours in (("capacity", self.capacity), ("reward_terms", list(self.terms))):
             if facts[name] != ours:
                 raise CheckpointError(

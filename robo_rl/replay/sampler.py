@@ -102,7 +102,7 @@ class MixedSampler:
         scorer = self._reward.scorer
         if scorer is not None and scorer.learns:
             ring.rescore(indices, scorer, self._n_step)
-        ring.gather(indices, gamma=self.gamma, n_step=self._n_step, reward=self._reward, out=out)
+        ring.gather(indices, gamma=self.gamma, n_step=self._n_step, reward=self._reward, out=out, rng=self._rng)
 
     def state(self) -> State:
         """Return the state of the generator; the rings have their own."""

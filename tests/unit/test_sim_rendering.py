@@ -116,3 +116,21 @@ def test_unknown_cameras_are_refused_by_name():
         make_backend("reach", observation=ObservationConfig(cameras=("frnt",)))
     with pytest.raises(ConfigError, match="there is no camera 'veiw'; did you mean 'view'"):
         make_backend("reach").render("veiw")
+
+
+@pytest.mark.rendering
+def test_frames_are_stacked_and_begin_anew_with_each_episode():
+    views = [ObservationConfig(cameras=("front",), width=32, height=24, frame_stack=frames) for frames in (1, 3)]
+    single, stacked = (make_backend("reach", observation=view) for view in views)
+    action = np.full(single.spec.action.shape, 0.7, np.float32)
+    for seed in (0, 1):
+        frames = [single.reset(seed).observation["images/front"]] * 3
+        step = stacked.reset(seed)
+        for _ in range(4):
+            image = step.observation["images/front"]
+            stacked.spec.check_observation(step.observation)
+            np.testing.assert_array_equal(image, np.concatenate(frames[-3:], axis=2))
+            frames.append(single.step(action).observation["images/front"])
+            step = stacked.step(action)
+    single.close()
+    stacked.close()

@@ -21,6 +21,7 @@ class BC:
         config: as given.
         update_rows: rows of the Batch for ``update``, all of them demonstrations.
         backend: which implementation computes updates.
+        features: None: no images are looked at.
 
     Args:
         config: of the agent.
@@ -35,8 +36,9 @@ class BC:
         self.config = config
         self.update_rows = config.batch_size
         self.backend = "torch"
+        self.features = None
         self._policy = TanhGaussianPolicy(config, spec, seed)
-        self._cloning = BehaviourCloning(self._policy, config.activation, config.learning_rate)
+        self._cloning = BehaviourCloning(self._policy, config.learning_rate)
 
     def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
         """Return the action (A,) in [-1, 1]; this agent does not explore, whatever ``explore`` says."""

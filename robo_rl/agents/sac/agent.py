@@ -1,14 +1,15 @@
 """The agent: soft actor-critic and RLPD."""
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robo_rl.core import Batch, DivergenceError, EnvSpec, Metrics, Observation, State, derive_seed
+from robo_rl.core import Batch, DivergenceError, EnvSpec, FeatureExtractor, Metrics, Observation, State, derive_seed
 
 from .backend import make_update
 from .cloning import BehaviourCloning
@@ -27,6 +28,8 @@ class SAC:
         update_rows: rows of the Batch for ``update``: U minibatches of B rows, one after the other, so a share of
             demonstrations must hold within each run of B rows.
         backend: which implementation computes updates, and why.
+        features: what Batches must have in the place of images; None: the images themselves, or nothing.
+        metrics: names of what ``update`` returns.
 
     Args:
         config: of the agent.
@@ -37,10 +40,13 @@ class SAC:
         ConfigError: if the configuration does not fit the spec.
     """
 
+    metrics: ClassVar[tuple[str, ...]] = METRICS
+
     def __init__(self, config: SACConfig, spec: EnvSpec, seed: int) -> None:
         self.config = config
         self.update_rows = config.update_to_data * config.batch_size
-        self._policy = TanhGaussianPolicy(config, spec, seed)
+        self._policy = self._make_policy(spec, seed)
+        self.features: FeatureExtractor | None = None
         self._parameters = self._initialise(seed)
         trained = {k: v for k, v in self._parameters.items() if not k.startswith("target_critic/")}
         self._first = {name: torch.zeros_like(tensor) for name, tensor in trained.items()}
@@ -48,14 +54,34 @@ class SAC:
         self._updates = torch.zeros((), dtype=torch.int64)
         self._noise = torch.Generator().manual_seed(derive_seed(seed, "agent", "update"))
         self._generators = {"update": self._noise, "exploration": self._policy.exploration}
-        self._cloning = BehaviourCloning(self._policy, config.activation, config.actor_learning_rate)
-        self._update, self.backend = make_update(config, self._parameters, self._first, self._second)
+        self._cloning = BehaviourCloning(self._policy, config.actor_learning_rate)
+        self._update, self.backend = self._make_update()
+
+    def _make_policy(self, spec: EnvSpec, seed: int) -> TanhGaussianPolicy:
+        return TanhGaussianPolicy(self.config, spec, seed)
+
+    def _critic_inputs(self) -> int:
+        """Return the width of what the critics see beside the action."""
+        return self._policy.input_size
+
+    def _make_update(self) -> tuple[Callable[[Batch, int], Tensor], str]:
+        """Return a function of a Batch and the number of updates before, and :attr:`backend`.
+
+        The function does one whole update and returns the values of :attr:`metrics`.
+        """
+        config = self.config
+        compute, backend = make_update(config, self._parameters, self._first, self._second)
+
+        def update(batch: Batch, updates: int) -> Tensor:
+            return compute(self._minibatches(batch), draw_noise(config, self._policy.action_size, self._noise), updates)
+
+        return update, backend
 
     def _initialise(self, seed: int) -> Parameters:
         config, policy = self.config, self._policy
         critic = initialise_network(
             "critic",
-            (policy.observations.size + policy.action_size, *config.hidden, 1),
+            (self._critic_inputs() + policy.action_size, *config.hidden, 1),
             torch.Generator().manual_seed(derive_seed(seed, "agent", "critic")),
             layer_norm=config.layer_norm,
             output_gain=1.0,
@@ -88,18 +114,16 @@ class SAC:
         return self._cloning.step(batch)
 
     def update(self, batch: Batch) -> Metrics:
-        """Do U critic updates and one of actor and temperature; return the :data:`METRICS`.
+        """Do U critic updates and one of actor and temperature; return the :attr:`metrics`.
 
         Raises:
             DivergenceError: if something is not finite, or a value estimate exceeds ``config.q_limit``. The
                 parameters may be spoiled then: go back to a checkpoint.
         """
-        config = self.config
         updates = int(self._updates)
-        noise = draw_noise(config, self._policy.action_size, self._noise)
-        result = self._update(self._minibatches(batch), noise, updates)
+        result = self._update(batch, updates)
         self._updates += 1
-        metrics = dict(zip(METRICS, result.tolist(), strict=True))
+        metrics = dict(zip(self.metrics, result.tolist(), strict=True))
         self._check(metrics, updates + 1)
         return metrics
 

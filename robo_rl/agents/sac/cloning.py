@@ -8,7 +8,7 @@ from torch import Tensor
 from robo_rl.core import Batch, DivergenceError, Metrics
 
 from .adam import adam_step, bias_corrections
-from .networks import Parameters, actor_distribution
+from .networks import Parameters
 from .policy import TanhGaussianPolicy
 from .slots import prefixed
 
@@ -22,13 +22,11 @@ class BehaviourCloning:
 
     Args:
         policy: trained in place.
-        activation: of its network.
         learning_rate: of Adam.
     """
 
-    def __init__(self, policy: TanhGaussianPolicy, activation: str, learning_rate: float) -> None:
+    def __init__(self, policy: TanhGaussianPolicy, learning_rate: float) -> None:
         self._policy = policy
-        self._activation = activation
         self._learning_rate = learning_rate
         self._first = {name: torch.zeros_like(tensor) for name, tensor in policy.parameters.items()}
         self._second = {name: torch.zeros_like(tensor) for name, tensor in policy.parameters.items()}
@@ -46,11 +44,11 @@ class BehaviourCloning:
         Raises:
             DivergenceError: if the loss is not finite.
         """
-        observation = torch.from_numpy(self._policy.observations.rows(batch))
+        distribution = self._policy.distribution(batch)
         action = torch.from_numpy(batch["proposed_action"])
 
         def loss(actor: Parameters) -> Tensor:
-            mean, _ = actor_distribution(actor, observation, self._activation)
+            mean, _ = distribution(actor)
             return (mean.tanh() - action).square().mean()
 
         gradients, error = torch.func.grad_and_value(loss)(self._policy.parameters)

@@ -1,7 +1,9 @@
 """The vector that the networks see: chosen observation keys, joined and normalised."""
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from robo_rl.core import Batch, ConfigError, EnvSpec, Observation, nearest
 
@@ -26,16 +28,19 @@ class ObservationVector:
         spec: of the environment.
         keys: observation keys; None: all that are not images.
         normalise: whether :meth:`fit` does anything.
+        option: name of the agent's option that ``keys`` come from, for messages.
 
     Raises:
         ConfigError: if a key is unknown or an image, or none is left.
     """
 
-    def __init__(self, spec: EnvSpec, keys: tuple[str, ...] | None, normalise: bool) -> None:
+    def __init__(
+        self, spec: EnvSpec, keys: tuple[str, ...] | None, normalise: bool, option: str = "observation_keys"
+    ) -> None:
         valid = [key for key in spec.observation if not key.startswith("images/")]
         for key in keys or ():
             if key not in valid:
-                raise ConfigError(f"agent.observation_keys: unknown vector observation {key!r}; {nearest(key, valid)}")
+                raise ConfigError(f"agent.{option}: unknown vector observation {key!r}; {nearest(key, valid)}")
         # Sorted, so that the order of a spec read from a file makes no difference.
         self.keys = tuple(sorted(valid if keys is None else set(keys)))
         if not self.keys:
@@ -63,6 +68,11 @@ class ObservationVector:
         self.mean[:] = joined.mean(axis=0)
         self.scale[:] = np.maximum(joined.std(axis=0), SMALLEST_SCALE)
         self.fitted[...] = True
+
+    def slots(self) -> dict[str, Tensor]:
+        """Return the tensors of the normalisation, which share their memory with it."""
+        arrays = {"mean": self.mean, "scale": self.scale, "fitted": self.fitted}
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     def _joined(self, batch: Batch, group: str) -> NDArray[np.float32]:
         parts = [batch[f"{group}/{key}"] for key in self.keys]

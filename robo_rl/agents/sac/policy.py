@@ -1,5 +1,6 @@
 """The tanh-Gaussian policy: what ``act`` needs, and nothing that only learning needs."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -7,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robo_rl.core import EnvSpec, Observation, SpecError, State, derive_seed
+from robo_rl.core import Batch, EnvSpec, Observation, SpecError, State, derive_seed
 
 from .networks import Parameters, actor_distribution, initialise_network
 from .observations import ObservationVector
@@ -39,22 +40,30 @@ class TanhGaussianPolicy:
 
     Attributes:
         observations: makes the network's input.
+        input_size: width of the network's input.
         parameters: ``actor/...``, trained in place by the agent.
         action_size: A.
+
+    Args:
+        config: of the agent.
+        spec: of the environment.
+        seed: of the run.
+        further_inputs: width of what a subclass puts before the vector of observations.
 
     Raises:
         ConfigError: see :class:`.ObservationVector`.
         SpecError: if the action is no vector.
     """
 
-    def __init__(self, config: PolicyConfig, spec: EnvSpec, seed: int) -> None:
+    def __init__(self, config: PolicyConfig, spec: EnvSpec, seed: int, *, further_inputs: int = 0) -> None:
         if len(spec.action.shape) != 1:
             raise SpecError(f"action: expected a vector, got shape {spec.action.shape}")
         self.action_size = spec.action.shape[0]
         self.observations = ObservationVector(spec, config.observation_keys, config.normalise_observations)
+        self.input_size = further_inputs + self.observations.size
         self.parameters: Parameters = initialise_network(
             "actor",
-            (self.observations.size, *config.hidden, 2 * self.action_size),
+            (self.input_size, *config.hidden, 2 * self.action_size),
             torch.Generator().manual_seed(derive_seed(seed, "agent", "actor")),
             layer_norm=config.actor_layer_norm,
             output_gain=INITIAL_OUTPUT_GAIN,
@@ -66,18 +75,24 @@ class TanhGaussianPolicy:
     @torch.inference_mode()
     def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
         """Return an action (A,) in [-1, 1]: tanh of the mean, or of a sample if ``explore``."""
-        row = torch.from_numpy(self.observations.one(observation)).unsqueeze(0)
-        mean, log_std = actor_distribution(self.parameters, row, self._activation)
+        mean, log_std = actor_distribution(self.parameters, self._row(observation), self._activation)
         if explore:
             mean = mean + log_std.exp() * torch.randn(1, self.action_size, generator=self.exploration)
         action: NDArray[np.float32] = mean.tanh().squeeze(0).numpy()
         return action
 
+    def _row(self, observation: Observation) -> Tensor:
+        """Return the network's input (1, input_size) for one observation."""
+        return torch.from_numpy(self.observations.one(observation)).unsqueeze(0)
+
+    def distribution(self, batch: Batch) -> Callable[[Parameters], tuple[Tensor, Tensor]]:
+        """Return the function that gives mean and log deviation (B, A) in the rows of ``batch``, for parameters."""
+        rows = torch.from_numpy(self.observations.rows(batch))
+        return lambda parameters: actor_distribution(parameters, rows, self._activation)
+
     def slots(self) -> dict[str, Tensor]:
         """Return the tensors that make the policy: parameters and normalisation."""
-        observations = self.observations
-        normaliser = {"mean": observations.mean, "scale": observations.scale, "fitted": observations.fitted}
-        return self.parameters | prefixed("normaliser", {k: torch.from_numpy(v) for k, v in normaliser.items()})
+        return self.parameters | prefixed("normaliser", self.observations.slots())
 
     def state(self) -> State:
         """Return what ``act`` alone needs, without the exploration generator."""

@@ -129,14 +129,17 @@ class TorchUpdate:
 
         rows = []
         for u in range(config.update_to_data):
-            corrections = _corrections(updates * config.update_to_data + u + 1, batch.reward)
+            corrections = corrections_like(updates * config.update_to_data + u + 1, batch.reward)
             minibatch = Minibatches(*(field[u] for field in batch))
             rows.append(
                 self._critic_step(*state, minibatch, next_action[u], next_log_prob[u], noise.subset[u], corrections)
             )
         critic_metrics = torch.stack(rows)
         actor_metrics = self._actor_step(
-            *state, Minibatches(*(field[-1] for field in batch)), noise.action, _corrections(updates + 1, batch.reward)
+            *state,
+            Minibatches(*(field[-1] for field in batch)),
+            noise.action,
+            corrections_like(updates + 1, batch.reward),
         )
         mean = critic_metrics.mean(0)
         return torch.cat((mean[:2], critic_metrics[:, 2].amax(0, keepdim=True), mean[3:], actor_metrics))
@@ -166,25 +169,51 @@ def critic_step(
     Returns:
         (4,): the first four of ``METRICS`` for this minibatch.
     """
+    target = critic_target(parameters, config, minibatch, next_action, next_log_prob, subset)
+    critic = {k: v for k, v in parameters.items() if k.startswith("critic/")}
+    gradients, (total, values) = torch.func.grad_and_value(critic_loss, has_aux=True)(
+        critic, config, minibatch.observation, minibatch.action, target
+    )
+    adam_step(parameters, gradients, first, second, config.critic_learning_rate, corrections)
+    move_targets(parameters, config)
+    return critic_metrics(config, total, values, target)
+
+
+def critic_target(
+    parameters: Parameters,
+    config: SACConfig,
+    minibatch: Minibatches,
+    next_action: Tensor,
+    next_log_prob: Tensor,
+    subset: Tensor,
+) -> Tensor:
+    """Return what the critics should say (B,); the arguments are those of :func:`critic_step`."""
     chosen = {k: v.index_select(0, subset) for k, v in parameters.items() if k.startswith("target_critic/")}
     next_values = critic_values(
         chosen, "target_critic", minibatch.next_observation, next_action, config.activation, config.precision
     ).amin(0)
     if config.entropy_backup:
         next_values = next_values - parameters["temperature/log_alpha"].exp() * next_log_prob
-    target = minibatch.reward + minibatch.discount * next_values
+    return minibatch.reward + minibatch.discount * next_values
 
-    def loss(critic: Parameters) -> tuple[Tensor, Tensor]:
-        values = critic_values(
-            critic, "critic", minibatch.observation, minibatch.action, config.activation, config.precision
-        )
-        return (values - target).square().mean(1).sum(), values
 
-    critic = {k: v for k, v in parameters.items() if k.startswith("critic/")}
-    gradients, (total, values) = torch.func.grad_and_value(loss, has_aux=True)(critic)
-    adam_step(parameters, gradients, first, second, config.critic_learning_rate, corrections)
-    for name in critic:
-        parameters[f"target_{name}"].lerp_(parameters[name], config.tau)
+def critic_loss(
+    critic: Parameters, config: SACConfig, observation: Tensor, action: Tensor, target: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the squared error, mean over rows and summed over critics, and the values (E, B)."""
+    values = critic_values(critic, "critic", observation, action, config.activation, config.precision)
+    return (values - target).square().mean(1).sum(), values
+
+
+def move_targets(parameters: Parameters, config: SACConfig) -> None:
+    """Move the target critics a share tau towards the critics."""
+    for name, target in parameters.items():
+        if name.startswith("target_critic/"):
+            target.lerp_(parameters[name.removeprefix("target_")], config.tau)
+
+
+def critic_metrics(config: SACConfig, total: Tensor, values: Tensor, target: Tensor) -> Tensor:
+    """Return the first four of ``METRICS``, from what :func:`critic_loss` returned and its target."""
     return torch.stack((total / config.ensemble_size, values.mean(), values.abs().amax(), target.mean()))
 
 
@@ -211,29 +240,68 @@ def actor_step(
         (3,): the last three of ``METRICS``.
     """
     critic = {k: v for k, v in parameters.items() if k.startswith("critic/")}
+    actor = {k: v for k, v in parameters.items() if k.startswith("actor/")}
     alpha = parameters["temperature/log_alpha"].exp()
 
     def loss(actor: Parameters) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        mean, log_std = actor_distribution(actor, batch.observation, config.activation, config.precision)
-        action, log_prob = sample_action(mean, log_std, noise)
-        values = critic_values(critic, "critic", batch.observation, action, config.activation, config.precision)
-        value = values.mean(0) if config.actor_q == "mean" else values.amin(0)
-        climbing = (alpha * log_prob - value).mean()
-        cloning = (batch.demonstration * (mean.tanh() - batch.proposed_action).square().sum(-1)).mean()
-        return climbing + config.cloning_weight * cloning, (climbing, log_prob)
+        return actor_loss(actor, critic, alpha, config, batch.observation, batch.observation, batch, noise)
 
-    actor = {k: v for k, v in parameters.items() if k.startswith("actor/")}
     gradients, (_, (climbing, log_prob)) = torch.func.grad_and_value(loss, has_aux=True)(actor)
     adam_step(parameters, gradients, first, second, config.actor_learning_rate, corrections)
-
     entropy = -log_prob.mean()
-    target_entropy = config.target_entropy if config.target_entropy is not None else -0.5 * noise.shape[-1]
-    # Gradient of alpha * (entropy - target) on log alpha: too much entropy lowers the temperature.
-    temperature_gradient = {"temperature/log_alpha": alpha * (entropy - target_entropy)}
-    adam_step(parameters, temperature_gradient, first, second, config.temperature_learning_rate, corrections)
+    temperature_step(parameters, first, second, config, entropy, noise.shape[-1], corrections)
     return torch.stack((climbing, entropy, alpha))
 
 
-def _corrections(step: int, like: Tensor) -> tuple[Tensor, Tensor]:
+def actor_loss(
+    actor: Parameters,
+    critic: Parameters,
+    alpha: Tensor,
+    config: SACConfig,
+    observation: Tensor,
+    critic_observation: Tensor,
+    batch: Minibatches,
+    noise: Tensor,
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Return the actor's loss; beside it the same without the cloning term, and log densities (B,).
+
+    Args:
+        actor: parameters ``actor/...``.
+        critic: parameters ``critic/...``.
+        alpha: temperature.
+        config: of the agent.
+        observation: (B, O) what the actor sees.
+        critic_observation: (B, O') what the critics see.
+        batch: fields without the leading axis U.
+        noise: (B, A) standard normal.
+    """
+    mean, log_std = actor_distribution(actor, observation, config.activation, config.precision)
+    action, log_prob = sample_action(mean, log_std, noise)
+    values = critic_values(critic, "critic", critic_observation, action, config.activation, config.precision)
+    value = values.mean(0) if config.actor_q == "mean" else values.amin(0)
+    climbing = (alpha * log_prob - value).mean()
+    cloning = (batch.demonstration * (mean.tanh() - batch.proposed_action).square().sum(-1)).mean()
+    return climbing + config.cloning_weight * cloning, (climbing, log_prob)
+
+
+def temperature_step(
+    parameters: Parameters,
+    first: Parameters,
+    second: Parameters,
+    config: SACConfig,
+    entropy: Tensor,
+    action_size: int,
+    corrections: tuple[Tensor, Tensor],
+) -> None:
+    """Move the temperature one step, so that ``entropy`` [nat] comes nearer to its target."""
+    target_entropy = config.target_entropy if config.target_entropy is not None else -0.5 * action_size
+    # Gradient of alpha * (entropy - target) on log alpha: too much entropy lowers the temperature.
+    alpha = parameters["temperature/log_alpha"].exp()
+    temperature_gradient = {"temperature/log_alpha": alpha * (entropy - target_entropy)}
+    adam_step(parameters, temperature_gradient, first, second, config.temperature_learning_rate, corrections)
+
+
+def corrections_like(step: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Return Adam's corrections for a step, as tensors with the dtype and device of ``like``."""
     first, second = bias_corrections(step)
     return like.new_tensor(first), like.new_tensor(second)

@@ -1,0 +1,17 @@
+"""DrQ: soft actor-critic that learns from images with random shifts."""
+
+from hydra.core.config_store import ConfigStore
+
+from robo_rl.core import config_node
+
+from .agent import DrQ, make_drq
+from .config import DrQConfig, EncoderConfig
+
+__all__ = ["DrQ", "DrQConfig", "EncoderConfig", "make_drq", "register_configs"]
+
+
+def register_configs() -> None:
+    """Offer ``drq_schema`` in the group ``agent``."""
+    ConfigStore.instance().store(
+        group="agent", name="drq_schema", node=config_node("robo_rl.agents.drq.make_drq", DrQConfig)
+    )

@@ -1,0 +1,94 @@
+"""The agent that learns from images."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from robo_rl.core import Batch, EnvSpec
+
+from ..sac.agent import SAC
+from ..sac.observations import ObservationVector
+from ..sac.slots import prefixed
+from ..sac.update import draw_noise
+from .config import DrQConfig
+from .features import FrozenFeatures
+from .policy import PixelPolicy
+from .update import DrQUpdate, PixelMinibatches
+
+
+class DrQ(SAC):
+    """Soft actor-critic on images; see :class:`DrQConfig`.
+
+    Behaviour cloning trains actor and encoder; reinforcement learning trains the encoder by the critics alone, or by
+    the actor alone where the critics see no images (``critic_keys``).
+
+    Args:
+        config: of the agent.
+        spec: of the environment.
+        seed: of the run.
+
+    Raises:
+        ConfigError: if the configuration does not fit the spec.
+    """
+
+    config: DrQConfig
+    _policy: PixelPolicy
+
+    def __init__(self, config: DrQConfig, spec: EnvSpec, seed: int) -> None:
+        keys = config.critic_keys
+        normalise = config.normalise_observations
+        self._critic_observations = None if keys is None else ObservationVector(spec, keys, normalise, "critic_keys")
+        super().__init__(config, spec, seed)
+        self._generators["augmentation"] = self._policy.augmentation
+        if config.encoder.cached_views:
+            shapes = {key: spec.observation[key].shape for key in self._policy.encoder.keys}
+            views, shift = config.encoder.cached_views, config.shift
+            self.features = FrozenFeatures(self._policy.encoder, shapes, views, shift, seed)
+
+    def fit_normaliser(self, batch: Batch) -> None:
+        """As :meth:`SAC.fit_normaliser`, also for what the critics see."""
+        super().fit_normaliser(batch)
+        if self._critic_observations is not None:
+            self._critic_observations.fit(batch)
+
+    def _make_policy(self, spec: EnvSpec, seed: int) -> PixelPolicy:
+        return PixelPolicy(self.config, spec, seed)
+
+    def _critic_inputs(self) -> int:
+        return super()._critic_inputs() if self._critic_observations is None else self._critic_observations.size
+
+    def _slots(self) -> dict[str, Tensor]:
+        if self._critic_observations is None:
+            return super()._slots()
+        return super()._slots() | prefixed("critic_normaliser", self._critic_observations.slots())
+
+    def _make_update(self) -> tuple[Callable[[Batch, int], Tensor], str]:
+        config = self.config
+        compiled = config.backend == "compile"
+        state = self._parameters, self._first, self._second
+        compute = DrQUpdate(config, self._policy.inputs, *state, compiled=compiled)
+
+        def update(batch: Batch, updates: int) -> Tensor:
+            noise = draw_noise(config, self._policy.action_size, self._noise)
+            return compute(self._pixel_minibatches(batch), noise, updates)
+
+        return update, "torch.compile" if compiled else "torch"
+
+    def _pixel_minibatches(self, batch: Batch) -> PixelMinibatches:
+        def shaped(rows: Tensor) -> Tensor:
+            return rows.view(self.config.update_to_data, self.config.batch_size, *rows.shape[1:])
+
+        groups = ("observation", "next_observation")
+        images, next_images = ([shaped(x) for x in self._policy.training_images(batch, group)] for group in groups)
+        critic = None
+        if self._critic_observations is not None:
+            vectors = [torch.from_numpy(self._critic_observations.rows(batch, group)) for group in groups]
+            critic = (shaped(vectors[0]), shaped(vectors[1]))
+        return PixelMinibatches(self._minibatches(batch), images, next_images, critic)
+
+
+def make_drq(*, spec: EnvSpec, seed: int, **fields: Any) -> DrQ:
+    """Make the agent from the fields of :class:`DrQConfig`."""
+    return DrQ(DrQConfig(**fields), spec, seed)

@@ -1,0 +1,60 @@
+"""Features of a frozen network for the replay: computed once for each image and random shift, not once an update."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from robo_rl.core import ArraySpec, Batch, generator
+
+from .augmentation import shift_images
+from .encoder import ImageEncoder
+
+
+class FrozenFeatures:
+    """What the frozen network makes of each image and of randomly shifted views of it.
+
+    The shifts follow from the seed and the number that the replay gives to an image, so that features computed again
+    are the same.
+
+    Attributes:
+        views: how many views of each image there are.
+        spec: of the features of one view, by observation key of the image.
+        fingerprint: of everything that features depend on beside the image and its number.
+
+    Args:
+        encoder: with a frozen network.
+        shapes: of the images (H, W, C), by observation key.
+        views: see :attr:`views`.
+        shift: largest shift [pixels].
+        seed: of the shifts.
+    """
+
+    def __init__(
+        self, encoder: ImageEncoder, shapes: Mapping[str, tuple[int, ...]], views: int, shift: int, seed: int
+    ) -> None:
+        self.views = views
+        sizes = {key: math.prod(encoder.map_shape(shape)) for key, shape in shapes.items()}
+        self.spec = {key: ArraySpec((size,), "float16") for key, size in sizes.items()}
+        self.fingerprint = f"{encoder.fingerprint}-{views}-{shift}-{seed}"
+        self._encoder = encoder
+        self._shift = shift
+        self._seed = seed
+
+    @torch.inference_mode()
+    def __call__(self, images: Batch, numbers: NDArray[np.intp]) -> Batch:
+        """Return the features (n, views, F) by key of ``images`` (n, H, W, C) with these ``numbers`` (n,)."""
+        found: Batch = {}
+        for key in self.spec:
+            shifts = np.stack([self._shifts(key, int(number)) for number in numbers])
+            repeated = torch.from_numpy(images[key]).repeat_interleave(self.views, dim=0)
+            shifted = shift_images(repeated, torch.from_numpy(shifts).flatten(0, 1))
+            maps = self._encoder.frozen_maps(shifted).flatten(1)
+            found[key] = maps.view(len(numbers), self.views, -1).half().numpy()
+        return found
+
+    def _shifts(self, key: str, number: int) -> NDArray[np.int64]:
+        rng = generator(self._seed, "view", key, number)
+        return rng.integers(-self._shift, self._shift + 1, (self.views, 2))

@@ -1,0 +1,77 @@
+"""The policy that sees images."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from robo_rl.core import Batch, EnvSpec, Observation, derive_seed
+
+from ..sac.networks import Parameters, actor_distribution
+from ..sac.policy import TanhGaussianPolicy
+from .augmentation import draw_shifts, shift_images
+from .config import DrQConfig
+from .encoder import ImageEncoder
+
+
+class PixelPolicy(TanhGaussianPolicy):
+    """A tanh-Gaussian policy whose input is the encoded images and the vector of the other observations.
+
+    Attributes:
+        encoder: of the images; its parameters are among ``parameters``.
+        augmentation: generator of the random shifts.
+
+    Args:
+        config: of the agent.
+        spec: of the environment.
+        seed: of the run.
+    """
+
+    def __init__(self, config: DrQConfig, spec: EnvSpec, seed: int) -> None:
+        self.encoder = ImageEncoder(config.encoder, spec, config.image_keys, config.precision)
+        super().__init__(config, spec, seed, further_inputs=self.encoder.size)
+        source = torch.Generator().manual_seed(derive_seed(seed, "agent", "encoder"))
+        self.parameters |= self.encoder.initialise(source)
+        self.augmentation = torch.Generator().manual_seed(derive_seed(seed, "agent", "augmentation"))
+        self._shift = config.shift
+
+    def inputs(self, parameters: Parameters, images: Sequence[Tensor], vector: Tensor) -> Tensor:
+        """Return the actor's input (B, input_size).
+
+        Args:
+            parameters: ``encoder/...``, and others.
+            images: for each camera (B, H, W, C) uint8, shifted already, or the features cached for them.
+            vector: (B, V).
+        """
+        return torch.cat((self.encoder(parameters, images), vector), -1)
+
+    def training_images(self, batch: Batch, group: str = "observation") -> list[Tensor]:
+        """Return for each camera the shifted images (n, H, W, C) of a batch, or the features that it has instead.
+
+        ``group`` is ``observation`` or ``next_observation``.
+        """
+        images = [torch.from_numpy(batch[f"{group}/{key}"]) for key in self.encoder.keys]
+        if images[0].dtype != torch.uint8:
+            return images
+        return [shift_images(x, draw_shifts((len(x),), self._shift, self.augmentation)) for x in images]
+
+    def _row(self, observation: Observation) -> Tensor:
+        images: list[NDArray[np.uint8]] = [observation[key] for key in self.encoder.keys]
+        vector = torch.from_numpy(self.observations.one(observation)).unsqueeze(0)
+        return self.inputs(self.parameters, [torch.from_numpy(image).unsqueeze(0) for image in images], vector)
+
+    def distribution(self, batch: Batch) -> Callable[[Parameters], tuple[Tensor, Tensor]]:
+        """As of :class:`~robo_rl.agents.sac.policy.TanhGaussianPolicy`, of shifted images."""
+        shifted = self.training_images(batch)
+        vector = torch.from_numpy(self.observations.rows(batch))
+        activation = self._activation
+        return lambda parameters: actor_distribution(parameters, self.inputs(parameters, shifted, vector), activation)
+
+    def slots(self) -> dict[str, Tensor]:
+        """Return the tensors that make the policy; a frozen network stands there by its fingerprint, in a name."""
+        slots = super().slots()
+        if self.encoder.fingerprint:
+            slots[f"frozen_encoder/{self.encoder.fingerprint}"] = torch.zeros(())
+        return slots

@@ -1,0 +1,200 @@
+"""The update of DrQ: that of soft actor-critic, with images that are shifted at random and encoded.
+
+The critics' loss trains the encoder too; the actor sees what it makes of the images, and gives it no gradient. The
+encoder has no slow copy: targets are made with the newest one (Yarats et al. 2022).
+
+Where the critics see no images but the true state instead (Pinto et al. 2018), the actor's loss trains the encoder.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..sac.adam import adam_step
+from ..sac.networks import Parameters, actor_distribution, sample_action
+from ..sac.update import (
+    Minibatches,
+    Noise,
+    actor_loss,
+    actor_step,
+    corrections_like,
+    critic_loss,
+    critic_metrics,
+    critic_step,
+    critic_target,
+    move_targets,
+    temperature_step,
+)
+from .config import DrQConfig
+
+Inputs = Callable[[Parameters, list[Tensor], Tensor], Tensor]
+"""See :meth:`.PixelPolicy.inputs`."""
+
+
+class PixelMinibatches(NamedTuple):
+    """Rows of U critic updates.
+
+    Attributes:
+        vectors: everything but images; its observations are the vectors beside them.
+        images: for each camera (U, B, H, W, C) uint8, shifted.
+        next_images: the same of the next observations.
+        critic: observations and next observations (U, B, O') of critics that do not see what the actor sees.
+    """
+
+    vectors: Minibatches
+    images: list[Tensor]
+    next_images: list[Tensor]
+    critic: tuple[Tensor, Tensor] | None = None
+
+
+class DrQUpdate:
+    """The update in plain PyTorch.
+
+    Works in place on the tensors of ``parameters`` (those of :class:`~robo_rl.agents.sac.update.TorchUpdate`, and
+    ``encoder/...``) and of Adam's moments.
+
+    Args:
+        config: of the agent.
+        inputs: of the policy: what actor and critics see, from images and vectors.
+        parameters: of all networks.
+        first: Adam's running means of gradients.
+        second: Adam's running means of squared gradients.
+        compiled: whether torch.compile fuses the steps; the first call takes a minute or more then.
+    """
+
+    def __init__(
+        self,
+        config: DrQConfig,
+        inputs: Inputs,
+        parameters: Parameters,
+        first: Parameters,
+        second: Parameters,
+        *,
+        compiled: bool = False,
+    ) -> None:
+        self._config = config
+        self._inputs = inputs
+        self._state = (parameters, first, second, config)
+        steps: list[Callable[..., Any]] = [pixel_critic_step, actor_step, pixel_actor_step]
+        compiled_steps = [torch.compile(step) if compiled else step for step in steps]
+        self._critic_step, self._actor_step, self._pixel_actor_step = compiled_steps
+
+    @torch.no_grad()
+    def __call__(self, batch: PixelMinibatches, noise: Noise, updates: int) -> Tensor:
+        """Do one whole update; arguments and result as of :class:`~robo_rl.agents.sac.update.TorchUpdate`."""
+        rows = []
+        for u in range(self._config.update_to_data):
+            vectors = Minibatches(*(field[u] for field in batch.vectors))
+            images, next_images = [x[u] for x in batch.images], [x[u] for x in batch.next_images]
+            critic = None if batch.critic is None else (batch.critic[0][u], batch.critic[1][u])
+            corrections = corrections_like(updates * self._config.update_to_data + u + 1, vectors.reward)
+            draws = noise.next_action[u], noise.subset[u]
+            metrics, seen = self._critic_step(
+                *self._state, self._inputs, vectors, images, next_images, critic, *draws, corrections
+            )
+            rows.append(metrics)
+        corrections = corrections_like(updates + 1, vectors.reward)
+        if critic is None:
+            # What the encoder said before its last step: that saves a third pass over the images.
+            vectors = vectors._replace(observation=seen)
+            actor_metrics = self._actor_step(*self._state, vectors, noise.action, corrections)
+        else:
+            actor_metrics = self._pixel_actor_step(
+                *self._state, self._inputs, vectors, images, critic[0], noise.action, corrections
+            )
+        critic_metrics = torch.stack(rows)
+        mean = critic_metrics.mean(0)
+        return torch.cat((mean[:2], critic_metrics[:, 2].amax(0, keepdim=True), mean[3:], actor_metrics))
+
+
+def pixel_critic_step(
+    parameters: Parameters,
+    first: Parameters,
+    second: Parameters,
+    config: DrQConfig,
+    inputs: Inputs,
+    vectors: Minibatches,
+    images: list[Tensor],
+    next_images: list[Tensor],
+    critic: tuple[Tensor, Tensor] | None,
+    next_noise: Tensor,
+    subset: Tensor,
+    corrections: tuple[Tensor, Tensor],
+) -> tuple[Tensor, Tensor | None]:
+    """Move critics and encoder one step towards the critics' targets, and the target critics towards the critics.
+
+    Args:
+        parameters: as in :class:`DrQUpdate`, and ``first``, ``second``, ``config`` and ``inputs`` too.
+        vectors: fields without their axis U.
+        images: for each camera (B, H, W, C), shifted.
+        next_images: the same of the next observations.
+        critic: observations and next observations (B, O') of critics that do not see what the actor sees; the
+            encoder then stays as it is.
+        next_noise: (B, A) standard normal, for the actions in the targets.
+        subset: (M,) which target critics count.
+        corrections: Adam's, as 0-d tensors.
+
+    Returns:
+        (4,) the first four of ``METRICS``; and what actor and critics saw, (B, input_size), before the step, or None
+        where they see different things.
+    """
+    next_seen = inputs(parameters, next_images, vectors.next_observation)
+    distribution = actor_distribution(parameters, next_seen, config.activation, config.precision)
+    draws = (*sample_action(*distribution, next_noise), subset)
+    if critic is not None:
+        vectors = vectors._replace(observation=critic[0], next_observation=critic[1])
+        return critic_step(parameters, first, second, config, vectors, *draws, corrections), None
+    target = critic_target(parameters, config, vectors._replace(next_observation=next_seen), *draws)
+
+    def loss(trained: Parameters) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        seen = inputs(trained, images, vectors.observation)
+        total, values = critic_loss(trained, config, seen, vectors.action, target)
+        return total, (values, seen)
+
+    trained = {k: v for k, v in parameters.items() if k.startswith(("critic/", "encoder/"))}
+    gradients, (total, (values, seen)) = torch.func.grad_and_value(loss, has_aux=True)(trained)
+    adam_step(parameters, gradients, first, second, config.critic_learning_rate, corrections)
+    move_targets(parameters, config)
+    return critic_metrics(config, total, values, target), seen
+
+
+def pixel_actor_step(
+    parameters: Parameters,
+    first: Parameters,
+    second: Parameters,
+    config: DrQConfig,
+    inputs: Inputs,
+    vectors: Minibatches,
+    images: list[Tensor],
+    critic_observation: Tensor,
+    noise: Tensor,
+    corrections: tuple[Tensor, Tensor],
+) -> Tensor:
+    """Move actor and encoder up the value that critics with other eyes give, then the temperature.
+
+    Args:
+        parameters: as in :class:`DrQUpdate`, and ``first``, ``second``, ``config`` and ``inputs`` too.
+        vectors: the last minibatch, fields without their axis U.
+        images: for each camera (B, H, W, C), shifted.
+        critic_observation: (B, O') what the critics see.
+        noise: (B, A) standard normal.
+        corrections: Adam's, as 0-d tensors.
+
+    Returns:
+        (3,): the last three of ``METRICS``.
+    """
+    critic = {k: v for k, v in parameters.items() if k.startswith("critic/")}
+    trained = {k: v for k, v in parameters.items() if k.startswith(("actor/", "encoder/"))}
+    alpha = parameters["temperature/log_alpha"].exp()
+
+    def loss(trained: Parameters) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        seen = inputs(trained, images, vectors.observation)
+        return actor_loss(trained, critic, alpha, config, seen, critic_observation, vectors, noise)
+
+    gradients, (_, (climbing, log_prob)) = torch.func.grad_and_value(loss, has_aux=True)(trained)
+    adam_step(parameters, gradients, first, second, config.actor_learning_rate, corrections)
+    entropy = -log_prob.mean()
+    temperature_step(parameters, first, second, config, entropy, noise.shape[-1], corrections)
+    return torch.stack((climbing, entropy, alpha))
