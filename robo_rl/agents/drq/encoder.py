@@ -176,5 +176,6 @@ class ImageEncoder:
 
 def _apply_to_frames(parameters: Parameters, prefix: str, images: Tensor, dtype: torch.dtype) -> Tensor:
     """Return the maps of every frame of ``images`` by itself, one after another along the channels."""
-    frames = torch.cat(images.split(3, dim=3))
-    return torch.cat(apply_resnet(parameters, prefix, frames, dtype).split(len(images)), 1)
+    count = images.shape[3] // 3
+    frames = torch.cat(images.chunk(count, dim=3))
+    return torch.cat(apply_resnet(parameters, prefix, frames, dtype).chunk(count), 1)
