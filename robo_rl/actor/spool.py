@@ -10,6 +10,7 @@ import struct
 import threading
 import zlib
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -109,6 +110,7 @@ class Spool:
         self._current: int | None = None
         self._writing: int | None = None
         self._written = 0
+        self._finished: list[int] = []  # files that are full, to be brought to the disk and closed
         self._lock = threading.RLock()
         self._dirty = False
         self._closing = threading.Event()
@@ -167,23 +169,23 @@ class Spool:
         Raises:
             DataError: if a file has been damaged since it was written.
         """
-        records: list[bytes] = []
+        places: list[_Place] = []
         total = 0
-        with self._lock, contextlib.ExitStack() as stack:
-            held = self._sessions[session]
-            opened: dict[Path, int] = {}
-            while (place := held.places.get(sequence)) is not None and (not records or total + place.size <= max_bytes):
-                if place.file not in opened:
-                    opened[place.file] = os.open(place.file, os.O_RDONLY)
-                    stack.callback(os.close, opened[place.file])
-                data = os.pread(opened[place.file], place.size, place.offset)
-                if len(data) != place.size:
-                    raise DataError(
-                        f"{place.file} is shorter than it was written; do not change a spool that is in use"
-                    )
-                records.append(data)
+        with self._lock:
+            held = self._sessions[session].places
+            while (place := held.get(sequence)) is not None and (not places or total + place.size <= max_bytes):
+                places.append(place)
                 total += place.size
                 sequence += 1
+        # Outside the lock, which the control loop needs; only the reader itself lets files be deleted.
+        records = []
+        for file, group in groupby(places, lambda place: place.file):
+            with file.open("rb") as stream:
+                for place in group:
+                    data = os.pread(stream.fileno(), place.size, place.offset)
+                    if len(data) != place.size:
+                        raise DataError(f"{file} is shorter than it was written; do not change a spool that is in use")
+                    records.append(data)
         return records
 
     # --- writing -----------------------------------------------------------------------------------------------------
@@ -250,8 +252,7 @@ class Spool:
             file = session.folder / f"{sequence:015d}.spool"
             descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             if self._writing is not None:
-                os.fdatasync(self._writing)
-                os.close(self._writing)
+                self._finished.append(self._writing)
             self._writing, self._written = descriptor, os.fstat(descriptor).st_size
             if file not in session.files:
                 session.files.append(file)
@@ -292,14 +293,15 @@ class Spool:
     def sync(self) -> None:
         """Bring what was appended to the disk."""
         with self._lock:
-            if not self._dirty or self._writing is None:
-                return
+            descriptors, self._finished = self._finished, []
+            if self._dirty and self._writing is not None:
+                descriptors.append(os.dup(self._writing))
             self._dirty = False
-            descriptor = os.dup(self._writing)
-        try:
-            os.fdatasync(descriptor)
-        finally:
-            os.close(descriptor)
+        with contextlib.ExitStack() as stack:
+            for descriptor in descriptors:
+                stack.callback(os.close, descriptor)
+            for descriptor in descriptors:
+                os.fdatasync(descriptor)
 
     def _sync_regularly(self) -> None:
         while not self._closing.wait(self._sync_seconds):

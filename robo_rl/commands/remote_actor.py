@@ -34,7 +34,8 @@ class RemoteActor:
     """Acts with the newest policy that came, and leaves every step in the spool for the link to send.
 
     Nothing within an episode waits for the learner or the network. While the learner cannot be reached the actor goes
-    on with the policy that it has, in simulation no faster than a robot would.
+    on with the policy that it has, in simulation no faster than a robot would. Where it was held it stays so: a person
+    may have paused the run.
 
     Args:
         config: as configs/actor.yaml.
@@ -70,7 +71,10 @@ class RemoteActor:
                     spool.begin_session(link.session)
                     link.start()
                     print(f"{settings.name} joined run {link.run} (session {link.session})", flush=True)
-                    self._act(link, spool)
+                    try:
+                        self._act(link, spool)
+                    finally:
+                        self._backend.stop("the actor ends")
                     self._finish(link, spool)
         return 0 if self._interruption.signal is None else 128 + self._interruption.signal
 
@@ -175,8 +179,7 @@ class RemoteActor:
         )
 
     def _finish(self, link: LearnerLink, spool: Spool) -> None:
-        """Bring the robot to rest and wait until the learner has stored everything."""
-        self._backend.stop("the run has ended")
+        """Wait until the learner has stored everything."""
         self._report(link)
         if not link.finish(0 if self._is_orphan() else self._settings.finish_seconds):
             print(f"{spool.held_records} steps stay in {spool.path} for the next start of this actor", flush=True)

@@ -49,6 +49,19 @@ class ArraySpec:
             offender = self._offender(outside, value)
             raise SpecError(f"{key}: expected values in [{self.low}, {self.high}], got {offender}")
 
+    def check_rows(self, key: str, rows: NDArray[Any]) -> None:
+        """As :meth:`check`, for all rows of ``rows`` (n, *shape) at once."""
+        if rows.ndim > 0 and rows.shape[1:] == self.shape and rows.dtype == np.dtype(self.dtype):
+            if rows.dtype == np.uint8 or not len(rows):
+                return
+            # Not a number compares as false.
+            good = (rows >= self.low) & (rows <= self.high) & np.isfinite(rows)
+            if good.all():
+                return
+            row = int(np.flatnonzero(~good.reshape(len(rows), -1).all(1))[0])
+            self.check(f"{key} (row {row})", np.asarray(rows[row]))
+        raise SpecError(f"{key}: expected {self.dtype} rows of shape {self.shape}, got {rows.dtype} {rows.shape[1:]}")
+
     def _offender(self, bad: NDArray[np.bool_], value: NDArray[Any]) -> str:
         index = tuple(int(axis[0]) for axis in np.nonzero(bad))
         name = f" ({self.names[index[0]]})" if self.names else ""

@@ -2,35 +2,30 @@
 
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import DataError, Source, Transition
+from robo_rl.core import ArraySpec, DataError, EnvSpec, Observation, Source, SpecError, Transition
 
+from .encoding import encode_success
 from .files import EpisodeFiles
-from .layout import Field, observation_fields, step_fields
-from .writer import check_step, make_record, observation_row, step_row
+from .writer import check_follows, make_record, reward_row
 
 
 def write_episodes(files: EpisodeFiles, episodes: Sequence[Sequence[Transition]]) -> int:
     """Write the rows of ``episodes``, then commit them together; see :meth:`EpisodeStore.append_episodes`."""
     spec = files.spec
-    observations: list[Mapping[str, Any]] = []
-    steps: list[Mapping[str, Any]] = []
+    steps = [step for episode in episodes for step in episode]
+    observations: list[Observation] = []
     for episode in episodes:
-        if not episode:
-            raise DataError("an episode without a step cannot be stored")
-        last = None
-        for transition in episode:
-            check_step(spec, transition, last)
-            steps.append(step_row(spec, transition))
-            observations.append(observation_row(transition.observation))
-            last = transition
-        observations.append(observation_row(episode[-1].next_observation))
-    columns = _columns(step_fields(spec), steps), _columns(observation_fields(spec), observations)
+        check_order(episode)
+        observations += [step.observation for step in episode]
+        observations.append(episode[-1].next_observation)
+    columns = _step_columns(spec, steps), _observation_columns(spec, observations)
     for start, block in zip((files.step_rows, files.observation_rows), columns, strict=True):
         for name, rows in block.items():
             files.write(name, start, rows)
@@ -46,11 +41,47 @@ def write_episodes(files: EpisodeFiles, episodes: Sequence[Sequence[Transition]]
     return files.commit(*records)
 
 
-def _columns(fields: Sequence[Field], rows: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
+def check_order(episode: Sequence[Transition]) -> None:
+    """Check that the steps of an episode follow each other.
+
+    Raises:
+        DataError: if one does not, or there is none.
+    """
+    if not episode:
+        raise DataError("an episode without a step cannot be stored")
+    for last, transition in pairwise(episode):
+        check_follows(transition, last)
+
+
+def _observation_columns(spec: EnvSpec, observations: Sequence[Observation]) -> dict[str, NDArray[Any]]:
+    for observation in observations:
+        if observation.keys() != spec.observation.keys():
+            raise SpecError(f"observation: expected keys {sorted(spec.observation)}, got {sorted(observation)}")
     columns = {}
-    for field in fields:
-        column = np.empty((len(rows), *field.shape), field.dtype)
-        for number, row in enumerate(rows):
-            column[number] = row[field.name]
-        columns[field.name] = column
+    for key, array in spec.observation.items():
+        column = _stack(f"observation {key!r}", [observation[key] for observation in observations])
+        array.check_rows(f"observation {key!r}", column)
+        columns[f"observation/{key}"] = column
     return columns
+
+
+def _step_columns(spec: EnvSpec, steps: Sequence[Transition]) -> dict[str, NDArray[Any]]:
+    columns: dict[str, NDArray[Any]] = {}
+    for name, array in (("proposed_action", ArraySpec(spec.action.shape)), ("executed_action", spec.action)):
+        columns[name] = _stack(name, [getattr(step, name) for step in steps])
+        array.check_rows(name, columns[name])
+    columns["rewards"] = np.array([reward_row(spec, step) for step in steps], np.float32).reshape(len(steps), -1)
+    columns["terminated"] = np.array([step.terminated for step in steps], np.bool_)
+    columns["truncated"] = np.array([step.truncated for step in steps], np.bool_)
+    columns["source"] = np.array([step.source for step in steps], np.uint8)
+    columns["success"] = np.array([encode_success(step.success) for step in steps], np.int8)
+    columns["policy_version"] = np.array([step.policy_version for step in steps], np.int64)
+    columns["stamp_ns"] = np.array([step.stamp_ns for step in steps], np.int64)
+    return columns
+
+
+def _stack(name: str, rows: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    try:
+        return np.stack(rows)
+    except ValueError as error:
+        raise SpecError(f"{name}: the steps of an episode differ in shape ({error})") from error

@@ -1,5 +1,6 @@
 """Recording one episode into a data set."""
 
+import math
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -64,13 +65,20 @@ def check_step(spec: EnvSpec, transition: Transition, last: Transition | None) -
         SpecError: if it does not fit the spec.
         DataError: if it does not follow.
     """
-    if last is None or transition.observation is not last.next_observation:
-        spec.check_observation(transition.observation)
+    spec.check_observation(transition.observation)
     spec.check_observation(transition.next_observation)
     spec.action.check("executed action", transition.executed_action)
     ArraySpec(spec.action.shape).check("proposed action", transition.proposed_action)
-    if last is None:
-        return
+    if last is not None:
+        check_follows(transition, last)
+
+
+def check_follows(transition: Transition, last: Transition) -> None:
+    """Check that a step begins with what ended the step before.
+
+    Raises:
+        DataError: if it does not.
+    """
     if not transition.follows(last):
         raise DataError(
             f"step {transition.sequence} of episode {transition.episode} does not follow step {last.sequence} of "
@@ -86,22 +94,31 @@ def check_step(spec: EnvSpec, transition: Transition, last: Transition | None) -
             )
 
 
+def reward_row(spec: EnvSpec, transition: Transition) -> list[float]:
+    """Return the reward terms in the spec's order.
+
+    Raises:
+        SpecError: if they are not those of the spec, or not finite.
+    """
+    terms = spec.reward_terms
+    if transition.rewards.keys() != set(terms):
+        raise SpecError(f"rewards: expected terms {sorted(terms)}, got {sorted(transition.rewards)}")
+    rewards = [transition.rewards[name] for name in terms]
+    if not all(map(math.isfinite, rewards)):
+        raise SpecError(f"rewards: expected finite terms, got {dict(transition.rewards)}")
+    return rewards
+
+
 def step_row(spec: EnvSpec, transition: Transition) -> dict[str, Any]:
     """Return what is stored once a step.
 
     Raises:
         SpecError: if the reward terms are not those of the spec, or not finite.
     """
-    terms = spec.reward_terms
-    if transition.rewards.keys() != set(terms):
-        raise SpecError(f"rewards: expected terms {sorted(terms)}, got {sorted(transition.rewards)}")
-    rewards = [transition.rewards[name] for name in terms]
-    if not np.isfinite(rewards).all():
-        raise SpecError(f"rewards: expected finite terms, got {dict(transition.rewards)}")
     return {
         "proposed_action": transition.proposed_action,
         "executed_action": transition.executed_action,
-        "rewards": rewards,
+        "rewards": reward_row(spec, transition),
         "terminated": transition.terminated,
         "truncated": transition.truncated,
         "source": transition.source,

@@ -1,6 +1,6 @@
 """Transitions as bytes: fixed layouts that follow from the environment's spec, so that nothing is parsed or guessed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,9 @@ class RecordLayout:
             ``executed_action`` (A,) float32, ``rewards`` (terms,) float64 in the spec's order, ``terminated``,
             ``truncated`` uint8, ``source`` uint8, ``success`` int8 (1, 0, or -1: unknown), ``policy_version`` and
             ``stamp_ns`` int64.
+        following: field of ``step`` by observation key.
+        arrays: fields of ``step`` that are arrays of a transition.
+        values: its other fields.
     """
 
     def __init__(self, spec: EnvSpec) -> None:
@@ -48,6 +51,9 @@ class RecordLayout:
                 ("stamp_ns", "<i8"),
             ]
         )
+        self.following = {key: f"next/{key}" for key, _ in arrays}
+        self.arrays = (*self.following.values(), "proposed_action", "executed_action")
+        self.values = ("rewards", *_FLAGS, "source", "success", "policy_version", "stamp_ns")
 
 
 class RecordEncoder:
@@ -152,6 +158,8 @@ class RecordDecoder:
         items: list[Transition | Refusal] = []
         steps = self._steps(records)
         faults = self._faults(steps)
+        columns = {name: steps[name] for name in self._layout.arrays}
+        values = {name: steps[name].tolist() for name in self._layout.values}
         row = 0
         for record in records:
             if record.refusal:
@@ -161,45 +169,56 @@ class RecordDecoder:
             if len(record.step) != self._layout.step.itemsize:
                 items.append(self._refuse(record, self._wrong_length("step", record.step, self._layout.step)))
                 continue
-            fault = faults.get(row, "")
-            items.append(self._refuse(record, fault) if fault else self._item(record, steps[row]))
+            if row in faults:
+                items.append(self._refuse(record, faults[row]))
+            else:
+                items.append(
+                    self._item(
+                        record,
+                        {name: np.asarray(column[row]) for name, column in columns.items()},
+                        {name: column[row] for name, column in values.items()},
+                    )
+                )
             row += 1
         return items
 
-    def _item(self, record: Record, step: Any) -> Transition | Refusal:
-        if record.observation:
-            if len(record.observation) != self._layout.observation.itemsize:
-                expected = self._layout.observation
-                return self._refuse(record, self._wrong_length("observation", record.observation, expected))
-            observation = _arrays(np.frombuffer(record.observation, self._layout.observation)[0], "")
+    def _item(self, record: Record, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> Transition | Refusal:
+        """Make a transition of a record's ``arrays`` and ``values`` by field."""
+        data, episode = record.observation, record.episode
+        if data:
+            if len(data) != self._layout.observation.itemsize:
+                return self._refuse(record, self._wrong_length("observation", data, self._layout.observation))
+            first = np.frombuffer(data, self._layout.observation)
+            observation = {key: np.asarray(first[key][0]) for key in self._spec.observation}
             try:
                 self._spec.check_observation(observation)
             except SpecError as error:
                 return self._refuse(record, str(error))
-        elif self._tail is None or record.episode != self._episode:
+        elif self._tail is None or episode != self._episode:
             return self._refuse(record, "it needs the observation of a step that was refused or never came")
         else:
             observation = self._tail
-        following = _arrays(step, "next/")
+        following = {key: arrays[name] for key, name in self._layout.following.items()}
+        success = values["success"]
         transition = Transition(
             observation=observation,
-            proposed_action=step["proposed_action"],
-            executed_action=step["executed_action"],
-            rewards=dict(zip(self._spec.reward_terms, step["rewards"].tolist(), strict=True)),
+            proposed_action=arrays["proposed_action"],
+            executed_action=arrays["executed_action"],
+            rewards=dict(zip(self._spec.reward_terms, values["rewards"], strict=True)),
             next_observation=following,
-            terminated=bool(step["terminated"]),
-            truncated=bool(step["truncated"]),
-            source=Source(int(step["source"])),
+            terminated=bool(values["terminated"]),
+            truncated=bool(values["truncated"]),
+            source=Source(values["source"]),
             actor=self._actor,
             session=self._session,
-            episode=record.episode,
+            episode=episode,
             sequence=record.sequence,
-            policy_version=int(step["policy_version"]),
-            stamp_ns=int(step["stamp_ns"]),
-            success=None if step["success"] == _UNKNOWN else bool(step["success"]),
+            policy_version=values["policy_version"],
+            stamp_ns=values["stamp_ns"],
+            success=None if success == _UNKNOWN else bool(success),
         )
         ended = transition.terminated or transition.truncated
-        self._tail, self._episode = (None if ended else following), record.episode
+        self._tail, self._episode = (None if ended else following), episode
         return transition
 
     def _steps(self, records: Sequence[Record]) -> NDArray[Any]:
@@ -242,12 +261,6 @@ class RecordDecoder:
 
 def _little(dtype: str) -> np.dtype[Any]:
     return np.dtype(dtype).newbyteorder("<")
-
-
-def _arrays(row: Any, prefix: str) -> Observation:
-    """Return the fields of a structure that begin with ``prefix``."""
-    fields: Mapping[str, Any] = row.dtype.fields
-    return {name.removeprefix(prefix): np.asarray(row[name]) for name in fields if name.startswith(prefix)}
 
 
 def _outside(rows: NDArray[Any], array: ArraySpec) -> NDArray[np.intp]:
