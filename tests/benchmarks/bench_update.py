@@ -114,9 +114,8 @@ def compare(
 
     for name, row in rows.items():
         if "unavailable" not in row:
-            row |= speed(turns[name]) | utilisation(
-                problem, turns[name], peaks.get(IMPLEMENTATIONS[name].precision, [])
-            )
+            own_peaks = peaks.get(IMPLEMENTATIONS[name].precision, [])
+            row |= speed(turns[name]) | utilisation(problem, turns[name], own_peaks)
     for key, reference in (("over_rlpd", "RLPD in JAX"), ("over_sbx", "SBX")):
         per_s = rows.get(reference, {}).get("median_per_s")
         for row in rows.values():

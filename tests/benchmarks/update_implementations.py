@@ -94,7 +94,7 @@ class Ours:
         self._agent.update(rows)
 
     def trained(self) -> dict[str, Trained]:
-        # The agent counts iterations; that each does its steps, tests/unit/test_native_update.py holds to the definition.
+        # The agent counts iterations; tests/unit/test_native_update.py holds what each does to the definition.
         state = self._agent.state()
         done = int(state["updates"][0])
         steps = {"critic": done * self._config.update_to_data, "actor": done, "temperature": done}
@@ -180,9 +180,8 @@ class SB3(_StableBaselines):
 
         class LayerNormCritics(SACPolicy):
             def make_critic(self, features_extractor=None):
-                widths = iter(
-                    problem.hidden * problem.critics
-                )  # its critics are made one after another, layer by layer
+                # Activations are made critic by critic, layer by layer.
+                widths = iter(problem.hidden * problem.critics)
                 self.critic_kwargs["activation_fn"] = lambda: nn.Sequential(nn.LayerNorm(next(widths)), nn.ReLU())
                 return super().make_critic(features_extractor)
 
