@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -103,7 +102,7 @@ def test_a_worker_that_dies_leaves_a_row_that_says_so(benchmark, monkeypatch: py
 
     monkeypatch.setattr(bench_update.sys, "executable", "/bin/false")
     problem = bench_update.Problem(critics=1)
-    (row,) = bench_update.compare(problem, ["SBX"], rounds=1, iterations=1, environment=dict(os.environ))
+    (row,) = bench_update.compare(problem, ["SBX"], rounds=1, iterations=1)
     assert row["unavailable"] == "failed: its process ended with exit code 1"
     assert row["unavailable"] in bench_update.line_of(row)
 
