@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := $(VENV)/.peers
 
 # Software rendering without a display, and a compiler for the native update. Installed where this is Debian or Ubuntu
 # and we may; otherwise said. Without them everything runs but images and the fast learner.
@@ -55,7 +56,12 @@ lint: $(READY)
 	@bash tests/lint_tree.sh
 	$(BIN)/mypy
 
-bench: $(READY)
+# What the benchmark compares with. Where it cannot be installed the rows say so, and ours are measured all the same.
+$(PEERS): $(READY)
+	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[bench]' && touch $@ || \
+	  echo "Stable-Baselines3, SBX and JAX were not installed; the benchmark goes on without them."
+
+bench: $(PEERS)
 	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 table: $(READY)

@@ -27,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -40,12 +40,25 @@ PEAKS_PER_ROUND = 5
 HEADER = "implementation    critics  best/s median/s  /RLPD   /SBX   cpu ms import s first s    MB  actor  clock   cpu"
 
 
-class Worker:
-    """A process that does one implementation; it ends with the ``with`` block."""
+class WorkerProcess:
+    """A process that does one implementation; it ends with the ``with`` block.
 
-    def __init__(self, name: str, problem: Problem, environment: dict[str, str]) -> None:
+    It has no accelerator, as many threads as the problem says, and if ``cold`` compiler caches of its own, empty.
+    """
+
+    def __init__(self, name: str, problem: Problem, cold: bool) -> None:
         self.name = name
         self.kind = IMPLEMENTATIONS[name]
+        self._caches = tempfile.TemporaryDirectory()
+        environment = os.environ | {
+            "OMP_NUM_THREADS": str(problem.threads),
+            "MKL_NUM_THREADS": str(problem.threads),
+            "JAX_PLATFORMS": "cpu",
+            "CUDA_VISIBLE_DEVICES": "",
+        }
+        if cold:
+            caches = self._caches.name
+            environment |= {"XDG_CACHE_HOME": caches, "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor"}
         script = Path(__file__).with_name("update_worker.py")
         self._process = subprocess.Popen(
             [sys.executable, str(script), name, problem.to_json(), str(time.monotonic())],
@@ -72,25 +85,29 @@ class Worker:
             raise UnavailableError(answer["unavailable"])
         return answer
 
-    def __enter__(self) -> "Worker":
+    def __enter__(self) -> "WorkerProcess":
         return self
 
     def __exit__(self, *_: object) -> None:
+        # The end of its input lets it end by itself, and compilers that it has started with it.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.communicate(timeout=10)
         self._process.kill()
         self._process.communicate()
+        self._caches.cleanup()
 
 
 def compare(
-    problem: Problem, names: Sequence[str], rounds: int, iterations: int, environment: dict[str, str]
+    problem: Problem, names: Sequence[str], rounds: int, iterations: int, cold: bool = False
 ) -> list[dict[str, Any]]:
     """Return a row for each implementation; one that cannot be measured has ``unavailable`` and says why."""
     rows: dict[str, dict[str, Any]] = {name: {"implementation": name, "critics": problem.critics} for name in names}
     turns: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     peaks: dict[str | None, list[dict[str, float]]] = {}
     with contextlib.ExitStack() as stack:
-        workers: list[Worker] = []
+        workers: list[WorkerProcess] = []
 
-        def ask(worker: Worker, command: str) -> dict[str, Any]:
+        def ask(worker: WorkerProcess, command: str) -> dict[str, Any]:
             """Return the answer; a worker that has none is left out from then on."""
             try:
                 return worker.ask(command)
@@ -101,11 +118,12 @@ def compare(
 
         # One after the other: a start-up shares the machine with nothing of ours.
         for name in names:
-            workers.append(stack.enter_context(Worker(name, problem, environment)))
+            workers.append(stack.enter_context(WorkerProcess(name, problem, cold)))
             rows[name] |= ask(workers[-1], "start")
         for _ in range(rounds):
             for worker in workers.copy():
-                turns[worker.name].append(ask(worker, f"turn {iterations}"))
+                if turn := ask(worker, f"turn {iterations}"):
+                    turns[worker.name].append(turn)
             for worker in workers.copy():
                 if worker.name.startswith("native") and (peak := ask(worker, f"peak {PEAKS_PER_ROUND}")):
                     peaks.setdefault(worker.kind.precision, []).append(peak)
@@ -114,9 +132,8 @@ def compare(
 
     for name, row in rows.items():
         if "unavailable" not in row:
-            row |= speed(turns[name]) | utilisation(
-                problem, turns[name], peaks.get(IMPLEMENTATIONS[name].precision, [])
-            )
+            own_peaks = peaks.get(IMPLEMENTATIONS[name].precision, [])
+            row |= speed(turns[name]) | utilisation(problem, turns[name], own_peaks)
     for key, reference in (("over_rlpd", "RLPD in JAX"), ("over_sbx", "SBX")):
         per_s = rows.get(reference, {}).get("median_per_s")
         for row in rows.values():
@@ -173,9 +190,8 @@ def machine() -> dict[str, Any]:
     for package in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
-    names = [
-        line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
-    ]
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
     return {
         "processor": names[0] if names else platform.machine(),
         "processors": len(os.sched_getaffinity(0)),
@@ -185,54 +201,49 @@ def machine() -> dict[str, Any]:
     }
 
 
-@contextlib.contextmanager
-def worker_environment(threads: int, cold: bool) -> Iterator[dict[str, str]]:
-    """Yield the environment of the workers: so many threads, no accelerator, and if ``cold`` empty compiler caches."""
-    environment = os.environ | {
-        "OMP_NUM_THREADS": str(threads),
-        "MKL_NUM_THREADS": str(threads),
-        "JAX_PLATFORMS": "cpu",
-        "CUDA_VISIBLE_DEVICES": "",
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        if cold:
-            environment |= {"XDG_CACHE_HOME": folder, "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor"}
-        yield environment
+def positive(text: str) -> int:
+    """Return a whole number of 1 or more, for argparse."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected 1 or more, got {value}")
+    return value
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     processors = len(os.sched_getaffinity(0))
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--critics", type=int, nargs="+", default=[10, 2])
-    parser.add_argument("--hidden", type=int, nargs="+", default=Problem.hidden, help="widths of all networks")
-    parser.add_argument("--batch", type=int, default=Problem.batch)
-    parser.add_argument("--updates", type=int, default=Problem.updates, help="critic updates in an iteration")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--iterations", type=int, default=3, help="iterations in each turn")
-    parser.add_argument("--threads", type=int, default=min(2, processors))
+    parser.add_argument("--critics", type=positive, nargs="+", default=[10, 2])
+    parser.add_argument("--hidden", type=positive, nargs="+", default=Problem.hidden, help="widths of all networks")
+    parser.add_argument("--batch", type=positive, default=Problem.batch, help="rows of each critic update")
+    parser.add_argument("--updates", type=positive, default=Problem.updates, help="critic updates in an iteration")
+    parser.add_argument("--rounds", type=positive, default=15)
+    parser.add_argument("--iterations", type=positive, default=3, help="iterations in each turn")
+    parser.add_argument("--threads", type=positive, default=min(2, processors))
     parser.add_argument("--only", nargs="+", choices=IMPLEMENTATIONS, default=list(IMPLEMENTATIONS))
     parser.add_argument("--cold", action="store_true", help="start with empty compiler caches")
     parser.add_argument("--json", type=Path, default=Path("runs/bench_update.json"))
     options = parser.parse_args(arguments)
-    if not 1 <= options.threads <= processors:
+    if options.threads > processors:
         parser.error(f"--threads: this process may use {processors} processors, got {options.threads}")
+    if options.batch % 2:
+        parser.error(f"--batch: half of the rows are demonstrations, so expected an even number, got {options.batch}")
 
-    facts, results = machine(), []
+    facts = machine() | {"rounds": options.rounds, "iterations": options.iterations, "cold": options.cold}
+    results = []
     print(HEADER)
-    with worker_environment(options.threads, options.cold) as environment:
-        for critics in options.critics:
-            problem = Problem(
-                critics=critics,
-                hidden=tuple(options.hidden),
-                batch=options.batch,
-                updates=options.updates,
-                threads=options.threads,
-            )
-            for row in compare(problem, options.only, options.rounds, options.iterations, environment):
-                results.append({**row, "problem": dataclasses.asdict(problem)})
-                print(line_of(row), flush=True)
+    for critics in options.critics:
+        problem = Problem(
+            critics=critics,
+            hidden=tuple(options.hidden),
+            batch=options.batch,
+            updates=options.updates,
+            threads=options.threads,
+        )
+        for row in compare(problem, options.only, options.rounds, options.iterations, options.cold):
+            results.append({**row, "problem": dataclasses.asdict(problem)})
+            print(line_of(row), flush=True)
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps({"machine": facts, "results": results}, indent=1) + "\n")
+    options.json.write_text(json.dumps({"run": facts, "results": results}, indent=1) + "\n")
     print(f"written to {options.json}")
 
 

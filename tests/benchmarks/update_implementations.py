@@ -84,8 +84,10 @@ class Ours:
     def fill(self, problem: Problem) -> None:
         from bench_replay import transitions_of
 
+        # A thousand at a time, so that the memory of the process in the end is not that of a long list.
         for ring, count in zip(self._rings, (problem.transitions, problem.demonstrations), strict=True):
-            ring.append(transitions_of(ring.spec, count))
+            for begin in range(0, count, 1_000):
+                ring.append(transitions_of(ring.spec, min(1_000, count - begin)))
 
     def sample(self) -> Any:
         return self._sampler.sample(self._agent.update_rows, self._config.batch_size)
@@ -180,9 +182,8 @@ class SB3(_StableBaselines):
 
         class LayerNormCritics(SACPolicy):
             def make_critic(self, features_extractor=None):
-                widths = iter(
-                    problem.hidden * problem.critics
-                )  # its critics are made one after another, layer by layer
+                # Activations are made critic by critic, layer by layer.
+                widths = iter(problem.hidden * problem.critics)
                 self.critic_kwargs["activation_fn"] = lambda: nn.Sequential(nn.LayerNorm(next(widths)), nn.ReLU())
                 return super().make_critic(features_extractor)
 

@@ -83,8 +83,8 @@ class Worker:
 
     def finish(self) -> dict[str, Any]:
         """Check that all was done; return memory [MB] and the optimisers' steps in each iteration."""
-        after = self._implementation.trained()
-        return memory() | check(self._problem, self._before, after, self._iterations)
+        resident = memory()
+        return resident | check(self._problem, self._before, self._implementation.trained(), self._iterations)
 
 
 def memory() -> dict[str, float]:
