@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
 
-from robo_rl.core import Batch, DataError, EnvSpec, Experience, Metrics, State, derive_seed, generator, require
+from robo_rl.core import Batch, EnvSpec, Experience, Metrics, State, derive_seed, generator, require
 
-from .module import Floats, Module, VectorInput, require_episodes, take_over, taken
+from .module import Floats, Module, VectorInput, long_enough, require_episodes, take_over, taken
 from .networks import TrainedNetwork
 
 
@@ -97,13 +97,14 @@ class SuccessClassifier(Module):
         }
 
     def fit(self, episodes: Sequence[Batch]) -> None:
-        """Learn from the demonstrations, then choose the threshold.
+        """Learn from the demonstrations, then choose the threshold. Those too short to hold a failure are left out.
 
         Raises:
-            DataError: if there are none, or they are too short to hold a failure.
+            DataError: if there are none, or all are too short.
         """
         require_episodes(episodes, self._name)
-        trajectories = [self._input.trajectory(episode) for episode in episodes]
+        least = self.config.goal_states + self.config.margin + 1
+        trajectories = long_enough([self._input.trajectory(each) for each in episodes], least, self._name)
         everything = np.concatenate(trajectories)
         deviation = everything.std(0)
         self._arrays["shift"][...] = everything.mean(0)
@@ -124,12 +125,6 @@ class SuccessClassifier(Module):
     def _examples(self, trajectories: Sequence[Floats]) -> tuple[Floats, Floats]:
         """Return successes (n, F) and failures (m, F) of demonstrations."""
         goals, margin = self.config.goal_states, self.config.margin
-        shortest = min(map(len, trajectories))
-        if shortest <= goals + margin:
-            raise DataError(
-                f"reward module {self._name!r}: a demonstration has {shortest} observations, none of them a failure "
-                f"before margin={margin} and goal_states={goals}; make these smaller"
-            )
         return (
             np.concatenate([each[-goals:] for each in trajectories]),
             np.concatenate([each[: -goals - margin] for each in trajectories]),

@@ -106,6 +106,22 @@ def require_episodes(episodes: Sequence[Batch], name: str) -> None:
         )
 
 
+def long_enough(trajectories: Sequence[Floats], least: int, name: str) -> list[Floats]:
+    """Return those of ``least`` observations or more: a demonstration that began near its end shows too little.
+
+    Raises:
+        DataError: if there is none.
+    """
+    kept = [each for each in trajectories if len(each) >= least]
+    if not kept:
+        longest = max(map(len, trajectories))
+        raise DataError(
+            f"reward module {name!r} needs demonstrations of {least} observations, the longest has {longest}: record "
+            "longer ones, or let the module look for less (its configuration says what)"
+        )
+    return kept
+
+
 def take_over(ours: Mapping[str, NDArray[Any]], state: State, name: str) -> None:
     """Copy arrays of ``state`` into those of the same names and shapes.
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Batch, DataError, EnvSpec, State, require
+from robo_rl.core import Batch, EnvSpec, State, require
 
-from .module import Floats, Module, VectorInput, require_episodes, take_over
+from .module import Floats, Module, VectorInput, long_enough, require_episodes, take_over
 from .segmentation import Doubles, segment
 
 DENSITIES = ("gaussian", "cauchy")
@@ -91,23 +91,21 @@ class PerceptualReward(Module):
         self._weights = weights / weights.sum()
 
     def fit(self, episodes: Sequence[Batch]) -> None:
-        """Find the steps and what tells them.
+        """Find the steps and what tells them. Demonstrations too short to hold all steps are left out.
 
         Raises:
-            DataError: if there are no demonstrations, or one is too short.
+            DataError: if there are no demonstrations, or all are too short.
         """
         require_episodes(episodes, self._name)
-        trajectories = [self._input.trajectory(episode).astype(np.float64) for episode in episodes]
-        everything = np.concatenate(trajectories)
+        least = self.config.steps * self.config.min_length
+        trajectories = long_enough([self._input.trajectory(each) for each in episodes], least, self._name)
+        everything = np.concatenate(trajectories).astype(np.float64)
         scale = everything.std(0)
         # What never changes says nothing: it stays where it is and is 0 in the demonstrations.
         shift, scale = everything.mean(0), np.where(scale > 1e-6, scale, 1.0)
         labels = []
-        for number, trajectory in enumerate(trajectories):
-            try:
-                begins = segment((trajectory - shift) / scale, self.config.steps, self.config.min_length)
-            except DataError as error:
-                raise DataError(f"reward module {self._name!r}, demonstration {number}: {error}") from error
+        for trajectory in trajectories:
+            begins = segment((trajectory - shift) / scale, self.config.steps, self.config.min_length)
             labels.append(np.searchsorted(begins, np.arange(len(trajectory)), side="right") - 1)
         label, features = np.concatenate(labels), (everything - shift) / scale
         chosen, means, precisions = [], [], []

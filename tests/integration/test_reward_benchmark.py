@@ -40,20 +40,20 @@ def test_the_command_measures_modules_on_episodes_they_have_not_seen(
 ) -> None:
     output = tmp_path / "result.json"
     arguments = [
-        "task=reach",
-        "reward.modules.perceptual.steps=2",
+        "task=open_door",
         "+reward/module@reward.modules.preferences=preferences",
-        "reward.modules.preferences.length=2",
+        "reward.modules.preferences.length=4",
         "reward.modules.preferences.noise=0.2",
         "benchmark.episodes=10",
         "benchmark.demonstrations=4",
+        "benchmark.practice_episodes=10",
         "benchmark.practice_steps=1000",
     ]
     with pytest.raises(SystemExit) as caught:
         main(["reward", "benchmark", *arguments, f"benchmark.output={output}"])
     assert not caught.value.code
     result = json.loads(output.read_text())
-    assert result["task"] == "reach"
+    assert result["task"] == "open_door"
     assert result["modules"]["perceptual"]["within"] > 0.8
     assert result["modules"]["preferences"]["within"] > 0.8
     assert result["modules"]["optimal_transport"]["episodes"] > 0.5

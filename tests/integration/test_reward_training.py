@@ -49,7 +49,7 @@ TRAIN = [
     "agent.learning_starts=10",
     "agent.random_steps=5",
     "agent.pretrain_steps=5",
-    "demonstrations.episodes=2",
+    "demonstrations.episodes=4",
     "run.evaluation_interval=0",
     "run.final_evaluation_episodes=1",
     "run.video_episodes=0",
@@ -116,7 +116,7 @@ def test_an_agent_without_demonstrations_may_have_a_reward_made_from_them(
         "agent=sac",
         "reward=perceptual",
         "reward.modules.perceptual.steps=2",
-        "demonstrations.episodes=2",
+        "demonstrations.episodes=4",
         f"run.dir={run}",
         "run.env_steps=30",
     )

@@ -167,5 +167,5 @@ def test_the_loss_is_that_of_a_computation_by_hand():
 
 def test_demonstrations_must_hold_failures():
     module = ClassifierConfig(goal_states=3).make("goal", SPEC, 0)
-    with pytest.raises(DataError, match="a demonstration has 4 observations, none of them a failure before margin=1"):
+    with pytest.raises(DataError, match="'goal' needs demonstrations of 5 observations, the longest has 4"):
         module.fit([demonstration(np.random.default_rng(0), 3)])

@@ -133,11 +133,20 @@ def test_state_goes_on_without_demonstrations():
     np.testing.assert_array_equal(module(demonstrations[0][0]), other(demonstrations[0][0]))
 
 
+def test_a_demonstration_too_short_for_all_steps_is_left_out():
+    module, demonstrations = fitted()
+    other = PerceptualConfig(features=3, min_length=3).make("steps", SPEC, 0)
+    short, _ = demonstration(np.random.default_rng(5), [1, 1, 1])
+    other.fit([short, *(episode for episode, _ in demonstrations)])
+    for key, value in module.state().items():
+        np.testing.assert_array_equal(value, other.state()[key])
+
+
 def test_what_is_wrong_is_said():
     module = PerceptualConfig().make("steps", SPEC, 0)
     with pytest.raises(DataError, match="made from demonstrations and there are none"):
         module.fit([])
-    with pytest.raises(DataError, match="'steps', demonstration 0: a trajectory of 4 observations has no 3 steps of 2"):
+    with pytest.raises(DataError, match="'steps' needs demonstrations of 6 observations, the longest has 4"):
         module.fit([demonstration(np.random.default_rng(0), [2, 1, 1])[0]])
     with pytest.raises(ConfigError, match=r"reward.modules.steps.keys: this task has no observation 'stat'.*'state'"):
         PerceptualConfig(keys=("stat",)).make("steps", SPEC, 0)
