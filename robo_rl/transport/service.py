@@ -14,13 +14,6 @@ PROTOCOL = 1
 SERVICE = "robo_rl.transport.v1.Learner"
 TOKEN_KEY = "robo-rl-token"
 
-# A connection that was lost is tried again within a second; the library's own default waits up to two minutes.
-_RECONNECT = [
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-]
-
 
 class Call(NamedTuple):
     """One call: its name, the classes of its request and reply, and whether replies are a stream."""
@@ -42,7 +35,7 @@ CONTROL = Call("Control", messages.ControlRequest, messages.ControlReply)
 
 
 def channel_options(config: TransportConfig) -> list[tuple[str, Any]]:
-    """Return the options of both sides: sizes, and a channel of its own for each connection."""
+    """Return the options of both sides: sizes, reconnection, and a channel of its own for each connection."""
     size = config.message_bytes
     return [
         ("grpc.max_receive_message_length", size),
@@ -50,7 +43,11 @@ def channel_options(config: TransportConfig) -> list[tuple[str, Any]]:
         ("grpc.max_metadata_size", 16 << 10),
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.so_reuseport", 0),
-        *_RECONNECT,
+        # A connection that was lost is tried again within a second; the library's own default waits up to two minutes.
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 1000),
+        # How long one attempt may take, handshakes included.
+        ("grpc.min_reconnect_backoff_ms", int(1000 * config.timeout_seconds)),
     ]
 
 

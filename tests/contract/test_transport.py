@@ -290,7 +290,7 @@ def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="16 characters or more, got '3'"):
         TransportConfig(token_file=str(tmp_path / "short")).token()
     with pytest.raises(ConfigError, match=r"ca.pem cannot be read .*; make it with robo-rl keys"):
-        ActorRig(TransportConfig(certificates=str(tmp_path)), tmp_path / "spool")
+        ActorRig(TransportConfig("127.0.0.1:1", certificates=str(tmp_path)), tmp_path / "spool")
 
 
 def test_the_address_must_be_free(server, intake) -> None:
