@@ -118,7 +118,7 @@ def iterate(state: State, rows: Rows, noise: Noise) -> State:
         critic = optax.apply_updates(critic, change)
         return (critic, optax.incremental_update(critic, target, TAU), optimiser), None
 
-    # Unrolled, as the published code does: XLA's loop on the CPU is slower than the straight program.
+    # Unrolled, as in the authors' code.
     (critic, target, critic_optimiser), _ = jax.lax.scan(
         critic_update,
         (state.critic, state.target_critic, critic_optimiser),

@@ -23,7 +23,7 @@ from update_problem import Problem, UnavailableError, check
 
 INSTALL = "pip install -c constraints.txt -e '.[bench]'"
 WARM_UP = 4
-"""Iterations between the first and those that are timed: some implementations compile again in their second."""
+"""Iterations between the first and those that are timed: those that compile may do so again in their second."""
 
 
 class Worker:

@@ -23,7 +23,7 @@ def test_ours_alone_in_a_tiny_run(tmp_path: Path) -> None:
     command = [sys.executable, str(BENCHMARKS / "bench_update.py"), "--only", "native float32", "torch eager"]
     sizes = "--critics 2 --hidden 16 8 --batch 4 --updates 3 --rounds 2 --iterations 2 --threads 1"
     command += [*sizes.split(), "--json", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
     native, eager = json.loads(file.read_text())["results"]
     rows = [eager] if "unavailable" in native else [native, eager]
@@ -33,7 +33,8 @@ def test_ours_alone_in_a_tiny_run(tmp_path: Path) -> None:
         assert (row["critic_steps"], row["actor_steps"], row["temperature_steps"]) == (3, 1, 1)
         assert row["first_s"] > 0 and row["import_s"] > 0 and row["memory_peak_mb"] >= row["memory_mb"] > 10
     if "unavailable" not in native:
-        assert all(0 < row["share_by_clock"] < 1 for row in rows)
+        # That by the clock may be anything on a busy machine.
+        assert all(0 < row["share_by_cpu"] < 1 for row in rows)
 
 
 def test_a_missing_package_says_how_to_install_it(benchmark, monkeypatch: pytest.MonkeyPatch) -> None:
