@@ -17,7 +17,7 @@ from ..actor import InterventionConfig
 from ..app import AsyncRuntimeConfig, agent_facts, section
 from ..core import ConfigError, DriverError, EnvSpec, State, Transition, require
 from ..replay import Intake
-from ..transport import LearnerServer
+from ..transport import ActorView, LearnerServer
 from .actor_processes import ActorProcesses
 from .interruption import Interruption
 from .local_training import LocalTraining
@@ -130,9 +130,8 @@ class AsyncTraining(LocalTraining):
         self._report(time.monotonic())
 
     def _waiting_for(self) -> list[str]:
-        """Return the actors that are connected and hold steps."""
-        actors = self.server.actors().items()
-        return [name for name, actor in actors if actor.spooled and actor.silent_seconds < PRESENT_SECONDS]
+        """Return the actors that are connected and have not ended their session: they may hold steps."""
+        return [name for name, actor in self.server.actors().items() if _is_present(actor)]
 
     # --- experience --------------------------------------------------------------------------------------------------
 
@@ -295,7 +294,7 @@ class AsyncTraining(LocalTraining):
         self.logger.log(
             "runtime",
             self.step,
-            actors=sum(actor.silent_seconds < PRESENT_SECONDS for actor in actors),
+            actors=sum(map(_is_present, actors)),
             stored=totals.stored,
             refused=totals.refused,
             duplicates=totals.duplicates,
@@ -309,3 +308,7 @@ class AsyncTraining(LocalTraining):
             staleness_steps=max((self.learner.updates - t.policy_version for t in stale), default=None),
             staleness_seconds=max((now - self._published[t.policy_version] for t in stale), default=None),
         )
+
+
+def _is_present(actor: ActorView) -> bool:
+    return not actor.left and actor.silent_seconds < PRESENT_SECONDS

@@ -6,10 +6,11 @@ from .config import TransportConfig
 from .control import COMMANDS, send_command
 from .keys import make_keys
 from .policy import PolicyMessage, pack_policy, unpack_policy
-from .server import LearnerServer
+from .server import ActorView, LearnerServer
 
 __all__ = [
     "COMMANDS",
+    "ActorView",
     "LearnerLink",
     "LearnerServer",
     "LinkStatus",

@@ -221,10 +221,12 @@ class LearnerLink:
 
     def close(self) -> None:
         """End the threads and the connection. May be called twice."""
-        self._closing = True
+        with self._lock:
+            self._closing = True
+            watching = self._watching
         self._wake.set()
-        if self._watching is not None:
-            self._watching.cancel()
+        if watching is not None:
+            watching.cancel()
         for thread in self._threads:
             thread.join()
         self._threads = []
@@ -342,7 +344,10 @@ class LearnerLink:
             )
             assembly = PolicyAssembly()
             try:
-                self._watching = self._watch_call(request, metadata=self._metadata)
+                with self._lock:
+                    if self._closing:
+                        return  # nobody would cancel it
+                    self._watching = self._watch_call(request, metadata=self._metadata)
                 for notice in self._watching:
                     self._take_notice(notice, assembly)
             except grpc.RpcError:

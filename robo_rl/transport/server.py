@@ -58,6 +58,7 @@ class ActorView:
         policy_version: version of the policy it acts with; -1: none.
         refused_policies: policies that it did not use.
         held_seconds: time it was kept from beginning an episode [s].
+        left: whether it has ended its session.
     """
 
     session: int
@@ -67,6 +68,7 @@ class ActorView:
     policy_version: int
     refused_policies: int
     held_seconds: float
+    left: bool
 
 
 @dataclass
@@ -77,6 +79,7 @@ class _Lease:
     seen_ns: int
     statistics: Any = field(default_factory=messages.ActorStatistics)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    left: bool = False
 
 
 class LearnerServer:
@@ -165,6 +168,7 @@ class LearnerServer:
                     policy_version=lease.statistics.policy_version,
                     refused_policies=lease.statistics.refused_policies,
                     held_seconds=lease.statistics.held_seconds,
+                    left=lease.left,
                 )
                 for name, lease in self._leases.items()
             }
@@ -347,6 +351,9 @@ class LearnerServer:
     def _end_session(self, actor: str, session: int) -> None:
         self._decoders.pop((actor, session), None)
         self._inbox.close_session(actor, session)
+        lease = self._leases.get(actor)
+        if lease is not None and lease.session == session:
+            lease.left = True
 
     def _watch(self, request: Any, context: Any) -> Iterator[Any]:
         self._lease(request, context)
