@@ -27,7 +27,7 @@ from .controller import AXIS_NAMES, EndEffectorController, logarithm, make_contr
 from .observation import NOISE, ArmState, flatten, object_spec
 from .randomisation import ModelRandomiser
 from .rendering import SceneRenderer, check_cameras
-from .scene import make_scene
+from .scene import add_keep_out, make_scene
 
 if TYPE_CHECKING:
     from .tasks.base import Task
@@ -57,6 +57,8 @@ class ArmBackend:
         self.task = task
         mjcf = make_scene(load_arm(config.arm), timestep=1.0 / config.controller.rate)
         task.build(mjcf)
+        for number, box in enumerate(config.keep_out, start=1):
+            add_keep_out(mjcf, f"keep_out{number}", box)
         self.model: Any = mjcf.compile()
         self.data: Any = mujoco.MjData(self.model)
         check_cameras(self.model, tuple(config.observation.cameras))

@@ -250,12 +250,15 @@ class TaskConfig:
         control_rate: actions a second [Hz]; must divide ``controller.rate``.
         max_episode_steps: time limit, a truncation.
         terminate_on_success: whether success ends the episode.
+        keep_out: boxes that the arm is to keep away from: centre (x, y, z) and half sizes [m], six numbers each. They
+            are seen and touch nothing; ``safety.barrier`` keeps the arm out.
     """
 
     name: str = ""
     control_rate: float = 10.0
     max_episode_steps: int = 100
     terminate_on_success: bool = True
+    keep_out: tuple[tuple[float, ...], ...] = ()
     arm: ArmConfig = field(default_factory=ArmConfig)
     controller: ControllerConfig = field(default_factory=ControllerConfig)
     observation: ObservationConfig = field(default_factory=ObservationConfig)
@@ -263,6 +266,9 @@ class TaskConfig:
 
     def __post_init__(self) -> None:
         require(self.control_rate > 0, "control_rate", "positive", self.control_rate)
+        for box in self.keep_out:
+            valid = len(box) == 6 and all(half > 0 for half in box[3:])
+            require(valid, "keep_out", "boxes of a centre and 3 half sizes above 0", box)
         require(self.max_episode_steps >= 1, "max_episode_steps", "1 or more", self.max_episode_steps)
         ticks = self.controller.rate / self.control_rate
         if ticks < 1 or abs(ticks - round(ticks)) > 1e-9:

@@ -12,7 +12,7 @@ from .motion import Action
 class FilterChain:
     """Filters one after another; each sees the action as the one before it left it.
 
-    An action that is not finite never reaches them: the robot holds still and the episode stops.
+    An action that is not finite never reaches them: the robot is to hold still instead, and the episode stops.
 
     Args:
         filters: in this order.
@@ -46,10 +46,10 @@ class FilterChain:
             index = int(np.argmin(finite))
             message = f"the proposed action is not finite: {action[index]} at index [{index}]"
             base = np.zeros_like(action) if self._last is None else self._last
-            held = self._hold(observation, base)
-            self._last = held
-            return held, Verdict(changed=True, stop=True, reasons=("action_not_finite",), message=message)
-        result, verdicts = action, []
+            result = self._hold(observation, base)
+            verdicts = [Verdict(changed=True, stop=True, reasons=("action_not_finite",), message=message)]
+        else:
+            result, verdicts = action, []
         for safety_filter in self._filters:
             result, verdict = safety_filter(observation, result, now_ns)
             if verdict is not PASSED:

@@ -1,5 +1,6 @@
 """From the configuration to a robot with safety around it."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from robo_rl.core import (
 )
 
 from .backend import SafeBackend
+from .barrier import BarrierFilter, Clearances
 from .chain import FilterChain
 from .config import EmergencyStopConfig, NoSafetyConfig, SafetyConfig
 from .emergency import DeadmanSwitch, EmergencyStop, StopButton, deadman_file
@@ -29,6 +31,9 @@ from .motion import Action, ActionMap, ArmReader
 from .observations import FrozenImages, PlausibleJoints, ValidObservation
 from .slowing import ContactLimits, EndEffectorSpeed, SingularitySlowdown
 from .workspace import OrientationCone, WorkspaceBox
+
+KEEP_OUT = "keep_out"
+"""Geoms of a robot's model whose names begin so are kept away from."""
 
 
 def make_safe_backend(backend: EnvBackend, **fields: Any) -> EnvBackend:
@@ -47,26 +52,34 @@ def make_safe_backend(backend: EnvBackend, **fields: Any) -> EnvBackend:
     config = SafetyConfig(**fields)
     spec, robot = backend.spec, backend.robot
     guards: list[ObservationGuard] = [ValidObservation(spec)]
-    filters: list[SafetyFilter] = []
-    last: list[SafetyFilter] = []
-    hold = _zero
     watch = config.observations
-    if robot is not None:
-        reader, kinematics = ArmReader(spec, robot), Kinematics(robot)
-        actions = ActionMap(spec, robot, kinematics, reader)
-        filters = _arm_filters(config, robot, actions, reader, kinematics)
-        if config.joints.enabled:  # last: what this filter returns is what the joints do
-            last.append(JointLimits(_joint_limiter(config, robot, actions), actions, reader))
-        hold = actions.hold
-        if watch.enabled:
-            guards.append(_plausible_joints(config, robot, reader))
+    if robot is not None and watch.enabled:
+        guards.append(_plausible_joints(config, robot, ArmReader(spec, robot)))
     images = tuple(key for key in spec.observation if key.startswith("images/"))
     if watch.enabled and watch.frozen_images and images:
         guards.append(FrozenImages(images, watch.frozen_images))
-    filters += [_own_filter(node, spec, robot) for node in config.filters]
-    chain = FilterChain([*filters, *last], hold, config.violation_budget)
+    chain = make_filter_chain(spec, robot, config)
     max_age = watch.max_age if watch.enabled else float("inf")
     return SafeBackend(backend, chain, guards, _stop_button(config.emergency_stop), max_age, watch.stale_steps)
+
+
+def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: SafetyConfig) -> FilterChain:
+    """Return the filters of actions that ``config`` names; without a description of the robot only one's own."""
+    own = [_own_filter(node, spec, robot) for node in config.filters]
+    if robot is None:
+        return FilterChain(own, _zero, config.violation_budget)
+    reader, kinematics = ArmReader(spec, robot), Kinematics(robot)
+    actions = ActionMap(spec, robot, kinematics, reader)
+    filters = _arm_filters(config, robot, actions, reader, kinematics)
+    clear = None
+    if config.barrier.enabled:
+        barrier, clearances = config.barrier, _clearances(config, robot, kinematics)
+        filters.append(BarrierFilter(barrier.margin, barrier.approach, clearances, actions, reader))
+        clear = partial(clearances.keeps, barrier.margin / 2)
+    filters += own
+    if config.joints.enabled:  # last: what this filter returns is what the joints do
+        filters.append(JointLimits(_joint_limiter(config, robot, actions), actions, reader, clear))
+    return FilterChain(filters, actions.hold, config.violation_budget)
 
 
 def without_safety(backend: EnvBackend) -> EnvBackend:
@@ -77,7 +90,7 @@ def without_safety(backend: EnvBackend) -> EnvBackend:
 def _arm_filters(
     config: SafetyConfig, robot: RobotDescription, actions: ActionMap, reader: ArmReader, kinematics: Kinematics
 ) -> list[SafetyFilter]:
-    """Return the filters of an arm, but for joint limits."""
+    """Return the filters of an arm that need no look at where it is going."""
     filters: list[SafetyFilter] = []
     contact, singularity, speed = config.contact, config.singularity, config.speed
     if contact.enabled:
@@ -91,6 +104,13 @@ def _arm_filters(
     if singularity.enabled:
         filters.append(SingularitySlowdown(singularity.slow, singularity.stop, actions, reader, kinematics))
     return filters
+
+
+def _clearances(config: SafetyConfig, robot: RobotDescription, kinematics: Kinematics) -> Clearances:
+    barrier = config.barrier
+    names = [robot.model.geom(number).name for number in range(robot.model.ngeom)]
+    keep_out = (*barrier.keep_out, *(name for name in names if name.startswith(KEEP_OUT)))
+    return Clearances(robot, kinematics, keep_out, barrier.reach)
 
 
 def _given(value: float | None, default: float) -> float:

@@ -128,6 +128,30 @@ class SingularityConfig:
 
 
 @dataclass(frozen=True)
+class BarrierConfig:
+    """A control barrier function keeps the arm clear of itself and of keep-out volumes.
+
+    Attributes:
+        enabled: whether this filter is there.
+        keep_out: names of geoms of the robot's model that the arm keeps away from, besides those of ``task.keep_out``.
+        margin: smallest distance [m].
+        approach: share of the distance above the margin that one step may take, in (0, 1].
+        reach: pairs further apart than this are not looked at [m].
+    """
+
+    enabled: bool = True
+    keep_out: tuple[str, ...] = ()
+    margin: float = 0.01
+    approach: float = 0.5
+    reach: float = 0.15
+
+    def __post_init__(self) -> None:
+        require(self.margin >= 0, "safety.barrier.margin", "0 or more", self.margin)
+        require(0 < self.approach <= 1, "safety.barrier.approach", "in (0, 1]", self.approach)
+        require(self.reach > self.margin, "safety.barrier.reach", f"above margin={self.margin}", self.reach)
+
+
+@dataclass(frozen=True)
 class ObservationsConfig:
     """Which observations are believed. One that is not ends the episode and is never stored.
 
@@ -195,6 +219,7 @@ class SafetyConfig:
     speed: SpeedConfig = field(default_factory=SpeedConfig)
     contact: ContactConfig = field(default_factory=ContactConfig)
     singularity: SingularityConfig = field(default_factory=SingularityConfig)
+    barrier: BarrierConfig = field(default_factory=BarrierConfig)
     observations: ObservationsConfig = field(default_factory=ObservationsConfig)
     emergency_stop: EmergencyStopConfig = field(default_factory=EmergencyStopConfig)
     violation_budget: int = 50

@@ -8,6 +8,7 @@ velocity limit. If it happened, position would go before jerk.)
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +84,19 @@ class JointLimiter:
         )
         return inside
 
+    def braking_path(self, position: Array, velocity: Array) -> Array:
+        """Return postures (m, n): after a period at ``velocity``, and of braking to rest after it.
+
+        Args:
+            position: joint positions (n,) [rad].
+            velocity: of the next period (n,) [rad/s].
+        """
+        steps = math.ceil(float((np.abs(velocity) / (self.acceleration * self.period)).max()) - 1e-9)
+        after = self.acceleration * self.period * np.arange(max(steps, 1))[:, None]
+        speeds = np.sign(velocity) * np.maximum(np.abs(velocity) - after, 0.0)
+        path: Array = position + np.cumsum(speeds, axis=0) * self.period
+        return path
+
     def limit(self, position: Array, velocity: Array, acceleration: Array, wanted: Array) -> Array:
         """Return the velocity (n,) nearest to ``wanted`` for which every limit holds, joint by joint.
 
@@ -112,7 +126,7 @@ class JointLimiter:
 
 
 class JointLimits:
-    """Holds joint limits on what actions ask for.
+    """Holds joint limits on what actions ask for, and keeps the way that braking takes clear.
 
     Joint actions are limited joint by joint. An end-effector action is one motion of all joints: it is scaled down
     until every joint is within its limits, between standing still as fast as the limits allow and the action itself.
@@ -122,9 +136,18 @@ class JointLimits:
         limiter: the limits.
         actions: what actions mean.
         reader: of the observation.
+        clear: whether the arm may go from joint positions (n,) through postures (m, n). A motion after which braking
+            would not be clear is not begun; the arm brakes then, which was clear a step ago. None: not asked.
     """
 
-    def __init__(self, limiter: JointLimiter, actions: ActionMap, reader: ArmReader) -> None:
+    def __init__(
+        self,
+        limiter: JointLimiter,
+        actions: ActionMap,
+        reader: ArmReader,
+        clear: Callable[[Array, Array], bool] | None = None,
+    ) -> None:
+        self._clear = clear
         self._limiter = limiter
         self._actions = actions
         self._reader = reader
@@ -148,10 +171,30 @@ class JointLimits:
             else:
                 changed = self._faded(observation, action, position)
             wanted = self._actions.motion(observation, changed).joints / limiter.period
+        reasons = () if changed is action else ("joint_limits",)
+        if self._clear is not None and not self._clear(position, limiter.braking_path(position, wanted)):
+            changed, reasons = self._braking(observation, changed), (*reasons, "barrier")
+            wanted = self._actions.motion(observation, changed).joints / limiter.period
         self._acceleration = (wanted - self._velocity) / limiter.period
         self._velocity = wanted
         self._elements = changed[self._actions.moves].astype(np.float64)
-        return changed, PASSED if changed is action else Verdict(changed=True, reasons=("joint_limits",))
+        return changed, Verdict(changed=True, reasons=reasons) if reasons else PASSED
+
+    def _braking(self, observation: Observation, action: Action) -> Action:
+        """Return the action that slows down as fast as the limits allow, with the gripper as ``action`` has it."""
+        if not self._actions.moves_joints:
+            return self._actions.with_elements(action, self._rest(action[self._actions.moves].astype(np.float64)))
+        low, high = self._limiter.velocity_range(self._velocity, self._acceleration)
+        return self._actions.with_joints(observation, action, np.clip(0.0, low, high) * self._limiter.period)
+
+    def _rest(self, proposed: Array) -> Array:
+        """Return what is left of the last action when all joints slow down as fast as their limits allow."""
+        last = self._elements if self._elements.size else np.zeros_like(proposed)
+        low, high = self._limiter.velocity_range(self._velocity, self._acceleration)
+        slowest = np.where(self._velocity > 0, np.maximum(low, 0), np.minimum(high, 0))
+        moving = np.abs(self._velocity) > 1e-9
+        fade = float((slowest[moving] / self._velocity[moving]).max()) if moving.any() else 0.0
+        return min(max(fade, 0.0), 1.0) * last
 
     def _admits(self, position: Array, wanted: Array) -> bool:
         limiter = self._limiter
@@ -167,13 +210,8 @@ class JointLimits:
         """Return the largest share of ``action`` that is admissible, mixed with the last action as it must fade."""
         limiter = self._limiter
         proposed = action[self._actions.moves].astype(np.float64)
-        last = self._elements if self._elements.size else np.zeros_like(proposed)
+        rest = self._rest(proposed)
         low, high = limiter.velocity_range(self._velocity, self._acceleration)
-        # What is left of the last action when all joints slow down as fast as their limits allow.
-        slowest = np.where(self._velocity > 0, np.maximum(low, 0), np.minimum(high, 0))
-        moving = np.abs(self._velocity) > 1e-9
-        fade = float((slowest[moving] / self._velocity[moving]).max()) if moving.any() else 0.0
-        rest = min(max(fade, 0.0), 1.0) * last
         share = np.linspace(0.0, 1.0, CANDIDATES)[:, None]
         elements = proposed + share * (rest - proposed)
         options = [self._actions.with_elements(action, row) for row in elements]

@@ -53,7 +53,8 @@ class Kinematics:
     def joint_motion(self, joints: Array, displacement: Array) -> Array:
         """Return the joint motion (n,) [rad] for a small displacement (6,) [m, rad] of the end effector.
 
-        Damped least squares (Nakamura and Hanafusa 1986).
+        Several displacements are the columns of (6, k), their motions those of (n, k). Damped
+        least squares (Nakamura and Hanafusa 1986).
         """
         jacobian = self.jacobian(joints)
         gram = jacobian @ jacobian.T

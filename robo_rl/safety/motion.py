@@ -163,6 +163,23 @@ class ActionMap:
             change = self._lower + self._scales * (values + 1) - joints
         return Motion(change, self._kinematics.jacobian(joints) @ change)
 
+    def linear(self, observation: Observation) -> tuple[Array, Array]:
+        """Return ``matrix`` (n, k) and ``offset`` (n,): joint motion is ``matrix @ elements + offset`` [rad].
+
+        ``elements`` (k,) are the arm's part of an action. What the robot's own controller cuts off is left out.
+        """
+        joints = self._reader.joint_positions(observation)
+        if self.space == "joint_delta":
+            return np.diag(self._scales), np.zeros(len(joints))
+        if self.space == "joint_position":
+            return np.diag(self._scales), self._lower + self._scales - joints
+        directions = np.zeros((6, len(self._scales)))
+        directions[self._axes, np.arange(len(self._axes))] = self._scales
+        if self._local:
+            rotation = self._reader.rotation(observation)
+            directions = np.concatenate([rotation @ directions[:3], rotation @ directions[3:]])
+        return self._kinematics.joint_motion(joints, directions), np.zeros(len(joints))
+
     def with_elements(self, action: Action, values: Array) -> Action:
         """Return ``action`` with other elements for the arm; the gripper's stays."""
         changed = action.copy()

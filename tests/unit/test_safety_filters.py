@@ -226,7 +226,7 @@ def test_filters_see_what_the_one_before_left():
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_an_action_that_is_not_finite_holds_and_stops(wrong):
-    executed, verdict = FilterChain([Halve(0.0, "unreachable")], zero, 0)({}, np.array([0.5, wrong], np.float32), 0)
+    executed, verdict = FilterChain([Halve(0.0, "passes zero")], zero, 0)({}, np.array([0.5, wrong], np.float32), 0)
     np.testing.assert_array_equal(executed, [0, 0])
     assert verdict.stop
     assert verdict.reasons == ("action_not_finite",)
