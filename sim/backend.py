@@ -57,7 +57,7 @@ class ArmBackend:
         self.task = task
         mjcf = make_scene(load_arm(config.arm), timestep=1.0 / config.controller.rate)
         task.build(mjcf)
-        for number, box in enumerate(config.keep_out, start=1):
+        for number, box in enumerate(config.keep_out_boxes, start=1):
             add_keep_out(mjcf, f"keep_out{number}", box)
         self.model: Any = mjcf.compile()
         self.data: Any = mujoco.MjData(self.model)

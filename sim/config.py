@@ -250,7 +250,7 @@ class TaskConfig:
         control_rate: actions a second [Hz]; must divide ``controller.rate``.
         max_episode_steps: time limit, a truncation.
         terminate_on_success: whether success ends the episode.
-        keep_out: boxes that the arm is to keep away from: centre (x, y, z) and half sizes [m], six numbers each. They
+        keep_out: boxes that the arm is to keep away from, six numbers each: centre (x, y, z) and half sizes [m]. They
             are seen and touch nothing; ``safety.barrier`` keeps the arm out.
     """
 
@@ -258,7 +258,7 @@ class TaskConfig:
     control_rate: float = 10.0
     max_episode_steps: int = 100
     terminate_on_success: bool = True
-    keep_out: tuple[tuple[float, ...], ...] = ()
+    keep_out: tuple[float, ...] = ()
     arm: ArmConfig = field(default_factory=ArmConfig)
     controller: ControllerConfig = field(default_factory=ControllerConfig)
     observation: ObservationConfig = field(default_factory=ObservationConfig)
@@ -266,9 +266,8 @@ class TaskConfig:
 
     def __post_init__(self) -> None:
         require(self.control_rate > 0, "control_rate", "positive", self.control_rate)
-        for box in self.keep_out:
-            valid = len(box) == 6 and all(half > 0 for half in box[3:])
-            require(valid, "keep_out", "boxes of a centre and 3 half sizes above 0", box)
+        valid = len(self.keep_out) % 6 == 0 and all(half > 0 for box in self.keep_out_boxes for half in box[3:])
+        require(valid, "keep_out", "6 numbers a box: a centre and 3 half sizes above 0", self.keep_out)
         require(self.max_episode_steps >= 1, "max_episode_steps", "1 or more", self.max_episode_steps)
         ticks = self.controller.rate / self.control_rate
         if ticks < 1 or abs(ticks - round(ticks)) > 1e-9:
@@ -278,6 +277,11 @@ class TaskConfig:
             )
         latency = self.randomisation.latency
         require(latency < 1 / self.control_rate, "randomisation.latency", "below one control period", latency)
+
+    @property
+    def keep_out_boxes(self) -> tuple[tuple[float, ...], ...]:
+        """``keep_out`` by box."""
+        return tuple(tuple(self.keep_out[start : start + 6]) for start in range(0, len(self.keep_out), 6))
 
     @property
     def ticks(self) -> int:

@@ -129,7 +129,7 @@ def test_the_simulated_hand_stays_out_of_a_keep_out_box():
             "reach",
             arm=ArmConfig(home_noise=0.0),
             controller=ControllerConfig(action_axes="xyz"),
-            keep_out=((0.5, 0.25, 0.2, 0.3, 0.1, 0.3),),
+            keep_out=(0.5, 0.25, 0.2, 0.3, 0.1, 0.3),
             terminate_on_success=False,
         )
         safe = make_safe_backend(backend, barrier=BarrierConfig(enabled=enabled, margin=0.02))
