@@ -6,6 +6,7 @@ a package of their own needs a line of configuration and no registration here.
 
 import importlib.metadata
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -35,6 +36,8 @@ from .core import (
     require,
 )
 from .learner import Checkpoint, CheckpointFolder, load_checkpoint
+from .safety import EmergencyStop
+from .safety import register_configs as register_safety
 from .telemetry import register_configs as register_logging
 from .transport import TransportConfig
 
@@ -199,6 +202,7 @@ def register_configs() -> None:
     sac.register_configs()
     bc.register_configs()
     drq.register_configs()
+    register_safety()
     register_logging()
 
 
@@ -230,9 +234,23 @@ def build(node: DictConfig, **arguments: Any) -> Any:
         raise
 
 
-def build_backend(node: DictConfig) -> EnvBackend:
-    """Make the robot or simulator that ``task`` configures."""
-    return cast(EnvBackend, build(node))
+def build_backend(config: DictConfig) -> EnvBackend:
+    """Make the robot or simulator that ``config.task`` names, with what ``config.safety`` names around it."""
+    backend = cast(EnvBackend, build(config.task))
+    try:
+        return cast(EnvBackend, build(config.safety, backend=backend))
+    except BaseException:
+        backend.close()
+        raise
+
+
+def emergency_stop(config: DictConfig, reason: str) -> Callable[[], None] | None:
+    """Return what presses the emergency stop that ``config.safety`` names; None with ``safety=none``."""
+    if "emergency_stop" not in config.safety:
+        return None
+    file = config.safety.emergency_stop.file
+    button = EmergencyStop(None if file is None else Path(file))
+    return lambda: button.press(reason)
 
 
 def build_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:
@@ -271,7 +289,7 @@ class Components:
         if threads is not None:
             torch.set_num_threads(threads)
         self._config = config
-        self.backend = build_backend(config.task)
+        self.backend = build_backend(config)
         self.reward = build_reward(config.reward, self.backend.spec, config.seed)
         self.agent = build_agent(config.agent, self.backend.spec, config.seed)
         self._evaluation_backend: EnvBackend | None = None
@@ -279,7 +297,7 @@ class Components:
     def evaluation_backend(self) -> EnvBackend:
         """Return a second backend of the same task: evaluations leave the training episode alone."""
         if self._evaluation_backend is None:
-            self._evaluation_backend = build_backend(self._config.task)
+            self._evaluation_backend = build_backend(self._config)
         return self._evaluation_backend
 
     def close(self) -> None:

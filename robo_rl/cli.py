@@ -29,8 +29,14 @@ COMMANDS = {
     "report": "make an HTML page of one or more runs",
     "reward inspect": "show what the reward modules of a run say along an episode",
     "reward benchmark": "measure how well reward modules agree with a task's true progress",
+    "stop": "emergency stop: no robot of this user moves until a person re-arms",
+    "rearm": "take the emergency stop back (in a terminal)",
+    "enable": "deadman switch: robots move while the space bar is held",
     "doctor": "check this machine and say what to do",
 }
+
+AT_ONCE = {"stop": "[file=PATH] [reason=TEXT]", "rearm": "[file=PATH]", "enable": "[file=PATH]"}
+"""Commands without Hydra, and their options."""
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -67,6 +73,13 @@ def _dispatch(words: list[str]) -> int:
     command, overrides = " ".join(words[:length]), words[length:]
     if command not in COMMANDS:
         raise ConfigError(f"unknown command {command!r}: {nearest(command, COMMANDS)}")
+    if command in AT_ONCE:
+        if {"-h", "--help"} & set(overrides):
+            print(f"robo-rl {command} {AT_ONCE[command]}: {COMMANDS[command]}")
+            return 0
+        from .commands.stop import run
+
+        return run(command, overrides)
     return _run_hydra(command, overrides)
 
 
@@ -164,7 +177,7 @@ def _siblings(key: str, command: str) -> tuple[str, list[str]]:
 
 def _selects_group(word: str) -> bool:
     group, _, value = word.partition("=")
-    return group in ("task", "agent", "runtime", "reward", "logging") and "," not in value
+    return group in ("task", "agent", "runtime", "reward", "safety", "logging") and "," not in value
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """An arm in simulation as an ``EnvBackend``."""
 
+import math
 import secrets
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,9 @@ from robo_rl.core import (
     ConfigError,
     DriverError,
     EnvSpec,
+    ManualClock,
     Observation,
+    RobotDescription,
     ScriptedExpert,
     Step,
     generator,
@@ -24,7 +27,7 @@ from .controller import AXIS_NAMES, EndEffectorController, logarithm, make_contr
 from .observation import NOISE, ArmState, flatten, object_spec
 from .randomisation import ModelRandomiser
 from .rendering import SceneRenderer, check_cameras
-from .scene import make_scene
+from .scene import add_keep_out, make_scene
 
 if TYPE_CHECKING:
     from .tasks.base import Task
@@ -45,6 +48,7 @@ class ArmBackend:
         data: its state.
         arm: reads the arm's state.
         controller: turns actions into torques.
+        clock: simulated time since the last reset.
     """
 
     def __init__(self, task: "Task") -> None:
@@ -53,6 +57,8 @@ class ArmBackend:
         self.task = task
         mjcf = make_scene(load_arm(config.arm), timestep=1.0 / config.controller.rate)
         task.build(mjcf)
+        for number, box in enumerate(config.keep_out_boxes, start=1):
+            add_keep_out(mjcf, f"keep_out{number}", box)
         self.model: Any = mjcf.compile()
         self.data: Any = mujoco.MjData(self.model)
         check_cameras(self.model, tuple(config.observation.cameras))
@@ -70,6 +76,7 @@ class ArmBackend:
         self._fingers = np.array([joint.qposadr[0] for joint in fingers], dtype=int)
         opening = config.arm.home_opening
         self._finger_home = np.array([(1 - opening) * joint.range[0] + opening * joint.range[1] for joint in fingers])
+        self.clock = ManualClock()
         self._steps = 0
         self._running = False
         self._rng = generator(0)
@@ -82,6 +89,32 @@ class ArmBackend:
     def spec(self) -> EnvSpec:
         return self._spec
 
+    @property
+    def robot(self) -> RobotDescription:
+        arm, controller = self.config.arm, self.config.controller
+        joints = [self.model.joint(name) for name in arm.joints]
+        ranges = [joint.range if joint.limited[0] else (-math.inf, math.inf) for joint in joints]
+        return RobotDescription(
+            model=self.model,
+            joints=tuple(arm.joints),
+            end_effector=arm.end_effector,
+            position_lower=tuple(float(low) for low, _ in ranges),
+            position_upper=tuple(float(high) for _, high in ranges),
+            command_lower=tuple(self.controller.lower.tolist()),
+            command_upper=tuple(self.controller.upper.tolist()),
+            velocity=tuple(arm.command_velocity * limit for limit in arm.velocity_limits),
+            acceleration=(arm.command_acceleration,) * len(arm.joints),
+            jerk=(arm.command_jerk,) * len(arm.joints),
+            joint_delta=controller.joint_scale,
+            workspace_low=tuple(controller.workspace_low),
+            workspace_high=tuple(controller.workspace_high),
+            controller_holds_workspace=controller.action_space == "end_effector_delta",
+            linear_speed=arm.speed_limit,
+            angular_speed=arm.rotation_speed_limit,
+            force=arm.force_limit,
+            torque=arm.torque_limit,
+        )
+
     def reset(self, seed: int | None = None) -> Step:
         """Begin an episode: the arm near home, the gripper open, the objects where ``seed`` puts them.
 
@@ -92,6 +125,7 @@ class ArmBackend:
         self._begin(generator(seed, "episode"))
         self._rng = generator(seed, "observation")
         self._frames = {}
+        self.clock.restart()
         self._steps = 0
         self._running = True
         success = self.task.success(self.data)
@@ -116,6 +150,7 @@ class ArmBackend:
             raise RuntimeError("no episode is running; call reset() first")
         self._spec.action.check("action", action)
         self._advance(action)
+        self.clock.sleep_until_ns(round(self.data.time * 1e9))
         self._steps += 1
         if not np.isfinite(self.data.qpos).all():
             self._running = False

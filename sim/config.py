@@ -34,7 +34,16 @@ class ArmConfig:
         home: joint positions [rad or m] at which every episode begins.
         home_noise: half width of the uniform noise on ``home`` [rad or m].
         torque_limits: largest torque of each joint [Nm or N].
-        velocity_limits: largest speed of each joint [rad/s or m/s].
+        velocity_limits: largest speed of each joint [rad/s or m/s], which the controller holds whatever is asked for.
+        command_velocity: largest joint speed that an action may ask for, as a multiple of ``velocity_limits``: a
+            compliant controller lags behind its actions.
+        command_acceleration: largest change of that speed, of every joint [rad/s^2]. Torque limits hold the simulated
+            arm itself; for a real Panda give ``safety.joints.acceleration``.
+        command_jerk: largest change of that acceleration [rad/s^3].
+        speed_limit: largest speed of the end effector that an action may ask for [m/s]; 1.7 is a Panda's.
+        rotation_speed_limit: the same of its rotation [rad/s].
+        force_limit: contact force at the wrist at which the arm stops [N].
+        torque_limit: contact torque at the wrist at which the arm stops [Nm].
         gripper_actuator: name of the actuator that opens and closes the gripper; null: no gripper.
         gripper_joints: names of the finger joints.
         gripper_open: control value of the open gripper; the finger joints' upper limits are taken as open.
@@ -51,6 +60,13 @@ class ArmConfig:
     home_noise: float = 0.02
     torque_limits: tuple[float, ...] = (87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0)
     velocity_limits: tuple[float, ...] = (2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61)
+    command_velocity: float = 2.0
+    command_acceleration: float = 60.0
+    command_jerk: float = 1200.0
+    speed_limit: float = 1.7
+    rotation_speed_limit: float = 3.5
+    force_limit: float = 250.0
+    torque_limit: float = 25.0
     gripper_actuator: str | None = "gripper"
     gripper_joints: tuple[str, ...] = ("finger_joint1", "finger_joint2")
     gripper_open: float = 0.04
@@ -63,6 +79,9 @@ class ArmConfig:
         for key in ("home", "torque_limits", "velocity_limits"):
             values = getattr(self, key)
             require(len(values) == len(self.joints), f"arm.{key}", f"{len(self.joints)} values, one a joint", values)
+        commands = ("command_velocity", "command_acceleration", "command_jerk")
+        for key in (*commands, "speed_limit", "rotation_speed_limit", "force_limit", "torque_limit"):
+            require(getattr(self, key) > 0, f"arm.{key}", "positive", getattr(self, key))
         for key in ("torque_limits", "velocity_limits"):
             require(all(value > 0 for value in getattr(self, key)), f"arm.{key}", "positive", getattr(self, key))
         require(self.home_noise >= 0, "arm.home_noise", "0 or more", self.home_noise)
@@ -231,12 +250,15 @@ class TaskConfig:
         control_rate: actions a second [Hz]; must divide ``controller.rate``.
         max_episode_steps: time limit, a truncation.
         terminate_on_success: whether success ends the episode.
+        keep_out: boxes that the arm is to keep away from, six numbers each: centre (x, y, z) and half sizes [m]. They
+            are seen and touch nothing; ``safety.barrier`` keeps the arm out.
     """
 
     name: str = ""
     control_rate: float = 10.0
     max_episode_steps: int = 100
     terminate_on_success: bool = True
+    keep_out: tuple[float, ...] = ()
     arm: ArmConfig = field(default_factory=ArmConfig)
     controller: ControllerConfig = field(default_factory=ControllerConfig)
     observation: ObservationConfig = field(default_factory=ObservationConfig)
@@ -244,6 +266,8 @@ class TaskConfig:
 
     def __post_init__(self) -> None:
         require(self.control_rate > 0, "control_rate", "positive", self.control_rate)
+        valid = len(self.keep_out) % 6 == 0 and all(half > 0 for box in self.keep_out_boxes for half in box[3:])
+        require(valid, "keep_out", "6 numbers a box: a centre and 3 half sizes above 0", self.keep_out)
         require(self.max_episode_steps >= 1, "max_episode_steps", "1 or more", self.max_episode_steps)
         ticks = self.controller.rate / self.control_rate
         if ticks < 1 or abs(ticks - round(ticks)) > 1e-9:
@@ -253,6 +277,11 @@ class TaskConfig:
             )
         latency = self.randomisation.latency
         require(latency < 1 / self.control_rate, "randomisation.latency", "below one control period", latency)
+
+    @property
+    def keep_out_boxes(self) -> tuple[tuple[float, ...], ...]:
+        """``keep_out`` by box."""
+        return tuple(tuple(self.keep_out[start : start + 6]) for start in range(0, len(self.keep_out), 6))
 
     @property
     def ticks(self) -> int:

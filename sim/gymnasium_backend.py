@@ -17,6 +17,7 @@ from robo_rl.core import (
     ArraySpec,
     ConfigError,
     EnvSpec,
+    ManualClock,
     Observation,
     RenderingError,
     ScriptedExpert,
@@ -84,6 +85,7 @@ class GymnasiumBackend:
         self._action_space = space
         self._flatten, observation = _observation_reader(self._env.observation_space, config.env_id)
         self._success_key = self._find_success_key()
+        self.clock = ManualClock()
         self._running = False
         self._steps = 0
         self._spec = EnvSpec(
@@ -103,6 +105,11 @@ class GymnasiumBackend:
     def spec(self) -> EnvSpec:
         return self._spec
 
+    @property
+    def robot(self) -> None:
+        """Gymnasium tells nothing of limits and kinematics."""
+        return None
+
     def reset(self, seed: int | None = None) -> Step:
         if self._mujoco_state is not None:
             _set_mujoco_state(self._env, self._mujoco_state)
@@ -111,6 +118,7 @@ class GymnasiumBackend:
             self._env.unwrapped.np_random, _ = seeding.np_random(seed)
         observation, info = self._env.reset(seed=seed)
         self._running = True
+        self.clock.restart()
         self._steps = 0
         rewards = dict.fromkeys(self._spec.reward_terms, 0.0)
         success = None if self._success_key is None else bool(info.get(self._success_key, False))
@@ -131,6 +139,7 @@ class GymnasiumBackend:
         self._running = not (terminated or truncated)
         self._steps += 1
         stamp = round(self._steps / self._spec.control_rate * 1e9)
+        self.clock.sleep_until_ns(stamp)
         return Step(self._flatten(observation), rewards, terminated, truncated, stamp, success, info=info)
 
     def render(self) -> NDArray[np.uint8]:

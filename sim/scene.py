@@ -76,3 +76,11 @@ def make_scene(arm: mujoco.MjSpec, timestep: float) -> mujoco.MjSpec:
     view, target = (1.25, -0.95, 0.72), (0.32, 0.02, 0.2)
     world.add_camera(name="view", pos=view, fovy=42, **looking_at(view, target))
     return spec
+
+
+def add_keep_out(spec: mujoco.MjSpec, name: str, box: tuple[float, ...]) -> None:
+    """Add a box that is seen and touches nothing: ``box`` is its centre and half sizes [m]."""
+    spec.worldbody.add_geom(
+        name=name, type=mujoco.mjtGeom.mjGEOM_BOX, pos=box[:3], size=box[3:], contype=0, conaffinity=0,
+        rgba=(0.9, 0.2, 0.1, 0.15),
+    )  # fmt: skip

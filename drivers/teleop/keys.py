@@ -23,7 +23,7 @@ MOTIONS = {
 """Keys by name: the element of the action that they move, and the direction. x points away from the robot's base, y to
 its left, z up."""
 
-BUTTONS = {"enter": "success", "backspace": "discard", "escape": "stop"}
+BUTTONS = {"enter": "success", "backspace": "discard", "escape": "stop", "x": "emergency_stop"}
 
 GRIPPER_KEY = "space"
 GRIPPER_OPEN, GRIPPER_CLOSED = -1.0, 1.0
@@ -37,7 +37,9 @@ HELP = (
     ("\u2190 \u2192", "yaw", "turn"),
     ("space", "gripper", "open, close the gripper"),
 )
-BUTTON_HELP = "enter: success, end the episode   backspace: discard the episode   esc: stop recording"
+BUTTON_HELP = (
+    "enter: success, end the episode   backspace: discard the episode   esc: stop recording   x: emergency stop"
+)
 
 
 class KeyMotion:

@@ -6,7 +6,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import CheckpointError, EnvBackend, Observation, Source, State, Step, Transition, derive_seed
+from robo_rl.core import (
+    CheckpointError,
+    EnvBackend,
+    Observation,
+    SafetyStop,
+    Source,
+    State,
+    Step,
+    Transition,
+    derive_seed,
+)
 
 
 class ActionChoice(NamedTuple):
@@ -51,13 +61,21 @@ class Actor:
         self.episode_length = 0
 
     def take_step(self, choose: Callable[[Observation], ActionChoice]) -> Transition:
-        """Take one step with the action that ``choose`` returns, after a reset where an episode has ended."""
+        """Take one step with the action that ``choose`` returns, after a reset where an episode has ended.
+
+        Raises:
+            SafetyStop: if the robot was stopped and no step came of it; the next call begins another episode.
+        """
         if self._step is None or self._step.ended:
             self._begin_episode()
         assert self._step is not None
         before = self._step
         choice = choose(before.observation)
-        after = self._backend.step(choice.action)
+        try:
+            after = self._backend.step(choice.action)
+        except SafetyStop:
+            self._step = None
+            raise
         self._actions.append(choice.action)
         self._step = after
         self.episode_length = len(self._actions)
@@ -77,6 +95,7 @@ class Actor:
             policy_version=choice.policy_version,
             stamp_ns=before.stamp_ns,
             success=after.success,
+            verdict=after.verdict,
         )
         self._sequence += 1
         return transition
@@ -86,9 +105,10 @@ class Actor:
         self._step = None
 
     def _begin_episode(self) -> None:
-        self._episode += 1
         self._actions = []
-        self._step = self._backend.reset(derive_seed(self._seed, "episode", self._name, self._episode))
+        self._step = None
+        self._step = self._backend.reset(derive_seed(self._seed, "episode", self._name, self._episode + 1))
+        self._episode += 1
 
     def state(self) -> State:
         """Return the counters, and the actions and last observation of the open episode."""

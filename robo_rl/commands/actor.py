@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from omegaconf import DictConfig, open_dict
 
-from ..app import ActorConfig, build_backend, run_config, section
+from ..app import ActorConfig, build_backend, emergency_stop, run_config, section
 from .interruption import Interruption
 from .remote_actor import RemoteActor
 
@@ -15,12 +15,12 @@ def run(config: DictConfig) -> int:
     if config.run is not None:
         saved = run_config(Path(config.run))
         with open_dict(config):
-            for name in ("task", "agent", "seed"):
+            for name in ("task", "safety", "agent", "seed"):
                 config[name] = saved[name]
     settings: ActorConfig = section(config, "actor")
     torch.set_num_threads(settings.threads)
-    with Interruption() as interruption:
-        backend = build_backend(config.task)
+    with Interruption(emergency_stop(config, "Ctrl-\\ in the terminal of an actor")) as interruption:
+        backend = build_backend(config)
         try:
             return RemoteActor(config, backend, interruption).run()
         finally:

@@ -44,9 +44,9 @@ def run(config: DictConfig) -> int:
     """Collect as configs/collect.yaml says and print what the data set holds then; return 0."""
     folder = Path(config.policy)
     settings = typed(CollectConfig, config)
-    task = run_config(folder).task
+    trained_as = run_config(folder)
     console = Console(highlight=False)
-    backend = build_backend(task)
+    backend = build_backend(trained_as)
     try:
         trained = load_policy(folder, backend.spec, settings.checkpoint)
         path = Path(settings.path) if settings.path else default_path(backend.spec, "policy")
@@ -57,7 +57,7 @@ def run(config: DictConfig) -> int:
             "seed": settings.seed,
             "noise": settings.noise,
             "explore": settings.explore,
-            "task": OmegaConf.to_container(task, resolve=True),
+            "task": OmegaConf.to_container(trained_as.task, resolve=True),
         }
         with open_data_set(path, backend.spec, settings.if_exists, metadata) as store:
             record_episodes(

@@ -23,7 +23,7 @@ def run(config: DictConfig) -> int:
             OmegaConf.update(trained.task, str(key), value)
         except OmegaConfBaseException as error:
             raise ConfigError(f"task.{key}: {str(error).partition(chr(10))[0]}") from error
-    backend = build_backend(trained.task)
+    backend = build_backend(trained)
     try:
         policy = load_policy(folder, backend.spec, str(config.checkpoint))
         reward = build_reward(trained.reward, backend.spec, trained.seed).task

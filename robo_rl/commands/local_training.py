@@ -10,7 +10,18 @@ from omegaconf import DictConfig, OmegaConf
 
 from ..actor import ActionChoice, Actor, InterventionConfig, SimulatedIntervention
 from ..app import Components, DemonstrationsConfig, RunConfig, section
-from ..core import Batch, ConfigError, DivergenceError, Observation, Source, State, Transition, derive_seed, generator
+from ..core import (
+    Batch,
+    ConfigError,
+    DivergenceError,
+    Observation,
+    SafetyStop,
+    Source,
+    State,
+    Transition,
+    derive_seed,
+    generator,
+)
 from ..evaluation import EvaluationResult, evaluate
 from ..evaluation.hacking import RewardWatch
 from ..evaluation.plots import plot_runs
@@ -18,13 +29,17 @@ from ..evaluation.report import write_report
 from ..evaluation.runs import load_run
 from ..learner import Checkpoint, CheckpointFolder, Learner
 from ..replay import EpisodeStore, MixedSampler, ReplayRing
+from ..safety import PERSON_REASONS
 from ..telemetry import RunLogger
 from .interruption import Interruption
 from .recording import ExpertChooser, open_data_set, record_episodes
+from .safety_record import SafetyRecord
 from .summary import write_summary
 
 EXIT_DIVERGED = 1
 PRETRAIN_LOG_INTERVAL = 100
+PERSON_POLL_SECONDS = 0.2
+"""Between two looks whether a person has taken an emergency stop back."""
 
 
 class LocalTraining:
@@ -65,6 +80,8 @@ class LocalTraining:
         self._score: float | None = None
         self._episode_return = 0.0
         self._episode_terms = dict.fromkeys(self.online.terms, 0.0)
+        self._safety = SafetyRecord()
+        self._awaits_person = False
         self._steps_to_95: int | None = None
         self._watch = None if self._scorer is None else RewardWatch()
         self._update_seconds = 0.0
@@ -120,9 +137,16 @@ class LocalTraining:
         while self.step < settings.env_steps and agent.config.learns_online:
             if self._interruption.signal is not None:
                 return "interrupted"
-            transition = self.actor.take_step(self._choose)
+            try:
+                transition = self.actor.take_step(self._choose)
+            except SafetyStop as stop:
+                self._stopped(stop)
+                continue
+            self._awaits_person = False
             self.step += 1
             self._insert(transition)
+            if "action_not_finite" in transition.verdict.reasons:
+                raise DivergenceError(f"the policy is rejected, the robot held still: {transition.verdict.message}")
             metrics = {}
             # The first episode may be held back until its reward is known.
             if self.step >= agent.config.learning_starts and (len(self.online) or self.demonstrations is not None):
@@ -163,6 +187,24 @@ class LocalTraining:
         """Discount as the reward asks for, where it does."""
         wanted = self._scorer.discount if self._scorer else None
         self.sampler.gamma = self.parts.agent.config.gamma if wanted is None else wanted
+
+    def _stopped(self, stop: SafetyStop) -> None:
+        """Take note of an episode that was stopped without a step; wait where a person has to let it go on."""
+        if self._awaits_person and stop.reason in PERSON_REASONS:
+            time.sleep(PERSON_POLL_SECONDS)
+            return
+        self._awaits_person = stop.reason in PERSON_REASONS
+        self.logger.message(f"Stopped at step {self.step}: {stop}")
+        self._safety.stopped(stop)
+        self.logger.log(
+            "episode",
+            self.step,
+            episode_return=self._episode_return,
+            length=self.actor.episode_length,
+            success=None,
+            stopped=stop.reason,
+        )
+        self._episode_return = 0.0
 
     def _choose(self, observation: Observation) -> ActionChoice:
         choice = self._policy_choice(observation)
@@ -243,6 +285,9 @@ class LocalTraining:
         logger = self.logger
         if metrics and logger.due(self.step):
             logger.log("train", self.step, **metrics)
+        self._safety.count(transition.verdict)
+        if transition.verdict.stop:
+            logger.message(f"Stopped at step {self.step}: {transition.verdict.message}")
         if transition.terminated or transition.truncated:
             logger.log(
                 "episode",
@@ -251,6 +296,8 @@ class LocalTraining:
                 length=self.actor.episode_length,
                 success=transition.success,
                 **{f"reward/{name}": total for name, total in self._episode_terms.items()},
+                stopped=transition.verdict.reasons[-1] if transition.verdict.stop else None,
+                **self._safety.metrics(),
             )
             if self._watch is not None:
                 length = self.actor.episode_length
@@ -303,6 +350,7 @@ class LocalTraining:
             "episode_return": self._episode_return,
             "episode_terms": self._episode_terms,
             "watch": None if self._watch is None else self._watch.state(),
+            "safety": self._safety.state(),
             "update_seconds": self._update_seconds,
         }
         parts = {
@@ -334,6 +382,7 @@ class LocalTraining:
         if self._watch is not None:
             self._watch.load(checkpoint.facts["watch"])
         self._follow_discount()
+        self._safety = SafetyRecord(checkpoint.facts.get("safety"))
         self._update_seconds = checkpoint.facts["update_seconds"]
 
     def _open_experience(self) -> None:
@@ -386,6 +435,7 @@ class LocalTraining:
             updates_per_second=updates / self._update_seconds if self._update_seconds else None,
             learner=self.parts.agent.backend,
             **self._experience_summary(),
+            safety=self._safety.state(),
         )
 
     def _announce(self, result: EvaluationResult) -> None:

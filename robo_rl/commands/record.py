@@ -1,7 +1,7 @@
 """robo-rl record: demonstrations from the scripted expert or by teleoperation."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from ..actor import ActionChoice
-from ..app import build, build_backend
+from ..app import build, build_backend, emergency_stop
 from ..core import (
     Clock,
     EnvBackend,
@@ -67,7 +67,7 @@ def run(config: DictConfig) -> int:
     console = Console(highlight=False)
     if settings.source != "expert" and "max_episode_steps" in config.task:
         config.task.max_episode_steps = settings.max_episode_steps
-    backend = build_backend(config.task)
+    backend = build_backend(config)
     try:
         path = Path(settings.path) if settings.path else default_path(backend.spec, settings.source)
         metadata = {"task": OmegaConf.to_container(config.task, resolve=True)}
@@ -158,9 +158,18 @@ class HumanChooser:
         device: what the person holds.
         episodes: how many are wanted, for the screen.
         clock: monotonic time.
+        emergency_stop: what the device's emergency stop does besides stopping this robot.
     """
 
-    def __init__(self, backend: EnvBackend, device: TeleopScreen, episodes: int, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        backend: EnvBackend,
+        device: TeleopScreen,
+        episodes: int,
+        clock: Clock | None = None,
+        emergency_stop: Callable[[], None] | None = None,
+    ) -> None:
+        self._emergency_stop = emergency_stop
         self._backend = backend
         self._device = device
         self._episodes = episodes
@@ -208,6 +217,11 @@ class HumanChooser:
         said = self._device.read()
         if said is not None:
             self._intervention = said
+        if "emergency_stop" in self._intervention.buttons:
+            self._backend.stop("emergency stop")
+            if self._emergency_stop is not None:
+                self._emergency_stop()
+            raise RecordingStopped
         if "stop" in self._intervention.buttons:
             raise RecordingStopped
 
@@ -230,7 +244,12 @@ def _record_human(
     with open_data_set(path, backend.spec, settings.if_exists, facts) as store:
         device: TeleopScreen = build(config.teleop, device=settings.source, spec=backend.spec)
         try:
-            person = HumanChooser(backend, device, settings.episodes)
+            person = HumanChooser(
+                backend,
+                device,
+                settings.episodes,
+                emergency_stop=emergency_stop(config, f"{settings.source} of the recording"),
+            )
             record_episodes(
                 backend,
                 store,

@@ -19,6 +19,7 @@ from ..core import (
     EnvSpec,
     Observation,
     Policy,
+    SafetyStop,
     ScriptedExpert,
     Source,
     config_node,
@@ -26,6 +27,7 @@ from ..core import (
     generator,
 )
 from ..replay import EpisodeStore
+from ..safety import PERSON_REASONS
 from .summary import versions
 
 IF_EXISTS = ("fail", "append", "overwrite")
@@ -50,14 +52,17 @@ class Chooser(Protocol):
 
 
 class Outcome(NamedTuple):
-    """How an episode went: steps, success (None where nobody knows), whether it was stored."""
+    """How an episode went: steps, success (None where nobody knows), whether it was stored, why it was stopped."""
 
     steps: int
     success: bool | None
     kept: bool
+    stopped: str = ""
 
     def describe(self) -> str:
         """Return it in words."""
+        if self.stopped:
+            return f"stopped after {self.steps} steps, not stored: {self.stopped}"
         ended = {True: "success", False: "no success", None: "ended"}[self.success]
         return f"{ended} after {self.steps} steps{'' if self.kept else ', not stored'}"
 
@@ -266,7 +271,13 @@ def record_episodes(
 def _record_episode(actor: Actor, store: EpisodeStore, chooser: Chooser, only_successful: bool) -> Outcome:
     with store.writer() as writer:
         while True:
-            transition = actor.take_step(chooser)
+            try:
+                transition = actor.take_step(chooser)
+            except SafetyStop as stop:
+                if stop.reason in PERSON_REASONS:
+                    raise
+                writer.discard()
+                return Outcome(actor.episode_length, False, kept=False, stopped=str(stop))
             button = chooser.button()
             ended = transition.terminated or transition.truncated
             if button == "success" and not ended:

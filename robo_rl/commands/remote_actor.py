@@ -16,6 +16,7 @@ from ..core import (
     EnvBackend,
     MonotonicClock,
     Observation,
+    SafetyStop,
     Source,
     SpecError,
     State,
@@ -23,8 +24,10 @@ from ..core import (
     derive_seed,
     generator,
 )
+from ..safety import PERSON_REASONS
 from ..transport import LearnerLink, RecordEncoder, TransportConfig
 from .interruption import Interruption
+from .safety_record import SafetyRecord
 
 WAIT_SECONDS = 0.02
 FULL_SECONDS = 0.2
@@ -54,6 +57,8 @@ class RemoteActor:
         self._env_steps = 0
         self._held_seconds = 0.0
         self._refused_policies = 0
+        self._safety = SafetyRecord()
+        self._awaits_person = False
         self._version = -1
         self._good: State | None = None
 
@@ -102,7 +107,15 @@ class RemoteActor:
                 self._held_seconds += (self._clock.now_ns() - began_ns) * 1e-9
                 continue
             self._env_steps = max(link.status.env_steps, self._produced)
-            transition = actor.take_step(choose)
+            try:
+                transition = actor.take_step(choose)
+            except SafetyStop as stop:
+                self._stopped(stop)
+                ended = True
+                self._report(link)
+                continue
+            self._awaits_person = False
+            self._safety.count(transition.verdict)
             self._produced += 1
             ended = transition.terminated or transition.truncated
             if not self._keep(transition, spool, link):
@@ -112,6 +125,15 @@ class RemoteActor:
             link.wake()
             if not link.status.connected:
                 self._clock.sleep_until_ns(began_ns + period_ns)
+
+    def _stopped(self, stop: SafetyStop) -> None:
+        """Take note of an episode that was stopped without a step; wait where a person has to let it go on."""
+        if not (self._awaits_person and stop.reason in PERSON_REASONS):
+            print(f"Stopped: {stop}", flush=True)
+            self._safety.stopped(stop)
+        self._awaits_person = stop.reason in PERSON_REASONS
+        if self._awaits_person:
+            time.sleep(WAIT_SECONDS)
 
     def _choose(self, agent: Agent, observation: Observation) -> ActionChoice:
         if self._env_steps < agent.config.random_steps:

@@ -62,7 +62,7 @@ class Agreement:
 def run(config: DictConfig) -> int:
     """Measure as configs/reward_benchmark.yaml says, and print a table; return 0."""
     settings = typed(RewardBenchmarkConfig, config, "benchmark")
-    backend = build_backend(config.task)
+    backend = build_backend(config)
     try:
         reward = build_reward(config.reward, backend.spec, config.seed)
         require(reward.scorer is not None, "reward.modules", "one or more modules", "none")

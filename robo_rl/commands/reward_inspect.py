@@ -45,7 +45,7 @@ def run(config: DictConfig) -> int:
 
     settings = typed(RewardInspectConfig, config)
     folder = Path(settings.run)
-    backend = build_backend(run_config(folder).task)
+    backend = build_backend(run_config(folder))
     spec = backend.spec
     backend.close()
     trained = load_reward(folder, spec, settings.checkpoint)

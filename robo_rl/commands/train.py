@@ -6,7 +6,7 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from ..app import run_config, section
+from ..app import emergency_stop, run_config, section
 from ..core import ConfigError
 from .async_training import AsyncTraining
 from .interruption import Interruption
@@ -28,7 +28,7 @@ def run(config: DictConfig) -> int:
         folder = Path(config.resume)
         config = _resumed(config, folder)
     training_class = AsyncTraining if config.runtime.name == "async" else LocalTraining
-    with Interruption() as interruption:
+    with Interruption(emergency_stop(config, "Ctrl-\\ in the terminal of the run")) as interruption:
         training = training_class(config, folder, interruption)
         try:
             return training.run()

@@ -13,6 +13,7 @@ from .errors import (
     DriverError,
     RenderingError,
     RoboRLError,
+    SafetyStop,
     SpecError,
     TransportError,
     nearest,
@@ -23,6 +24,7 @@ from .protocols import (
     EnvBackend,
     Experience,
     FeatureExtractor,
+    ObservationGuard,
     Policy,
     ReplayStore,
     ResetController,
@@ -37,9 +39,11 @@ from .protocols import (
     TransitionOutbox,
 )
 from .reward import RewardWeights
+from .robot import RobotDescription
 from .seeding import derive_seed, generator
 from .specs import ArraySpec, EnvSpec
 from .types import (
+    PASSED,
     Batch,
     Intervention,
     Metrics,
@@ -55,6 +59,7 @@ from .types import (
 )
 
 __all__ = [
+    "PASSED",
     "Agent",
     "AgentConfig",
     "ArraySpec",
@@ -74,6 +79,7 @@ __all__ = [
     "Metrics",
     "MonotonicClock",
     "Observation",
+    "ObservationGuard",
     "Policy",
     "Refusal",
     "RenderingError",
@@ -85,7 +91,9 @@ __all__ = [
     "RewardModule",
     "RewardWeights",
     "RoboRLError",
+    "RobotDescription",
     "SafetyFilter",
+    "SafetyStop",
     "Scorer",
     "ScriptedExpert",
     "SessionProgress",

@@ -43,5 +43,9 @@ class ManualClock:
             raise ValueError(f"monotonic time cannot go back (asked for {duration_ns} ns)")
         self._now_ns += duration_ns
 
+    def restart(self) -> None:
+        """Begin again at 0: simulated time, when an episode begins."""
+        self._now_ns = 0
+
     def sleep_until_ns(self, deadline_ns: int) -> None:
         self._now_ns = max(self._now_ns, deadline_ns)

@@ -44,6 +44,18 @@ class DriverError(RoboRLError):
     """A device or robot did not answer as its driver expects."""
 
 
+class SafetyStop(RoboRLError):  # noqa: N818 - an outcome, not a mistake
+    """The robot was stopped and no step came of it; the episode is over.
+
+    Attributes:
+        reason: its name, for counting: ``emergency_stop``, ``observation_invalid``.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 def nearest(name: str, valid: Iterable[str]) -> str:
     """Return the tail of an error message: the valid choices and, where one is close, the likely meaning.
 

@@ -6,7 +6,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .clock import Clock
 from .reward import RewardWeights
+from .robot import RobotDescription
 from .specs import ArraySpec, EnvSpec
 from .types import (
     Batch,
@@ -29,6 +31,16 @@ class EnvBackend(Protocol):
     @property
     def spec(self) -> EnvSpec:
         """Observations, actions, rates and reward terms."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that stamps observations: monotonic time, or simulated time since the reset."""
+        ...
+
+    @property
+    def robot(self) -> RobotDescription | None:
+        """What safety filters must know of the robot; None where there is no description."""
         ...
 
     def reset(self, seed: int | None = None) -> Step:
@@ -384,11 +396,29 @@ class ReplayStore(Protocol):
 
 
 class SafetyFilter(Protocol):
-    """A pure function around the policy."""
+    """A function around the policy. What it returns follows from the calls since ``reset`` alone."""
+
+    def reset(self) -> None:
+        """Begin an episode."""
+        ...
 
     def __call__(
         self, observation: Observation, action: NDArray[np.float32], now_ns: int
-    ) -> tuple[NDArray[np.float32], Verdict]: ...
+    ) -> tuple[NDArray[np.float32], Verdict]:
+        """Return the action (A,) in [-1, 1] to execute instead of ``action``, and why; ``action`` is not written to."""
+        ...
+
+
+class ObservationGuard(Protocol):
+    """Decides whether an observation can be trusted. What it returns follows from the calls since ``reset`` alone."""
+
+    def reset(self) -> None:
+        """Begin an episode."""
+        ...
+
+    def __call__(self, observation: Observation, stamp_ns: int, now_ns: int) -> Verdict:
+        """Return a verdict with ``stop`` if nothing may be decided on ``observation``, taken at ``stamp_ns``."""
+        ...
 
 
 class ResetController(Protocol):

@@ -29,6 +29,27 @@ State = dict[str, NDArray[Any]]
 Metrics = dict[str, float]
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What safety did to an action, and why.
+
+    Attributes:
+        changed: whether the action that is executed is another than was proposed.
+        stop: whether the episode is to end and the robot to be brought to rest.
+        reasons: names of what made it so, for counting: ``workspace``, ``contact``; empty if nothing did.
+        message: the same for people, with values and limits; empty where the names say it all.
+    """
+
+    changed: bool = False
+    stop: bool = False
+    reasons: tuple[str, ...] = ()
+    message: str = ""
+
+
+PASSED = Verdict()
+"""The verdict on an action that is executed as it was proposed."""
+
+
 class Source(IntEnum):
     """Who chose an action."""
 
@@ -50,6 +71,7 @@ class Step:
         stamp_ns: monotonic time at which the observation was taken [ns].
         success: whether the task is solved in this observation; None where nobody knows.
         executed_action: (A,) float32 in [-1, 1], what the robot really did; None if it did what it was told.
+        verdict: of the safety filters on the action that led here.
         info: further facts for logs; never read by the learner.
     """
 
@@ -60,6 +82,7 @@ class Step:
     stamp_ns: int
     success: bool | None = None
     executed_action: NDArray[np.float32] | None = None
+    verdict: Verdict = PASSED
     info: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -88,6 +111,7 @@ class Transition:
         policy_version: number of the policy that proposed the action, -1 if none did.
         stamp_ns: monotonic time of ``observation`` [ns].
         success: as in the Step that ended this transition.
+        verdict: of the safety filters: why ``executed_action`` is not ``proposed_action``.
     """
 
     observation: Observation
@@ -105,6 +129,7 @@ class Transition:
     policy_version: int
     stamp_ns: int
     success: bool | None = None
+    verdict: Verdict = PASSED
 
     def follows(self, previous: "Transition") -> bool:
         """Whether ``previous.next_observation`` is this transition's observation: same segment, no gap."""
@@ -128,15 +153,6 @@ class Intervention:
     action: NDArray[np.float32]
     in_control: bool
     buttons: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a safety filter did to an action, and why. ``reason`` is empty if it did nothing."""
-
-    changed: bool
-    stop: bool = False
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

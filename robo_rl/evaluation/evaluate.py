@@ -3,13 +3,13 @@
 import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core import EnvBackend, Policy, Step, derive_seed, nearest, require
+from ..core import EnvBackend, Policy, SafetyStop, Step, derive_seed, nearest, require
 from .statistics import Proportion
 
 if TYPE_CHECKING:
@@ -142,7 +142,11 @@ def evaluate(
             while not step.ended and length < min(limits):
                 if filming is not None:
                     filming.add(backend.render(), _caption(index, None))
-                step = backend.step(policy.act(step.observation, explore=False))
+                try:
+                    step = backend.step(policy.act(step.observation, explore=False))
+                except SafetyStop:  # the episode ends as it stood; what was seen last is still true
+                    step = replace(step, truncated=True, success=None if step.success is None else False)
+                    break
                 total += reward_offset + sum(weight * step.rewards[term] for term, weight in weights.items())
                 length += 1
             if filming is not None:

@@ -3,13 +3,14 @@
 import zlib
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArraySpec, DataError, EnvSpec, Observation, Source, SpecError, Transition
+from robo_rl.core import PASSED, ArraySpec, DataError, EnvSpec, Observation, Source, SpecError, Transition
 
 from .encoding import encode_success
 from .files import EpisodeFiles
@@ -37,7 +38,12 @@ def write_episodes(files: EpisodeFiles, episodes: Sequence[Sequence[Transition]]
         crc32 |= {name: zlib.crc32(rows[observation:stop].data) for name, rows in columns[1].items()}
         step, observation = step + len(episode), stop
         sources = Counter(Source(transition.source).name.lower() for transition in episode)
-        records.append(make_record(episode[0], episode[-1], sources, crc32))
+        verdicts = {
+            str(number): asdict(transition.verdict)
+            for number, transition in enumerate(episode)
+            if transition.verdict != PASSED
+        }
+        records.append(make_record(episode[0], episode[-1], sources, crc32, verdicts))
     return files.commit(*records)
 
 

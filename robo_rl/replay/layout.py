@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from dataclasses import field as default_field
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import zarr
 from numpy.typing import NDArray
 from zarr.codecs import ZstdCodec
 
-from robo_rl.core import Batch, DataError, EnvSpec, Observation, Source, Transition
+from robo_rl.core import PASSED, Batch, DataError, EnvSpec, Observation, Source, Transition, Verdict
 
 from .disk import DurableStore
 from .encoding import decode_success
@@ -104,6 +105,8 @@ class EpisodeRecord:
         success: of the last step; None where nobody knows.
         sources: number of actions by source, ``policy``, ``human``, ``script``, ``random``.
         crc32: checksum of the episode's rows (C order, little-endian) by array.
+        verdicts: what the safety filters said, as JSON values by number of the step within the episode; steps on which
+            they said nothing are left out.
     """
 
     steps: int
@@ -114,6 +117,7 @@ class EpisodeRecord:
     success: bool | None
     sources: dict[str, int]
     crc32: dict[str, int]
+    verdicts: dict[str, dict[str, Any]] = default_field(default_factory=dict)
 
     def to_line(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode()
@@ -126,12 +130,35 @@ class EpisodeRecord:
             ValueError: if the line is no record.
         """
         value = json.loads(line)
+        if isinstance(value, dict):
+            value.setdefault("verdicts", {})  # data sets from before verdicts were stored
         if not isinstance(value, dict) or value.keys() != cls.__dataclass_fields__.keys():
             raise ValueError(f"expected an object with the keys {', '.join(cls.__dataclass_fields__)}")
         record = cls(**value)
         if not isinstance(record.steps, int) or record.steps < 1 or not isinstance(record.crc32, dict):
             raise ValueError("steps or crc32 out of range")
+        for step in range(record.steps) if record.verdicts else ():
+            record.verdict(step)
         return record
+
+    def verdict(self, step: int) -> Verdict:
+        """Return what the safety filters said of a step.
+
+        Raises:
+            ValueError: if what is stored is no verdict.
+        """
+        stored = self.verdicts.get(str(step))
+        if stored is None:
+            return PASSED
+        try:
+            return Verdict(
+                changed=bool(stored["changed"]),
+                stop=bool(stored["stop"]),
+                reasons=tuple(map(str, stored["reasons"])),
+                message=str(stored["message"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"the verdict on step {step} is damaged: {stored!r}") from error
 
 
 @dataclass(frozen=True)
@@ -198,6 +225,7 @@ class EpisodeArrays:
             policy_version=int(self.policy_version[step]),
             stamp_ns=int(self.stamp_ns[step]),
             success=decode_success(int(self.success[step])),
+            verdict=self.record.verdict(step),
         )
 
     def _observation(self, row: int) -> Observation:

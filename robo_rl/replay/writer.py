@@ -5,13 +5,14 @@ import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArraySpec, DataError, EnvSpec, Observation, Source, SpecError, Transition
+from robo_rl.core import PASSED, ArraySpec, DataError, EnvSpec, Observation, Source, SpecError, Transition
 
 from .encoding import encode_success
 from .files import EpisodeFiles
@@ -134,7 +135,11 @@ def observation_row(observation: Observation) -> dict[str, Any]:
 
 
 def make_record(
-    first: Transition, last: Transition, sources: Mapping[str, int], crc32: Mapping[str, int]
+    first: Transition,
+    last: Transition,
+    sources: Mapping[str, int],
+    crc32: Mapping[str, int],
+    verdicts: Mapping[str, Mapping[str, Any]],
 ) -> EpisodeRecord:
     """Return the record of an episode from its first to its last step."""
     return EpisodeRecord(
@@ -146,6 +151,7 @@ def make_record(
         success=last.success,
         sources=dict(sorted(sources.items())),
         crc32=dict(crc32),
+        verdicts={step: dict(verdict) for step, verdict in verdicts.items()},
     )
 
 
@@ -165,6 +171,7 @@ class EpisodeWriter:
         self._last: Transition | None = None
         self._count = 0
         self._sources: Counter[str] = Counter()
+        self._verdicts: dict[str, dict[str, Any]] = {}
         self._crc32: dict[str, int] = {}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="episode-writer")
         self._writing: Future[None] | None = None
@@ -193,6 +200,8 @@ class EpisodeWriter:
         if self._first is None:
             self._first = transition
         self._last = transition
+        if transition.verdict != PASSED:
+            self._verdicts[str(self._count)] = asdict(transition.verdict)
         self._count += 1
         self._sources[Source(transition.source).name.lower()] += 1
         self._steps.append(row)
@@ -215,7 +224,7 @@ class EpisodeWriter:
         self._observations.append(observation_row(self._last.next_observation))
         self._write_blocks()
         self._wait()
-        record = make_record(self._first, self._last, self._sources, self._crc32)
+        record = make_record(self._first, self._last, self._sources, self._crc32, self._verdicts)
         try:
             number = self._files.commit(record)
         except BaseException:

@@ -1,0 +1,21 @@
+"""A fake arm in a process of its own, driven as a real one is: to test what happens when things fail."""
+
+from typing import TYPE_CHECKING, Any
+
+from .config import FakeArmConfig
+
+if TYPE_CHECKING:
+    from .backend import FakeArmBackend
+
+__all__ = ["FakeArmConfig", "make_fake_arm"]
+
+
+def make_fake_arm(**fields: Any) -> "FakeArmBackend":
+    """Start a fake arm and return it as a backend.
+
+    Args:
+        fields: of :class:`FakeArmConfig`.
+    """
+    from .backend import FakeArmBackend
+
+    return FakeArmBackend(FakeArmConfig(**fields))

@@ -1,0 +1,67 @@
+"""The watchdog beside the driver: what a robot does when nobody tells it anything any more."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from robo_rl.core import require
+
+
+class Watch(IntEnum):
+    """What the watchdog allows."""
+
+    RUN = 0
+    HOLD = 1
+    STOPPED = 2
+
+
+@dataclass(frozen=True)
+class WatchdogConfig:
+    """Time without a command or heartbeat after which something happens.
+
+    Attributes:
+        hold_after: the robot holds still [s]; it goes on with the next command.
+        stop_after: the robot is stopped [s]; only a new episode begins again.
+    """
+
+    hold_after: float = 0.1
+    stop_after: float = 0.4
+
+    def __post_init__(self) -> None:
+        require(self.hold_after > 0, "watchdog.hold_after", "above 0", self.hold_after)
+        require(self.stop_after > self.hold_after, "watchdog.stop_after", "above hold_after", self.stop_after)
+
+
+class Watchdog:
+    """Runs in the process that drives the robot, never in that of the policy. Time is monotonic.
+
+    Args:
+        config: times.
+    """
+
+    def __init__(self, config: WatchdogConfig) -> None:
+        self._hold_ns, self._stop_ns = round(config.hold_after * 1e9), round(config.stop_after * 1e9)
+        self._fed_ns: int | None = None
+        self._stopped = True
+
+    def begin(self, now_ns: int) -> None:
+        """Begin an episode."""
+        self._fed_ns, self._stopped = now_ns, False
+
+    def feed(self, now_ns: int) -> None:
+        """Take note of a command or heartbeat. It does not revive a robot that is stopped."""
+        if self.look(now_ns) is not Watch.STOPPED:
+            self._fed_ns = now_ns
+
+    def stop(self) -> None:
+        """Stop until the next episode."""
+        self._stopped = True
+
+    def look(self, now_ns: int) -> Watch:
+        """Return what is allowed now."""
+        if self._stopped or self._fed_ns is None:
+            return Watch.STOPPED
+        age_ns = now_ns - self._fed_ns
+        if age_ns >= self._stop_ns:
+            self._stopped = True
+            return Watch.STOPPED
+        return Watch.HOLD if age_ns >= self._hold_ns else Watch.RUN

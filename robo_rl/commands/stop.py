@@ -1,0 +1,73 @@
+"""robo-rl stop, rearm and enable: what a person stops robots with. They need no Hydra, so they act at once."""
+
+import os
+import select
+import sys
+import termios
+import tty
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ..core import ConfigError, nearest
+from ..safety.emergency import DeadmanSwitch, EmergencyStop, deadman_file
+
+CONFIRMATION = "rearm"
+
+
+def run(command: str, words: Sequence[str]) -> int:
+    """Run ``stop``, ``rearm`` or ``enable`` with ``KEY=VALUE`` options; return the exit code.
+
+    Raises:
+        ConfigError: if an option is unknown, or a person is needed and there is no terminal.
+    """
+    options = {"file": "", "reason": "robo-rl stop"} if command == "stop" else {"file": ""}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or key not in options:
+            raise ConfigError(f"robo-rl {command} takes no {word!r}: {nearest(key, options)}")
+        options[key] = value
+    emergency = EmergencyStop(Path(options["file"]) if options["file"] else None)
+    if command == "stop":
+        emergency.press(options["reason"])
+        print(f"Robots are stopped. When all is safe: robo-rl rearm   ({emergency.file})")
+    elif command == "rearm":
+        _rearm(emergency)
+    else:
+        enable(DeadmanSwitch(deadman_file(emergency.file), timeout=1.0))
+    return 0
+
+
+def _rearm(emergency: EmergencyStop, ask: Callable[[str], str] = input) -> None:
+    reason = emergency.pressed()
+    if reason is None:
+        print("No emergency stop is pressed")
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError("only a person re-arms: run robo-rl rearm in a terminal")
+    answer = ask(f"Stopped: {reason}. Is everybody clear of the robot? Type {CONFIRMATION!r} to let it move: ")
+    if answer.strip() != CONFIRMATION:
+        print("Still stopped")
+        return
+    emergency.rearm()
+    print("Re-armed")
+
+
+def enable(switch: DeadmanSwitch) -> None:
+    """Let robots move while the space bar of this terminal is held, until q is pressed."""
+    descriptor = sys.stdin.fileno()
+    if not os.isatty(descriptor):
+        raise ConfigError("the deadman switch is a key that a person holds: run robo-rl enable in a terminal")
+    modes = termios.tcgetattr(descriptor)
+    print("Hold the space bar: robots move while it is held. q ends.", flush=True)
+    try:
+        tty.setcbreak(descriptor)
+        while True:
+            if select.select([descriptor], [], [], 0.1)[0]:
+                keys = os.read(descriptor, 1024)
+                if not keys or b"q" in keys:
+                    return
+                if b" " in keys:
+                    switch.refresh()
+    finally:
+        switch.release()
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, modes)

@@ -1,0 +1,62 @@
+"""What safety filters must know of a robot: its kinematics and its limits."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from .config import require
+
+
+@dataclass(frozen=True)
+class RobotDescription:
+    """A robot with n joints. Joint values are in rad (or m), others in m, N and Nm, all in the base frame.
+
+    Attributes:
+        model: compiled MuJoCo model (``mujoco.MjModel``) of the robot and of what stands still around it. Filters make
+            state of their own for it; they never write to it.
+        joints: names of the arm's joints in ``model``, as in the observation's elements ``<joint>_position``.
+        end_effector: name of the site that actions move.
+        position_lower: lower joint limits (n,).
+        position_upper: upper joint limits (n,).
+        command_lower: joint positions (n,) that an action of -1 means where actions are joint positions.
+        command_upper: the same for an action of 1.
+        velocity: largest joint velocity (n,) that an action may ask for [rad/s].
+        acceleration: largest change of that velocity (n,) [rad/s^2].
+        jerk: largest change of that acceleration (n,) [rad/s^3].
+        joint_delta: joint motion of a full joint delta [rad].
+        workspace_low: lower corner of the box in which the end effector works [m].
+        workspace_high: upper corner [m].
+        controller_holds_workspace: whether the robot's own controller cuts end-effector actions at that box.
+        linear_speed: largest speed of the end effector that an action may ask for [m/s].
+        angular_speed: the same of its rotation [rad/s].
+        force: largest contact force at the wrist [N].
+        torque: largest contact torque at the wrist [Nm].
+    """
+
+    model: Any
+    joints: tuple[str, ...]
+    end_effector: str
+    position_lower: tuple[float, ...]
+    position_upper: tuple[float, ...]
+    command_lower: tuple[float, ...]
+    command_upper: tuple[float, ...]
+    velocity: tuple[float, ...]
+    acceleration: tuple[float, ...]
+    jerk: tuple[float, ...]
+    joint_delta: float
+    workspace_low: tuple[float, ...]
+    workspace_high: tuple[float, ...]
+    controller_holds_workspace: bool
+    linear_speed: float
+    angular_speed: float
+    force: float
+    torque: float
+
+    def __post_init__(self) -> None:
+        for key in ("position_lower", "position_upper", "command_lower", "command_upper"):
+            require(
+                len(getattr(self, key)) == len(self.joints), f"robot.{key}", "one value a joint", getattr(self, key)
+            )
+        for key in ("velocity", "acceleration", "jerk"):
+            values = getattr(self, key)
+            valid = len(values) == len(self.joints) and all(value > 0 for value in values)
+            require(valid, f"robot.{key}", "one value above 0 a joint", values)

@@ -1,0 +1,22 @@
+"""Safety around the policy: filters of actions and guards of observations.
+
+Filters are functions ``(observation, action, now) -> (action, Verdict)``; the configuration group ``safety`` says which
+there are. docs/safety.md tells what each does.
+"""
+
+from .backend import SafeBackend
+from .chain import FilterChain
+from .compose import make_safe_backend, register_configs, without_safety
+from .config import SafetyConfig
+from .emergency import PERSON_REASONS, EmergencyStop
+
+__all__ = [
+    "PERSON_REASONS",
+    "EmergencyStop",
+    "FilterChain",
+    "SafeBackend",
+    "SafetyConfig",
+    "make_safe_backend",
+    "register_configs",
+    "without_safety",
+]

@@ -1,0 +1,166 @@
+"""A robot with safety around it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import (
+    PASSED,
+    Clock,
+    EnvBackend,
+    EnvSpec,
+    ObservationGuard,
+    RobotDescription,
+    SafetyStop,
+    ScriptedExpert,
+    Step,
+    Verdict,
+)
+
+from .chain import FilterChain
+from .emergency import StopButton
+
+
+class SafeBackend:
+    """An :class:`~robo_rl.core.EnvBackend` that lets no unsafe action and no false observation through.
+
+    Everything that steps a robot steps it through this: training, evaluation, recording. What the robot did is in
+    ``Step.executed_action``, why in ``Step.verdict``.
+
+    - A filter that says ``stop`` ends the episode with the step just taken: it is truncated, the robot stopped.
+    - An observation that a guard does not believe is never returned: the robot is stopped and
+      :class:`~robo_rl.core.SafetyStop` raised.
+    - On an observation that has become too old the robot holds still; too many of those in a row stop it.
+
+    Args:
+        backend: the robot.
+        chain: filters of actions.
+        guards: of observations, asked in this order.
+        button: what a person stops the robot with, looked at before each step.
+        max_age: of the observation that is acted on [s].
+        stale_steps: so many steps in a row on older ones stop the robot.
+    """
+
+    def __init__(
+        self,
+        backend: EnvBackend,
+        chain: FilterChain,
+        guards: Sequence[ObservationGuard],
+        button: StopButton,
+        max_age: float,
+        stale_steps: int,
+    ) -> None:
+        self._backend = backend
+        self._chain = chain
+        self._guards = tuple(guards)
+        self._button = button
+        self._max_age_ns = round(max_age * 1e9)
+        self._stale_steps = stale_steps
+        self._stale = 0
+        self._last: Step | None = None
+
+    @property
+    def spec(self) -> EnvSpec:
+        return self._backend.spec
+
+    @property
+    def clock(self) -> Clock:
+        return self._backend.clock
+
+    @property
+    def robot(self) -> RobotDescription | None:
+        return self._backend.robot
+
+    def reset(self, seed: int | None = None) -> Step:
+        """Begin an episode.
+
+        Raises:
+            SafetyStop: if a person has stopped the robot, or the first observation is not believed.
+        """
+        self._obey_person()
+        self._last = None
+        self._stale = 0
+        self._chain.reset()
+        for guard in self._guards:
+            guard.reset()
+        step = self._backend.reset(seed)
+        self._believe(step)
+        self._last = step
+        return step
+
+    def step(self, action: NDArray[np.float32]) -> Step:
+        """Execute what the filters make of ``action`` for one control period.
+
+        Raises:
+            SpecError: if the action has another shape or dtype, or is out of range.
+            SafetyStop: if a person has stopped the robot, the observation that followed is not believed, or the ones
+                before were too old too often.
+            RuntimeError: if the episode has ended or none was begun.
+        """
+        last = self._last
+        if last is None:
+            raise RuntimeError("no episode is running; call reset() first")
+        if action.shape != self.spec.action.shape or np.isfinite(action).all():  # the chain answers NaN
+            self.spec.action.check("action", action)
+        self._obey_person()
+        now_ns = self._backend.clock.now_ns()
+        executed, verdict = self._chain(last.observation, action, now_ns)
+        executed, verdict = self._hold_if_stale(last, executed, verdict, now_ns)
+        step = self._backend.step(executed)
+        self._believe(step)
+        if verdict is not PASSED:
+            done = executed if step.executed_action is None else step.executed_action
+            step = replace(step, verdict=verdict, executed_action=done)
+        if verdict.stop and not step.ended:
+            self._backend.stop(verdict.message)
+            step = replace(step, truncated=True)
+        self._last = None if step.ended else step
+        return step
+
+    def render(self) -> NDArray[np.uint8]:
+        return self._backend.render()
+
+    def expert(self, seed: int) -> ScriptedExpert:
+        return self._backend.expert(seed)
+
+    def stop(self, reason: str) -> None:
+        self._last = None
+        self._backend.stop(reason)
+
+    def close(self) -> None:
+        self._last = None
+        self._backend.close()
+
+    def _obey_person(self) -> None:
+        reason = self._button.reason()
+        if reason is not None:
+            self._stop(*reason)
+
+    def _believe(self, step: Step) -> None:
+        now_ns = self._backend.clock.now_ns()
+        for guard in self._guards:
+            verdict = guard(step.observation, step.stamp_ns, now_ns)
+            if verdict.stop:
+                self._stop(verdict.reasons[0], verdict.message)
+
+    def _hold_if_stale(
+        self, last: Step, action: NDArray[np.float32], verdict: Verdict, now_ns: int
+    ) -> tuple[NDArray[np.float32], Verdict]:
+        age_ns = now_ns - last.stamp_ns
+        if age_ns <= self._max_age_ns:
+            self._stale = 0
+            return action, verdict
+        self._stale += 1
+        message = f"the observation is {age_ns * 1e-9:.3f} s old, {self._max_age_ns * 1e-9:g} s are allowed"
+        if self._stale >= self._stale_steps:
+            self._stop("observation_stale", f"{message}, for {self._stale} steps in a row")
+        stale = Verdict(
+            changed=True, stop=verdict.stop, reasons=(*verdict.reasons, "observation_stale"), message=message
+        )
+        return self._chain.hold(last.observation, action), stale
+
+    def _stop(self, reason: str, message: str) -> None:
+        self.stop(message)
+        raise SafetyStop(reason, message)

@@ -1,0 +1,74 @@
+"""Filters one after another, and a budget of violations."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from robo_rl.core import PASSED, Observation, SafetyFilter, Verdict
+
+from .motion import Action
+
+
+class FilterChain:
+    """Filters one after another; each sees the action as the one before it left it.
+
+    An action that is not finite never reaches them: the robot is to hold still instead, and the episode stops.
+
+    Args:
+        filters: in this order.
+        hold: returns the action that stands still, with the gripper as in the action given.
+        budget: so many actions in a row that had to be changed end the episode; 0: no end.
+    """
+
+    def __init__(
+        self, filters: Sequence[SafetyFilter], hold: Callable[[Observation, Action], Action], budget: int
+    ) -> None:
+        self._filters = tuple(filters)
+        self._hold = hold
+        self._budget = budget
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin an episode."""
+        self._violations = 0
+        self._last: Action | None = None
+        for safety_filter in self._filters:
+            safety_filter.reset()
+
+    def hold(self, observation: Observation, action: Action) -> Action:
+        """Return the action that stands still, with the gripper as in ``action``."""
+        return self._hold(observation, action)
+
+    def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
+        """Return the action that every filter agrees to, and what they said."""
+        finite = np.isfinite(action)
+        if not finite.all():
+            index = int(np.argmin(finite))
+            message = f"the proposed action is not finite: {action[index]} at index [{index}]"
+            base = np.zeros_like(action) if self._last is None else self._last
+            result = self._hold(observation, base)
+            verdicts = [Verdict(changed=True, stop=True, reasons=("action_not_finite",), message=message)]
+        else:
+            result, verdicts = action, []
+        for safety_filter in self._filters:
+            result, verdict = safety_filter(observation, result, now_ns)
+            if verdict is not PASSED:
+                verdicts.append(verdict)
+        self._last = result
+        if not verdicts:
+            self._violations = 0
+            return action, PASSED
+        return result, self._combined(verdicts)
+
+    def _combined(self, verdicts: list[Verdict]) -> Verdict:
+        changed = any(verdict.changed for verdict in verdicts)
+        self._violations = self._violations + 1 if changed else 0
+        if self._budget and self._violations >= self._budget:
+            message = f"{self._violations} actions in a row had to be changed"
+            verdicts = [*verdicts, Verdict(stop=True, reasons=("violation_budget",), message=message)]
+        return Verdict(
+            changed=changed,
+            stop=any(verdict.stop for verdict in verdicts),
+            reasons=tuple(reason for verdict in verdicts for reason in verdict.reasons),
+            message="; ".join(verdict.message for verdict in verdicts if verdict.message),
+        )

@@ -1,0 +1,189 @@
+"""From the configuration to a robot with safety around it."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hydra.core.config_store import ConfigStore
+from hydra.utils import get_method
+
+from robo_rl.core import (
+    ConfigError,
+    EnvBackend,
+    EnvSpec,
+    Observation,
+    ObservationGuard,
+    RobotDescription,
+    SafetyFilter,
+    config_node,
+    require,
+)
+
+from .backend import SafeBackend
+from .barrier import BarrierFilter, Clearances
+from .chain import FilterChain
+from .config import EmergencyStopConfig, NoSafetyConfig, SafetyConfig
+from .emergency import DeadmanSwitch, EmergencyStop, StopButton, deadman_file
+from .joint_limits import JointLimiter, JointLimits
+from .kinematics import Kinematics
+from .motion import Action, ActionMap, ArmReader
+from .observations import FrozenImages, PlausibleJoints, ValidObservation
+from .slowing import ContactLimits, EndEffectorSpeed, SingularitySlowdown
+from .workspace import OrientationCone, WorkspaceBox
+
+KEEP_OUT = "keep_out"
+"""Geoms of a robot's model whose names begin so are kept away from."""
+
+
+def make_safe_backend(backend: EnvBackend, **fields: Any) -> EnvBackend:
+    """Return ``backend`` with safety around it.
+
+    Where the robot has no description (third-party Gymnasium environments), there are the guards of NaN, shapes, ages
+    and frozen images and the filters of the configuration's ``filters``, but none that need limits or kinematics.
+
+    Args:
+        backend: robot or simulator.
+        fields: of :class:`SafetyConfig`.
+
+    Raises:
+        ConfigError: if a limit is out of range or does not fit the robot.
+    """
+    config = SafetyConfig(**fields)
+    spec, robot = backend.spec, backend.robot
+    guards: list[ObservationGuard] = [ValidObservation(spec)]
+    watch = config.observations
+    if robot is not None and watch.enabled:
+        guards.append(_plausible_joints(config, robot, ArmReader(spec, robot)))
+    images = tuple(key for key in spec.observation if key.startswith("images/"))
+    if watch.enabled and watch.frozen_images and images:
+        guards.append(FrozenImages(images, watch.frozen_images))
+    chain = make_filter_chain(spec, robot, config)
+    max_age = watch.max_age if watch.enabled else float("inf")
+    return SafeBackend(backend, chain, guards, _stop_button(config.emergency_stop), max_age, watch.stale_steps)
+
+
+def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: SafetyConfig) -> FilterChain:
+    """Return the filters of actions that ``config`` names; without a description of the robot only one's own."""
+    own = [_own_filter(node, spec, robot) for node in config.filters]
+    if robot is None:
+        return FilterChain(own, _zero, config.violation_budget)
+    reader, kinematics = ArmReader(spec, robot), Kinematics(robot)
+    actions = ActionMap(spec, robot, kinematics, reader)
+    filters = _arm_filters(config, robot, actions, reader, kinematics)
+    clear = None
+    if config.barrier.enabled:
+        barrier, clearances = config.barrier, _clearances(config, robot, kinematics)
+        filters.append(BarrierFilter(barrier.margin, barrier.approach, clearances, actions, reader))
+        clear = partial(clearances.keeps, barrier.margin / 2)
+    filters += own
+    if config.joints.enabled:  # last: what this filter returns is what the joints do
+        filters.append(JointLimits(_joint_limiter(config, robot, actions), actions, reader, clear))
+    return FilterChain(filters, actions.hold, config.violation_budget)
+
+
+def without_safety(backend: EnvBackend) -> EnvBackend:
+    """Return ``backend`` as it is."""
+    return backend
+
+
+def _arm_filters(
+    config: SafetyConfig, robot: RobotDescription, actions: ActionMap, reader: ArmReader, kinematics: Kinematics
+) -> list[SafetyFilter]:
+    """Return the filters of an arm that need no look at where it is going."""
+    filters: list[SafetyFilter] = []
+    contact, singularity, speed = config.contact, config.singularity, config.speed
+    if contact.enabled:
+        force, torque = _given(contact.force, robot.force), _given(contact.torque, robot.torque)
+        filters.append(ContactLimits(force, torque, contact.slow_from, actions, reader))
+    if config.workspace.enabled:
+        filters += _workspace(config, robot, actions, reader)
+    if speed.enabled:
+        linear, angular = _given(speed.linear, robot.linear_speed), _given(speed.angular, robot.angular_speed)
+        filters.append(EndEffectorSpeed(linear, angular, actions))
+    if singularity.enabled:
+        filters.append(SingularitySlowdown(singularity.slow, singularity.stop, actions, reader, kinematics))
+    return filters
+
+
+def _clearances(config: SafetyConfig, robot: RobotDescription, kinematics: Kinematics) -> Clearances:
+    barrier = config.barrier
+    names = [robot.model.geom(number).name for number in range(robot.model.ngeom)]
+    keep_out = (*barrier.keep_out, *(name for name in names if name.startswith(KEEP_OUT)))
+    return Clearances(robot, kinematics, keep_out, barrier.reach)
+
+
+def _given(value: float | None, default: float) -> float:
+    return default if value is None else value
+
+
+def _workspace(
+    config: SafetyConfig, robot: RobotDescription, actions: ActionMap, reader: ArmReader
+) -> list[SafetyFilter]:
+    box = config.workspace
+    low = np.array(robot.workspace_low if box.low is None else box.low)
+    high = np.array(robot.workspace_high if box.high is None else box.high)
+    require(bool((low < high).all()), "safety.workspace.low", f"below safety.workspace.high {high}", low)
+    filters: list[SafetyFilter] = [WorkspaceBox(low, high, actions, reader)]
+    if box.cone_angle is not None:
+        filters.append(OrientationCone(np.array(box.cone_axis), box.cone_angle, actions, reader))
+    return filters
+
+
+def _joint_limiter(config: SafetyConfig, robot: RobotDescription, actions: ActionMap) -> JointLimiter:
+    joints = config.joints
+    limits = {}
+    for key in ("velocity", "acceleration", "jerk"):
+        values = getattr(joints, key)
+        values = getattr(robot, key) if values is None else values
+        require(len(values) == len(robot.joints), f"safety.joints.{key}", f"{len(robot.joints)} values", values)
+        limits[key] = np.array(values, dtype=np.float64)
+    lower, upper = np.array(robot.position_lower), np.array(robot.position_upper)
+    if actions.moves_joints:  # no action leads further
+        lower, upper = np.maximum(lower, robot.command_lower), np.minimum(upper, robot.command_upper)
+    lower, upper = lower + joints.margin, upper - joints.margin
+    require(bool((lower < upper).all()), "safety.joints.margin", "less than half of every joint's range", joints.margin)
+    return JointLimiter(lower, upper, **limits, period=actions.period)
+
+
+def _plausible_joints(config: SafetyConfig, robot: RobotDescription, reader: ArmReader) -> PlausibleJoints:
+    watch = config.observations
+    return PlausibleJoints(
+        lower=np.array(robot.position_lower) - watch.position_tolerance,
+        upper=np.array(robot.position_upper) + watch.position_tolerance,
+        velocity=np.array(robot.velocity) * watch.velocity_factor,
+        max_jump=watch.max_joint_jump,
+        reader=reader,
+    )
+
+
+def _stop_button(config: EmergencyStopConfig) -> StopButton:
+    emergency = EmergencyStop(None if config.file is None else Path(config.file))
+    if not config.deadman:
+        return StopButton(emergency)
+    return StopButton(emergency, DeadmanSwitch(deadman_file(emergency.file), config.deadman_timeout))
+
+
+def _own_filter(node: Any, spec: EnvSpec, robot: RobotDescription | None) -> SafetyFilter:
+    """Make a filter of the user's own."""
+    if not isinstance(node, dict) or "target" not in node:
+        raise ConfigError(f"safety.filters: expected mappings with the key target, got {node!r}")
+    values = dict(node)
+    target = values.pop("target")
+    try:
+        factory = get_method(target)
+    except Exception as error:
+        raise ConfigError(f"safety.filters: {target!r} cannot be imported: {error}") from error
+    made: SafetyFilter = factory(spec=spec, robot=robot, **values)
+    return made
+
+
+def _zero(observation: Observation, action: Action) -> Action:
+    return np.zeros_like(action)
+
+
+def register_configs() -> None:
+    """Offer ``safety=default`` and ``safety=none`` to Hydra."""
+    store = ConfigStore.instance()
+    store.store(group="safety", name="default", node=config_node(make_safe_backend, SafetyConfig))
+    store.store(group="safety", name="none", node=config_node(without_safety, NoSafetyConfig))

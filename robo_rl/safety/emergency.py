@@ -1,0 +1,132 @@
+"""The emergency stop and the deadman switch.
+
+The emergency stop is a file: while it is there, no robot moves. So it reaches every process of this user at once, stays
+latched when processes end or the machine restarts, and only a person takes it away (``robo-rl rearm``).
+"""
+
+import contextlib
+import os
+from pathlib import Path
+
+from robo_rl.core import Clock, DriverError, MonotonicClock
+
+EMERGENCY_STOP = "emergency_stop"
+DEADMAN = "deadman"
+PERSON_REASONS = (EMERGENCY_STOP, DEADMAN)
+"""Reasons of a :class:`~robo_rl.core.SafetyStop` after which one waits for a person."""
+
+
+def default_file() -> Path:
+    """Return where the emergency stop of this user is."""
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "robo_rl" / "emergency_stop"
+
+
+class EmergencyStop:
+    """Latched: once pressed it holds until :meth:`rearm`, in every process that uses the same file.
+
+    Args:
+        file: whose presence is the stop.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        self.file = default_file() if file is None else file
+        self._pressed = ""
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DriverError(
+                f"the folder of the emergency stop, {self.file.parent}, cannot be made ({error.strerror}): "
+                "give another safety.emergency_stop.file"
+            ) from error
+
+    def press(self, reason: str) -> None:
+        """Stop every robot. Where the file cannot be written, this process at least stays stopped."""
+        self._pressed = reason
+        with contextlib.suppress(OSError):
+            self.file.touch()
+            self._pressed = ""  # the file is the latch now
+            self.file.write_text(reason + "\n")
+
+    def pressed(self) -> str | None:
+        """Return why robots are stopped, None if they are not. Takes microseconds."""
+        if self._pressed:
+            return self._pressed
+        try:
+            self.file.stat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return f"{self.file} cannot be looked at ({error.strerror})"
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            return self.file.read_text().strip() or "emergency stop"
+        return "emergency stop"
+
+    def rearm(self) -> bool:
+        """Allow motion again; return whether it was stopped. For a person alone to call."""
+        was = self.pressed() is not None
+        self.file.unlink(missing_ok=True)
+        self._pressed = ""
+        return was
+
+
+class DeadmanSwitch:
+    """Robots move only while a person holds a key: ``robo-rl enable`` refreshes a time in a file.
+
+    The time is the machine's monotonic clock, which all its processes share.
+
+    Args:
+        file: that holds the time.
+        timeout: after which the key counts as let go [s].
+        clock: monotonic time.
+    """
+
+    def __init__(self, file: Path, timeout: float, clock: Clock | None = None) -> None:
+        self._file = file
+        self._timeout_ns = round(timeout * 1e9)
+        self._clock = clock or MonotonicClock()
+
+    def held(self) -> bool:
+        """Return whether the person holds the key."""
+        try:
+            held_ns = int(self._file.read_text())
+        except (OSError, ValueError):
+            return False
+        return 0 <= self._clock.now_ns() - held_ns <= self._timeout_ns
+
+    def refresh(self) -> None:
+        """Take note that the key is held."""
+        partial = self._file.with_name(f".{self._file.name}.{os.getpid()}")
+        partial.write_text(str(self._clock.now_ns()))
+        partial.replace(self._file)
+
+    def release(self) -> None:
+        """Take note that the key was let go."""
+        self._file.unlink(missing_ok=True)
+
+
+def deadman_file(emergency_file: Path) -> Path:
+    """Return the file of the deadman switch that belongs to an emergency stop."""
+    return emergency_file.with_name("deadman")
+
+
+class StopButton:
+    """What a person may stop a robot with: the emergency stop and, if wanted, the deadman switch.
+
+    Args:
+        emergency: the emergency stop.
+        deadman: the deadman switch; None: not wanted.
+    """
+
+    def __init__(self, emergency: EmergencyStop, deadman: DeadmanSwitch | None = None) -> None:
+        self._emergency = emergency
+        self._deadman = deadman
+
+    def reason(self) -> tuple[str, str] | None:
+        """Return the name and the text of why the robot must not move now, or None."""
+        pressed = self._emergency.pressed()
+        if pressed is not None:
+            return EMERGENCY_STOP, f"emergency stop ({pressed}); when all is safe: robo-rl rearm"
+        if self._deadman is not None and not self._deadman.held():
+            return DEADMAN, "the deadman switch is not held; hold it: robo-rl enable"
+        return None

@@ -1,0 +1,211 @@
+"""What an action asks the arm to do, and back."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import ConfigError, EnvSpec, Observation, RobotDescription
+
+from .kinematics import Kinematics
+
+Array = NDArray[np.float64]
+Action = NDArray[np.float32]
+
+AXES = ("x", "y", "z", "roll", "pitch", "yaw")
+
+
+class Motion(NamedTuple):
+    """What one action asks for in one control period.
+
+    Attributes:
+        joints: joint motion (n,) [rad].
+        displacement: motion of the end effector (6,) in the base frame: translation [m], rotation vector [rad]. What
+            the robot's own controller cuts off at its workspace is not in it.
+    """
+
+    joints: Array
+    displacement: Array
+
+
+class ArmReader:
+    """Reads the arm's part of ``state`` by the names of its elements.
+
+    Args:
+        spec: names the elements.
+        robot: names the joints.
+
+    Raises:
+        ConfigError: if an element is not observed.
+    """
+
+    def __init__(self, spec: EnvSpec, robot: RobotDescription) -> None:
+        self._names = spec.observation["state"].names
+        self._positions = self._find([f"{name}_position" for name in robot.joints])
+        self._velocities = self._find([f"{name}_velocity" for name in robot.joints])
+        self._position = self._find([f"end_effector_{axis}" for axis in "xyz"])
+        self._columns = self._find([f"end_effector_r{row}{column}" for column in (1, 2) for row in (1, 2, 3)])
+        self._force = self._find([f"wrist_force_{axis}" for axis in "xyz"])
+        self._torque = self._find([f"wrist_torque_{axis}" for axis in "xyz"])
+
+    def _find(self, names: list[str]) -> slice:
+        for name in names:
+            if name not in self._names:
+                raise ConfigError(
+                    f"safety needs the element {name!r} in the observation 'state', which has "
+                    f"{', '.join(self._names)}; observe it, or choose safety=none"
+                )
+        first = self._names.index(names[0])
+        if self._names[first : first + len(names)] != tuple(names):
+            raise ConfigError(f"safety expects {', '.join(names)} to follow one another in the observation 'state'")
+        return slice(first, first + len(names))
+
+    def joint_positions(self, observation: Observation) -> Array:
+        """Return (n,) [rad]."""
+        return _float64(observation, self._positions)
+
+    def joint_velocities(self, observation: Observation) -> Array:
+        """Return (n,) [rad/s]."""
+        return _float64(observation, self._velocities)
+
+    def position(self, observation: Observation) -> Array:
+        """Return the end effector's position (3,) in the base frame [m]."""
+        return _float64(observation, self._position)
+
+    def rotation(self, observation: Observation) -> Array:
+        """Return the end effector's rotation matrix (3, 3) in the base frame."""
+        columns = _float64(observation, self._columns)
+        x, y = columns[:3], columns[3:]
+        z = (x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], x[0] * y[1] - x[1] * y[0])
+        return np.stack([x, y, np.array(z)], axis=1)
+
+    def force(self, observation: Observation) -> float:
+        """Return the magnitude of the contact force at the wrist [N]."""
+        x, y, z = observation["state"][self._force].tolist()
+        return float((x * x + y * y + z * z) ** 0.5)
+
+    def torque(self, observation: Observation) -> float:
+        """Return the magnitude of the contact torque at the wrist [Nm]."""
+        x, y, z = observation["state"][self._torque].tolist()
+        return float((x * x + y * y + z * z) ** 0.5)
+
+
+def _float64(observation: Observation, place: slice) -> Array:
+    array: Array = observation["state"][place].astype(np.float64)
+    return array
+
+
+class ActionMap:
+    """Between actions (A,) in [-1, 1] and motion of the arm, for every action space of an arm.
+
+    The gripper's element, where there is one, is the last and is never changed by motion.
+
+    Args:
+        spec: action space, frame, names and scales.
+        robot: joints and their ranges.
+        kinematics: between joints and end effector.
+        reader: of the observation.
+
+    Raises:
+        ConfigError: if the action space is not one of an arm.
+    """
+
+    def __init__(self, spec: EnvSpec, robot: RobotDescription, kinematics: Kinematics, reader: ArmReader) -> None:
+        self.space = spec.action_space
+        self.period = 1.0 / spec.control_rate
+        self._kinematics = kinematics
+        self._reader = reader
+        self._box = robot.controller_holds_workspace and (np.array(robot.workspace_low), np.array(robot.workspace_high))
+        self._local = spec.action_frame == "end_effector"
+        names = spec.action.names
+        self.has_gripper = bool(names) and names[-1] == "gripper"
+        size = spec.action.shape[0]
+        self.moves = slice(0, size - 1 if self.has_gripper else size)
+        if self.space == "end_effector_delta":
+            self._axes = np.array([AXES.index(name) for name in names[self.moves]])
+            translation, rotation = spec.extra.get("translation_scale", 1.0), spec.extra.get("rotation_scale", 1.0)
+            self._scales = np.array([translation] * 3 + [rotation] * 3)[self._axes]
+        elif self.space == "joint_delta":
+            self._scales = np.full(len(robot.joints), robot.joint_delta)
+        elif self.space == "joint_position":
+            self._lower = np.array(robot.command_lower)
+            self._scales = (np.array(robot.command_upper) - self._lower) / 2
+        else:
+            raise ConfigError(f"safety knows no action space {self.space!r} of an arm; choose safety=none")
+
+    @property
+    def moves_joints(self) -> bool:
+        """Whether an action's elements are joints."""
+        return self.space != "end_effector_delta"
+
+    @property
+    def moves_base_axes(self) -> bool:
+        """Whether an action's elements are end-effector axes of the base frame."""
+        return not self.moves_joints and not self._local
+
+    def motion(self, observation: Observation, action: Action) -> Motion:
+        """Return what ``action`` asks for."""
+        joints = self._reader.joint_positions(observation)
+        values = action[self.moves].astype(np.float64)
+        if self.space == "end_effector_delta":
+            displacement = np.zeros(6)
+            displacement[self._axes] = self._scales * values
+            if self._local:
+                rotation = self._reader.rotation(observation)
+                displacement[:3], displacement[3:] = rotation @ displacement[:3], rotation @ displacement[3:]
+            if self._box:
+                position = self._reader.position(observation)
+                displacement[:3] = np.clip(position + displacement[:3], *self._box) - position
+            return Motion(self._kinematics.joint_motion(joints, displacement), displacement)
+        if self.space == "joint_delta":
+            change = self._scales * values
+        else:
+            change = self._lower + self._scales * (values + 1) - joints
+        return Motion(change, self._kinematics.jacobian(joints) @ change)
+
+    def linear(self, observation: Observation) -> tuple[Array, Array]:
+        """Return ``matrix`` (n, k) and ``offset`` (n,): joint motion is ``matrix @ elements + offset`` [rad].
+
+        ``elements`` (k,) are the arm's part of an action. What the robot's own controller cuts off is left out.
+        """
+        joints = self._reader.joint_positions(observation)
+        if self.space == "joint_delta":
+            return np.diag(self._scales), np.zeros(len(joints))
+        if self.space == "joint_position":
+            return np.diag(self._scales), self._lower + self._scales - joints
+        directions = np.zeros((6, len(self._scales)))
+        directions[self._axes, np.arange(len(self._axes))] = self._scales
+        if self._local:
+            rotation = self._reader.rotation(observation)
+            directions = np.concatenate([rotation @ directions[:3], rotation @ directions[3:]])
+        return self._kinematics.joint_motion(joints, directions), np.zeros(len(joints))
+
+    def with_elements(self, action: Action, values: Array) -> Action:
+        """Return ``action`` with other elements for the arm; the gripper's stays."""
+        changed = action.copy()
+        changed[self.moves] = np.clip(values, -1, 1)
+        return changed
+
+    def with_joints(self, observation: Observation, action: Action, change: Array) -> Action:
+        """Return ``action`` with joint motion ``change`` (n,) [rad]. Only where an action's elements are joints."""
+        if self.space == "joint_delta":
+            return self.with_elements(action, change / self._scales)
+        target = self._reader.joint_positions(observation) + change
+        return self.with_elements(action, (target - self._lower) / self._scales - 1)
+
+    def with_displacement(self, action: Action, displacement: Array) -> Action:
+        """Return ``action`` with a displacement (6,). Only where its elements are axes of the base frame."""
+        return self.with_elements(action, displacement[self._axes] / self._scales)
+
+    def scaled(self, observation: Observation, action: Action, factor: float) -> Action:
+        """Return ``action`` with the arm's motion times ``factor``; 0 stands still."""
+        if self.space == "joint_position":
+            motion = self.motion(observation, action)
+            return self.with_joints(observation, action, factor * motion.joints)
+        return self.with_elements(action, factor * action[self.moves].astype(np.float64))
+
+    def hold(self, observation: Observation, action: Action) -> Action:
+        """Return the action that stands still, with the gripper as ``action`` has it."""
+        if self.space == "joint_position":
+            return self.with_joints(observation, action, np.zeros(len(self._scales)))
+        return self.with_elements(action, np.zeros(len(self._scales)))

@@ -1,0 +1,102 @@
+"""Filters that slow the arm down: by its speed, by contact, near singular postures."""
+
+from robo_rl.core import PASSED, Observation, Verdict
+
+from .kinematics import Kinematics
+from .motion import Action, ActionMap, ArmReader
+
+
+class EndEffectorSpeed:
+    """Holds the end effector's speed limits: a faster action is scaled down, its direction kept.
+
+    Args:
+        linear: largest speed [m/s].
+        angular: largest rotation speed [rad/s].
+        actions: what actions mean.
+    """
+
+    def __init__(self, linear: float, angular: float, actions: ActionMap) -> None:
+        self._shift, self._turn = linear * actions.period, angular * actions.period
+        self._actions = actions
+
+    def reset(self) -> None:
+        """Nothing to forget."""
+
+    def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
+        """Return ``action`` at no more than the largest speed."""
+        displacement = self._actions.motion(observation, action).displacement
+        shift = float((displacement[:3] @ displacement[:3]) ** 0.5)
+        turn = float((displacement[3:] @ displacement[3:]) ** 0.5)
+        excess = max(shift / self._shift, turn / self._turn)
+        if excess <= 1.0 + 1e-6:
+            return action, PASSED
+        return self._actions.scaled(observation, action, 1 / excess), Verdict(changed=True, reasons=("speed",))
+
+
+class ContactLimits:
+    """Slows the arm as the force or torque at the wrist grows, and stops the episode at the limit.
+
+    Args:
+        force: limit [N].
+        torque: limit [Nm].
+        slow_from: share of the limits from which motion is slowed, linearly to 0 at the limit.
+        actions: what actions mean.
+        reader: of the observation.
+    """
+
+    def __init__(self, force: float, torque: float, slow_from: float, actions: ActionMap, reader: ArmReader) -> None:
+        self._force, self._torque, self._slow_from = force, torque, slow_from
+        self._actions = actions
+        self._reader = reader
+
+    def reset(self) -> None:
+        """Nothing to forget."""
+
+    def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
+        """Return ``action``, slowed down by contact."""
+        force, torque = self._reader.force(observation), self._reader.torque(observation)
+        load = max(force / self._force, torque / self._torque)
+        if load <= self._slow_from:
+            return action, PASSED
+        if load < 1.0:
+            factor = (1.0 - load) / (1.0 - self._slow_from)
+            return self._actions.scaled(observation, action, factor), Verdict(changed=True, reasons=("contact",))
+        message = (
+            f"the wrist measures {force:.0f} N and {torque:.1f} Nm, the limits are {self._force:g} N and "
+            f"{self._torque:g} Nm"
+        )
+        held = self._actions.hold(observation, action)
+        return held, Verdict(changed=True, stop=True, reasons=("contact_stop",), message=message)
+
+
+class SingularitySlowdown:
+    """Slows motion that leads closer to a singular posture, as MoveIt Servo does; away from it motion is free.
+
+    Args:
+        slow: condition number of the Jacobian from which motion is slowed.
+        stop: condition number at which nothing moves closer.
+        actions: what actions mean.
+        reader: of the observation.
+        kinematics: of the robot.
+    """
+
+    def __init__(self, slow: float, stop: float, actions: ActionMap, reader: ArmReader, kinematics: Kinematics) -> None:
+        self._slow, self._stop = slow, stop
+        self._actions = actions
+        self._reader = reader
+        self._kinematics = kinematics
+
+    def reset(self) -> None:
+        """Nothing to forget."""
+
+    def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
+        """Return ``action``, slowed down where it leads into a singular posture."""
+        joints = self._reader.joint_positions(observation)
+        here = self._kinematics.condition(joints)
+        if here <= self._slow:
+            return action, PASSED
+        there = self._kinematics.condition(joints + self._actions.motion(observation, action).joints)
+        if there <= here:
+            return action, PASSED
+        factor = max(0.0, (self._stop - here) / (self._stop - self._slow))
+        return self._actions.scaled(observation, action, factor), Verdict(changed=True, reasons=("singularity",))

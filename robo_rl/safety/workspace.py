@@ -1,0 +1,100 @@
+"""The box that the end effector stays in, and the cone that its z axis stays in."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import PASSED, Observation, Verdict
+
+from .motion import Action, ActionMap, ArmReader
+
+Array = NDArray[np.float64]
+
+
+class WorkspaceBox:
+    """Keeps the end effector in a box. Outside it, motion back towards it is free.
+
+    Where actions are axes of the base frame each is cut by itself, so the arm slides along a wall; otherwise the whole
+    motion is shortened.
+
+    Args:
+        low: lower corner (3,) in the base frame [m].
+        high: upper corner (3,) [m].
+        actions: what actions mean.
+        reader: of the observation.
+    """
+
+    def __init__(self, low: Array, high: Array, actions: ActionMap, reader: ArmReader) -> None:
+        self._low, self._high = low, high
+        self._actions = actions
+        self._reader = reader
+
+    def reset(self) -> None:
+        """Nothing to forget."""
+
+    def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
+        """Return ``action``, shortened where it leads out of the box."""
+        position = self._reader.position(observation)
+        displacement = self._actions.motion(observation, action).displacement
+        shift = displacement[:3]
+        kept = np.clip(shift, np.minimum(self._low - position, 0.0), np.maximum(self._high - position, 0.0))
+        if (kept == shift).all():
+            return action, PASSED
+        if self._actions.moves_base_axes:
+            changed = self._actions.with_displacement(action, np.concatenate([kept, displacement[3:]]))
+        else:
+            ratio = np.divide(kept, shift, out=np.ones(3), where=shift != 0)
+            changed = self._actions.scaled(observation, action, float(np.clip(ratio, 0.0, 1.0).min()))
+        return changed, Verdict(changed=True, reasons=("workspace",))
+
+
+class OrientationCone:
+    """Keeps the end effector's z axis within an angle of a direction. Motion back towards it is free.
+
+    Args:
+        axis: direction (3,) in the base frame.
+        angle: largest angle between it and the end effector's z axis [rad].
+        actions: what actions mean.
+        reader: of the observation.
+    """
+
+    def __init__(self, axis: Array, angle: float, actions: ActionMap, reader: ArmReader) -> None:
+        self._axis = axis / np.linalg.norm(axis)
+        self._angle = angle
+        self._actions = actions
+        self._reader = reader
+
+    def reset(self) -> None:
+        """Nothing to forget."""
+
+    def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
+        """Return ``action``, shortened where it leans too far."""
+        pointing = self._reader.rotation(observation)[:, 2]
+        turn = self._actions.motion(observation, action).displacement[3:]
+        now, then = self._lean(pointing), self._lean(_turned(pointing, turn))
+        if then <= max(self._angle, now):
+            return action, PASSED
+        if now >= self._angle:
+            factor = 0.0
+        else:  # the lean need not grow linearly along a turn: bisect to the last share that is inside
+            low, high = 0.0, 1.0
+            for _ in range(20):
+                middle = (low + high) / 2
+                inside = self._lean(_turned(pointing, middle * turn)) <= self._angle
+                low, high = (middle, high) if inside else (low, middle)
+            factor = low
+        return self._actions.scaled(observation, action, factor), Verdict(changed=True, reasons=("orientation",))
+
+    def _lean(self, pointing: Array) -> float:
+        return float(np.arccos(np.clip(pointing @ self._axis, -1.0, 1.0)))
+
+
+def _turned(vector: Array, turn: Array) -> Array:
+    """Return ``vector`` (3,) turned by the rotation vector ``turn`` (3,) [rad] (Rodrigues)."""
+    angle = float(np.linalg.norm(turn))
+    if angle == 0.0:
+        return vector
+    axis = turn / angle
+    turned: Array = (
+        vector * np.cos(angle) + np.cross(axis, vector) * np.sin(angle) + axis * (axis @ vector) * (1 - np.cos(angle))
+    )
+    return turned

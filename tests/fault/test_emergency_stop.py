@@ -1,0 +1,179 @@
+"""Fault case 10: the emergency stop acts within one control period, is latched, and only a person re-arms."""
+
+import io
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from robo_rl.actor import ActionChoice, Actor
+from robo_rl.cli import main
+from robo_rl.core import ManualClock, SafetyStop, Source
+from robo_rl.safety import EmergencyStop, make_safe_backend
+from robo_rl.safety.config import EmergencyStopConfig
+from robo_rl.safety.emergency import DeadmanSwitch, deadman_file, default_file
+
+from ..safety_arms import arm
+
+ACTION = np.array([1, 0, 0, 0], np.float32)
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return default_file()
+
+
+def test_it_stops_before_the_next_step_and_stays_latched(file):
+    inner = arm()
+    backend = make_safe_backend(inner)
+    backend.reset(0)
+    backend.step(ACTION)
+    before = inner.data.time
+    EmergencyStop().press("a test")
+    with pytest.raises(SafetyStop, match=r"emergency stop \(a test\); .* robo-rl rearm") as caught:
+        backend.step(ACTION)
+    assert caught.value.reason == "emergency_stop"
+    assert inner.data.time == before, "not one control period more"
+    for _ in range(3):
+        with pytest.raises(SafetyStop):
+            backend.reset(1)
+    with pytest.raises(SafetyStop):
+        make_safe_backend(arm()).reset(0)  # another process begins later
+    assert EmergencyStop().rearm()
+    backend.reset(1)
+    backend.step(ACTION)
+
+
+def test_the_actor_waits_without_using_up_episodes(file):
+    actor = Actor(make_safe_backend(arm()), seed=0)
+
+    def choose(_):
+        return ActionChoice(ACTION, Source.POLICY)
+
+    first = actor.take_step(choose)
+    EmergencyStop().press("a test")
+    for _ in range(4):
+        with pytest.raises(SafetyStop):
+            actor.take_step(choose)
+    EmergencyStop().rearm()
+    second = actor.take_step(choose)
+    assert (first.episode, second.episode, second.sequence) == (0, 1, 1)
+
+
+def test_where_the_file_cannot_be_written_this_process_stays_stopped(tmp_path):
+    folder = tmp_path / "state"
+    stop = EmergencyStop(folder / "emergency_stop")
+    folder.rmdir()
+    stop.press("no disk")
+    assert stop.pressed() == "no disk"
+
+
+def test_looking_takes_microseconds(file):
+    stop = EmergencyStop()
+    began = time.perf_counter()
+    for _ in range(1000):
+        assert stop.pressed() is None
+    assert (time.perf_counter() - began) / 1000 < 200e-6
+
+
+def test_the_command_stops_another_process_and_a_script_cannot_rearm(file, capsys, monkeypatch):
+    code = """if True:
+        import sys, time
+        from robo_rl.safety import EmergencyStop
+        stop = EmergencyStop()
+        print("ready", flush=True)
+        while stop.pressed() is None:
+            time.sleep(0.001)
+        print(stop.pressed(), flush=True)
+    """
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    with pytest.raises(SystemExit) as ended:
+        main(["stop", "reason=smoke"])
+    assert ended.value.code == 0
+    assert process.stdout.readline() == "smoke\n"
+    assert process.wait(5) == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    with pytest.raises(SystemExit) as ended:
+        main(["rearm"])
+    assert ended.value.code == 2
+    assert "only a person re-arms" in capsys.readouterr().err
+    assert EmergencyStop().pressed() == "smoke"
+    with pytest.raises(SystemExit) as ended:
+        main(["stop", "resaon=smoke"])
+    assert "did you mean 'reason'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("answer", "armed"), [("rearm\n", True), ("yes\n", False)])
+def test_a_person_rearms_in_a_terminal(file, answer, armed):
+    EmergencyStop().press("a test")
+    controller, terminal = pty.openpty()
+    process = subprocess.Popen([sys.executable, "-m", "robo_rl.cli", "rearm"], stdin=terminal, stdout=subprocess.PIPE)
+    os.write(controller, answer.encode())
+    output, _ = process.communicate(timeout=60)
+    assert b"Stopped: a test" in output
+    assert (EmergencyStop().pressed() is None) == armed
+
+
+def test_without_the_deadman_switch_held_nothing_moves(tmp_path):
+    file = tmp_path / "emergency_stop"
+    settings = EmergencyStopConfig(file=str(file), deadman=True, deadman_timeout=5.0)
+    backend = make_safe_backend(arm(), emergency_stop=settings)
+    with pytest.raises(SafetyStop, match="the deadman switch is not held") as caught:
+        backend.reset(0)
+    assert caught.value.reason == "deadman"
+    switch = DeadmanSwitch(deadman_file(file), 5.0)
+    switch.refresh()
+    backend.reset(0)
+    backend.step(ACTION)
+    switch.release()
+    with pytest.raises(SafetyStop, match="robo-rl enable"):
+        backend.step(ACTION)
+
+
+def test_the_deadman_switch_fades_by_monotonic_time(tmp_path):
+    clock = ManualClock(10**9)
+    switch = DeadmanSwitch(tmp_path / "deadman", 0.5, clock)
+    switch.refresh()
+    clock.advance_ns(500_000_000)
+    assert switch.held()
+    clock.advance_ns(1)
+    assert not switch.held()
+    earlier = DeadmanSwitch(tmp_path / "deadman", 0.5, ManualClock(0))
+    assert not earlier.held(), "a time of before the machine was restarted"
+
+
+def test_the_space_bar_holds_the_deadman_switch(file):
+    controller, terminal = pty.openpty()
+    process = subprocess.Popen([sys.executable, "-m", "robo_rl.cli", "enable"], stdin=terminal, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert b"Hold the space bar" in process.stdout.readline()
+    switch = DeadmanSwitch(deadman_file(file), 5.0)
+    assert not switch.held()
+    os.write(controller, b" ")
+    deadline = time.monotonic() + 5
+    while not switch.held() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert switch.held()
+    os.write(controller, b"q")
+    assert process.wait(10) == 0
+    assert not switch.held()
+
+
+def test_ctrl_backslash_presses_it():
+    from robo_rl.commands.interruption import Interruption
+
+    presses = []
+    with Interruption(lambda: presses.append(1)) as interruption:
+        os.kill(os.getpid(), signal.SIGQUIT)
+        time.sleep(0.01)
+        assert (presses, interruption.signal) == ([1], None)
+    assert signal.getsignal(signal.SIGQUIT) == signal.SIG_DFL

@@ -1,0 +1,64 @@
+"""A fake backend and helpers that the tests of safety share."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from robo_rl.core import EnvBackend, EnvSpec, ManualClock, RobotDescription, Step
+from robo_rl.safety.kinematics import Kinematics
+from robo_rl.safety.motion import ActionMap, ArmReader
+from robo_rl.sim import make_backend
+from robo_rl.sim.config import ArmConfig, ControllerConfig
+
+PANDA_ACCELERATION = (15.0, 7.5, 10.0, 12.5, 15.0, 20.0, 20.0)
+PANDA_JERK = (7500.0, 3750.0, 5000.0, 6250.0, 7500.0, 10000.0, 10000.0)
+
+
+def arm(space: str = "end_effector_delta", axes: str = "xyz+gripper", task: str = "reach", **controller: Any):
+    """A simulated arm without noise at home."""
+    return make_backend(
+        task,
+        arm=ArmConfig(home_noise=0.0),
+        controller=ControllerConfig(action_space=space, action_axes=axes, **controller),
+    )
+
+
+def parts(backend: EnvBackend, **limits: Any) -> tuple[RobotDescription, Kinematics, ArmReader, ActionMap]:
+    """The objects that filters are made of; ``limits`` replace those of the robot."""
+    assert backend.robot is not None
+    robot = replace(backend.robot, **limits)
+    reader, kinematics = ArmReader(backend.spec, robot), Kinematics(robot)
+    return robot, kinematics, reader, ActionMap(backend.spec, robot, kinematics, reader)
+
+
+class ScriptedBackend:
+    """Returns given steps, one after another, and writes down what it is told."""
+
+    def __init__(self, spec: EnvSpec, steps: list[Step], delays_ns: dict[int, int] | None = None) -> None:
+        self.spec = spec
+        self.robot = None
+        self.clock = ManualClock()
+        self._steps = steps
+        self._delays_ns = delays_ns or {}
+        self.actions: list[np.ndarray] = []
+        self.stops: list[str] = []
+
+    def reset(self, seed: int | None = None) -> Step:
+        return self._give(0)
+
+    def step(self, action: np.ndarray) -> Step:
+        self.actions.append(action)
+        return self._give(len(self.actions))
+
+    def stop(self, reason: str) -> None:
+        self.stops.append(reason)
+
+    def close(self) -> None: ...
+
+    def _give(self, number: int) -> Step:
+        step = self._steps[number]
+        self.clock.restart()
+        self.clock.sleep_until_ns(step.stamp_ns)
+        self.clock.advance_ns(self._delays_ns.get(number, 0))
+        return step

@@ -1,0 +1,148 @@
+"""The barrier filter: its quadratic programme against a dense optimiser, its distances and what it keeps clear of."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from robo_rl.core import ConfigError
+from robo_rl.safety import make_safe_backend
+from robo_rl.safety.barrier import Clearances
+from robo_rl.safety.compose import make_filter_chain
+from robo_rl.safety.config import BarrierConfig, ContactConfig, JointsConfig, SafetyConfig
+from robo_rl.safety.quadratic import nearest_point
+from robo_rl.sim import make_backend
+from robo_rl.sim.config import ArmConfig, ControllerConfig
+
+from ..safety_arms import PANDA_ACCELERATION, arm, parts
+
+FOLDED = np.array([0.0, 0.0, 0.0, -2.9, 0.0, 0.6, 0.0])
+"""The hand near the upper arm."""
+
+
+@pytest.mark.parametrize("constraints", [1, 2, 6])
+def test_the_nearest_point_is_that_of_a_dense_optimiser(constraints):
+    rng = np.random.default_rng(constraints)
+    contradictions = 0
+    for _ in range(40):
+        wanted, normals = rng.uniform(-1.2, 1.2, 5), rng.normal(size=(constraints, 5))
+        offsets = rng.uniform(-1.5, 1.5, constraints)
+        ones = np.ones(5)
+        point = nearest_point(wanted, normals, offsets, -ones, ones)
+        reference = minimize(
+            lambda x: ((x - wanted) ** 2).sum(),  # noqa: B023
+            np.zeros(5),
+            jac=lambda x: 2 * (x - wanted),  # noqa: B023
+            method="SLSQP",
+            bounds=[(-1, 1)] * 5,
+            constraints={"type": "ineq", "fun": lambda x: normals @ x - offsets, "jac": lambda x: normals},  # noqa: B023
+            options={"ftol": 1e-12, "maxiter": 300},
+        )
+        if point is None:
+            contradictions += 1
+            assert not reference.success
+            continue
+        assert reference.success
+        np.testing.assert_allclose(point, reference.x, atol=2e-5)
+        assert (normals @ point >= offsets - 1e-7).all()
+    assert contradictions < 30
+
+
+def test_gradients_are_those_of_finite_differences():
+    backend = arm("joint_delta", "gripper")
+    robot, kinematics, _, _ = parts(backend)
+    clearances = Clearances(robot, kinematics, ("table",), reach=0.4)
+    rng = np.random.default_rng(0)
+    checked = 0
+    for _ in range(6):
+        joints = FOLDED + rng.uniform(-0.2, 0.2, 7)
+        near = clearances.near(joints)
+        for index, clearance in enumerate(near):
+            if not 0.01 < clearance.distance < 0.35:
+                continue
+            numeric = np.zeros(7)
+            for joint in range(7):
+                change = np.zeros(7)
+                change[joint] = 1e-5
+                ahead, behind = clearances.near(joints + change), clearances.near(joints - change)
+                if len(ahead) != len(near) or len(behind) != len(near):
+                    break
+                numeric[joint] = (ahead[index].distance - behind[index].distance) / 2e-5
+            else:
+                checked += 1
+                np.testing.assert_allclose(clearance.gradient, numeric, atol=5e-3)
+    assert checked > 20
+
+
+def test_links_that_belong_together_are_not_watched():
+    backend = arm("joint_delta", "gripper")
+    robot, kinematics, _, _ = parts(backend)
+    assert Clearances(robot, kinematics, (), reach=0.02).near(np.array(robot.model.qpos0[:7]) * 0 + backend._home) == []
+    with pytest.raises(ConfigError, match=r"no geom 'tabel': did you mean 'table'"):
+        Clearances(robot, kinematics, ("tabel",), reach=0.1)
+
+
+@pytest.mark.parametrize("space", ["joint_delta", "joint_position"])
+def test_a_posture_that_would_collide_is_never_reached(space):
+    """Commanded into itself and into the table for long; the arm that follows exactly keeps its distance."""
+    backend = arm(space, "gripper", joint_scale=0.25)
+    robot, kinematics, reader, actions = parts(backend)
+    clearances = Clearances(robot, kinematics, ("table",), reach=0.15)
+    settings = SafetyConfig(
+        barrier=BarrierConfig(keep_out=("table",)),
+        joints=JointsConfig(velocity=backend.config.arm.velocity_limits, acceleration=PANDA_ACCELERATION),
+        contact=ContactConfig(enabled=False),
+        violation_budget=0,
+    )
+    chain = make_filter_chain(backend.spec, robot, settings)
+    observation = dict(backend.reset(0).observation)
+    joints, rng, smallest, unfiltered, changed = (
+        reader.joint_positions(observation),
+        np.random.default_rng(0),
+        1.0,
+        1.0,
+        0,
+    )
+    free = joints.copy()
+    lower, upper = np.array(robot.command_lower), np.array(robot.command_upper)
+    action = np.zeros(8, np.float32)
+    for step in range(150):
+        if step % 15 == 0:
+            action = rng.choice([-1.0, 1.0], 8).astype(np.float32)
+            action[3] = -1.0  # folds the elbow
+        executed, verdict = chain(observation, action, step)
+        changed += "barrier" in verdict.reasons
+        joints = np.clip(joints + actions.motion(observation, executed).joints, lower, upper)
+        smallest = min(smallest, clearances.smallest(joints))
+        free = np.clip(free + 0.25 * action[:7], lower, upper)
+        unfiltered = min(unfiltered, clearances.smallest(free))
+        state = observation["state"].copy()
+        state[:7] = joints
+        observation["state"] = state
+    assert changed > 5
+    assert unfiltered < 0.0, "without the filter this collides"
+    assert smallest > 0.0049
+
+
+def test_the_simulated_hand_stays_out_of_a_keep_out_box():
+    def farthest(enabled: bool) -> tuple[float, set]:
+        backend = make_backend(
+            "reach",
+            arm=ArmConfig(home_noise=0.0),
+            controller=ControllerConfig(action_axes="xyz"),
+            keep_out=(0.5, 0.25, 0.2, 0.3, 0.1, 0.3),
+            terminate_on_success=False,
+        )
+        safe = make_safe_backend(backend, barrier=BarrierConfig(enabled=enabled, margin=0.02))
+        step, reasons = safe.reset(0), set()
+        robot, kinematics, reader, _ = parts(backend)
+        clearances, smallest = Clearances(robot, kinematics, ("keep_out1",), reach=0.3), 1.0
+        while not step.ended:
+            step = safe.step(np.array([0.2, 1, -0.1], np.float32))
+            reasons |= set(step.verdict.reasons)
+            smallest = min(smallest, clearances.smallest(reader.joint_positions(step.observation)))
+        return smallest, reasons
+
+    smallest, reasons = farthest(True)
+    assert smallest > 0.01
+    assert reasons == {"barrier"}
+    assert farthest(False)[0] < 0.0

@@ -1,0 +1,101 @@
+"""Joint limits against a simulation of every joint by itself, and against the closed form of braking."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from robo_rl.safety.joint_limits import JointLimiter, JointLimits
+
+from ..safety_arms import PANDA_ACCELERATION, PANDA_JERK, arm, parts
+
+ONE = np.ones(1)
+
+
+def limiter(acceleration: float, jerk: float, period: float, velocity: float = 2.0, top: float = 1.0) -> JointLimiter:
+    return JointLimiter(-top * ONE, top * ONE, velocity * ONE, acceleration * ONE, jerk * ONE, period)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    acceleration=st.floats(3.0, 30.0),
+    build_up=st.floats(0.02, 0.5),
+    period=st.sampled_from([0.02, 0.05, 0.1]),
+    kind=st.sampled_from(["bang", "uniform", "up"]),
+)
+def test_no_limit_is_ever_exceeded(seed, acceleration, build_up, period, kind):
+    """Joints that do exactly what they are told, told everything: position, velocity, acceleration and jerk hold."""
+    jerk = acceleration**2 / (2 * build_up)  # build_up: velocity gained while acceleration builds up [rad/s]
+    limits = limiter(acceleration, jerk, period)
+    rng = np.random.default_rng(seed)
+    position, velocity, last_acceleration = np.zeros(1), np.zeros(1), np.zeros(1)
+    for _ in range(150):
+        wanted = {"bang": rng.choice([-9.0, 9.0], 1), "uniform": rng.uniform(-3, 3, 1), "up": 9 * ONE}[kind]
+        chosen = limits.limit(position, velocity, last_acceleration, wanted)
+        new_acceleration = (chosen - velocity) / period
+        assert abs(chosen[0]) <= 2.0 * (1 + 1e-6)
+        assert abs(new_acceleration[0]) <= acceleration * (1 + 1e-6)
+        assert abs(new_acceleration[0] - last_acceleration[0]) / period <= jerk * (1 + 1e-6)
+        position, velocity, last_acceleration = position + chosen * period, chosen, new_acceleration
+        assert abs(position[0]) <= 1.0 + 1e-5
+
+
+def test_braking_distance_is_that_of_constant_deceleration():
+    """With jerk out of the way and short periods, the fastest admissible speed at a distance d is sqrt(2 a d)."""
+    limits = limiter(acceleration=5.0, jerk=1e9, period=0.001, velocity=10.0)
+    for distance in (0.1, 0.4, 0.9):
+        position = (1.0 - distance) * ONE
+        speeds = np.linspace(0.0, 4.0, 4001)[:, None]
+        inside = np.array([limits.stays_inside(position, speed, speed[None])[0, 0] for speed in speeds])
+        assert speeds[inside][-1, 0] == pytest.approx(np.sqrt(2 * 5.0 * distance), rel=0.01)
+
+
+def test_what_is_within_limits_is_left_alone():
+    limits = limiter(10.0, 1000.0, 0.1)
+    wanted = np.array([0.4])
+    np.testing.assert_array_equal(limits.limit(np.zeros(1), np.array([0.2]), np.zeros(1), wanted), wanted)
+
+
+def test_a_joint_beyond_its_limit_may_come_back_and_not_go_further():
+    limits = limiter(50.0, 1e6, 0.1)
+    outside = np.array([1.2])
+    assert -0.05 < limits.limit(outside, np.zeros(1), np.zeros(1), ONE)[0] <= 0.0
+    assert limits.limit(outside, np.zeros(1), np.zeros(1), -ONE)[0] == pytest.approx(-1.0)
+
+
+@pytest.mark.parametrize("space", ["joint_delta", "joint_position", "end_effector_delta"])
+def test_the_executed_actions_are_within_limits(space):
+    """What is commanded in a row, computed anew from the actions, holds a real Panda's limits."""
+    backend = arm(space, "xyz" if space == "end_effector_delta" else "gripper", joint_scale=0.4)
+    robot, kinematics, reader, actions = parts(
+        backend, acceleration=PANDA_ACCELERATION, jerk=PANDA_JERK, velocity=backend.config.arm.velocity_limits
+    )
+    limits = JointLimiter(
+        *(np.array(getattr(robot, key)) for key in ("command_lower", "command_upper")),
+        *(np.array(getattr(robot, key)) for key in ("velocity", "acceleration", "jerk")),
+        period=0.1,
+    )
+    guard = JointLimits(limits, actions, reader)
+    rng = np.random.default_rng(0)
+    observation = dict(backend.reset(0).observation)
+    joints = reader.joint_positions(observation)
+    velocity, changed = np.zeros(7), 0
+    for number in range(200):
+        action = rng.choice([-1.0, 1.0], backend.spec.action.shape).astype(np.float32)
+        executed, verdict = guard(observation, action, number)
+        changed += verdict.changed
+        motion = actions.motion(observation, executed).joints
+        assert (np.abs(motion / 0.1) <= limits.velocity * (1 + 1e-4)).all()
+        if space != "end_effector_delta":  # there a fading motion also changes as the Jacobian does
+            assert (np.abs(motion / 0.1 - velocity) / 0.1 <= limits.acceleration * (1 + 1e-4) + 1e-4).all()
+        velocity = motion / 0.1
+        joints = joints + motion
+        assert (joints >= limits.lower - 1e-5).all()
+        assert (joints <= limits.upper + 1e-5).all()
+        state = observation["state"].copy()
+        state[:7] = joints
+        kinematics.place(joints)
+        state[14:17] = kinematics.data.site("end_effector").xpos
+        observation["state"] = state
+    assert changed > 50
