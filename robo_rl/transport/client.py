@@ -329,8 +329,11 @@ class LearnerLink:
             self._set_status(connected=True, stored=reply.stored, refused=reply.refused, blocked=reply.blocked)
         return reply
 
+    def _over(self) -> bool:
+        return self._closing or self._error is not None
+
     def _receive(self) -> None:
-        while not self._closing and self._error is None:
+        while not self._over():
             if not self._status.connected:
                 self._wake_receive()
                 continue
