@@ -7,7 +7,7 @@ a package of their own needs a line of configuration and no registration here.
 import importlib.metadata
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -307,6 +307,22 @@ class Components:
             self._evaluation_backend.close()
 
 
+def _open_dictionaries(node: DictConfig, inside: bool = False) -> None:
+    """Let dictionaries that are fields of a configuration class take further keys, as ``+`` on the command line does.
+
+    Args:
+        node: of a typed configuration.
+        inside: whether it is part of a configuration class.
+    """
+    structured = is_dataclass(OmegaConf.get_type(node))
+    if inside and not structured:
+        OmegaConf.set_struct(node, False)
+    for key in node:
+        child = node._get_node(key)
+        if isinstance(child, DictConfig) and not child._is_none() and not child._is_missing():
+            _open_dictionaries(child, inside or structured)
+
+
 @dataclass(frozen=True)
 class TrainedPolicy:
     """A policy out of a run folder."""
@@ -332,6 +348,7 @@ def run_config(run: Path) -> DictConfig:
     try:
         with initialize_config_module("robo_rl.configs", version_base="1.3"):
             typed = compose("train", overrides=[f"{group}={choice}" for group, choice in choices.items()])
+        _open_dictionaries(typed)
         config = cast(DictConfig, OmegaConf.merge(typed, saved))
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(f"{file} does not fit this version of robo-rl: {str(error).partition(chr(10))[0]}") from error
