@@ -7,7 +7,7 @@ import tempfile
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +154,7 @@ class AsyncTraining(LocalTraining):
                 "refused": totals.refused,
                 "in_open_episodes": totals.taken - totals.stored - totals.refused,
                 "duplicates": totals.duplicates,
-                "still_with_actors": sum(actor.spooled for actor in self.server.actors().values()),
+                "still_with_actors": _spooled(self.server.actors().values()),
                 "restarts": self.actors.restarts,
             },
             "learner_steps_per_env_step": self._ratio(),
@@ -299,7 +299,7 @@ class AsyncTraining(LocalTraining):
             refused=totals.refused,
             duplicates=totals.duplicates,
             open=totals.taken - totals.stored - totals.refused,
-            spooled=sum(actor.spooled for actor in actors),
+            spooled=_spooled(actors),
             held_seconds=sum(actor.held_seconds for actor in actors),
             refused_policies=sum(actor.refused_policies for actor in actors),
             refused_requests=sum(self.server.refusals.values()),
@@ -312,3 +312,8 @@ class AsyncTraining(LocalTraining):
 
 def _is_present(actor: ActorView) -> bool:
     return not actor.left and actor.silent_seconds < PRESENT_SECONDS
+
+
+def _spooled(actors: Iterable[ActorView]) -> int:
+    """Return how many steps wait in the spools; those that left have handed over all."""
+    return sum(actor.spooled for actor in actors if not actor.left)

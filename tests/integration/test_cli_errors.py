@@ -33,13 +33,13 @@ TASKS = "bin_relocate, cable_route, gymnasium, open_door, peg_insert, pick_cube,
         (["train", "task=rech"], f"robo-rl: unknown task 'rech': did you mean 'reach'? Valid: {TASKS}"),
         (
             ["train", "agent=rldp"],
-            "robo-rl: unknown agent 'rldp': did you mean 'rlpd'? Valid: bc, rlpd, sac, sac_layer_norm",
+            "robo-rl: unknown agent 'rldp': did you mean 'rlpd'? Valid: bc, drq, rlpd, sac, sac_layer_norm",
         ),
         (["train", "agent.gama=0.9"], "robo-rl: unknown option 'agent.gama': did you mean 'gamma'? Valid: "),
         (
             ["train", "tsk=reach"],
             "robo-rl: unknown option 'tsk': did you mean 'task'? "
-            "Valid: agent, demonstrations, intervention, logging, resume, reward, run, runtime, seed, task",
+            "Valid: agent, demonstrations, intervention, logging, resume, reward, run, runtime, safety, seed, task",
         ),
         (
             ["train", "agent.batch_size=many"],
