@@ -18,7 +18,7 @@ def fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return line
 
 
-TASKS = "bin_relocate, cable_route, gymnasium, open_door, peg_insert, pick_cube, reach"
+TASKS = "bin_relocate, cable_route, fake_arm, gymnasium, open_door, peg_insert, pick_cube, reach"
 
 
 @pytest.mark.parametrize(
@@ -27,19 +27,19 @@ TASKS = "bin_relocate, cable_route, gymnasium, open_door, peg_insert, pick_cube,
         (
             ["trian"],
             "robo-rl: unknown command 'trian': did you mean 'train'? "
-            "Valid: actor, collect, control, doctor, eval, keys, learner, record, report, reward benchmark, "
-            "reward inspect, train, view",
+            "Valid: actor, collect, control, doctor, enable, eval, keys, learner, rearm, record, report, "
+            "reward benchmark, reward inspect, stop, train, view",
         ),
         (["train", "task=rech"], f"robo-rl: unknown task 'rech': did you mean 'reach'? Valid: {TASKS}"),
         (
             ["train", "agent=rldp"],
-            "robo-rl: unknown agent 'rldp': did you mean 'rlpd'? Valid: bc, rlpd, sac, sac_layer_norm",
+            "robo-rl: unknown agent 'rldp': did you mean 'rlpd'? Valid: bc, drq, rlpd, sac, sac_layer_norm",
         ),
         (["train", "agent.gama=0.9"], "robo-rl: unknown option 'agent.gama': did you mean 'gamma'? Valid: "),
         (
             ["train", "tsk=reach"],
             "robo-rl: unknown option 'tsk': did you mean 'task'? "
-            "Valid: agent, demonstrations, intervention, logging, resume, reward, run, runtime, seed, task",
+            "Valid: agent, demonstrations, intervention, logging, resume, reward, run, runtime, safety, seed, task",
         ),
         (
             ["train", "agent.batch_size=many"],
