@@ -58,9 +58,9 @@ def enable(switch: DeadmanSwitch) -> None:
     if not os.isatty(descriptor):
         raise ConfigError("the deadman switch is a key that a person holds: run robo-rl enable in a terminal")
     modes = termios.tcgetattr(descriptor)
-    print("Hold the space bar: robots move while it is held. q ends.", flush=True)
     try:
-        tty.setcbreak(descriptor)
+        tty.setcbreak(descriptor)  # before anybody is asked to press a key: it discards what was typed
+        print("Hold the space bar: robots move while it is held. q ends.", flush=True)
         while True:
             if select.select([descriptor], [], [], 0.1)[0]:
                 keys = os.read(descriptor, 1024)

@@ -4,7 +4,7 @@ The joints of the simulated arm follow every executed action exactly (no dynamic
 violations at the executed level. Streams: uniform, bang-bang, NaN and infinity now and then, and a Gaussian policy that
 policy-gradient ascent (REINFORCE) trains to violate limits.
 
-    python tests/benchmarks/bench_safety.py [--actions 1000000] [--seed 0]
+    python tests/benchmarks/bench_safety.py [--actions 20000] [--seed 0]
 """
 
 import argparse
@@ -176,7 +176,7 @@ def cost(arm: ExactArm, chain: FilterChain, calls: int = 2000) -> float:
 def main() -> None:
     """Measure, and print what came of it."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--actions", type=int, default=1_000_000)
+    parser.add_argument("--actions", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     arm = ExactArm()

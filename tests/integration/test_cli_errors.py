@@ -18,7 +18,7 @@ def fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return line
 
 
-TASKS = "bin_relocate, cable_route, gymnasium, open_door, peg_insert, pick_cube, reach"
+TASKS = "bin_relocate, cable_route, fake_arm, gymnasium, open_door, peg_insert, pick_cube, reach"
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ TASKS = "bin_relocate, cable_route, gymnasium, open_door, peg_insert, pick_cube,
         (
             ["trian"],
             "robo-rl: unknown command 'trian': did you mean 'train'? "
-            "Valid: actor, collect, control, doctor, eval, keys, learner, record, report, reward benchmark, "
-            "reward inspect, train, view",
+            "Valid: actor, collect, control, doctor, enable, eval, keys, learner, rearm, record, report, "
+            "reward benchmark, reward inspect, stop, train, view",
         ),
         (["train", "task=rech"], f"robo-rl: unknown task 'rech': did you mean 'reach'? Valid: {TASKS}"),
         (
