@@ -7,7 +7,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from ..app import emergency_stop, run_config, section
-from ..core import ConfigError
+from ..core import ConfigError, RoboRLError
 from .async_training import AsyncTraining
 from .interruption import Interruption
 from .local_training import LocalTraining
@@ -29,7 +29,13 @@ def run(config: DictConfig) -> int:
         config = _resumed(config, folder)
     training_class = AsyncTraining if config.runtime.name == "async" else LocalTraining
     with Interruption(emergency_stop(config, "Ctrl-\\ in the terminal of the run")) as interruption:
-        training = training_class(config, folder, interruption)
+        try:
+            training = training_class(config, folder, interruption)
+        except RoboRLError:
+            if config.resume is None:
+                # Nothing was begun: the command, corrected, may be given again.
+                (folder / "config.yaml").unlink()
+            raise
         try:
             return training.run()
         finally:

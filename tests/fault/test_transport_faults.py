@@ -186,8 +186,9 @@ def test_kill_9_of_the_actor_loses_no_step_that_was_appended(learner: Learner, t
             if sequence > 20 * (kill + 1):
                 break
         actor.kill()
-        for line in actor.stdout.read().splitlines():
-            appended[session] = int(line.split()[1]) + 1
+        for line in actor.stdout.read().splitlines(keepends=True):
+            if line.endswith("\n"):  # the last one may have been cut off
+                appended[session] = int(line.split()[1]) + 1
         actor.wait()
     rig = ActorRig(learner.config, tmp_path / "spool")
     last = rig.join()

