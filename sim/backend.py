@@ -247,9 +247,12 @@ class ArmBackend:
         """One control period: controller ticks between the two halves of each physics step.
 
         ``mj_step1`` leaves positions and velocities of the present state, which the controller reads; ``mj_step2``
-        applies its torques. ``mj_forward`` at the end makes forces and sensors those of the state that is observed.
+        applies its torques. ``mj_forward`` at the end makes forces and sensors those of the state that is observed,
+        but for the wrist's: like a real one behind its low-pass filter it reads the mean of the period, not one
+        instant of an impact.
         """
         model, data, tick = self.model, self.data, self.controller.tick
+        wrist = np.zeros(self.arm.wrench_addresses.size)
         for number in range(self.config.ticks):
             if number > 0:
                 mujoco.mj_step1(model, data)
@@ -257,7 +260,9 @@ class ArmBackend:
                 self.controller.command(data, action)
             tick(data)
             mujoco.mj_step2(model, data)
+            wrist += data.sensordata[self.arm.wrench_addresses]
         mujoco.mj_forward(model, data)
+        data.sensordata[self.arm.wrench_addresses] = wrist / self.config.ticks
 
     def _observe(self) -> Observation:
         config, scale = self.config.observation, self.config.randomisation.observation_noise

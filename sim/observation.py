@@ -38,6 +38,7 @@ class ArmState:
     Attributes:
         groups: number of elements of each group.
         names: of all elements.
+        wrench_addresses: (6,) where force and torque stand in ``data.sensordata``.
     """
 
     def __init__(self, model: mujoco.MjModel, arm: ArmConfig) -> None:
@@ -46,8 +47,8 @@ class ArmState:
         self._qpos = np.array([joint.qposadr[0] for joint in joints])
         self._dofs = np.array([joint.dofadr[0] for joint in joints])
         self._site = model.site(arm.end_effector).id
-        self._force = slice(model.sensor("wrist_force").adr[0], model.sensor("wrist_force").adr[0] + 3)
-        self._torque = slice(model.sensor("wrist_torque").adr[0], model.sensor("wrist_torque").adr[0] + 3)
+        first = [model.sensor(name).adr[0] for name in ("wrist_force", "wrist_torque")]
+        self.wrench_addresses = np.concatenate([np.arange(adr, adr + 3) for adr in first])
         self._wrist = int(model.sensor("wrist_force").objid[0])
         self._hand = int(model.site_bodyid[self._wrist])
         fingers = [model.joint(name) for name in arm.gripper_joints] if arm.gripper_actuator is not None else []
@@ -110,7 +111,8 @@ class ArmState:
         weight = frame.T @ (self._model.body_subtreemass[self._hand] * self._model.opt.gravity)
         arm = frame.T @ (data.subtree_com[self._hand] - data.site_xpos[self._wrist])
         # MuJoCo gives what the arm exerts on the hand: at rest, against its weight and against the world.
-        return -data.sensordata[self._force] - weight, -data.sensordata[self._torque] - np.cross(arm, weight)
+        sensed = -data.sensordata[self.wrench_addresses]
+        return sensed[:3] - weight, sensed[3:] - np.cross(arm, weight)
 
 
 def object_spec(state: Mapping[str, Array]) -> ArraySpec:

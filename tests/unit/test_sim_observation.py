@@ -95,6 +95,25 @@ def test_wrist_wrench_is_what_the_world_exerts_on_the_hand(backend, force):
     np.testing.assert_allclose(group(backend, state, "wrist_torque_x", 3), expected, atol=0.01)
 
 
+def test_wrist_wrench_is_the_mean_of_the_control_period(backend, monkeypatch):
+    """An impact of one physics step is not taken for the force of the whole period."""
+    backend.reset(0)
+    hold(backend, 1.0)
+    readings = []
+    step = mujoco.mj_step2
+
+    def record(model, data):
+        step(model, data)
+        readings.append(data.sensordata[backend.arm.wrench_addresses].copy())
+
+    monkeypatch.setattr(mujoco, "mj_step2", record)
+    backend.data.xfrc_applied[backend.model.body("hand").id, 0] = 50.0
+    backend.step(np.zeros(backend.spec.action.shape, np.float32))
+    assert len(readings) == backend.config.ticks
+    assert np.ptp([reading[0] for reading in readings]) > 1.0
+    np.testing.assert_allclose(backend.data.sensordata[backend.arm.wrench_addresses], np.mean(readings, axis=0))
+
+
 def test_gripper_opening(backend):
     assert backend.reset(0).observation["state"][-1] == 1.0
     for _ in range(10):
