@@ -21,9 +21,11 @@ from robo_rl.core import (
     generator,
 )
 
+from . import native
 from .arm import load_arm
 from .config import TaskConfig
 from .controller import AXIS_NAMES, EndEffectorController, logarithm, make_controller
+from .native import NativeServo
 from .observation import NOISE, ArmState, flatten, object_spec
 from .randomisation import ModelRandomiser
 from .rendering import SceneRenderer, check_cameras
@@ -65,6 +67,9 @@ class ArmBackend:
         task.bind(self.model)
         self.arm = ArmState(self.model, config.arm)
         self.controller = make_controller(self.model, config.arm, config.controller)
+        self._servo: NativeServo | None = None
+        if isinstance(self.controller, EndEffectorController) and native.available()[0]:
+            self._servo = NativeServo(self.controller, self.model, self.data, self.arm.wrench_addresses)
         self._randomiser = ModelRandomiser(self.model, config.randomisation)
         view = config.observation
         self._images = SceneRenderer(self.model, view.width, view.height)
@@ -244,25 +249,38 @@ class ArmBackend:
         self._late_ticks = round(rng.uniform(0, config.randomisation.latency) * config.controller.rate)
 
     def _advance(self, action: NDArray[np.float32]) -> None:
-        """One control period: controller ticks between the two halves of each physics step.
+        """One control period; with latency the action comes after its first ticks.
 
-        ``mj_step1`` leaves positions and velocities of the present state, which the controller reads; ``mj_step2``
-        applies its torques. ``mj_forward`` at the end makes forces and sensors those of the state that is observed,
-        but for the wrist's: like a real one behind its low-pass filter it reads the mean of the period, not one
-        instant of an impact.
+        ``mj_forward`` at the end makes forces and sensors those of the state that is observed, but for the wrist's:
+        like a real one behind its low-pass filter it reads the mean of the period, not one instant of an impact.
         """
-        model, data, tick = self.model, self.data, self.controller.tick
+        model, data, late = self.model, self.data, self._late_ticks
         wrist = np.zeros(self.arm.wrench_addresses.size)
-        for number in range(self.config.ticks):
-            if number > 0:
-                mujoco.mj_step1(model, data)
-            if number == self._late_ticks:
-                self.controller.command(data, action)
-            tick(data)
-            mujoco.mj_step2(model, data)
-            wrist += data.sensordata[self.arm.wrench_addresses]
+        if late > 0:
+            wrist += self._run(late)
+            mujoco.mj_step1(model, data)
+        self.controller.command(data, action)
+        wrist += self._run(self.config.ticks - late)
         mujoco.mj_forward(model, data)
         data.sensordata[self.arm.wrench_addresses] = wrist / self.config.ticks
+
+    def _run(self, ticks: int) -> Array:
+        """Take ``ticks`` physics steps, the controller between the two halves of each; return what the wrist felt.
+
+        ``mj_step1`` leaves positions and velocities of the present state, which the controller reads; ``mj_step2``
+        applies its torques. The first step's ``mj_step1`` was done before.
+        """
+        if self._servo is not None:
+            return self._servo.run(ticks)
+        model, data = self.model, self.data
+        wrist = np.zeros(self.arm.wrench_addresses.size)
+        for number in range(ticks):
+            if number > 0:
+                mujoco.mj_step1(model, data)
+            self.controller.tick(data)
+            mujoco.mj_step2(model, data)
+            wrist += data.sensordata[self.arm.wrench_addresses]
+        return wrist
 
     def _observe(self) -> Observation:
         config, scale = self.config.observation, self.config.randomisation.observation_noise

@@ -32,6 +32,7 @@ class Controller(ABC):
 
     Attributes:
         action_names: one name for each element of an action.
+        gripper: number of the gripper's actuator, None without one.
     """
 
     def __init__(self, model: mujoco.MjModel, arm: ArmConfig, config: ControllerConfig) -> None:
@@ -56,12 +57,12 @@ class Controller(ABC):
         self._home = np.array(arm.home)
         self._largest_change = config.torque_rate_limit * model.opt.timestep
 
-        self._gripper = None if arm.gripper_actuator is None else model.actuator(arm.gripper_actuator).id
+        self.gripper = None if arm.gripper_actuator is None else model.actuator(arm.gripper_actuator).id
         self._gripper_closed = arm.gripper_closed
         self._gripper_stroke = arm.gripper_open - arm.gripper_closed
         self._home_opening = arm.home_opening
         self._opening = arm.home_opening
-        self._commands_gripper = config.moves_gripper and self._gripper is not None
+        self._commands_gripper = config.moves_gripper and self.gripper is not None
         self.action_names = self._arm_action_names(arm) + (("gripper",) if self._commands_gripper else ())
 
         self._torque = np.empty(n)
@@ -82,6 +83,11 @@ class Controller(ABC):
     @abstractmethod
     def _servo(self, data: mujoco.MjData, position: Array, velocity: Array) -> None:
         """Write the torques that pull towards the reference into ``self._torque``."""
+
+    @property
+    def gripper_target(self) -> float:
+        """What the gripper's actuator is told, in its units."""
+        return self._gripper_closed + self._opening * self._gripper_stroke
 
     def reset(self, data: mujoco.MjData) -> None:
         """Hold the present pose, as if it had been held for long."""
@@ -126,8 +132,8 @@ class Controller(ABC):
         np.maximum(torque, -self._top_torque, out=torque)
         self._previous[:] = torque
         data.ctrl[self._motors] = torque
-        if self._gripper is not None:
-            data.ctrl[self._gripper] = self._gripper_closed + self._opening * self._gripper_stroke
+        if self.gripper is not None:
+            data.ctrl[self.gripper] = self.gripper_target
 
 
 class EndEffectorController(Controller):
@@ -142,7 +148,7 @@ class EndEffectorController(Controller):
     def __init__(self, model: mujoco.MjModel, arm: ArmConfig, config: ControllerConfig) -> None:
         super().__init__(model, arm, config)
         n, nv = len(arm.joints), model.nv
-        self._site = model.site(arm.end_effector).id
+        self.site: int = model.site(arm.end_effector).id
         self._stiffness = np.array(config.stiffness)
         self._damping = np.array(config.damping)
         self._clip = np.array(config.error_clip)
@@ -159,8 +165,8 @@ class EndEffectorController(Controller):
         home = mujoco.MjData(model)
         home.qpos[self._qpos] = self._home
         mujoco.mj_kinematics(model, home)
-        self._home_position = home.site_xpos[self._site].copy()
-        self._home_rotation: Array = home.site_xmat[self._site].reshape(3, 3).copy()
+        self._home_position = home.site_xpos[self.site].copy()
+        self._home_rotation: Array = home.site_xmat[self.site].reshape(3, 3).copy()
 
         self.reference_position = self._home_position.copy()
         self.reference_quaternion = np.array([1.0, 0, 0, 0])
@@ -184,13 +190,13 @@ class EndEffectorController(Controller):
     def _set_reference(self, data: mujoco.MjData, action: Array) -> None:
         delta = np.zeros(6)
         delta[self._moved] = self._scales * action
-        rotation = data.site_xmat[self._site].reshape(3, 3)
+        rotation = data.site_xmat[self.site].reshape(3, 3)
         frame = rotation if self._local else np.eye(3)
         shift, turn = frame @ delta[:3], frame @ delta[3:]
         moves = bool(shift.any()), bool(turn.any())
         # A second zero action keeps the reference of the first: a load does not make the resting arm creep.
         if moves[0] or self._in_motion[0]:
-            away = data.site_xpos[self._site] - self._home_position
+            away = data.site_xpos[self.site] - self._home_position
             kept = frame @ np.where(self._moves[:3], frame.T @ away, 0.0)
             np.clip(self._home_position + kept + shift, self._low, self._high, out=self.reference_position)
         if moves[1] or self._in_motion[1]:
@@ -218,11 +224,11 @@ class EndEffectorController(Controller):
 
     def _servo(self, data: mujoco.MjData, position: Array, velocity: Array) -> None:
         error, six = self._error, self._six
-        mujoco.mj_jacSite(self._model, data, self._linear, self._angular, self._site)
+        mujoco.mj_jacSite(self._model, data, self._linear, self._angular, self.site)
         jacobian = self._jacobian[:, self._dofs]
 
-        np.subtract(self.reference_position, data.site_xpos[self._site], out=error[:3])
-        attitude = data.site_xmat[self._site]
+        np.subtract(self.reference_position, data.site_xpos[self.site], out=error[:3])
+        attitude = data.site_xmat[self.site]
         mujoco.mju_mat2Quat(self._quaternion, attitude)
         mujoco.mju_subQuat(six[:3], self.reference_quaternion, self._quaternion)
         np.dot(attitude.reshape(3, 3), six[:3], out=error[3:])
@@ -237,6 +243,36 @@ class EndEffectorController(Controller):
         wrench -= self._posture_disturbance(data, position, velocity)
         np.dot(wrench, jacobian, out=self._torque)
         self._torque += self._posture
+
+    def native_parts(self) -> tuple[dict[str, NDArray[np.intp]], dict[str, Array], dict[str, float]]:
+        """Return what ``tick`` works on by the names of native/servo.cpp: indices, the arrays themselves, numbers."""
+        config, all_indices = self._config, np.arange(max(self._model.nq, self._model.nu))
+        indices = {
+            "positions": all_indices[self._qpos],
+            "dofs": all_indices[self._dofs],
+            "motors": all_indices[self._motors],
+        }
+        arrays = {
+            "lower": self._soft_lower,
+            "upper": self._soft_upper,
+            "braking": self._braking,
+            "top_speed": self._top_speed,
+            "top_torque": self._top_torque,
+            "home": self._home,
+            "stiffness": self._stiffness,
+            "damping": self._damping,
+            "clip": self._clip,
+            "reference_position": self.reference_position,
+            "reference_quaternion": self.reference_quaternion,
+            "previous": self._previous,
+        }
+        numbers = {
+            "limit_approach": LIMIT_APPROACH,
+            "largest_change": self._largest_change,
+            "posture_stiffness": config.nullspace_stiffness,
+            "posture_damping": config.nullspace_damping,
+        }
+        return indices, arrays, numbers
 
     def _posture_disturbance(self, data: mujoco.MjData, position: Array, velocity: Array) -> Array:
         """Write the posture's torques into ``self._posture``; return the wrench (6,) that they would exert."""

@@ -174,7 +174,12 @@ def check_native(available: bool, why: str) -> Check:
     """Whether the fast update on the CPU can be had, as :func:`native.available` says."""
     if available:
         return Check("Native update", Status.OK, why)
-    return Check("Native update", Status.WARN, why, "Debian, Ubuntu: apt-get install g++. Without it: slower learning")
+    return Check(
+        "Native update",
+        Status.WARN,
+        why,
+        "Debian, Ubuntu: apt-get install g++. Without it learning and simulation are slower",
+    )
 
 
 def check_rendering(command: list[str]) -> Check:

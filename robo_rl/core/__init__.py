@@ -11,6 +11,7 @@ from .errors import (
     DataError,
     DivergenceError,
     DriverError,
+    NativeBuildError,
     RenderingError,
     RoboRLError,
     SafetyStop,
@@ -18,6 +19,7 @@ from .errors import (
     TransportError,
     nearest,
 )
+from .native import native_library
 from .protocols import (
     Agent,
     AgentConfig,
@@ -78,6 +80,7 @@ __all__ = [
     "ManualClock",
     "Metrics",
     "MonotonicClock",
+    "NativeBuildError",
     "Observation",
     "ObservationGuard",
     "Policy",
@@ -110,6 +113,7 @@ __all__ = [
     "config_node",
     "derive_seed",
     "generator",
+    "native_library",
     "nearest",
     "require",
 ]

@@ -44,6 +44,10 @@ class DriverError(RoboRLError):
     """A device or robot did not answer as its driver expects."""
 
 
+class NativeBuildError(RoboRLError):
+    """A C++ library of ours cannot be compiled or loaded here; the message says why."""
+
+
 class SafetyStop(RoboRLError):  # noqa: N818 - an outcome, not a mistake
     """The robot was stopped and no step came of it; the episode is over.
 

@@ -31,13 +31,14 @@ class Kinematics:
         self._linear, self._angular = self._full[:3], self._full[3:]
         self._joints: Array = np.full(len(joints), np.nan)
         self._jacobian: Array | None = None
+        self._inverse: Array | None = None
 
     def place(self, joints: Array) -> None:
         """Put the arm at joint positions (n,) [rad]: frames and all that depends on them follow."""
         if np.array_equal(joints, self._joints):
             return
         self._joints = joints.copy()
-        self._jacobian = None
+        self._jacobian = self._inverse = None
         self.data.qpos[self._qpos] = joints
         mujoco.mj_kinematics(self.model, self.data)
         mujoco.mj_comPos(self.model, self.data)
@@ -57,9 +58,12 @@ class Kinematics:
         least squares (Nakamura and Hanafusa 1986).
         """
         jacobian = self.jacobian(joints)
-        gram = jacobian @ jacobian.T
-        gram.flat[::7] += DAMPING**2
-        motion: Array = jacobian.T @ np.linalg.solve(gram, displacement)
+        if self._inverse is None:
+            gram = jacobian @ jacobian.T
+            gram.flat[::7] += DAMPING**2
+            inverse: Array = np.linalg.solve(gram, jacobian).T
+            self._inverse = inverse
+        motion: Array = self._inverse @ displacement
         return motion
 
     def condition(self, joints: Array) -> float:

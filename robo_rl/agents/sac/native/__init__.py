@@ -9,17 +9,18 @@ The result does not depend on the number of threads, and equal arguments give eq
 import ctypes
 import functools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ....core import NativeBuildError, native_library
 from ..config import SACConfig
 from ..networks import Parameters
 from ..update import METRICS, Minibatches, Noise
-from .build import NativeBuildError, library_path
 
-__all__ = ["NativeBuildError", "NativeUpdate", "available"]
+__all__ = ["NativeUpdate", "available", "library_path"]
 
 _ACTIVATIONS = {"relu": 1, "tanh": 2, "silu": 3}
 
@@ -46,6 +47,15 @@ class _Inputs(ctypes.Structure):
             for name in ("next_noise", "subset", "actor_noise", "demonstration", "proposed_action")
         ),
     )
+
+
+def library_path() -> Path:
+    """Return the compiled library.
+
+    Raises:
+        NativeBuildError: if it cannot be compiled here.
+    """
+    return native_library(Path(__file__).with_name("library.cpp"))
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Compile the native update with the system's C++ compiler, once per machine, compiler and version of the sources."""
+"""Compile a C++ library of ours with the system's compiler, once per machine, compiler and version of the sources."""
 
 import functools
 import hashlib
@@ -8,7 +8,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-_SOURCES = Path(__file__).parent
+from .errors import NativeBuildError
+
 # No -ffast-math: it would let the compiler assume that NaN does not occur, and divergence must show.
 _FLAGS = (
     "-std=c++17",
@@ -24,16 +25,16 @@ _FLAGS = (
 _TARGETS = ("-march=native", "-mcpu=native")  # the second where the first is unknown: some compilers for ARM
 
 
-class NativeBuildError(Exception):
-    """The native update cannot be compiled or loaded here; the message says why."""
-
-
 @functools.cache
-def library_path() -> Path:
-    """Return the compiled library, compiling it first where the cache has none for this machine.
+def native_library(source: Path, arguments: tuple[str, ...] = ()) -> Path:
+    """Return ``source`` compiled to a shared library, compiling it first where the cache has none for this machine.
 
     The cache is ``$XDG_CACHE_HOME/robo_rl/native`` (default ``~/.cache``). A file appears there whole or not at
-    all, so several processes may come here at once.
+    all, so several processes may come here at once. Headers stand beside the source.
+
+    Args:
+        source: the C++ file.
+        arguments: further arguments for the compiler, for example what to link with.
 
     Raises:
         NativeBuildError: if there is no compiler, it fails, or the cache cannot be written.
@@ -41,10 +42,10 @@ def library_path() -> Path:
     compiler = _compiler()
     target, macros = _target(compiler)
     digest = hashlib.sha256()
-    for part in (compiler, *_FLAGS, target, macros):
+    for part in (compiler, *_FLAGS, *arguments, target, macros):
         digest.update(part.encode() + b"\0")
-    for source in sorted([*_SOURCES.glob("*.h"), *_SOURCES.glob("*.cpp")]):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    for file in sorted([*source.parent.glob("*.h"), source]):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "robo_rl" / "native"
     path = cache / f"{digest.hexdigest()[:32]}.so"
     if not path.exists():
@@ -52,7 +53,7 @@ def library_path() -> Path:
             cache.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=cache) as folder:
                 unfinished = Path(folder) / "library.so"
-                _run([compiler, *_FLAGS, *target.split(), str(_SOURCES / "library.cpp"), "-o", str(unfinished)])
+                _run([compiler, *_FLAGS, *target.split(), str(source), *arguments, "-o", str(unfinished)])
                 unfinished.replace(path)
         except OSError as error:
             raise NativeBuildError(f"cannot write the compiled library to {cache}: {error}") from error

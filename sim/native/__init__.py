@@ -1,0 +1,111 @@
+"""The control period of a simulated arm in C++: hundreds of ticks of the controller without Python between them.
+
+:class:`NativeServo` does what :class:`..controller.EndEffectorController` defines, on the same memory, and lets other
+threads run meanwhile. It is compiled on first use; :func:`available` says whether that is possible here.
+"""
+
+import ctypes
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import NativeBuildError, native_library
+
+if TYPE_CHECKING:
+    from ..controller import EndEffectorController
+
+_INTEGERS = ("joints", "site", "gripper")
+_POINTERS = (
+    *("positions", "dofs", "motors", "wrench"),
+    *("lower", "upper", "braking", "top_speed", "top_torque", "home"),
+    *("stiffness", "damping", "clip", "reference_position", "reference_quaternion", "previous"),
+)
+_NUMBERS = ("limit_approach", "largest_change", "posture_stiffness", "posture_damping", "gripper_target")
+
+
+class _Servo(ctypes.Structure):
+    """``Servo`` of servo.cpp."""
+
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in _INTEGERS),
+        *((name, ctypes.c_void_p) for name in _POINTERS),
+        *((name, ctypes.c_double) for name in _NUMBERS),
+    )
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    folder = Path(mujoco.__file__).parent
+    # By its full name: the one that Python has loaded already.
+    library = next(iter([*folder.glob("libmujoco.so.*"), *folder.glob("libmujoco*.dylib")]), None)
+    if library is None:
+        raise NativeBuildError(f"there is no MuJoCo library to link with in {folder}")
+    arguments = ("-I", str(folder / "include"), str(library), f"-Wl,-rpath,{folder}")
+    try:
+        native = ctypes.CDLL(str(native_library(Path(__file__).with_name("servo.cpp"), arguments)))
+    except OSError as error:
+        raise NativeBuildError(f"the compiled library does not load: {error}") from error
+    pointer = ctypes.c_void_p
+    native.robo_rl_servo.argtypes = (ctypes.POINTER(_Servo), pointer, pointer, ctypes.c_int32, pointer)
+    native.robo_rl_servo.restype = None
+    return native
+
+
+def available() -> tuple[bool, str]:
+    """Return whether control periods run in C++ here, and why or how. Compiles the library if that was never done."""
+    try:
+        return True, f"compiled with this machine's C++ compiler ({_library()._name})"
+    except NativeBuildError as error:
+        return False, str(error)
+
+
+class NativeServo:
+    """Runs ticks of ``controller`` and physics steps.
+
+    Args:
+        controller: whose memory is used; it must stay where it is.
+        model: the simulation's.
+        data: its state.
+        wrench_addresses: (6,) where the wrist's force and torque stand in ``data.sensordata``.
+
+    Raises:
+        NativeBuildError: if :func:`available` is false.
+    """
+
+    def __init__(
+        self, controller: "EndEffectorController", model: Any, data: Any, wrench_addresses: NDArray[np.int_]
+    ) -> None:
+        self._run = _library().robo_rl_servo
+        self._controller = controller
+        self._model, self._data = model, data  # hold the memory
+        self._addresses = (model._address, data._address)
+        self._wrench = np.zeros(6)
+        integers, arrays, numbers = controller.native_parts()
+        indices = {"wrench": wrench_addresses} | integers
+        self._arrays = {name: np.ascontiguousarray(value, np.int32) for name, value in indices.items()} | arrays
+        for name, array in arrays.items():
+            assert array.dtype == np.float64 and array.flags.c_contiguous, name
+        self._servo = _Servo(
+            joints=len(arrays["home"]),
+            site=controller.site,
+            gripper=-1 if controller.gripper is None else controller.gripper,
+            **{name: array.ctypes.data for name, array in self._arrays.items()},
+            **numbers,
+        )
+
+    def run(self, ticks: int) -> NDArray[np.float64]:
+        """Take ``ticks`` physics steps with the controller's present reference.
+
+        The first half of the first (``mj_step1`` or ``mj_forward``) must have been done.
+
+        Returns:
+            (6,) sum over the ticks of what the wrist's sensor read; the array is used again by the next call.
+        """
+        self._wrench[:] = 0.0
+        self._servo.gripper_target = self._controller.gripper_target
+        self._run(self._servo, *self._addresses, ticks, self._wrench.ctypes.data)
+        return self._wrench
