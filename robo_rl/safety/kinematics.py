@@ -61,8 +61,7 @@ class Kinematics:
         if self._inverse is None:
             gram = jacobian @ jacobian.T
             gram.flat[::7] += DAMPING**2
-            inverse: Array = np.linalg.solve(gram, jacobian).T
-            self._inverse = inverse
+            self._inverse = np.linalg.solve(gram, jacobian).T.astype(np.float64, copy=False)
         motion: Array = self._inverse @ displacement
         return motion
 
