@@ -227,9 +227,9 @@ class Reference:
         judged = seen if batch.critic is None else batch.critic[0][-1]
         climbing = (alpha * log_prob - self.values("critic", judged, action).mean(0)).mean()
         shown = getattr(vectors, "proposed_action", vectors.action)[-1]
-        cloning = (vectors.demonstration[-1] * ((mean.tanh() - shown) ** 2).sum(1)).mean()
+        cloning = (vectors.cloning[-1] * ((mean.tanh() - shown) ** 2).sum(1)).mean()
         self.actor_adam.zero_grad()
-        (climbing + config.cloning_weight * cloning).backward()
+        (climbing + cloning).backward()
         self.actor_adam.step()
         entropy = -log_prob.mean().detach()
         self.temperature_adam.zero_grad()
@@ -264,6 +264,7 @@ def experience(config, policy, seed, dtype=torch.float64):
     fields = {
         "observation": batch["observation/state"],
         "next_observation": batch["next_observation/state"],
+        "cloning": 0.5 * batch["demonstration"],
         **{name: batch[name] for name in Minibatches._fields if name in batch},
     }
     shaped = {name: torch.from_numpy(x).to(dtype).view(*lead, *x.shape[1:]) for name, x in fields.items()}
@@ -439,6 +440,7 @@ def test_learns_from_images_alone_what_to_do(head):
     )
     agent = make_drq(
         spec=spec, seed=0, hidden=(32,), ensemble_size=2, batch_size=64, shift=0, cloning_weight=0.0,
+        final_cloning_weight=0.0,
         encoder=EncoderConfig(channels=(8, 16), head=head, latent=32), normalise_observations=False,
         actor_learning_rate=2e-3, critic_learning_rate=2e-3,
     )  # fmt: skip

@@ -281,6 +281,19 @@ def test_without_a_compiler_torch_stands_in_or_the_reason_is_given(monkeypatch):
         make(backend="native", precision="bfloat16")
 
 
+def test_the_weight_of_cloning_halves_its_way_to_the_last_one():
+    """Demonstrations alone are cloned, with 3 at first, 2 after a half-life, 1 + 2 / 4 after two."""
+    agent = make(cloning_weight=3.0, final_cloning_weight=1.0, cloning_half_life=2)
+    batch = make_batch(agent.update_rows)
+    shown = torch.from_numpy(batch["demonstration"]).view(agent.config.update_to_data, -1)
+    seen = []
+    for _ in range(5):
+        seen.append(agent._minibatches(batch).cloning)
+        agent.update(batch)
+    for cloning, weight in zip(seen, [3.0, 1 + 2**0.5, 2.0, 1 + 0.5**0.5, 1.5], strict=True):
+        torch.testing.assert_close(cloning, weight * shown)
+
+
 def test_metrics_have_their_names():
     agent = make()
     metrics = agent.update(make_batch(agent.update_rows))

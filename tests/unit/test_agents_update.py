@@ -39,7 +39,6 @@ VARIANTS = {
     "actor_layer_norm": {"actor_layer_norm": True},
     "silu": {"activation": "silu", "hidden": (16,)},
     "tanh": {"activation": "tanh", "target_subset": 3},
-    "cloning": {"cloning_weight": 0.7},
     "target_entropy": {"target_entropy": 5.0, "target_subset": 1},
     "one_of_each": {"ensemble_size": 1, "target_subset": 1, "update_to_data": 1, "hidden": (8, 8, 8)},
 }
@@ -83,7 +82,7 @@ def experience(config, dtype, seed=1):
         reward=torch.randn(*lead, generator=source),
         discount=0.99 * (torch.rand(*lead, generator=source) > 0.3).float(),
         next_observation=torch.randn(*lead, O, generator=source),
-        demonstration=(torch.rand(*lead, generator=source) > 0.5).float(),
+        cloning=0.7 * (torch.rand(*lead, generator=source) > 0.5).float(),
         proposed_action=torch.randn(*lead, A, generator=source).tanh(),
     )
     noise = draw_noise(config, A, source)
@@ -172,9 +171,8 @@ class Reference:
         actor_loss = (alpha * log_prob - value).mean()
         mode = self.actor(batch.observation[-1])[:, :A].tanh()
         distance = ((mode - batch.proposed_action[-1]) ** 2).sum(1)
-        shown = distance[batch.demonstration[-1] == 1].sum() / len(distance)
         self.actor_adam.zero_grad()
-        (actor_loss + config.cloning_weight * shown).backward()
+        (actor_loss + (batch.cloning[-1] * distance).mean()).backward()
         self.actor_adam.step()
 
         entropy = -log_prob.detach().mean()

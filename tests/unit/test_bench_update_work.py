@@ -48,7 +48,7 @@ def torch_batch(sizes: dict) -> Minibatches:
         reward=torch.rand(lead, generator=generator),
         discount=0.99 * (1 - terminated),
         next_observation=torch.randn(*lead, sizes["observation"], generator=generator),
-        demonstration=torch.zeros(lead),
+        cloning=torch.zeros(lead),
         proposed_action=torch.zeros(*lead, sizes["action"]),
     )
 
@@ -59,7 +59,6 @@ def sac_config(sizes: dict) -> SACConfig:
         hidden=sizes["hidden"],
         batch_size=sizes["batch"],
         update_to_data=sizes["updates"],
-        cloning_weight=0,
     )
 
 

@@ -140,9 +140,13 @@ class SAC:
             reward=shaped(batch["reward"]),
             discount=shaped(batch["discount"]),
             next_observation=shaped(observations.rows(batch, "next_observation")),
-            demonstration=shaped(batch["demonstration"]),
+            cloning=shaped(batch["demonstration"]) * self._cloning_weight(),
             proposed_action=shaped(batch["proposed_action"]),
         )
+
+    def _cloning_weight(self) -> float:
+        first, last = self.config.cloning_weight, self.config.final_cloning_weight
+        return last + (first - last) * 0.5 ** (int(self._updates) / self.config.cloning_half_life)
 
     def _check(self, metrics: Metrics, update: int) -> None:
         advice = "Lower the learning rates or agent.update_to_data, or look at the rewards."

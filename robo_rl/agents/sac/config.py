@@ -34,8 +34,11 @@ class SACConfig:
         entropy_backup: whether targets contain the entropy of the next action.
         update_to_data: critic updates U for each environment step; the actor is updated once.
         batch_size: rows B of each critic update.
-        cloning_weight: weight in the actor's loss of the squared distance between its mode and the actions of the
-            demonstrations, summed over action dimensions, mean over all rows (those of other data count 0).
+        cloning_weight: weight in the actor's loss, at the first update, of the squared distance between its mode and
+            the actions of the demonstrations, summed over action dimensions, mean over all rows (those of other data
+            count 0).
+        final_cloning_weight: what that weight tends to.
+        cloning_half_life: environment steps with updates in which the way there halves.
         actor_q: what the actor climbs: the ``mean`` or the ``min`` of all critics.
         n_step: environment steps whose rewards are summed before a target looks at a critic.
         demonstration_ratio: share of each minibatch that comes from the demonstrations, in [0, 1].
@@ -73,7 +76,9 @@ class SACConfig:
     entropy_backup: bool = False
     update_to_data: int = 20
     batch_size: int = 256
-    cloning_weight: float = 0.3
+    cloning_weight: float = 2.0
+    final_cloning_weight: float = 0.3
+    cloning_half_life: float = 500.0
     actor_q: str = "mean"
     n_step: int = 1
     demonstration_ratio: float = 0.5
@@ -114,7 +119,9 @@ class SACConfig:
         require(0 < self.tau <= 1, "agent.tau", "in (0, 1]", self.tau)
         require(self.initial_temperature > 0, "agent.initial_temperature", "above 0", self.initial_temperature)
         require(0 <= self.demonstration_ratio <= 1, "agent.demonstration_ratio", "in [0, 1]", self.demonstration_ratio)
-        require(self.cloning_weight >= 0, "agent.cloning_weight", "0 or more", self.cloning_weight)
+        for key in ("cloning_weight", "final_cloning_weight"):
+            require(getattr(self, key) >= 0, f"agent.{key}", "0 or more", getattr(self, key))
+        require(self.cloning_half_life > 0, "agent.cloning_half_life", "above 0", self.cloning_half_life)
         require(self.q_limit > 0, "agent.q_limit", "above 0", self.q_limit)
         require(self.threads is None or self.threads >= 1, "agent.threads", "null or 1 or more", self.threads)
         require_choice("agent.activation", self.activation, ACTIVATIONS)

@@ -35,7 +35,7 @@ class Minibatches(NamedTuple):
         reward: (U, B).
         discount: (U, B), see :data:`robo_rl.core.Batch`.
         next_observation: (U, B, O).
-        demonstration: (U, B), 1 where a row is of the demonstrations, else 0.
+        cloning: (U, B), weight of the cloning term in the actor's loss, 0 where a row is not of the demonstrations.
         proposed_action: (U, B, A), what demonstrators wanted to do, before noise.
     """
 
@@ -44,7 +44,7 @@ class Minibatches(NamedTuple):
     reward: Tensor
     discount: Tensor
     next_observation: Tensor
-    demonstration: Tensor
+    cloning: Tensor
     proposed_action: Tensor
 
 
@@ -228,7 +228,7 @@ def actor_step(
 ) -> Tensor:
     """Move the actor up the critics' value and entropy, then the temperature towards the target entropy.
 
-    With ``config.cloning_weight`` the actor's mode is drawn to what the demonstrators proposed among the rows too.
+    Where ``batch.cloning`` is positive the actor's mode is drawn to what the demonstrators proposed too.
 
     Args:
         parameters: as in :class:`TorchUpdate`, and ``first``, ``second`` and ``config`` too.
@@ -280,8 +280,8 @@ def actor_loss(
     values = critic_values(critic, "critic", critic_observation, action, config.activation, config.precision)
     value = values.mean(0) if config.actor_q == "mean" else values.amin(0)
     climbing = (alpha * log_prob - value).mean()
-    cloning = (batch.demonstration * (mean.tanh() - batch.proposed_action).square().sum(-1)).mean()
-    return climbing + config.cloning_weight * cloning, (climbing, log_prob)
+    cloning = (batch.cloning * (mean.tanh() - batch.proposed_action).square().sum(-1)).mean()
+    return climbing + cloning, (climbing, log_prob)
 
 
 def temperature_step(

@@ -33,7 +33,6 @@ class _Settings(ctypes.Structure):
         *((name, ctypes.c_int32) for name in ("updates", "threads", "entropy_backup", "actor_minimum")),
         *((name, ctypes.c_double) for name in ("actor_learning_rate", "critic_learning_rate")),
         *((name, ctypes.c_double) for name in ("temperature_learning_rate", "tau", "target_entropy")),
-        ("cloning_weight", ctypes.c_double),
     )
 
 
@@ -44,7 +43,7 @@ class _Inputs(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("observation", "action", "reward", "discount", "next_observation")),
         *(
             (name, ctypes.c_void_p)
-            for name in ("next_noise", "subset", "actor_noise", "demonstration", "proposed_action")
+            for name in ("next_noise", "subset", "actor_noise", "cloning", "proposed_action")
         ),
     )
 
@@ -117,7 +116,6 @@ class NativeUpdate:
             critic_learning_rate=config.critic_learning_rate,
             temperature_learning_rate=config.temperature_learning_rate,
             tau=config.tau,
-            cloning_weight=config.cloning_weight,
             target_entropy=-0.5 * self._action_size if config.target_entropy is None else config.target_entropy,
         )
         # Kept, so that the memory lives as long as the pointers to it.
@@ -168,7 +166,7 @@ class NativeUpdate:
             next_noise=_pointer("noise.next_action", noise.next_action, (u, b, a)),
             subset=_pointer("noise.subset", noise.subset, (u, config.target_subset), torch.int64),
             actor_noise=_pointer("noise.action", noise.action, (b, a)),
-            demonstration=_pointer("demonstration", batch.demonstration, (u, b)),
+            cloning=_pointer("cloning", batch.cloning, (u, b)),
             proposed_action=_pointer("proposed_action", batch.proposed_action, (u, b, a)),
         )
         if noise.subset.min() < 0 or noise.subset.max() >= config.ensemble_size:

@@ -11,7 +11,6 @@ struct Settings {
     int32_t observation_size, action_size, ensemble, subset, batch, updates, threads;
     int32_t entropy_backup, actor_minimum;  // truth values
     double actor_learning_rate, critic_learning_rate, temperature_learning_rate, tau, target_entropy;
-    double cloning_weight;
 };
 
 /// Rows and randomness of one update; shapes as in update.py's Minibatches and Noise.
@@ -19,7 +18,7 @@ struct Inputs {
     const float *observation, *action, *reward, *discount, *next_observation;
     const float* next_noise;
     const int64_t* subset;
-    const float *actor_noise, *demonstration, *proposed_action;
+    const float *actor_noise, *cloning, *proposed_action;
 };
 
 /// In the order of update.py's METRICS.
@@ -287,11 +286,11 @@ class Update final : public AnyUpdate {
                                     in_.actor_noise + size_t(first + i) * s_.action_size, s_.action_size};
                 action_gradient(row, new_action_.data() + size_t(first + i) * s_.action_size, q_gradient.data(),
                                 alpha_, 1.0f / s_.batch, gradient + i * row_stride(outputs));
-                const float shown = last(in_.demonstration, 1)[first + i];
-                if (s_.cloning_weight > 0 && shown > 0)
+                const float weight = last(in_.cloning, 1)[first + i];
+                if (weight > 0)
                     add_cloning_gradient(row,
                                          last(in_.proposed_action, s_.action_size) + size_t(first + i) * s_.action_size,
-                                         float(s_.cloning_weight) * shown / s_.batch,
+                                         weight / s_.batch,
                                          gradient + i * row_stride(outputs));
             }
             backward(actor_, actor_weights_, scratch, rows, Backward::kHidden, &actor_saved_, block);
