@@ -26,6 +26,7 @@ COMMANDS = {
     "record": "record demonstrations by teleoperation or from the scripted expert",
     "collect": "run a trained policy into a data set",
     "view": "replay an episode, run or data set in Rerun; export MP4",
+    "top": "show what runs are doing, in the terminal: robo-rl top",
     "report": "make an HTML page of one or more runs",
     "reward inspect": "show what the reward modules of a run say along an episode",
     "reward benchmark": "measure how well reward modules agree with a task's true progress",

@@ -146,7 +146,7 @@ class SAC:
 
     def _cloning_weight(self) -> float:
         first, last = self.config.cloning_weight, self.config.final_cloning_weight
-        return last + (first - last) * 0.5 ** (int(self._updates) / self.config.cloning_half_life)
+        return last + (first - last) * math.exp2(-int(self._updates) / self.config.cloning_half_life)
 
     def _check(self, metrics: Metrics, update: int) -> None:
         advice = "Lower the learning rates or agent.update_to_data, or look at the rewards."

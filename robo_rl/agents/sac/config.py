@@ -78,7 +78,7 @@ class SACConfig:
     batch_size: int = 256
     cloning_weight: float = 2.0
     final_cloning_weight: float = 0.3
-    cloning_half_life: float = 500.0
+    cloning_half_life: float = 250.0
     actor_q: str = "mean"
     n_step: int = 1
     demonstration_ratio: float = 0.5

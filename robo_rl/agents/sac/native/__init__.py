@@ -41,10 +41,7 @@ class _Inputs(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("observation", "action", "reward", "discount", "next_observation")),
-        *(
-            (name, ctypes.c_void_p)
-            for name in ("next_noise", "subset", "actor_noise", "cloning", "proposed_action")
-        ),
+        *((name, ctypes.c_void_p) for name in ("next_noise", "subset", "actor_noise", "cloning", "proposed_action")),
     )
 
 

@@ -1,0 +1,159 @@
+"""``robo-rl top``: what runs are doing, in the terminal, while they go on."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from ..core import DataError, require
+from ..evaluation.runs import Run, find_runs, load_run
+from .recording import typed
+
+RECENT_EPISODES = 20
+RECENT_SECONDS = 60.0
+LEVELS = "▁▂▃▄▅▆▇█"
+CURVE = 40
+"""Evaluations that a curve shows."""
+LEARNING = ("q_mean", "critic_loss", "entropy", "temperature")
+WIRE = ("actors", "stored", "refused", "spooled", "ratio", "staleness_steps", "staleness_seconds", "refused_requests")
+
+
+@dataclass(frozen=True)
+class TopConfig:
+    """Options of configs/top.yaml, where the defaults and their meaning stand."""
+
+    runs: list[str]
+    newest: int
+    interval: float
+    once: bool
+
+    def __post_init__(self) -> None:
+        require(len(self.runs) > 0, "runs", "one or more run folders, for example runs=[runs/a,runs/b]", self.runs)
+        require(self.newest >= 1, "newest", "1 or more", self.newest)
+        require(self.interval > 0, "interval", "above 0", self.interval)
+
+
+def run(config: DictConfig) -> int:
+    """Show the newest runs until Ctrl-C, or once; return 0."""
+    settings = typed(TopConfig, config)
+    console = Console()
+    page = look(settings)
+    if settings.once:
+        console.print(page)
+        return 0
+    with Live(page, console=console, screen=console.is_terminal, auto_refresh=False) as live:
+        while True:
+            time.sleep(settings.interval)
+            live.update(look(settings), refresh=True)
+
+
+def look(settings: TopConfig) -> RenderableType:
+    """Return what the files say now, the newest run first.
+
+    Raises:
+        DataError: if there is no run.
+    """
+    dated = [(newest_change(path), path) for path in find_runs(settings.runs)]
+    panels = []
+    for changed, path in sorted(dated, reverse=True)[: settings.newest]:
+        try:
+            panels.append(show(load_run(path), max(time.time() - changed, 0.0)))
+        except DataError as error:  # its files were removed meanwhile
+            panels.append(Panel(Text(str(error)), title=path.name, title_align="left"))
+    return Group(*panels)
+
+
+def newest_change(run: Path) -> float:
+    """Return when a file of a run last changed [s of the wall clock]; used for display alone."""
+    return max(file.stat().st_mtime for file in run.iterdir() if file.is_file())
+
+
+def show(run: Run, quiet_seconds: float) -> Panel:
+    """Return a panel about ``run``, whose files have not changed for ``quiet_seconds`` [s]."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    for name, text in facts(run):
+        table.add_row(name, text)
+    going_on = run.summary is None
+    quiet = f", nothing new for {duration(quiet_seconds)}" if going_on and quiet_seconds > RECENT_SECONDS else ""
+    title = f"{run.task}  {run.agent}  seed {run.seed}  [{'going on' if going_on else run.status}{quiet}]"
+    return Panel(table, title=Text(title), title_align="left", subtitle=Text(str(run.path)), subtitle_align="right")
+
+
+def facts(run: Run) -> Iterable[tuple[str, str]]:
+    """Yield what there is to say about ``run``, by name."""
+    wanted = (run.config.get("run") or {}).get("env_steps")
+    of = f" of {int(wanted):,}" if wanted else ""
+    rate = step_rate(run.metrics)
+    speed = f"  {rate:.1f} steps/s" if run.summary is None and rate is not None else ""
+    yield "steps", f"{run.env_steps:,}{of}{speed}  in {duration(run.wall_seconds)}"
+    episodes = [line for line in run.metrics if line.get("kind") == "episode"]
+    recent = episodes[-RECENT_EPISODES:]
+    if recent:
+        returns = [float(line["episode_return"]) for line in recent]
+        known = [bool(line["success"]) for line in recent if line.get("success") is not None]
+        success = f"  success {sum(known) / len(known):.0%}" if known else ""
+        yield "episodes", f"{len(episodes):,}  last {len(recent)}: return {sum(returns) / len(returns):.3g}{success}"
+    rated = run.curve("success_rate")[1]
+    values = rated or run.curve("return_mean")[1]
+    if values:
+        last = f"{values[-1]:.0%}" if rated else f"{values[-1]:.4g}"
+        yield (
+            "evaluations",
+            f"{sparkline(values, top=1.0 if rated else None)}  {last} at {run.evaluations[-1]['step']:,}",
+        )
+    for name, keys, kind in (("learning", LEARNING, "train"), ("wire", WIRE, "runtime")):
+        line = newest(run.metrics, kind, keys)
+        if line:
+            yield name, "  ".join(f"{key} {line[key]:.4g}" for key in keys if line.get(key) is not None)
+    if safety := newest(episodes, "episode", ("safety/changed_steps",)):
+        counts = [(key.removeprefix("safety/"), value) for key, value in safety.items() if key.startswith("safety/")]
+        yield "safety", "  ".join(f"{name} {value:g}" for name, value in counts)
+    if stops := Counter(str(line["stopped"]) for line in episodes if line.get("stopped")):
+        newest_stop = next(line for line in reversed(episodes) if line.get("stopped"))
+        listed = "  ".join(f"{reason} {count}" for reason, count in stops.most_common())
+        yield "stopped", f"{listed}  (last at step {newest_stop['step']:,})"
+    for problem in run.problems:
+        if run.summary is not None or "summary.json" not in problem:  # a run that goes on has none
+            yield "note", problem
+
+
+def newest(lines: Iterable[Mapping[str, Any]], kind: str, keys: Iterable[str]) -> Mapping[str, Any] | None:
+    """Return the last of ``lines`` that is of ``kind`` and has one of ``keys``."""
+    found = [line for line in lines if line.get("kind") == kind and any(key in line for key in keys)]
+    return found[-1] if found else None
+
+
+def step_rate(lines: Iterable[Mapping[str, Any]]) -> float | None:
+    """Return environment steps per second of wall-clock time over the last minute; None where that is not known."""
+    points = [(float(line["wall_seconds"]), int(line["step"])) for line in lines]
+    if not points:
+        return None
+    recent = [point for point in points if point[0] >= points[-1][0] - RECENT_SECONDS]
+    seconds, steps = recent[-1][0] - recent[0][0], recent[-1][1] - recent[0][1]
+    return steps / seconds if seconds > 0 else None
+
+
+def sparkline(values: list[float], top: float | None = None) -> str:
+    """Return the last values as a curve of one line; ``top`` is the highest level, the largest value by default."""
+    shown = values[-CURVE:]
+    low = min(0.0, *shown)
+    span = (max(shown) if top is None else top) - low
+    levels = [0 if span <= 0 else round((value - low) / span * (len(LEVELS) - 1)) for value in shown]
+    return "".join(LEVELS[min(max(level, 0), len(LEVELS) - 1)] for level in levels)
+
+
+def duration(seconds: float) -> str:
+    """Return ``seconds`` as h:mm:ss."""
+    whole = round(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"

@@ -1,0 +1,98 @@
+"""robo-rl top on files of runs."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from robo_rl.cli import main
+from robo_rl.commands.top import TopConfig, duration, look, sparkline, step_rate
+from robo_rl.core import ConfigError
+
+LINES = [
+    {"step": 100, "wall_seconds": 10.0, "kind": "train", "q_mean": 0.25, "entropy": -1.5, "temperature": 0.01},
+    {"step": 150, "wall_seconds": 12.0, "kind": "episode", "episode_return": 1.0, "length": 9, "success": True,
+     "stopped": None, "safety/changed_steps": 3, "safety/contact": 2},
+    {"step": 160, "wall_seconds": 13.0, "kind": "episode", "episode_return": 0.0, "length": 9, "success": False,
+     "stopped": "contact_stop", "safety/changed_steps": 4, "safety/contact": 3},
+    {"step": 200, "wall_seconds": 20.0, "kind": "evaluation", "success_rate": 0.5, "episodes": 20, "return_mean": 0.5},
+    {"step": 300, "wall_seconds": 30.0, "kind": "evaluation", "success_rate": 1.0, "episodes": 20, "return_mean": 1.0},
+    {"step": 310, "wall_seconds": 31.0, "kind": "runtime", "actors": 2, "stored": 300, "spooled": 10, "ratio": 0.95},
+]  # fmt: skip
+CONFIG = "task: {name: pick_cube}\nagent: {name: rlpd}\nseed: 3\nrun: {env_steps: 6000}\n"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of one run that goes on."""
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "config.yaml").write_text(CONFIG)
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES))
+    return tmp_path
+
+
+def shown(folder, newest=4):
+    console = Console(width=160, record=True, file=io.StringIO())
+    console.print(look(TopConfig(runs=[str(folder)], newest=newest, interval=1.0, once=True)))
+    return console.export_text()
+
+
+def test_a_run_that_goes_on_is_told(folder):
+    text = shown(folder)
+    for part in (
+        "pick_cube  rlpd  seed 3  [going on]",
+        "310 of 6,000  10.0 steps/s  in 0:00:31",
+        "2  last 2: return 0.5  success 50%",
+        "▅█  100% at 300",
+        "q_mean 0.25  entropy -1.5  temperature 0.01",
+        "actors 2  stored 300  spooled 10  ratio 0.95",
+        "changed_steps 4  contact 3",
+        "contact_stop 1  (last at step 160)",
+    ):
+        assert part in text, part
+    assert "summary.json" not in text
+
+
+def test_a_run_that_ended_says_how(folder):
+    (folder / "run" / "summary.json").write_text(json.dumps({"status": "reached", "seed": 3, "env_steps": 310}))
+    text = shown(folder)
+    assert "[reached]" in text and "steps/s" not in text
+
+
+def test_the_newest_runs_come_first(folder):
+    import os
+
+    for number in range(3):
+        other = folder / f"other{number}"
+        other.mkdir()
+        (other / "config.yaml").write_text(CONFIG.replace("seed: 3", f"seed: 1{number}"))
+        os.utime(other / "config.yaml", (number, number))
+    text = shown(folder, newest=2)
+    assert text.index("seed 3") < text.index("seed 12") and "seed 11" not in text
+
+
+def test_the_command_prints_once(folder, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["top", f"runs=[{folder}]", "once=true"])
+    assert end.value.code == 0
+    assert "pick_cube" in capsys.readouterr().out
+
+
+def test_values_out_of_range_are_named():
+    with pytest.raises(ConfigError, match=r"newest must be 1 or more"):
+        TopConfig(runs=["runs"], newest=0, interval=1.0, once=True)
+
+
+def test_parts():
+    assert sparkline([0.0, 0.5, 1.0], top=1.0) == "▁▅█"
+    assert sparkline([-10.0, 0.0, 30.0]) == "▁▃█"
+    assert (
+        step_rate(
+            [{"wall_seconds": 0, "step": 0}, {"wall_seconds": 100, "step": 5}, {"wall_seconds": 150, "step": 105}]
+        )
+        == 2.0
+    )
+    assert step_rate([]) is None
+    assert duration(3671.6) == "1:01:12"
