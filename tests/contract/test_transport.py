@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -317,7 +318,15 @@ def test_unix_socket(intake, tmp_path: Path) -> None:
             make_server(config, intake)
         rig.close()
         server.close(0)
-        (tmp_path / "socket").touch()
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(str(tmp_path / "socket"))
+
+
+def test_a_file_where_the_socket_shall_be_is_not_removed(intake, tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("of importance")
+    with pytest.raises(ConfigError, match="is taken by something that is no socket"):
+        make_server(TransportConfig(f"unix:{tmp_path}/notes"), intake)
+    assert (tmp_path / "notes").read_text() == "of importance"
 
 
 # --- replayed, stale and malformed requests ---------------------------------------------------------------------------
