@@ -151,7 +151,7 @@ class RecordDecoder:
         self._actor = actor
         self._session = session
         self._tail: Observation | None = None
-        self._episode = -1
+        self._follows = (-1, -1)  # episode and sequence number of the record that ``_tail`` is the observation of
 
     def decode(self, records: Sequence[Record]) -> list[Transition | Refusal]:
         """Return one item per record; the arrays of transitions are views of the received data."""
@@ -194,7 +194,7 @@ class RecordDecoder:
                 self._spec.check_observation(observation)
             except SpecError as error:
                 return self._refuse(record, str(error))
-        elif self._tail is None or episode != self._episode:
+        elif self._tail is None or (episode, record.sequence) != self._follows:
             return self._refuse(record, "it needs the observation of a step that was refused or never came")
         else:
             observation = self._tail
@@ -218,7 +218,7 @@ class RecordDecoder:
             success=None if success == _UNKNOWN else bool(success),
         )
         ended = transition.terminated or transition.truncated
-        self._tail, self._episode = (None if ended else following), episode
+        self._tail, self._follows = (None if ended else following), (episode, record.sequence + 1)
         return transition
 
     def _steps(self, records: Sequence[Record]) -> NDArray[Any]:

@@ -121,6 +121,19 @@ def test_wrong_lengths_and_episodes_are_refused() -> None:
     assert isinstance(decoder().decode(other_episode)[1], Refusal)
 
 
+def test_a_record_is_paired_with_the_observation_before_it_alone() -> None:
+    steps = three_episodes()
+    records = encode(steps)
+    reader = decoder()
+    assert_same(reader.decode(records[:3]), steps[:3])
+    jumped = reader.decode(records[4:6])
+    assert all(isinstance(item, Refusal) and "never came" in item.reason for item in jumped)
+    reader = decoder()
+    assert_same(reader.decode(records[:5]), steps[:5])
+    repeated = reader.decode(records[3:5])
+    assert all(isinstance(item, Refusal) for item in repeated)
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(
