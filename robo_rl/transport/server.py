@@ -95,7 +95,7 @@ class LearnerServer:
         spec: of the environment.
         inbox: where steps go.
         check: given the facts that an actor joins with; returns one line for each that does not fit.
-        max_actors: how many may be connected.
+        max_actors: how many may take part at a time; those that have ended their session do not count.
         clock: monotonic time.
 
     Raises:
@@ -295,7 +295,8 @@ class LearnerServer:
             if lease is not None and session and lease.session > session:
                 text = f"another actor has taken the name {name}; give each actor a name of its own"
                 self._abort(context, Code.ALREADY_EXISTS, "session", text)
-            if lease is None and len(self._leases) >= self._max_actors:
+            present = sum(not other.left for other in self._leases.values())
+            if (lease is None or lease.left) and present >= self._max_actors:
                 text = f"{self._max_actors} actors are connected already"
                 self._abort(context, Code.RESOURCE_EXHAUSTED, "actors", text)
             if not session:

@@ -459,10 +459,16 @@ def test_a_message_beyond_the_cap_is_refused(intake, tmp_path: Path) -> None:
 def test_more_actors_than_allowed_are_refused(intake) -> None:
     server = make_server(LOCAL, intake, max_actors=1)
     wire = Wire(server)
-    wire.join(actor="one")
+    joined = wire.join(actor="one")
     with pytest.raises(grpc.RpcError) as caught:
         wire.join(actor="two")
     assert caught.value.details() == "1 actors are connected already"
+    leaving = exchange_of(joined, [])
+    leaving.actor, leaving.session_ended = "one", True
+    wire.call(EXCHANGE, leaving)
+    wire.join(actor="two")
+    with pytest.raises(grpc.RpcError):
+        wire.join(actor="one")
     wire.channel.close()
     server.close(0)
 
