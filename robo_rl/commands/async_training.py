@@ -216,6 +216,7 @@ class AsyncTraining(LocalTraining):
         for transition in self.intake.take():
             self.online.append([transition])
             self.step += 1
+            self._safety.count(transition.verdict)
             self._newest[transition.actor] = transition
             total, length = self._returns.get(transition.actor, (0.0, 0))
             total, length = total + self.parts.reward.task.value(transition.rewards), length + 1
@@ -227,6 +228,8 @@ class AsyncTraining(LocalTraining):
                     length=length,
                     success=transition.success,
                     actor=transition.actor,
+                    stopped=transition.verdict.reasons[-1] if transition.verdict.stop else None,
+                    **self._safety.metrics(),
                 )
                 total, length = 0.0, 0
             self._returns[transition.actor] = total, length
