@@ -29,7 +29,7 @@ from ..evaluation.report import write_report
 from ..evaluation.runs import load_run
 from ..learner import Checkpoint, CheckpointFolder, Learner
 from ..replay import EpisodeStore, MixedSampler, ReplayRing
-from ..safety import PERSON_REASONS
+from ..safety import ACTION_NOT_FINITE, PERSON_REASONS
 from ..telemetry import RunLogger
 from .interruption import Interruption
 from .recording import ExpertChooser, open_data_set, record_episodes
@@ -143,10 +143,10 @@ class LocalTraining:
                 self._stopped(stop)
                 continue
             self._awaits_person = False
+            if ACTION_NOT_FINITE in transition.verdict.reasons:  # such a step can neither be stored nor counted
+                raise DivergenceError(f"the policy is rejected, the robot held still: {transition.verdict.message}")
             self.step += 1
             self._insert(transition)
-            if "action_not_finite" in transition.verdict.reasons:
-                raise DivergenceError(f"the policy is rejected, the robot held still: {transition.verdict.message}")
             metrics = {}
             # The first episode may be held back until its reward is known.
             if self.step >= agent.config.learning_starts and (len(self.online) or self.demonstrations is not None):

@@ -9,6 +9,9 @@ from robo_rl.core import PASSED, Observation, SafetyFilter, Verdict
 
 from .motion import Action
 
+ACTION_NOT_FINITE = "action_not_finite"
+"""Reason of the verdict on an action with NaN or infinity: whoever proposed it is not to be asked again."""
+
 
 class FilterChain:
     """Filters one after another; each sees the action as the one before it left it.
@@ -49,7 +52,7 @@ class FilterChain:
             message = f"the proposed action is not finite: {action[index]} at index [{index}]"
             base = np.zeros_like(action) if self._last is None else self._last
             result = self._hold(observation, base)
-            verdicts = [Verdict(changed=True, stop=True, reasons=("action_not_finite",), message=message)]
+            verdicts = [Verdict(changed=True, stop=True, reasons=(ACTION_NOT_FINITE,), message=message)]
         else:
             result, verdicts = action, []
         for safety_filter in self._filters:
