@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 
 from ..actor import InterventionConfig
 from ..app import AsyncRuntimeConfig, agent_facts, section
-from ..core import ConfigError, DriverError, EnvSpec, State, Transition, require
+from ..core import ConfigError, EnvSpec, State, Transition, require
 from ..replay import Intake
 from ..transport import ActorView, LearnerServer
 from .actor_processes import ActorProcesses
@@ -98,9 +98,6 @@ class AsyncTraining(LocalTraining):
             self._publish()
             self.actors.start()
             return super().run()
-        except DriverError:
-            self._save()
-            raise
         finally:
             self._end_actors()
 

@@ -24,7 +24,7 @@ from ..core import (
     derive_seed,
     generator,
 )
-from ..safety import ACTION_NOT_FINITE, PERSON_REASONS
+from ..safety import ACTION_NOT_FINITE
 from ..transport import LearnerLink, RecordEncoder, TransportConfig
 from .interruption import Interruption
 from .safety_record import SafetyRecord
@@ -132,10 +132,10 @@ class RemoteActor:
 
     def _stopped(self, stop: SafetyStop) -> None:
         """Take note of an episode that was stopped without a step; wait where a person has to let it go on."""
-        if not (self._awaits_person and stop.reason in PERSON_REASONS):
+        if not (self._awaits_person and stop.by_person):
             print(f"Stopped: {stop}", flush=True)
             self._safety.stopped(stop)
-        self._awaits_person = stop.reason in PERSON_REASONS
+        self._awaits_person = stop.by_person
         if self._awaits_person:
             time.sleep(WAIT_SECONDS)
 

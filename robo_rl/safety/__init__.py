@@ -8,11 +8,10 @@ from .backend import SafeBackend
 from .chain import ACTION_NOT_FINITE, FilterChain
 from .compose import make_safe_backend, register_configs, without_safety
 from .config import SafetyConfig
-from .emergency import PERSON_REASONS, EmergencyStop
+from .emergency import EmergencyStop
 
 __all__ = [
     "ACTION_NOT_FINITE",
-    "PERSON_REASONS",
     "EmergencyStop",
     "FilterChain",
     "SafeBackend",

@@ -144,9 +144,7 @@ class SafeBackend:
             if verdict.stop:
                 self._stop(verdict.reasons[0], verdict.message)
 
-    def _filtered(
-        self, last: Step, action: NDArray[np.float32], now_ns: int
-    ) -> tuple[NDArray[np.float32], Verdict]:
+    def _filtered(self, last: Step, action: NDArray[np.float32], now_ns: int) -> tuple[NDArray[np.float32], Verdict]:
         """Return what the filters make of ``action`` or, where ``last`` has become too old, of holding still."""
         age_ns = now_ns - last.stamp_ns
         if age_ns <= self._max_age_ns:

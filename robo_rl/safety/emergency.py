@@ -8,12 +8,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from robo_rl.core import Clock, DriverError, MonotonicClock
-
-EMERGENCY_STOP = "emergency_stop"
-DEADMAN = "deadman"
-PERSON_REASONS = (EMERGENCY_STOP, DEADMAN)
-"""Reasons of a :class:`~robo_rl.core.SafetyStop` after which one waits for a person."""
+from robo_rl.core import DEADMAN, EMERGENCY_STOP, Clock, DriverError, MonotonicClock
 
 
 def default_file() -> Path:

@@ -245,7 +245,9 @@ class Returns:
         return self.result, PASSED
 
 
-@pytest.mark.parametrize("wrong", [np.array([np.nan], np.float32), np.array([1.5], np.float32), np.zeros(2, np.float32), np.zeros(1)])  # fmt: skip
+@pytest.mark.parametrize(
+    "wrong", [np.array([np.nan], np.float32), np.array([1.5], np.float32), np.zeros(2, np.float32), np.zeros(1)]
+)
 def test_what_a_filter_returns_is_an_action_or_the_robot_holds_and_stops(wrong):
     chain = FilterChain([Returns(wrong), Halve(0.0, "passes zero")], zero, 0)
     executed, verdict = chain({}, np.array([0.5], np.float32), 0)

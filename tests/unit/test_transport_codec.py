@@ -48,7 +48,10 @@ def test_round_trip_in_any_batches() -> None:
 
 def test_what_safety_did_travels() -> None:
     steps = three_episodes()
-    verdicts = {2: Verdict(changed=True, reasons=("speed", "barrier")), 6: Verdict(True, True, ("contact_stop",), "60 N")}
+    verdicts = {
+        2: Verdict(changed=True, reasons=("speed", "barrier")),
+        6: Verdict(True, True, ("contact_stop",), "60 N"),
+    }
     steps = [dataclasses.replace(step, verdict=verdicts.get(step.sequence, PASSED)) for step in steps]
     assert [item.verdict for item in decoder().decode(encode(steps))] == [step.verdict for step in steps]
     long = dataclasses.replace(steps[0], verdict=Verdict(True, False, ("x" * 9999,) * 99, "y" * 9999))
