@@ -83,7 +83,7 @@ class CheckpointFolder:
         return sorted(path for path in self.path.glob("step_*") if (path / "manifest.json").exists())
 
     def best(self) -> Path | None:
-        """Return the folder with the highest ``score`` among its facts, the newest of equals; a damaged one has none."""
+        """Return the folder with the highest ``score`` in its facts, the newest of equals; a damaged one has none."""
         scored = []
         for path in self.folders():
             with contextlib.suppress(CheckpointError):
