@@ -58,7 +58,16 @@ class Actor:
         self._sequence = 0
         self._step: Step | None = None
         self._actions: list[NDArray[np.float32]] = []
-        self.episode_length = 0
+
+    @property
+    def episode_length(self) -> int:
+        """Steps of the episode that is open or has ended last; 0 after a reset that failed."""
+        return len(self._actions)
+
+    @property
+    def episode(self) -> int:
+        """Number of that episode."""
+        return self._episode
 
     def take_step(self, choose: Callable[[Observation], ActionChoice]) -> Transition:
         """Take one step with the action that ``choose`` returns, after a reset where an episode has ended.
@@ -78,7 +87,6 @@ class Actor:
             raise
         self._actions.append(choice.action)
         self._step = after
-        self.episode_length = len(self._actions)
         transition = Transition(
             observation=before.observation,
             proposed_action=choice.action if choice.proposed is None else choice.proposed,

@@ -9,13 +9,13 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from omegaconf import DictConfig
 
 from ..actor import InterventionConfig
 from ..app import AsyncRuntimeConfig, agent_facts, section
-from ..core import ConfigError, DriverError, EnvSpec, State, Transition, require
+from ..core import ConfigError, EnvSpec, State, Transition, require
 from ..replay import Intake
 from ..transport import ActorView, LearnerServer
 from .actor_processes import ActorProcesses
@@ -28,6 +28,14 @@ PRESENT_SECONDS = 5.0
 """An actor counts as connected if it spoke within this time."""
 
 REMEMBERED_POLICIES = 1000
+
+
+class _OpenEpisode(NamedTuple):
+    """An actor's episode so far: session and number, return, length."""
+
+    number: tuple[int, int]
+    total: float
+    length: int
 
 
 class AsyncTraining(LocalTraining):
@@ -48,12 +56,10 @@ class AsyncTraining(LocalTraining):
         self._reported = 0.0
         self._published: OrderedDict[int, float] = OrderedDict()
         self._newest: dict[str, Transition] = {}
-        self._returns: dict[str, tuple[float, int]] = {}
+        self._returns: dict[str, _OpenEpisode] = {}
         intervention: InterventionConfig = section(config, "intervention")
         require(intervention.criterion == "never", "intervention.criterion", "never here", intervention.criterion)
         super().__init__(config, folder, interruption)
-        if self._scorer is not None:
-            raise ConfigError("rewards that are computed or learned from stored steps need runtime=local")
         self._learned_evaluation = self._learned()
         self._saved_step = self.step
         self.server, self.actors = self._start()
@@ -98,9 +104,6 @@ class AsyncTraining(LocalTraining):
             self._publish()
             self.actors.start()
             return super().run()
-        except DriverError:
-            self._save()
-            raise
         finally:
             self._end_actors()
 
@@ -136,6 +139,8 @@ class AsyncTraining(LocalTraining):
     # --- experience --------------------------------------------------------------------------------------------------
 
     def _open_experience(self) -> None:
+        if self._scorer is not None:
+            raise ConfigError("rewards that are computed or learned from stored steps need runtime=local")
         self.intake = Intake(self.folder / "replay", self.parts.backend.spec)
         self.intake.recover(self.online)
 
@@ -216,9 +221,13 @@ class AsyncTraining(LocalTraining):
         for transition in self.intake.take():
             self.online.append([transition])
             self.step += 1
+            self._safety.count(transition.verdict)
             self._newest[transition.actor] = transition
-            total, length = self._returns.get(transition.actor, (0.0, 0))
-            total, length = total + self.parts.reward.task.value(transition.rewards), length + 1
+            number = transition.session, transition.episode
+            last = self._returns.pop(transition.actor, None)
+            if last is None or last.number != number:  # an episode that was stopped without a step just ends
+                last = _OpenEpisode(number, 0.0, 0)
+            total, length = last.total + self.parts.reward.task.value(transition.rewards), last.length + 1
             if transition.terminated or transition.truncated:
                 self.logger.log(
                     "episode",
@@ -227,9 +236,11 @@ class AsyncTraining(LocalTraining):
                     length=length,
                     success=transition.success,
                     actor=transition.actor,
+                    stopped=transition.verdict.reasons[-1] if transition.verdict.stop else None,
+                    **self._safety.metrics(),
                 )
-                total, length = 0.0, 0
-            self._returns[transition.actor] = total, length
+            else:
+                self._returns[transition.actor] = _OpenEpisode(number, total, length)
 
     def _learnable(self) -> int:
         """Return the environment steps that learner steps may be done for."""

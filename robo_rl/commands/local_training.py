@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 
 from ..actor import ActionChoice, Actor, InterventionConfig, SimulatedIntervention
@@ -14,6 +15,7 @@ from ..core import (
     Batch,
     ConfigError,
     DivergenceError,
+    DriverError,
     Observation,
     SafetyStop,
     Source,
@@ -29,7 +31,7 @@ from ..evaluation.report import write_report
 from ..evaluation.runs import load_run
 from ..learner import Checkpoint, CheckpointFolder, Learner
 from ..replay import EpisodeStore, MixedSampler, ReplayRing
-from ..safety import PERSON_REASONS
+from ..safety import ACTION_NOT_FINITE
 from ..telemetry import RunLogger
 from .interruption import Interruption
 from .recording import ExpertChooser, open_data_set, record_episodes
@@ -99,7 +101,21 @@ class LocalTraining:
             self._begin()
 
     def run(self) -> int:
-        """Take the remaining steps, evaluate, and write what the run came to; return the exit code."""
+        """Take the remaining steps, evaluate, and write what the run came to; return the exit code.
+
+        Raises:
+            DriverError: if a device failed for good; the run may be resumed.
+            SafetyStop: if the robot cannot begin an episode any more; the run may be resumed.
+        """
+        try:
+            return self._run()
+        except (DriverError, SafetyStop):
+            self._save()
+            self._summarise("interrupted", None)
+            self.logger.message(f"Ended at step {self.step}. Go on: robo-rl train resume={self.folder}")
+            raise
+
+    def _run(self) -> int:
         try:
             status = self._loop()
         except DivergenceError as error:
@@ -143,10 +159,10 @@ class LocalTraining:
                 self._stopped(stop)
                 continue
             self._awaits_person = False
+            if ACTION_NOT_FINITE in transition.verdict.reasons:  # such a step can neither be stored nor counted
+                raise DivergenceError(f"the policy is rejected, the robot held still: {transition.verdict.message}")
             self.step += 1
             self._insert(transition)
-            if "action_not_finite" in transition.verdict.reasons:
-                raise DivergenceError(f"the policy is rejected, the robot held still: {transition.verdict.message}")
             metrics = {}
             # The first episode may be held back until its reward is known.
             if self.step >= agent.config.learning_starts and (len(self.online) or self.demonstrations is not None):
@@ -170,18 +186,20 @@ class LocalTraining:
     def _insert(self, transition: Transition) -> None:
         """Store a transition, score what is due, and let learned rewards learn."""
         self.online.append([transition])
-        gamma, terms = self.sampler.gamma, self.online.terms
         if self._scorer is None:
-            values = np.array([[transition.rewards[name] for name in terms]], dtype=np.float32)
+            self._earn(np.array([[transition.rewards[name] for name in self.online.terms]], dtype=np.float32))
         else:
-            values = self.online.values(self.online.score_held(self._scorer, online=True))
-        self._episode_return += float(self.parts.reward.combine(terms, values, gamma).sum())
-        for name, total in zip(terms, values.sum(0).tolist(), strict=True):
-            self._episode_terms[name] += total
-        if self._scorer is not None:
+            self._earn(self.online.values(self.online.score_held(self._scorer, online=True)))
             if metrics := self._scorer.update(self.online):
                 self.logger.log("reward", self.step, **metrics)
             self._follow_discount()
+
+    def _earn(self, values: NDArray[np.float32]) -> None:
+        """Count the reward terms (n, terms) of steps of the episode."""
+        terms = self.online.terms
+        self._episode_return += float(self.parts.reward.combine(terms, values, self.sampler.gamma).sum())
+        for name, total in zip(terms, values.sum(0).tolist(), strict=True):
+            self._episode_terms[name] += total
 
     def _follow_discount(self) -> None:
         """Discount as the reward asks for, where it does."""
@@ -190,21 +208,17 @@ class LocalTraining:
 
     def _stopped(self, stop: SafetyStop) -> None:
         """Take note of an episode that was stopped without a step; wait where a person has to let it go on."""
-        if self._awaits_person and stop.reason in PERSON_REASONS:
+        if self._awaits_person and stop.by_person:
             time.sleep(PERSON_POLL_SECONDS)
             return
-        self._awaits_person = stop.reason in PERSON_REASONS
+        self._awaits_person = stop.by_person
         self.logger.message(f"Stopped at step {self.step}: {stop}")
+        if self.actor.episode_length:
+            self.online.end_episodes()
+            if self._scorer is not None:
+                self._earn(self.online.values(self.online.score_held(self._scorer, online=True)))
+            self._end_episode(None, stop.reason)
         self._safety.stopped(stop)
-        self.logger.log(
-            "episode",
-            self.step,
-            episode_return=self._episode_return,
-            length=self.actor.episode_length,
-            success=None,
-            stopped=stop.reason,
-        )
-        self._episode_return = 0.0
 
     def _choose(self, observation: Observation) -> ActionChoice:
         choice = self._policy_choice(observation)
@@ -289,39 +303,54 @@ class LocalTraining:
         if transition.verdict.stop:
             logger.message(f"Stopped at step {self.step}: {transition.verdict.message}")
         if transition.terminated or transition.truncated:
-            logger.log(
-                "episode",
-                self.step,
-                episode_return=self._episode_return,
-                length=self.actor.episode_length,
-                success=transition.success,
-                **{f"reward/{name}": total for name, total in self._episode_terms.items()},
-                stopped=transition.verdict.reasons[-1] if transition.verdict.stop else None,
-                **self._safety.metrics(),
-            )
-            if self._watch is not None:
-                length = self.actor.episode_length
-                self._watch.add_episode(transition.episode, self._episode_return, length, transition.success)
-            self._episode_return = 0.0
-            self._episode_terms = dict.fromkeys(self._episode_terms, 0.0)
-            if self._intervention is not None:
-                self._intervention.end_episode()
+            self._end_episode(transition.success, transition.verdict.reasons[-1] if transition.verdict.stop else None)
         updates = self.learner.updates * self.parts.agent.config.update_to_data
         logger.progress(self.step, self.settings.env_steps, updates)
+
+    def _end_episode(self, success: bool | None, stopped: str | None) -> None:
+        """Log the episode and begin to count the next."""
+        length = self.actor.episode_length
+        self.logger.log(
+            "episode",
+            self.step,
+            episode_return=self._episode_return,
+            length=length,
+            success=success,
+            **{f"reward/{name}": total for name, total in self._episode_terms.items()},
+            stopped=stopped,
+            **self._safety.metrics(),
+        )
+        if self._watch is not None:
+            self._watch.add_episode(self.actor.episode, self._episode_return, length, success)
+        self._episode_return = 0.0
+        self._episode_terms = dict.fromkeys(self._episode_terms, 0.0)
+        if self._intervention is not None:
+            self._intervention.end_episode()
 
     def _evaluate(self, seed: int, episodes: int, video: Path | None) -> EvaluationResult:
         backend = self.parts.evaluation_backend()
         terms, reward = backend.spec.reward_terms, self.parts.reward.task
-        result = evaluate(
-            backend,
-            self.parts.agent,
-            episodes,
-            seed,
-            reward_weights=dict(zip(terms, reward.vector(terms).tolist(), strict=True)),
-            reward_offset=reward.offset,
-            video=video if self.settings.video_episodes else None,
-            video_episodes=self.settings.video_episodes,
-        )
+        waits = False
+        while True:
+            try:
+                result = evaluate(
+                    backend,
+                    self.parts.agent,
+                    episodes,
+                    seed,
+                    reward_weights=dict(zip(terms, reward.vector(terms).tolist(), strict=True)),
+                    reward_offset=reward.offset,
+                    video=video if self.settings.video_episodes else None,
+                    video_episodes=self.settings.video_episodes,
+                )
+                break
+            except SafetyStop as stop:  # by a person: from the beginning, once a person lets robots go on
+                if not stop.by_person or self._interruption.signal is not None:
+                    raise
+                if not waits:
+                    self.logger.message(f"Evaluation stopped at step {self.step}: {stop}")
+                waits = True
+                time.sleep(PERSON_POLL_SECONDS)
         rate = result.success_rate
         self._score = rate.value if rate else result.return_mean
         if rate and rate.value >= 0.95 and self._steps_to_95 is None:

@@ -27,7 +27,6 @@ from ..core import (
     generator,
 )
 from ..replay import EpisodeStore
-from ..safety import PERSON_REASONS
 from .summary import versions
 
 IF_EXISTS = ("fail", "append", "overwrite")
@@ -274,7 +273,7 @@ def _record_episode(actor: Actor, store: EpisodeStore, chooser: Chooser, only_su
             try:
                 transition = actor.take_step(chooser)
             except SafetyStop as stop:
-                if stop.reason in PERSON_REASONS:
+                if stop.by_person:
                     raise
                 writer.discard()
                 return Outcome(actor.episode_length, False, kept=False, stopped=str(stop))

@@ -24,13 +24,15 @@ from ..core import (
     derive_seed,
     generator,
 )
-from ..safety import PERSON_REASONS
+from ..safety import ACTION_NOT_FINITE
 from ..transport import LearnerLink, RecordEncoder, TransportConfig
 from .interruption import Interruption
 from .safety_record import SafetyRecord
 
 WAIT_SECONDS = 0.02
 FULL_SECONDS = 0.2
+KEPT_POLICIES = 3
+"""Policies kept to go back to: one that gives impossible actions may have been preceded by others that do."""
 
 
 class RemoteActor:
@@ -59,8 +61,8 @@ class RemoteActor:
         self._refused_policies = 0
         self._safety = SafetyRecord()
         self._awaits_person = False
-        self._version = -1
-        self._good: State | None = None
+        # The policies that act, the newest last, by version: the ones before it are for when it turns out useless.
+        self._policies: list[tuple[int, State]] = []
 
     def run(self) -> int:
         """Act until the run ends, this actor is interrupted, or its parent is gone; return the exit code."""
@@ -101,7 +103,7 @@ class RemoteActor:
         while not self._must_end() and not link.status.stop:
             began_ns = self._clock.now_ns()
             self._take_policy(link, agent)
-            if self._version < 0 or (ended and link.status.hold):
+            if not self._policies or (ended and link.status.hold):
                 self._report(link)
                 time.sleep(WAIT_SECONDS)
                 self._held_seconds += (self._clock.now_ns() - began_ns) * 1e-9
@@ -116,6 +118,8 @@ class RemoteActor:
                 continue
             self._awaits_person = False
             self._safety.count(transition.verdict)
+            if ACTION_NOT_FINITE in transition.verdict.reasons:
+                self._reject_policy(agent, transition.verdict.message)
             self._produced += 1
             ended = transition.terminated or transition.truncated
             if not self._keep(transition, spool, link):
@@ -128,10 +132,10 @@ class RemoteActor:
 
     def _stopped(self, stop: SafetyStop) -> None:
         """Take note of an episode that was stopped without a step; wait where a person has to let it go on."""
-        if not (self._awaits_person and stop.reason in PERSON_REASONS):
+        if not (self._awaits_person and stop.by_person):
             print(f"Stopped: {stop}", flush=True)
             self._safety.stopped(stop)
-        self._awaits_person = stop.reason in PERSON_REASONS
+        self._awaits_person = stop.by_person
         if self._awaits_person:
             time.sleep(WAIT_SECONDS)
 
@@ -140,7 +144,11 @@ class RemoteActor:
             rng = generator(self._config.seed, "random action", self._settings.name, self._produced)
             action = rng.uniform(-1, 1, self._backend.spec.action.shape).astype(np.float32)
             return ActionChoice(action, Source.RANDOM)
-        return ActionChoice(agent.act(observation, explore=True), Source.POLICY, self._version)
+        return ActionChoice(agent.act(observation, explore=True), Source.POLICY, self._version())
+
+    def _version(self) -> int:
+        """Return the version of the policy that acts, -1 if none does."""
+        return self._policies[-1][0] if self._policies else -1
 
     def _take_policy(self, link: LearnerLink, agent: Agent) -> None:
         """Act with the newest policy from now on, unless it is of no use: then go on with the one before."""
@@ -154,10 +162,18 @@ class RemoteActor:
         except (CheckpointError, SpecError) as error:
             self._refused_policies += 1
             print(f"policy {version} is not used: {error}", flush=True)
-            if self._good is not None:
-                agent.load_policy(self._good)
+            if self._policies:
+                agent.load_policy(self._policies[-1][1])
             return
-        self._version, self._good = version, state
+        self._policies = [*self._policies, (version, state)][-KEPT_POLICIES:]
+
+    def _reject_policy(self, agent: Agent, reason: str) -> None:
+        """Go back to the policy before the one that acts; where there is none, wait for the next."""
+        self._refused_policies += 1
+        print(f"policy {self._version()} is not used any more: {reason}", flush=True)
+        self._policies.pop()
+        if self._policies:
+            agent.load_policy(self._policies[-1][1])
 
     def _probe(self, agent: Agent) -> None:
         """Check an action of the policy on an observation of zeros.
@@ -195,7 +211,7 @@ class RemoteActor:
     def _report(self, link: LearnerLink) -> None:
         link.report(
             produced=self._produced,
-            policy_version=self._version,
+            policy_version=self._version(),
             refused_policies=self._refused_policies,
             held_seconds=self._held_seconds,
         )

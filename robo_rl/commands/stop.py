@@ -8,7 +8,7 @@ import tty
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..core import ConfigError, nearest
+from ..core import ConfigError, DriverError, nearest
 from ..safety.emergency import DeadmanSwitch, EmergencyStop, deadman_file
 
 CONFIRMATION = "rearm"
@@ -19,6 +19,7 @@ def run(command: str, words: Sequence[str]) -> int:
 
     Raises:
         ConfigError: if an option is unknown, or a person is needed and there is no terminal.
+        DriverError: if robots could not be stopped.
     """
     options = {"file": "", "reason": "robo-rl stop"} if command == "stop" else {"file": ""}
     for word in words:
@@ -28,7 +29,10 @@ def run(command: str, words: Sequence[str]) -> int:
         options[key] = value
     emergency = EmergencyStop(Path(options["file"]) if options["file"] else None)
     if command == "stop":
-        emergency.press(options["reason"])
+        if not emergency.press(options["reason"]):
+            raise DriverError(
+                f"ROBOTS ARE NOT STOPPED: {emergency.file} cannot be written. Use the button that cuts the power"
+            )
         print(f"Robots are stopped. When all is safe: robo-rl rearm   ({emergency.file})")
     elif command == "rearm":
         _rearm(emergency)

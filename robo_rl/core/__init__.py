@@ -6,6 +6,8 @@ This package imports nothing else of robo-rl; every other package imports only t
 from .clock import Clock, ManualClock, MonotonicClock
 from .config import config_node, require
 from .errors import (
+    DEADMAN,
+    EMERGENCY_STOP,
     CheckpointError,
     ConfigError,
     DataError,
@@ -61,6 +63,8 @@ from .types import (
 )
 
 __all__ = [
+    "DEADMAN",
+    "EMERGENCY_STOP",
     "PASSED",
     "Agent",
     "AgentConfig",

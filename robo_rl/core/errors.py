@@ -48,6 +48,10 @@ class NativeBuildError(RoboRLError):
     """A C++ library of ours cannot be compiled or loaded here; the message says why."""
 
 
+EMERGENCY_STOP = "emergency_stop"
+DEADMAN = "deadman"
+
+
 class SafetyStop(RoboRLError):  # noqa: N818 - an outcome, not a mistake
     """The robot was stopped and no step came of it; the episode is over.
 
@@ -58,6 +62,11 @@ class SafetyStop(RoboRLError):  # noqa: N818 - an outcome, not a mistake
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+    @property
+    def by_person(self) -> bool:
+        """Whether a person stopped the robot: then one waits until a person lets it go on."""
+        return self.reason in (EMERGENCY_STOP, DEADMAN)
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

@@ -123,6 +123,7 @@ def evaluate(
     Raises:
         ConfigError: if ``episodes`` is not positive, a weight names no term of the task, or nothing limits an episode.
         RenderingError: if a video was asked for and this machine cannot render.
+        SafetyStop: if a person stopped the robot, or it was stopped before the first step of an episode.
     """
     spec = backend.spec
     require(episodes > 0, "episodes", "positive", episodes)
@@ -144,7 +145,10 @@ def evaluate(
                     filming.add(backend.render(), _caption(index, None))
                 try:
                     step = backend.step(policy.act(step.observation, explore=False))
-                except SafetyStop:  # the episode ends as it stood; what was seen last is still true
+                except SafetyStop as stop:
+                    if stop.by_person:  # says nothing about the policy
+                        raise
+                    # The episode ends as it stood; what was seen last is still true.
                     step = replace(step, truncated=True, success=None if step.success is None else False)
                     break
                 total += reward_offset + sum(weight * step.rewards[term] for term, weight in weights.items())

@@ -5,6 +5,7 @@ SHA-256. The folder is written under a temporary name, flushed to disk and renam
 or not at all.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -44,7 +45,8 @@ class CheckpointFolder:
     Args:
         path: folder, made when the first checkpoint is written.
         keep: how many of the newest to keep besides the best.
-        heavy_parts: parts that only the newest checkpoint needs (the replay); removed from older ones.
+        heavy_parts: parts that are needed to go on from a checkpoint alone, not to use it (the replay); kept in the two
+            newest, so that one of them may be damaged.
     """
 
     def __init__(self, path: Path, keep: int = 2, heavy_parts: tuple[str, ...] = ("replay",)) -> None:
@@ -56,9 +58,9 @@ class CheckpointFolder:
         """Write ``checkpoint`` atomically, then drop what is no longer kept; return its folder."""
         self.path.mkdir(parents=True, exist_ok=True)
         target = self.path / f"step_{checkpoint.step:09d}"
-        partial = self.path / f".partial_{target.name}_{os.getpid()}"
-        if partial.exists():
-            shutil.rmtree(partial)
+        for left in self.path.glob(".partial_*"):  # by a process that was killed
+            shutil.rmtree(left)
+        partial = self.path / f".partial_{target.name}"
         partial.mkdir()
         hashes = {}
         for name, state in checkpoint.parts.items():
@@ -69,9 +71,10 @@ class CheckpointFolder:
         _write_durably(partial / "manifest.json", json.dumps(manifest, indent=2).encode())
         _sync_folder(partial)
         if target.exists():
-            shutil.rmtree(target)
+            target.rename(self.path / f".partial_replaced_{target.name}")
         partial.rename(target)
         _sync_folder(self.path)
+        shutil.rmtree(self.path / f".partial_replaced_{target.name}", ignore_errors=True)
         self._drop_old()
         return target
 
@@ -80,12 +83,16 @@ class CheckpointFolder:
         return sorted(path for path in self.path.glob("step_*") if (path / "manifest.json").exists())
 
     def best(self) -> Path | None:
-        """Return the folder with the highest ``score`` among its facts, the newest of equals."""
-        scored = [(score, path) for path in self.folders() if (score := read_facts(path).get("score")) is not None]
+        """Return the folder with the highest ``score`` in its facts, the newest of equals; a damaged one has none."""
+        scored = []
+        for path in self.folders():
+            with contextlib.suppress(CheckpointError):
+                if (score := read_facts(path).get("score")) is not None:
+                    scored.append((score, path))
         return max(scored)[1] if scored else None
 
     def load_newest(self) -> Checkpoint:
-        """Return the newest checkpoint that is intact; a damaged one is passed over.
+        """Return the newest checkpoint that is intact and has all its parts; a damaged one is passed over.
 
         Raises:
             CheckpointError: if none is intact; the message says what is wrong with each.
@@ -105,7 +112,7 @@ class CheckpointFolder:
         for folder in folders[: -self._keep]:
             if folder != best:
                 shutil.rmtree(folder)
-        for folder in folders[:-1]:
+        for folder in folders[:-2]:
             for part in self._heavy_parts:
                 (folder / f"{part}.safetensors").unlink(missing_ok=True)
 
@@ -125,16 +132,17 @@ def load_checkpoint(folder: Path, only: tuple[str, ...] | None = None) -> Checkp
 
     Args:
         folder: ``checkpoints/step_<n>``.
-        only: names of the parts to read; all that are there by default.
+        only: names of the parts to read; all by default.
 
     Raises:
-        CheckpointError: naming the file that is missing, truncated or altered.
+        CheckpointError: naming the file that is missing (or was left out as the checkpoint grew old), truncated or
+            altered.
     """
     manifest = _read_manifest(folder)
     parts = {}
     for name, expected in manifest["sha256"].items():
         file = folder / f"{name}.safetensors"
-        if (only is not None and name not in only) or (only is None and not file.exists()):
+        if only is not None and name not in only:
             continue
         try:
             data = file.read_bytes()

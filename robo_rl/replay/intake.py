@@ -64,7 +64,8 @@ class Intake:
     Args:
         path: folder, made where it is missing: ``episodes`` (a data set) and ``ledger.jsonl``.
         spec: of the environment.
-        backlog_bytes: most bytes that wait for the disk or for the learner before nothing more is taken in.
+        backlog_bytes: most bytes that wait for the disk or for the learner before nothing more is taken in. Steps of
+            open episodes do not count: it is their episodes' end that one waits for.
 
     Raises:
         DataError: if the folder holds data of another environment, is damaged, or in use.
@@ -169,9 +170,7 @@ class Intake:
         # An observation that is not the very object begins a segment that can be read by itself.
         if last is not None and not (transition.follows(last) and transition.observation is last.next_observation):
             self._close_episode(key)
-        size = _bytes_of(transition)
-        self._unstored_bytes += size
-        self._fresh_bytes += size
+        self._fresh_bytes += _bytes_of(transition)
         self._fresh.append(transition)
         state.open.append(transition)
         state.wanted += 1
@@ -181,6 +180,7 @@ class Intake:
     def _close_episode(self, key: _Key) -> None:
         state = self._sessions[key]
         if state.open:
+            self._unstored_bytes += sum(map(_bytes_of, state.open))
             self._queue.append((key, state.open))
             state.open = []
 

@@ -223,6 +223,10 @@ class ReplayRing:
         for key, array in self._observation.items():
             array[slot] = observation[key]
 
+    def end_episodes(self) -> None:
+        """Take note that no open episode goes on: robots were stopped, and no step tells it."""
+        self._tails.clear()
+
     # --- computed terms ----------------------------------------------------------------------------------------------
 
     def score_held(self, scorer: Scorer, *, online: bool) -> Indices:

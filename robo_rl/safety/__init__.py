@@ -5,13 +5,13 @@ there are. docs/safety.md tells what each does.
 """
 
 from .backend import SafeBackend
-from .chain import FilterChain
+from .chain import ACTION_NOT_FINITE, FilterChain
 from .compose import make_safe_backend, register_configs, without_safety
 from .config import SafetyConfig
-from .emergency import PERSON_REASONS, EmergencyStop
+from .emergency import EmergencyStop
 
 __all__ = [
-    "PERSON_REASONS",
+    "ACTION_NOT_FINITE",
     "EmergencyStop",
     "FilterChain",
     "SafeBackend",

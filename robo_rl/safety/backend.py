@@ -32,14 +32,15 @@ class SafeBackend:
     - A filter that says ``stop`` ends the episode with the step just taken: it is truncated, the robot stopped.
     - An observation that a guard does not believe is never returned: the robot is stopped and
       :class:`~robo_rl.core.SafetyStop` raised.
-    - On an observation that has become too old the robot holds still; too many of those in a row stop it.
+    - On an observation that has become too old the robot is brought to rest, within its limits, whatever was asked
+      for; too many of those in a row stop it.
 
     Args:
         backend: the robot.
         chain: filters of actions.
         guards: of observations, asked in this order.
         button: what a person stops the robot with, looked at before each step.
-        max_age: of the observation that is acted on [s].
+        max_age: of the observation that is acted on [s]; infinite: any age will do.
         stale_steps: so many steps in a row on older ones stop the robot.
     """
 
@@ -56,7 +57,7 @@ class SafeBackend:
         self._chain = chain
         self._guards = tuple(guards)
         self._button = button
-        self._max_age_ns = round(max_age * 1e9)
+        self._max_age_ns = max_age * 1e9
         self._stale_steps = stale_steps
         self._stale = 0
         self._last: Step | None = None
@@ -105,9 +106,7 @@ class SafeBackend:
         if action.shape != self.spec.action.shape or np.isfinite(action).all():  # the chain answers NaN
             self.spec.action.check("action", action)
         self._obey_person()
-        now_ns = self._backend.clock.now_ns()
-        executed, verdict = self._chain(last.observation, action, now_ns)
-        executed, verdict = self._hold_if_stale(last, executed, verdict, now_ns)
+        executed, verdict = self._filtered(last, action, self._backend.clock.now_ns())
         step = self._backend.step(executed)
         self._believe(step)
         if verdict is not PASSED:
@@ -145,21 +144,26 @@ class SafeBackend:
             if verdict.stop:
                 self._stop(verdict.reasons[0], verdict.message)
 
-    def _hold_if_stale(
-        self, last: Step, action: NDArray[np.float32], verdict: Verdict, now_ns: int
-    ) -> tuple[NDArray[np.float32], Verdict]:
+    def _filtered(self, last: Step, action: NDArray[np.float32], now_ns: int) -> tuple[NDArray[np.float32], Verdict]:
+        """Return what the filters make of ``action`` or, where ``last`` has become too old, of holding still."""
         age_ns = now_ns - last.stamp_ns
         if age_ns <= self._max_age_ns:
             self._stale = 0
-            return action, verdict
+            return self._chain(last.observation, action, now_ns)
         self._stale += 1
         message = f"the observation is {age_ns * 1e-9:.3f} s old, {self._max_age_ns * 1e-9:g} s are allowed"
         if self._stale >= self._stale_steps:
             self._stop("observation_stale", f"{message}, for {self._stale} steps in a row")
-        stale = Verdict(
-            changed=True, stop=verdict.stop, reasons=(*verdict.reasons, "observation_stale"), message=message
+        if np.isfinite(action).all():  # the chain answers NaN
+            action = self._chain.hold(last.observation, action)
+        # Through the filters as well: joints brake within their limits, and what they do next is compared with this.
+        executed, verdict = self._chain(last.observation, action, now_ns)
+        return executed, Verdict(
+            changed=True,
+            stop=verdict.stop,
+            reasons=(*verdict.reasons, "observation_stale"),
+            message="; ".join(text for text in (verdict.message, message) if text),
         )
-        return self._chain.hold(last.observation, action), stale
 
     def _stop(self, reason: str, message: str) -> None:
         self.stop(message)

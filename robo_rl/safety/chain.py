@@ -1,6 +1,7 @@
 """Filters one after another, and a budget of violations."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -8,11 +9,15 @@ from robo_rl.core import PASSED, Observation, SafetyFilter, Verdict
 
 from .motion import Action
 
+ACTION_NOT_FINITE = "action_not_finite"
+"""Reason of the verdict on an action with NaN or infinity: whoever proposed it is not to be asked again."""
+
 
 class FilterChain:
     """Filters one after another; each sees the action as the one before it left it.
 
-    An action that is not finite never reaches them: the robot is to hold still instead, and the episode stops.
+    An action that is not finite never reaches them: the robot is to hold still instead, and the episode stops. So it
+    does where a filter returns what is no action; the filters after it see the robot held still.
 
     Args:
         filters: in this order.
@@ -47,11 +52,11 @@ class FilterChain:
             message = f"the proposed action is not finite: {action[index]} at index [{index}]"
             base = np.zeros_like(action) if self._last is None else self._last
             result = self._hold(observation, base)
-            verdicts = [Verdict(changed=True, stop=True, reasons=("action_not_finite",), message=message)]
+            verdicts = [Verdict(changed=True, stop=True, reasons=(ACTION_NOT_FINITE,), message=message)]
         else:
             result, verdicts = action, []
         for safety_filter in self._filters:
-            result, verdict = safety_filter(observation, result, now_ns)
+            result, verdict = self._filtered(safety_filter, observation, result, now_ns)
             if verdict is not PASSED:
                 verdicts.append(verdict)
         self._last = result
@@ -59,6 +64,22 @@ class FilterChain:
             self._violations = 0
             return action, PASSED
         return result, self._combined(verdicts)
+
+    def _filtered(
+        self, safety_filter: SafetyFilter, observation: Observation, action: Action, now_ns: int
+    ) -> tuple[Action, Verdict]:
+        """Return what a filter makes of ``action``; never more than an action, nor a change that it does not own up."""
+        result, verdict = safety_filter(observation, action, now_ns)
+        if result is action:
+            return action, verdict
+        name = type(safety_filter).__name__
+        if result.shape != action.shape or result.dtype != action.dtype or not (np.abs(result) <= 1).all():
+            message = f"the filter {name} returned no action in [-1, 1]: {result}"
+            held = self._hold(observation, action)
+            return held, Verdict(changed=True, stop=True, reasons=(*verdict.reasons, "filter_fault"), message=message)
+        if not verdict.changed and not np.array_equal(result, action):
+            verdict = replace(verdict, changed=True, reasons=verdict.reasons or (name,))
+        return result, verdict
 
     def _combined(self, verdicts: list[Verdict]) -> Verdict:
         changed = any(verdict.changed for verdict in verdicts)

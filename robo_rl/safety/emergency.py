@@ -8,18 +8,17 @@ import contextlib
 import os
 from pathlib import Path
 
-from robo_rl.core import Clock, DriverError, MonotonicClock
-
-EMERGENCY_STOP = "emergency_stop"
-DEADMAN = "deadman"
-PERSON_REASONS = (EMERGENCY_STOP, DEADMAN)
-"""Reasons of a :class:`~robo_rl.core.SafetyStop` after which one waits for a person."""
+from robo_rl.core import DEADMAN, EMERGENCY_STOP, Clock, DriverError, MonotonicClock
 
 
 def default_file() -> Path:
     """Return where the emergency stop of this user is."""
     state = os.environ.get("XDG_STATE_HOME")
     return (Path(state) if state else Path.home() / ".local" / "state") / "robo_rl" / "emergency_stop"
+
+
+_latched: dict[Path, str] = {}
+"""Reasons of the stops of this process whose file could not be made, by that file."""
 
 
 class EmergencyStop:
@@ -31,7 +30,6 @@ class EmergencyStop:
 
     def __init__(self, file: Path | None = None) -> None:
         self.file = default_file() if file is None else file
-        self._pressed = ""
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -40,18 +38,30 @@ class EmergencyStop:
                 "give another safety.emergency_stop.file"
             ) from error
 
-    def press(self, reason: str) -> None:
-        """Stop every robot. Where the file cannot be written, this process at least stays stopped."""
-        self._pressed = reason
+    def press(self, reason: str) -> bool:
+        """Stop every robot; return whether it was possible.
+
+        Where the file cannot be made, False: this process alone stays stopped. On return the file is on the disk.
+        """
+        _latched[self.file] = reason
         with contextlib.suppress(OSError):
             self.file.touch()
-            self._pressed = ""  # the file is the latch now
-            self.file.write_text(reason + "\n")
+            _latched.pop(self.file, None)  # the file is the latch now
+            with self.file.open("w") as stream:
+                stream.write(reason + "\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+            folder = os.open(self.file.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        return self.file not in _latched
 
     def pressed(self) -> str | None:
         """Return why robots are stopped, None if they are not. Takes microseconds."""
-        if self._pressed:
-            return self._pressed
+        if self.file in _latched:
+            return _latched[self.file]
         try:
             self.file.stat()
         except FileNotFoundError:
@@ -66,7 +76,7 @@ class EmergencyStop:
         """Allow motion again; return whether it was stopped. For a person alone to call."""
         was = self.pressed() is not None
         self.file.unlink(missing_ok=True)
-        self._pressed = ""
+        _latched.pop(self.file, None)
         return was
 
 

@@ -22,7 +22,7 @@ from robo_rl.core import (
 )
 
 from . import messages_pb2 as messages
-from .codec import RecordLayout
+from .codec import OVERHEAD_BYTES, RecordLayout
 from .config import TransportConfig
 from .policy import PolicyAssembly, unpack_policy
 from .service import EXCHANGE, JOIN, PROTOCOL, WATCH, Call, metadata, open_channel
@@ -31,7 +31,6 @@ HEARTBEAT_SECONDS = 0.5
 RETRY_SECONDS = 0.25
 SETTLE_SECONDS = 0.02
 BATCH_BYTES = 4 << 20
-_OVERHEAD_BYTES = 4096
 
 _FATAL = (
     grpc.StatusCode.UNAUTHENTICATED,
@@ -94,7 +93,7 @@ class LearnerLink:
         clock: Clock | None = None,
     ) -> None:
         layout = RecordLayout(spec)
-        largest = layout.step.itemsize + layout.observation.itemsize + _OVERHEAD_BYTES
+        largest = layout.step.itemsize + layout.observation.itemsize + OVERHEAD_BYTES
         if largest > config.message_bytes:
             raise ConfigError(
                 f"transport.message_bytes is {config.message_bytes}, but a step takes {largest}: raise it on both sides"
@@ -104,7 +103,7 @@ class LearnerLink:
         self._facts = json.dumps({"spec": spec.to_json(), **facts})
         self._outbox = outbox
         self._clock = clock or MonotonicClock()
-        self._batch_bytes = min(BATCH_BYTES, config.message_bytes - _OVERHEAD_BYTES)
+        self._batch_bytes = min(BATCH_BYTES, config.message_bytes - OVERHEAD_BYTES)
         self._metadata = metadata(config.token())
         self._channel = open_channel(config, actor)
         self._join_call = self._unary(JOIN)

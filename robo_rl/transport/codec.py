@@ -6,13 +6,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArraySpec, EnvSpec, Observation, Refusal, Source, SpecError, Transition
+from robo_rl.core import PASSED, ArraySpec, EnvSpec, Observation, Refusal, Source, SpecError, Transition, Verdict
 
-from .messages_pb2 import Record
+from .messages_pb2 import Record, SafetyVerdict
 
 SEGMENT_BYTES = 32 << 20
 """Most bytes of steps in a row without a record that can be read by itself: what the learner holds in memory of an
 episode that does not end."""
+
+OVERHEAD_BYTES = 16 << 10
+"""Of a record or request beside the layouts: numbers and texts."""
+
+TEXT_LENGTH = 500
+"""Most characters of a message that travel."""
+NAME_LENGTH = 64
+"""Most characters of the name of a reason."""
+MOST_REASONS = 16
 
 _UNKNOWN, _NO, _YES = -1, 0, 1
 _SUCCESS = {None: _UNKNOWN, False: _NO, True: _YES}
@@ -95,6 +104,7 @@ class RecordEncoder:
             episode=transition.episode,
             observation=self._observation(transition.observation) if begins else b"",
             step=row.tobytes(),
+            verdict=None if transition.verdict == PASSED else _packed(transition.verdict),
         ).SerializeToString()
         return record
 
@@ -102,7 +112,7 @@ class RecordEncoder:
         """Return a record that says why this step is not there; the next one begins a segment."""
         self._last = None
         record: bytes = Record(
-            sequence=transition.sequence, episode=transition.episode, refusal=reason[:500]
+            sequence=transition.sequence, episode=transition.episode, refusal=reason[:TEXT_LENGTH]
         ).SerializeToString()
         return record
 
@@ -151,7 +161,7 @@ class RecordDecoder:
         self._actor = actor
         self._session = session
         self._tail: Observation | None = None
-        self._episode = -1
+        self._follows = (-1, -1)  # episode and sequence number of the record that ``_tail`` is the observation of
 
     def decode(self, records: Sequence[Record]) -> list[Transition | Refusal]:
         """Return one item per record; the arrays of transitions are views of the received data."""
@@ -164,7 +174,7 @@ class RecordDecoder:
         for record in records:
             if record.refusal:
                 self._tail = None
-                items.append(Refusal(record.sequence, 1, f"refused by the actor: {record.refusal[:500]}"))
+                items.append(Refusal(record.sequence, 1, f"refused by the actor: {record.refusal[:TEXT_LENGTH]}"))
                 continue
             if len(record.step) != self._layout.step.itemsize:
                 items.append(self._refuse(record, self._wrong_length("step", record.step, self._layout.step)))
@@ -194,7 +204,7 @@ class RecordDecoder:
                 self._spec.check_observation(observation)
             except SpecError as error:
                 return self._refuse(record, str(error))
-        elif self._tail is None or episode != self._episode:
+        elif self._tail is None or (episode, record.sequence) != self._follows:
             return self._refuse(record, "it needs the observation of a step that was refused or never came")
         else:
             observation = self._tail
@@ -216,9 +226,10 @@ class RecordDecoder:
             policy_version=values["policy_version"],
             stamp_ns=values["stamp_ns"],
             success=None if success == _UNKNOWN else bool(success),
+            verdict=_unpacked(record.verdict) if record.HasField("verdict") else PASSED,
         )
         ended = transition.terminated or transition.truncated
-        self._tail, self._episode = (None if ended else following), episode
+        self._tail, self._follows = (None if ended else following), (episode, record.sequence + 1)
         return transition
 
     def _steps(self, records: Sequence[Record]) -> NDArray[Any]:
@@ -257,6 +268,18 @@ class RecordDecoder:
     @staticmethod
     def _wrong_length(name: str, data: bytes, expected: np.dtype[Any]) -> str:
         return f"{name}: expected {expected.itemsize} bytes, got {len(data)}"
+
+
+def _packed(verdict: Verdict) -> SafetyVerdict:
+    reasons = [reason[:NAME_LENGTH] for reason in verdict.reasons[:MOST_REASONS]]
+    return SafetyVerdict(
+        changed=verdict.changed, stop=verdict.stop, reasons=reasons, message=verdict.message[:TEXT_LENGTH]
+    )
+
+
+def _unpacked(message: SafetyVerdict) -> Verdict:
+    reasons = tuple(reason[:NAME_LENGTH] for reason in message.reasons[:MOST_REASONS])
+    return Verdict(message.changed, message.stop, reasons, message.message[:TEXT_LENGTH])
 
 
 def _little(dtype: str) -> np.dtype[Any]:

@@ -7,18 +7,32 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Record(_message.Message):
-    __slots__ = ("sequence", "episode", "observation", "step", "refusal")
+    __slots__ = ("sequence", "episode", "observation", "step", "refusal", "verdict")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     EPISODE_FIELD_NUMBER: _ClassVar[int]
     OBSERVATION_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     episode: int
     observation: bytes
     step: bytes
     refusal: str
-    def __init__(self, sequence: _Optional[int] = ..., episode: _Optional[int] = ..., observation: _Optional[bytes] = ..., step: _Optional[bytes] = ..., refusal: _Optional[str] = ...) -> None: ...
+    verdict: SafetyVerdict
+    def __init__(self, sequence: _Optional[int] = ..., episode: _Optional[int] = ..., observation: _Optional[bytes] = ..., step: _Optional[bytes] = ..., refusal: _Optional[str] = ..., verdict: _Optional[_Union[SafetyVerdict, _Mapping]] = ...) -> None: ...
+
+class SafetyVerdict(_message.Message):
+    __slots__ = ("changed", "stop", "reasons", "message")
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    REASONS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    changed: bool
+    stop: bool
+    reasons: _containers.RepeatedScalarFieldContainer[str]
+    message: str
+    def __init__(self, changed: _Optional[bool] = ..., stop: _Optional[bool] = ..., reasons: _Optional[_Iterable[str]] = ..., message: _Optional[str] = ...) -> None: ...
 
 class JoinRequest(_message.Message):
     __slots__ = ("protocol", "actor", "run", "session", "newest_session", "held_sessions", "facts")

@@ -3,6 +3,7 @@
 import hmac
 import itertools
 import json
+import os
 import re
 import secrets
 import socket
@@ -94,7 +95,7 @@ class LearnerServer:
         spec: of the environment.
         inbox: where steps go.
         check: given the facts that an actor joins with; returns one line for each that does not fit.
-        max_actors: how many may be connected.
+        max_actors: how many may take part at a time; those that have ended their session do not count.
         clock: monotonic time.
 
     Raises:
@@ -200,6 +201,7 @@ class LearnerServer:
             path = Path(config.address.removeprefix(UNIX))
             _remove_dead_socket(path)
         credentials = server_credentials(config)
+        mask = os.umask(0o077)  # a socket is for this user alone, from the first moment
         try:
             if credentials is None:
                 port = self._server.add_insecure_port(config.address)
@@ -209,8 +211,9 @@ class LearnerServer:
             raise ConfigError(
                 f"cannot listen on transport.address {config.address}: is another learner there? ({error})"
             ) from error
+        finally:
+            os.umask(mask)
         if config.host is None:
-            path.chmod(0o600)
             return config.address
         return f"{config.address.rpartition(':')[0]}:{port}"
 
@@ -292,7 +295,8 @@ class LearnerServer:
             if lease is not None and session and lease.session > session:
                 text = f"another actor has taken the name {name}; give each actor a name of its own"
                 self._abort(context, Code.ALREADY_EXISTS, "session", text)
-            if lease is None and len(self._leases) >= self._max_actors:
+            present = sum(not other.left for other in self._leases.values())
+            if (lease is None or lease.left) and present >= self._max_actors:
                 text = f"{self._max_actors} actors are connected already"
                 self._abort(context, Code.RESOURCE_EXHAUSTED, "actors", text)
             if not session:
@@ -418,8 +422,10 @@ def _remove_dead_socket(path: Path) -> None:
     """Remove the socket that a killed learner left behind.
 
     Raises:
-        ConfigError: if somebody listens on it.
+        ConfigError: if somebody listens on it, or what is there is no socket.
     """
+    if path.exists() and not path.is_socket():
+        raise ConfigError(f"transport.address {UNIX}{path} is taken by something that is no socket; choose another")
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))

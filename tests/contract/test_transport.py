@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -317,7 +318,15 @@ def test_unix_socket(intake, tmp_path: Path) -> None:
             make_server(config, intake)
         rig.close()
         server.close(0)
-        (tmp_path / "socket").touch()
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(str(tmp_path / "socket"))
+
+
+def test_a_file_where_the_socket_shall_be_is_not_removed(intake, tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("of importance")
+    with pytest.raises(ConfigError, match="is taken by something that is no socket"):
+        make_server(TransportConfig(f"unix:{tmp_path}/notes"), intake)
+    assert (tmp_path / "notes").read_text() == "of importance"
 
 
 # --- replayed, stale and malformed requests ---------------------------------------------------------------------------
@@ -450,10 +459,16 @@ def test_a_message_beyond_the_cap_is_refused(intake, tmp_path: Path) -> None:
 def test_more_actors_than_allowed_are_refused(intake) -> None:
     server = make_server(LOCAL, intake, max_actors=1)
     wire = Wire(server)
-    wire.join(actor="one")
+    joined = wire.join(actor="one")
     with pytest.raises(grpc.RpcError) as caught:
         wire.join(actor="two")
     assert caught.value.details() == "1 actors are connected already"
+    leaving = exchange_of(joined, [])
+    leaving.actor, leaving.session_ended = "one", True
+    wire.call(EXCHANGE, leaving)
+    wire.join(actor="two")
+    with pytest.raises(grpc.RpcError):
+        wire.join(actor="one")
     wire.channel.close()
     server.close(0)
 

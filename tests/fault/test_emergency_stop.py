@@ -71,8 +71,27 @@ def test_where_the_file_cannot_be_written_this_process_stays_stopped(tmp_path):
     folder = tmp_path / "state"
     stop = EmergencyStop(folder / "emergency_stop")
     folder.rmdir()
-    stop.press("no disk")
+    assert not stop.press("no disk")
     assert stop.pressed() == "no disk"
+    folder.mkdir()
+    backend = make_safe_backend(arm(), emergency_stop=EmergencyStopConfig(file=str(folder / "emergency_stop")))
+    with pytest.raises(SafetyStop, match="no disk"):
+        backend.reset(0)  # it has an object of its own, as the key in the terminal has
+    assert stop.rearm()
+    backend.reset(0)
+
+
+def test_the_command_does_not_claim_what_it_could_not_do(tmp_path, capsys, monkeypatch):
+    def refuse(self: Path, *_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "touch", refuse)
+    with pytest.raises(SystemExit) as ended:
+        main(["stop", f"file={tmp_path}/emergency_stop"])
+    assert ended.value.code == 2
+    said = capsys.readouterr()
+    assert "ROBOTS ARE NOT STOPPED" in said.err
+    assert "are stopped" not in said.out
 
 
 def test_looking_takes_microseconds(file):

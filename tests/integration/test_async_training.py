@@ -101,13 +101,18 @@ def actor_processes(folder: Path) -> list[int]:
 
 def test_two_actors_and_a_learner_keep_the_ratio_and_leave_nothing_behind(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    output = finish(start("train", *AGENT, *RUN, "runtime=async", "runtime.actors=2", f"run.dir={folder}"))
+    safety = ["safety.speed.linear=0.25", "safety.violation_budget=0"]
+    output = finish(start("train", *AGENT, *RUN, *safety, "runtime=async", "runtime.actors=2", f"run.dir={folder}"))
     assert "Actors may join at unix:" in output and "Report" in output
     summary = summary_of(folder)
     assert summary["status"] == "completed" and summary["env_steps"] >= STEPS
     assert 0.9 <= summary["learner_steps_per_env_step"] <= 1.0
     check_conservation(folder)
     assert {step.actor for step in stored(folder)} == {"actor_0", "actor_1"}
+    changed = [step for step in stored(folder) if step.verdict.changed]
+    assert changed and all("speed" in step.verdict.reasons for step in changed), "what safety did is stored"
+    assert summary["safety"]["changed_steps"] == len(changed)
+    assert records(folder, "episode")[-1]["safety/speed"] > 0
     runtime = records(folder, "runtime")
     assert max(record["actors"] for record in runtime) == 2
     stale = [record for record in runtime if record["staleness_steps"] is not None]

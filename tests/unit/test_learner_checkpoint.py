@@ -41,7 +41,7 @@ def test_scalars_and_empty_arrays_survive(tmp_path: Path) -> None:
     assert float(loaded["scalar"]) == 3
 
 
-def test_newest_and_best_are_kept_and_only_the_newest_has_the_replay(tmp_path: Path) -> None:
+def test_newest_and_best_are_kept_and_the_two_newest_have_the_replay(tmp_path: Path) -> None:
     folder = CheckpointFolder(tmp_path, keep=2)
     for step, score in [(1, 0.1), (2, 0.9), (3, 0.2), (4, 0.3), (5, None)]:
         folder.save(make(step, score))
@@ -49,8 +49,27 @@ def test_newest_and_best_are_kept_and_only_the_newest_has_the_replay(tmp_path: P
     best = folder.best()
     assert best is not None
     assert best.name == "step_000000002"
-    assert [(path / "replay.safetensors").exists() for path in folder.folders()] == [False, False, True]
-    assert "agent" in load_checkpoint(best).parts
+    assert [(path / "replay.safetensors").exists() for path in folder.folders()] == [False, True, True]
+    assert "agent" in load_checkpoint(best, only=("agent",)).parts
+    with pytest.raises(CheckpointError, match=r"step_000000002/replay.safetensors: cannot be read"):
+        load_checkpoint(best)
+
+
+def test_a_damaged_old_checkpoint_does_not_keep_new_ones_from_being_written(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    (folder.save(make(1, 0.9)) / "manifest.json").write_text("{")
+    newest = folder.save(make(2, 0.1))
+    assert folder.best() == newest
+
+
+def test_what_a_killed_process_left_is_cleared_away(tmp_path: Path) -> None:
+    (tmp_path / ".partial_step_000000001").mkdir(parents=True)
+    (tmp_path / ".partial_step_000000001" / "agent.safetensors").write_bytes(b"half")
+    folder = CheckpointFolder(tmp_path)
+    folder.save(make(2))
+    again = folder.save(make(2, 0.5))
+    assert [path.name for path in tmp_path.iterdir()] == ["step_000000002"]
+    assert load_checkpoint(again).facts["score"] == 0.5
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "missing", "manifest", "format"])
@@ -72,11 +91,11 @@ def test_damaged_checkpoint_is_named_and_the_previous_one_loads(tmp_path: Path, 
     else:
         manifest = json.loads((newest / "manifest.json").read_text())
         (newest / "manifest.json").write_text(json.dumps(manifest | {"format": 99}))
-    wanted = ("agent",) if damage == "missing" else None
     with pytest.raises(CheckpointError, match="step_000000002"):
-        load_checkpoint(newest, only=wanted)
-    if damage != "missing":
-        assert folder.load_newest().step == 1
+        load_checkpoint(newest)
+    previous = folder.load_newest()
+    assert previous.step == 1
+    assert previous.parts.keys() == {"agent", "replay"}
 
 
 def test_no_usable_checkpoint_says_why(tmp_path: Path) -> None:

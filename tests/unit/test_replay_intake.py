@@ -160,6 +160,23 @@ def test_a_busy_learner_blocks(tmp_path: Path) -> None:
     intake.close()
 
 
+def test_open_episodes_of_many_actors_do_not_block_their_own_end(tmp_path: Path) -> None:
+    intake = Intake(tmp_path, SPEC, backlog_bytes=20_000)
+    steps = {name: steps_of(1, [12], actor=name) for name in ("one", "two", "three")}
+    for name in steps:
+        intake.open_session(name, 0)
+    for number in range(12):
+        for name in steps:
+            assert intake.flush(120)
+            assert intake.blocked() == "", f"after {number} steps: nothing waits for the disk"
+            intake.offer(name, 1, [steps[name][number]])
+            intake.take()
+    assert intake.flush(120)
+    assert intake.totals() == (36, 36, 0, 0)
+    assert intake.blocked() == ""
+    intake.close()
+
+
 def test_a_folder_of_another_environment_is_refused(tmp_path: Path) -> None:
     Intake(tmp_path, SPEC).close()
     other = dataclasses.replace(SPEC, control_rate=20.0)

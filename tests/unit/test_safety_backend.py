@@ -110,6 +110,34 @@ def test_an_old_observation_is_answered_by_holding_still_then_by_stopping():
         backend.step(ACTION)
 
 
+def test_holding_still_on_an_old_observation_keeps_the_joint_limits():
+    """Joints brake into it and speed up out of it no faster than they may."""
+    inner = arm("joint_delta")
+    now_ns, late_ns = inner.clock.now_ns, [0]
+    inner.clock.now_ns = lambda: now_ns() + late_ns[0]  # type: ignore[method-assign]
+    backend = make_safe_backend(inner, joints=JointsConfig(acceleration=(2.0,) * 7))
+    backend.reset(0)
+    action = np.zeros(inner.spec.action.shape, np.float32)
+    action[0] = 1
+    velocities = []
+    for number in range(10):
+        late_ns[0] = 200_000_000 if number == 6 else 0
+        step = backend.step(action)
+        executed = action if step.executed_action is None else step.executed_action
+        velocities.append(executed[0] * inner.robot.joint_delta * inner.spec.control_rate)
+        assert ("observation_stale" in step.verdict.reasons) == (number == 6)
+    assert max(velocities) == pytest.approx(1.0)
+    assert velocities[6] < velocities[5]
+    assert np.abs(np.diff(velocities)).max() * inner.spec.control_rate <= 2.0 * 1.001
+
+
+def test_any_age_will_do_where_observations_are_not_watched():
+    inner = ScriptedBackend(SPEC, steps(3), delays_ns={0: 10**12})
+    backend = make_safe_backend(inner, observations=ObservationsConfig(enabled=False))
+    backend.reset()
+    assert backend.step(ACTION).verdict == Verdict()
+
+
 def test_a_frozen_camera_is_a_fault():
     made = steps(8)
     frozen = {f"n{n}": replace(made[n], observation=made[n].observation | {"images/a": made[3].observation["images/a"]})

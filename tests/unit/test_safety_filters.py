@@ -233,6 +233,36 @@ def test_an_action_that_is_not_finite_holds_and_stops(wrong):
     assert f"{wrong} at index [1]" in verdict.message
 
 
+class Returns:
+    """A filter that returns one and the same, and says that it changed nothing."""
+
+    def __init__(self, result: np.ndarray) -> None:
+        self.result = result
+
+    def reset(self) -> None: ...
+
+    def __call__(self, observation, action, now_ns):
+        return self.result, PASSED
+
+
+@pytest.mark.parametrize(
+    "wrong", [np.array([np.nan], np.float32), np.array([1.5], np.float32), np.zeros(2, np.float32), np.zeros(1)]
+)
+def test_what_a_filter_returns_is_an_action_or_the_robot_holds_and_stops(wrong):
+    chain = FilterChain([Returns(wrong), Halve(0.0, "passes zero")], zero, 0)
+    executed, verdict = chain({}, np.array([0.5], np.float32), 0)
+    np.testing.assert_array_equal(executed, [0])
+    assert verdict.stop
+    assert verdict.reasons == ("filter_fault",)
+    assert "Returns returned no action" in verdict.message
+
+
+def test_a_change_that_a_filter_says_nothing_of_is_executed_and_told():
+    executed, verdict = FilterChain([Returns(np.array([0.1], np.float32))], zero, 0)({}, np.array([1], np.float32), 0)
+    assert executed == np.float32(0.1)
+    assert verdict == Verdict(changed=True, reasons=("Returns",))
+
+
 def test_a_row_of_violations_ends_the_episode():
     chain = FilterChain([Halve(0.5, "half")], zero, budget=3)
     loud, quiet = np.array([1.0], np.float32), np.array([0.1], np.float32)

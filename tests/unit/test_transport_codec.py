@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robo_rl.core import Refusal, SpecError, Transition
+from robo_rl.core import PASSED, Refusal, SpecError, Transition, Verdict
 from robo_rl.transport import RecordDecoder, RecordEncoder, codec
 from robo_rl.transport.messages_pb2 import Record
 
@@ -44,6 +44,20 @@ def test_round_trip_in_any_batches() -> None:
         for before, after in itertools.pairwise(items):
             if after.sequence % 7:
                 assert after.observation is before.next_observation
+
+
+def test_what_safety_did_travels() -> None:
+    steps = three_episodes()
+    verdicts = {
+        2: Verdict(changed=True, reasons=("speed", "barrier")),
+        6: Verdict(True, True, ("contact_stop",), "60 N"),
+    }
+    steps = [dataclasses.replace(step, verdict=verdicts.get(step.sequence, PASSED)) for step in steps]
+    assert [item.verdict for item in decoder().decode(encode(steps))] == [step.verdict for step in steps]
+    long = dataclasses.replace(steps[0], verdict=Verdict(True, False, ("x" * 9999,) * 99, "y" * 9999))
+    (item,) = decoder().decode(encode([long]))
+    assert isinstance(item, Transition)
+    assert item.verdict == Verdict(True, False, ("x" * 64,) * 16, "y" * 500)
 
 
 def test_a_jump_in_the_observations_begins_a_segment() -> None:
@@ -119,6 +133,19 @@ def test_wrong_lengths_and_episodes_are_refused() -> None:
     other_episode = encode(make_episode(0, 2))
     other_episode[1].episode = 5
     assert isinstance(decoder().decode(other_episode)[1], Refusal)
+
+
+def test_a_record_is_paired_with_the_observation_before_it_alone() -> None:
+    steps = three_episodes()
+    records = encode(steps)
+    reader = decoder()
+    assert_same(reader.decode(records[:3]), steps[:3])
+    jumped = reader.decode(records[4:6])
+    assert all(isinstance(item, Refusal) and "never came" in item.reason for item in jumped)
+    reader = decoder()
+    assert_same(reader.decode(records[:5]), steps[:5])
+    repeated = reader.decode(records[3:5])
+    assert all(isinstance(item, Refusal) for item in repeated)
 
 
 @settings(max_examples=200, deadline=None)

@@ -1,0 +1,147 @@
+"""Runs that a person, the robot or a useless policy stops: what was learned is kept, what is counted is true."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robo_rl.agents.sac.policy import TanhGaussianPolicy
+from robo_rl.cli import main
+from robo_rl.commands import local_training
+from robo_rl.core import SafetyStop, Step
+from robo_rl.learner import CheckpointFolder
+from robo_rl.safety import EmergencyStop, SafeBackend
+from robo_rl.telemetry.logger import read_metrics
+
+QUICK = [
+    "task=reach",
+    "demonstrations.episodes=0",
+    "agent.hidden=[16]",
+    "agent.backend=torch",
+    "agent.ensemble_size=2",
+    "agent.update_to_data=1",
+    "agent.batch_size=16",
+    "agent.learning_starts=1000",
+    "run.env_steps=70",
+    "run.evaluation_interval=0",
+    "run.evaluation_episodes=1",
+    "run.final_evaluation_episodes=1",
+    "run.video_episodes=0",
+    "runtime.threads=1",
+    "logging.progress=false",
+]
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> Callable[..., int]:
+    def call(*words: str) -> int:
+        with pytest.raises(SystemExit) as ended:
+            main(["train", *QUICK, f"run.dir={tmp_path}/run", f"safety.emergency_stop.file={tmp_path}/stop", *words])
+        return int(ended.value.code or 0)
+
+    return call
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "run" / "summary.json").read_text())
+    return found
+
+
+def episodes(folder: Path) -> list[dict[str, Any]]:
+    return [line for line in read_metrics(folder / "run" / "metrics.jsonl") if line["kind"] == "episode"]
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, method: str, first: int, last: int) -> None:
+    """Let calls number ``first`` to ``last`` of a method of SafeBackend end as those on a false observation do."""
+    true, count = getattr(SafeBackend, method), [0]
+
+    def call(self: SafeBackend, *arguments: Any) -> Step:
+        count[0] += 1
+        if first <= count[0] <= last:
+            self.stop("a test")
+            raise SafetyStop("observation_invalid", "a test")
+        step: Step = true(self, *arguments)
+        return step
+
+    monkeypatch.setattr(SafeBackend, method, call)
+
+
+def test_a_stopped_episode_is_counted_by_itself(tmp_path, train, monkeypatch):
+    stop_at(monkeypatch, "step", 11, 11)
+    assert train("agent.random_steps=70", "reward.others=1", "task.max_episode_steps=20") == 0
+    first, *others = episodes(tmp_path)
+    assert (first["length"], first["stopped"], first["success"]) == (10, "observation_invalid", None)
+    assert [line["length"] for line in others] == [20, 20, 20]
+    for line in (first, *others):
+        terms = {key: value for key, value in line.items() if key.startswith("reward/")}
+        assert len(terms) > 1
+        assert line["episode_return"] == pytest.approx(sum(terms.values()), rel=1e-5)
+
+
+def test_rewards_of_whole_episodes_are_those_of_their_episode(tmp_path, train, monkeypatch):
+    """The expert takes over at every second step or so; an episode that is stopped has its own takeovers."""
+    stop_at(monkeypatch, "step", 11, 11)
+    words = ["reward=composed", "+reward/module@reward.modules.taken_over=interventions", "task.max_episode_steps=20"]
+    assert train(*words, "intervention.criterion=random", "intervention.probability=0.5", "intervention.hold=3") == 0
+    found = episodes(tmp_path)
+    assert any(line["stopped"] == "observation_invalid" for line in found)
+    state = CheckpointFolder(tmp_path / "run" / "checkpoints").load_newest().parts["replay"]
+    facts = json.loads(state["facts"].tobytes())
+    slots = np.sort(state["order"][: facts["count"]])
+    rewards = state["terms"][slots, facts["reward_terms"].index("taken_over")]
+    segments = np.split(rewards, np.flatnonzero(np.diff(slots) > 1) + 1)  # a final observation lies between episodes
+    assert min(rewards) == -1
+    assert [line["length"] for line in found] == [len(segment) for segment in segments]
+    assert [line["reward/taken_over"] for line in found] == [segment.sum() for segment in segments]
+
+
+def test_a_reset_that_fails_is_no_episode_and_the_third_ends_the_run_with_a_checkpoint(
+    tmp_path, train, monkeypatch, capsys
+):
+    stop_at(monkeypatch, "reset", 3, 99)
+    assert train("agent.random_steps=70", "task.max_episode_steps=20") == 2
+    assert "stopped 3 times in a row without a step in between" in capsys.readouterr().err
+    assert [line["length"] for line in episodes(tmp_path)] == [20, 20]
+    assert CheckpointFolder(tmp_path / "run" / "checkpoints").load_newest().step == 40
+    assert summary(tmp_path)["status"] == "interrupted"
+    monkeypatch.undo()
+    with pytest.raises(SystemExit) as ended:
+        main(["train", f"resume={tmp_path}/run", "logging.progress=false"])
+    assert ended.value.code == 0
+    assert summary(tmp_path)["env_steps"] == 70
+
+
+def test_an_emergency_stop_during_an_evaluation_is_waited_for(tmp_path, train, monkeypatch):
+    button, true, calls = EmergencyStop(tmp_path / "stop"), local_training.evaluate, []
+
+    def evaluate(*arguments: Any, **options: Any) -> Any:
+        calls.append(button.pressed())
+        if len(calls) == 1:
+            button.press("a test")
+        elif len(calls) == 3:
+            button.rearm()
+        return true(*arguments, **options)
+
+    monkeypatch.setattr(local_training, "evaluate", evaluate)
+    assert train("agent.random_steps=70", "run.evaluation_interval=35") == 0
+    assert calls == [None, "a test", "a test", None, None]
+    lines = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert [line["step"] for line in lines if line["kind"] == "evaluation"] == [35, 70, 70]
+
+
+def test_a_policy_that_proposes_nan_ends_the_run_as_diverged(tmp_path, train, monkeypatch):
+    true, count = TanhGaussianPolicy.act, [0]
+
+    def act(self: TanhGaussianPolicy, observation: Any, *, explore: bool) -> np.ndarray:
+        count[0] += 1
+        action = true(self, observation, explore=explore)
+        return action if count[0] < 13 else np.full_like(action, np.nan)
+
+    monkeypatch.setattr(TanhGaussianPolicy, "act", act)
+    assert train("run.checkpoint_interval=5") == 1
+    assert summary(tmp_path)["status"] == "diverged"
+    assert summary(tmp_path)["env_steps"] == 12
+    assert CheckpointFolder(tmp_path / "run" / "checkpoints").load_newest().step == 10

@@ -1,0 +1,51 @@
+"""What the learner makes of steps from actors; tests/integration/test_async_training.py has it as a whole."""
+
+import dataclasses
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from robo_rl.cli import main
+from robo_rl.commands.async_training import AsyncTraining
+from robo_rl.commands.safety_record import SafetyRecord
+from robo_rl.core import RewardWeights, Transition, Verdict
+
+from ..transport_rig import steps_of
+
+
+def test_returns_are_those_of_their_episode_also_where_one_was_cut_without_a_word() -> None:
+    """The robot was stopped after 3 of 7 steps, so none of them says that it was the last."""
+    steps = [dataclasses.replace(step, rewards={"success": 1.0}) for step in steps_of(1, [7, 4])]
+    steps[8] = dataclasses.replace(steps[8], verdict=Verdict(changed=True, reasons=("speed",)))
+    arriving: list[Transition] = [*steps[:3], *steps[7:]]
+    logged: list[dict[str, Any]] = []
+    training = AsyncTraining.__new__(AsyncTraining)
+    vars(training).update(
+        intake=SimpleNamespace(take=lambda: arriving),
+        online=SimpleNamespace(append=lambda _: None),
+        parts=SimpleNamespace(reward=RewardWeights()),
+        logger=SimpleNamespace(log=lambda kind, step, **values: logged.append(values)),
+        step=0,
+        _safety=SafetyRecord(),
+        _newest={},
+        _returns={},
+    )
+    training._take()
+    (episode,) = logged
+    assert (episode["episode_return"], episode["length"]) == (4.0, 4)
+    assert episode["safety/changed_steps"] == 1
+    assert training.step == 7
+
+
+def test_computed_rewards_are_refused_before_anything_is_learned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["task=reach", "runtime=async", "reward=composed", "+reward/module@reward.modules.like_successes=successes"]
+    with pytest.raises(SystemExit) as ended:
+        main(["train", *words, "demonstrations.episodes=0", f"run.dir={tmp_path}/run"])
+    assert ended.value.code == 2
+    assert "need runtime=local" in capsys.readouterr().err
+    assert not (tmp_path / "run" / "checkpoints").exists()
+    assert not (tmp_path / "run" / "replay").exists()

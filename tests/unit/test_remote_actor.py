@@ -1,0 +1,70 @@
+"""The actor's side of a run whose learner is elsewhere, with a link that is played."""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hydra import compose, initialize_config_module
+
+from robo_rl.app import build_agent, build_backend, register_all_configs
+from robo_rl.commands.interruption import Interruption
+from robo_rl.commands.remote_actor import RemoteActor
+from robo_rl.core import State
+from robo_rl.transport.client import LinkStatus
+from robo_rl.transport.messages_pb2 import Record
+
+OVERRIDES = ["task=reach", "agent.hidden=[8]", "agent.ensemble_size=2", "actor.spool=unused"]
+
+
+class Link:
+    """Gives policies by the number of steps before them, and says stop after ``steps``."""
+
+    session = 1
+    reports: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, policies: dict[int, tuple[int, State]], steps: int) -> None:
+        self.policies, self.steps = policies, steps
+        self.records: list[Record] = []
+        self.asked = 0
+
+    @property
+    def status(self) -> LinkStatus:
+        self.asked += 1
+        assert self.asked < 1000, "the actor waits"
+        return LinkStatus(connected=True, stop=len(self.records) >= self.steps)
+
+    def take_policy(self) -> tuple[int, State] | None:
+        return self.policies.pop(len(self.records), None)
+
+    def append(self, sequence: int, record: bytes) -> None:
+        assert sequence == len(self.records)
+        self.records.append(Record.FromString(record))
+
+    def wake(self) -> None: ...
+
+    def report(self, **values: Any) -> None:
+        self.reports |= values
+
+
+def test_a_policy_whose_actions_are_not_finite_gives_way_to_the_one_before(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Fault case 7: hold, reject that version, roll back. Its numbers are finite; those it computes are not."""
+    register_all_configs()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose("actor", overrides=[*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"])
+    backend = build_backend(config)
+    good = build_agent(config.agent, backend.spec, 0).policy_state()
+    bad = {name: np.where(name == "actor/0/weight", 3e38, array) for name, array in good.items()}
+    bad = {name: array.astype(good[name].dtype) for name, array in bad.items()}
+    assert all(np.isfinite(array).all() for array in bad.values())
+    link = Link({0: (1, good), 4: (2, bad)}, steps=9)
+    with Interruption() as interruption:
+        actor = RemoteActor(config, backend, interruption)
+        actor._act(link, link)  # type: ignore[arg-type]
+    assert [bool(record.refusal) for record in link.records] == [number == 4 for number in range(9)]
+    assert "proposed action: expected finite values" in link.records[4].refusal
+    assert link.records[5].observation, "another episode"
+    assert "policy 2 is not used any more: the proposed action is not finite" in capsys.readouterr().out
+    assert link.reports["refused_policies"] == 1 and link.reports["policy_version"] == 1
