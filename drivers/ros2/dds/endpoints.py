@@ -1,0 +1,194 @@
+"""Writers and readers of topics: bytes in and out, and the public API's publishers and subscriptions on them."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from cyclonedds.core import DDSException, Entity
+from cyclonedds.domain import DomainParticipant
+from cyclonedds.pub import DataWriter
+from cyclonedds.qos import Policy, Qos
+from cyclonedds.sub import DataReader
+from cyclonedds.topic import Topic
+from cyclonedds.util import duration
+
+from robo_rl.core import DriverError
+
+from ..api import Message
+from ..message_types import RosbagsTypes
+from ..qos import QoSProfile
+from . import library
+from .waiter import Waiter
+
+_FOREVER = duration(infinite=True)
+
+
+def cyclone_qos(qos: QoSProfile, user_data: str, lifespan_s: float | None = None) -> Qos:
+    """Return the QoS of an endpoint as ROS's middleware sets it."""
+    history = Policy.History.KeepAll if qos.history == "keep_all" else Policy.History.KeepLast(qos.depth)
+    policies: list[Any] = [
+        Policy.Reliability.Reliable(_FOREVER) if qos.reliability == "reliable" else Policy.Reliability.BestEffort,
+        history,
+        Policy.DataRepresentation(use_cdrv0_representation=True, use_xcdrv2_representation=False),
+        Policy.WriterDataLifecycle(autodispose=False),
+    ]
+    if qos.durability == "transient_local":
+        service = Policy.DurabilityService(0, history, -1, -1, -1)
+        policies += [Policy.Durability.TransientLocal, service]
+    if lifespan_s is not None:
+        policies.append(Policy.Lifespan(round(lifespan_s * 1e9)))
+    if user_data:
+        policies.append(Policy.Userdata(user_data.encode()))
+    return Qos(*policies)
+
+
+def forget(entity: Entity) -> None:
+    """Delete an entity now, whoever still refers to it."""
+    library.call("dds_delete", entity._ref)
+
+
+class Writer:
+    """Sends bytes on a topic. May be used by several threads.
+
+    Args:
+        participant: whose it is.
+        topic: DDS name.
+        kind: type of the topic.
+        qos: as Cyclone has it.
+    """
+
+    def __init__(self, participant: DomainParticipant, topic: str, kind: Any, qos: Qos) -> None:
+        self._kind = kind
+        self._entity: DataWriter[Any] = DataWriter(participant, Topic(participant, topic, kind), qos)
+        self.handle: int = self._entity._ref
+        self.guid = library.guid(self.handle)
+
+    @property
+    def matched_count(self) -> int:
+        """Readers that receive from here."""
+        return library.call("dds_get_matched_subscriptions", self.handle, None, 0)
+
+    def write(self, data: bytearray) -> None:
+        """Send CDR bytes."""
+        if library.RAW:
+            library.write(self.handle, data)
+        else:
+            self._entity.write(self._kind.deserialize(bytes(data)))
+
+    def close(self) -> None:
+        """Delete it."""
+        forget(self._entity)
+
+
+class Reader:
+    """Gives every sample's bytes to a function, in the thread of a waiter.
+
+    Args:
+        participant: whose it is.
+        topic: DDS name.
+        kind: type of the topic.
+        qos: as Cyclone has it.
+        waiter: calls ``receive``.
+        receive: takes the CDR bytes of one sample.
+    """
+
+    def __init__(
+        self,
+        participant: DomainParticipant,
+        topic: str,
+        kind: Any,
+        qos: Qos,
+        waiter: Waiter,
+        receive: Callable[[memoryview], None],
+    ) -> None:
+        self._entity: DataReader[Any] = DataReader(participant, Topic(participant, topic, kind), qos)
+        self.handle: int = self._entity._ref
+        self.guid = library.guid(self.handle)
+        self._receive = receive
+        self._taker = library.Taker(self.handle) if library.RAW else None
+        waiter.attach(library.call("dds_create_readcondition", self.handle, library.ANY_SAMPLE), self._take)
+
+    @property
+    def matched_count(self) -> int:
+        """Writers that are received here."""
+        return library.call("dds_get_matched_publications", self.handle, None, 0)
+
+    def _take(self) -> None:
+        if self._taker is not None:
+            samples = self._taker.take()
+        else:
+            taken = self._entity.take(library.Taker.BATCH)
+            samples = [memoryview(sample.raw) for sample in taken if sample.sample_info.valid_data]
+        for data in samples:
+            self._receive(data)
+
+    def close(self) -> None:
+        """Delete it."""
+        forget(self._entity)
+
+
+class DdsPublisher:
+    """As of :class:`Publisher`."""
+
+    def __init__(self, topic: str, name: str, messages: RosbagsTypes, writer: Writer) -> None:
+        self.topic = topic
+        self._name = name
+        self._messages = messages
+        self._writer = writer
+
+    @property
+    def matched_count(self) -> int:
+        return self._writer.matched_count
+
+    def publish(self, message: Message) -> None:
+        """Send ``message``.
+
+        Raises:
+            ConfigError: if it does not fit the topic's type.
+            DriverError: if it cannot be sent.
+        """
+        data = self._messages.serialize(self._name, message)
+        try:
+            self._writer.write(data)
+        except DDSException as error:
+            raise DriverError(f"{self.topic}: {self._name} could not be sent: {error}") from error
+
+
+class DdsSubscription:
+    """As of :class:`Subscription`. Messages that no callback sees are decoded only when they are asked for."""
+
+    def __init__(
+        self, topic: str, name: str, messages: RosbagsTypes, callback: Callable[[Message], None] | None
+    ) -> None:
+        self.topic = topic
+        self._name = name
+        self._messages = messages
+        self._callback = callback
+        self._lock = threading.Lock()
+        self._newest: tuple[memoryview, int] | None = None
+        self._decoded: tuple[Message, int] | None = None
+        self.reader: Reader | None = None
+
+    @property
+    def matched_count(self) -> int:
+        return self.reader.matched_count if self.reader is not None else 0
+
+    def receive(self, data: memoryview) -> None:
+        """Take the bytes of a message."""
+        received_ns = time.monotonic_ns()
+        if self._callback is None:
+            with self._lock:
+                self._newest = data, received_ns
+            return
+        message = self._messages.deserialize(self._name, data)
+        with self._lock:
+            self._decoded = message, received_ns
+        self._callback(message)
+
+    def latest(self) -> tuple[Message, int] | None:
+        with self._lock:
+            newest, self._newest = self._newest, None
+            if newest is not None:
+                self._decoded = self._messages.deserialize(self._name, newest[0]), newest[1]
+            return self._decoded
