@@ -58,11 +58,13 @@ class Graph:
         nodes: fully qualified names, this node's own among them.
         topics: types by fully qualified name of the topic.
         services: types by fully qualified name of the service.
+        unanswering: nodes on a middleware whose services cannot be used from here, nor ours from there.
     """
 
     nodes: tuple[str, ...]
     topics: Mapping[str, tuple[str, ...]]
     services: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unanswering: tuple[str, ...] = ()
 
 
 class MessageTypes(Protocol):
@@ -195,7 +197,8 @@ class ServerGoal(Protocol):
 class Node(Protocol):
     """A node: close it, or use it in a ``with`` statement."""
 
-    types: MessageTypes
+    @property
+    def types(self) -> MessageTypes: ...
 
     @property
     def name(self) -> str:

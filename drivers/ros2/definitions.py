@@ -13,7 +13,7 @@ from rosbags.typesys.store import Typestore
 from robo_rl.core import ConfigError
 
 SHIPPED = Path(__file__).parent / "interfaces"
-"""Definitions that the type stores lack, one folder a package."""
+"""Definitions that the type stores lack: of any distribution (``common``), and of one."""
 
 Defaults = dict[str, dict[str, Any]]
 """Default values other than zero, by type and field."""
@@ -62,20 +62,19 @@ def register(store: Typestore, folder: Path) -> Defaults:
     files = sorted(file for kind in ("msg", "srv", "action") for file in folder.glob(f"*/{kind}/*.{kind}"))
     if not files:
         raise ConfigError(f"{folder} has no definitions: expected files like {folder}/my_package/msg/Name.msg")
-    defaults: Defaults = {}
+    messages: list[Parsed] = []
     for file in files:
         package, kind = file.parts[-3:-1]
         try:
-            for name, text in parts(package, kind, file.stem, file.read_text()):
-                message = parse(name, text)
-                store.register(make_typesdict([message]))
-                given = {field.name: field.value for field in message.fields if field.value is not None}
-                if given:
-                    defaults[name] = given
+            messages += [parse(name, text) for name, text in parts(package, kind, file.stem, file.read_text())]
         except (TypesysError, UnicodeDecodeError) as error:
-            reason = " ".join(str(error).split())
-            raise ConfigError(f"{file} is no definition that could be used: {reason}") from error
-    return defaults
+            raise ConfigError(f"{file} is no definition: {' '.join(str(error).split())}") from error
+    try:
+        store.register(make_typesdict(messages))
+    except TypesysError as error:
+        raise ConfigError(f"{folder}: {error}") from error
+    given = {m.name: {field.name: field.value for field in m.fields if field.value is not None} for m in messages}
+    return {name: defaults for name, defaults in given.items() if defaults}
 
 
 def parse(name: str, text: str) -> Parsed:

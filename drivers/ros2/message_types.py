@@ -1,7 +1,7 @@
 """Message classes out of rosbags' type stores, and their bytes on the wire (CDR)."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,7 @@ from .definitions import KNOWN_DEFAULTS, SHIPPED, register
 
 DISTRIBUTIONS = {
     "humble": Stores.ROS2_HUMBLE,
-    "iron": Stores.ROS2_IRON,
     "jazzy": Stores.ROS2_JAZZY,
-    "kilted": Stores.ROS2_KILTED,
 }
 DEFAULT_DISTRIBUTION = "jazzy"
 
@@ -41,7 +39,10 @@ def distribution_of_environment() -> str:
     """
     name = os.environ.get("ROS_DISTRO") or DEFAULT_DISTRIBUTION
     if name not in DISTRIBUTIONS:
-        raise ConfigError(f"ROS_DISTRO={name} is not known; expected one of {', '.join(DISTRIBUTIONS)}")
+        raise ConfigError(
+            f"ROS_DISTRO={name}: message definitions of {' and '.join(DISTRIBUTIONS)} are here. Set it to one of them, "
+            "or source that distribution so that rclpy is used"
+        )
     return name
 
 
@@ -60,9 +61,10 @@ class RosbagsTypes:
         self.distribution = distribution or distribution_of_environment()
         self._store = get_typestore(DISTRIBUTIONS[self.distribution])
         self._defaults = dict(KNOWN_DEFAULTS)
-        for folder in (SHIPPED, *(Path(folder) for folder in folders)):
+        for folder in (SHIPPED / "common", SHIPPED / self.distribution, *(Path(folder) for folder in folders)):
             self._defaults |= register(self._store, folder)
         self._hashing: Typestore | None = None
+        self._hashes: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> type:
         self.fields(name)
@@ -174,14 +176,20 @@ class RosbagsTypes:
 
     def hash(self, name: str) -> str:
         """Return the type's hash in ROS 2's form ``RIHS01_...`` (REP 2016)."""
+        if name not in self._hashes:
+            self._hashes[name] = self._hash(name)
+        return self._hashes[name]
+
+    def _hash(self, name: str) -> str:
         if self._hashing is None:
-            self._hashing = Typestore()
-            self._hashing.fielddefs.update(
+            hashing = Typestore()
+            hashing.fielddefs.update(
                 {
                     key: (constants, [(field, _char_as_uint8(kind)) for field, kind in fields])
                     for key, (constants, fields) in self._store.fielddefs.items()
                 }
             )
+            self._hashing = hashing
         return self._hashing.hash_rihs01(name)
 
 
@@ -239,6 +247,3 @@ def _char_as_uint8(description: Description) -> Description:
         return description
     inner, length = what
     return (kind, (_char_as_uint8(inner), length))
-
-
-Serializer = Callable[[Message], bytearray]

@@ -33,4 +33,4 @@ def open_node(
 ) -> Node:
     from .dds.node import DdsNode
 
-    return DdsNode(name, namespace, remappings, parameters, interfaces)  # type: ignore[return-value]
+    return DdsNode(name, namespace, remappings, parameters, interfaces)

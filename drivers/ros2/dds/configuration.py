@@ -13,8 +13,8 @@ Range = Literal["SUBNET", "LOCALHOST", "OFF", "SYSTEM_DEFAULT"]
 _LARGEST_DOMAIN = 232
 """Above it ports leave the range of UDP."""
 
-_PARTICIPANTS = 100
-"""Processes of a machine that are looked for where discovery goes without multicast."""
+_PARTICIPANTS = 32
+"""Processes of a machine that are looked for where discovery goes without multicast; ROS 2's own number."""
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,10 @@ class Discovery:
 
     Attributes:
         domain: ``ROS_DOMAIN_ID``: nodes of different domains do not see each other.
-        range: ``ROS_AUTOMATIC_DISCOVERY_RANGE``; LOCALHOST where ``ROS_LOCALHOST_ONLY`` is 1.
-        localhost_only: ``ROS_LOCALHOST_ONLY``: besides, nothing is sent or received through other interfaces.
+        range: ``ROS_AUTOMATIC_DISCOVERY_RANGE``.
+        localhost_only: ``ROS_LOCALHOST_ONLY``: loopback alone, and nothing of the two others counts.
         static_peers: ``ROS_STATIC_PEERS``: addresses to look at in any case, separated by ``;``.
-        base: ``CYCLONEDDS_URI``: Cyclone's own configuration, which all of the above is added to.
+        base: ``CYCLONEDDS_URI``: Cyclone's own configuration, which counts more than what is made of the above.
     """
 
     domain: int = 0
@@ -58,24 +58,30 @@ class Discovery:
         )
 
     def cyclone(self) -> str:
-        """Return the configuration that a domain is created with: URIs and XML, separated by commas."""
-        general, discovery = "", ""
-        if self.localhost_only:
-            general += '<Interfaces><NetworkInterface address="127.0.0.1"/></Interfaces>'
-        if self.localhost_only or self.range in ("LOCALHOST", "OFF"):
-            general += "<AllowMulticast>false</AllowMulticast>"
+        """Return the configuration that a domain is created with, as rmw_cyclonedds makes it.
+
+        Parts are separated by commas, and later ones count more: ``CYCLONEDDS_URI`` is the last.
+        """
+        parts = [self._own()] if self.localhost_only or self.range != "SYSTEM_DEFAULT" else []
+        return ",".join([*parts, *([self.base] if self.base else [])])
+
+    def _own(self) -> str:
         local = self.localhost_only or self.range == "LOCALHOST"
-        if self.range == "OFF":
+        general = '<Interfaces><NetworkInterface address="127.0.0.1"/></Interfaces>' if self.localhost_only else ""
+        if local or self.range == "OFF":
+            general += "<AllowMulticast>false</AllowMulticast>"
+        if self.range == "OFF" and not local:
             # A tag of its own: participants with another tag are not answered.
-            discovery += f"<ParticipantIndex>none</ParticipantIndex><Tag>ros_discovery_off_{os.getpid()}</Tag>"
-        elif peers := (*(("127.0.0.1",) if local else ()), *self.static_peers):
+            discovery = f"<ParticipantIndex>none</ParticipantIndex><Tag>ros_discovery_off_{os.getpid()}</Tag>"
+        else:
+            peers = (*(("127.0.0.1",) if local else ()), *(() if self.localhost_only else self.static_peers))
             listed = "".join(f"<Peer address={quoteattr(peer.strip())}/>" for peer in peers)
-            discovery += (
-                f"<ParticipantIndex>auto</ParticipantIndex>"
-                f"<MaxAutoParticipantIndex>{_PARTICIPANTS}</MaxAutoParticipantIndex><Peers>{listed}</Peers>"
+            discovery = (
+                "<ParticipantIndex>auto</ParticipantIndex>"
+                f"<MaxAutoParticipantIndex>{_PARTICIPANTS}</MaxAutoParticipantIndex>"
+                + (f"<Peers>{listed}</Peers>" if listed else "")
             )
-        own = (
-            '<CycloneDDS><Domain id="any">'
-            f"<General>{general}</General><Discovery>{discovery}</Discovery></Domain></CycloneDDS>"
+        return (
+            f'<CycloneDDS><Domain id="any"><General>{general}</General><Discovery>{discovery}</Discovery>'
+            "</Domain></CycloneDDS>"
         )
-        return f"{self.base},{own}" if self.base else own

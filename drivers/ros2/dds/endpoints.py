@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from cyclonedds.builtin import DcpsEndpoint, DcpsParticipant
 from cyclonedds.core import DDSException, Entity
 from cyclonedds.domain import DomainParticipant
 from cyclonedds.pub import DataWriter
@@ -22,6 +23,8 @@ from . import library
 from .waiter import Waiter
 
 _FOREVER = duration(infinite=True)
+_UNSIGNED = 2**64 - 1
+"""Handles are unsigned; the binding gives some of them signed."""
 
 
 def cyclone_qos(qos: QoSProfile, user_data: str, lifespan_s: float | None = None) -> Qos:
@@ -48,6 +51,16 @@ def forget(entity: Entity) -> None:
     library.call("dds_delete", entity._ref)
 
 
+def user_data(endpoint: DcpsEndpoint | DcpsParticipant | None, key: str) -> str | None:
+    """Return the value of ``key`` in an endpoint's user data, ``key=value;...``; None where there is none."""
+    policy = endpoint.qos[Policy.Userdata] if endpoint is not None else None
+    for part in bytes(policy.data).decode(errors="replace").split(";") if policy is not None else ():
+        name, separator, value = part.partition("=")
+        if separator and name == key:
+            return value
+    return None
+
+
 class Writer:
     """Sends bytes on a topic. May be used by several threads.
 
@@ -68,6 +81,15 @@ class Writer:
     def matched_count(self) -> int:
         """Readers that receive from here."""
         return library.call("dds_get_matched_subscriptions", self.handle, None, 0)
+
+    def matched(self) -> list[int]:
+        """Return the handles of the readers that receive from here."""
+        return sorted(handle & _UNSIGNED for handle in self._entity.matched_sub)
+
+    def matched_user_data(self, key: str) -> set[str]:
+        """Return the value of ``key`` in the user data of every reader that receives from here and has it."""
+        found = (self._entity.get_matched_subscription_data(handle) for handle in self._entity.matched_sub)
+        return {value for value in (user_data(endpoint, key) for endpoint in found) if value is not None}
 
     def write(self, data: bytearray) -> None:
         """Send CDR bytes."""
@@ -90,7 +112,7 @@ class Reader:
         kind: type of the topic.
         qos: as Cyclone has it.
         waiter: calls ``receive``.
-        receive: takes the CDR bytes of one sample.
+        receive: takes the CDR bytes of one sample and its writer's handle.
     """
 
     def __init__(
@@ -100,7 +122,7 @@ class Reader:
         kind: Any,
         qos: Qos,
         waiter: Waiter,
-        receive: Callable[[memoryview], None],
+        receive: Callable[[memoryview, int], None],
     ) -> None:
         self._entity: DataReader[Any] = DataReader(participant, Topic(participant, topic, kind), qos)
         self.handle: int = self._entity._ref
@@ -114,14 +136,32 @@ class Reader:
         """Writers that are received here."""
         return library.call("dds_get_matched_publications", self.handle, None, 0)
 
+    def matched(self) -> list[int]:
+        """Return the handles of the writers that are received here."""
+        return sorted(handle & _UNSIGNED for handle in self._entity.matched_pub)
+
+    def matched_user_data(self, key: str) -> set[str]:
+        """Return the value of ``key`` in the user data of every writer that is received here and has it."""
+        found = (self._entity.get_matched_publication_data(handle) for handle in self._entity.matched_pub)
+        return {value for value in (user_data(endpoint, key) for endpoint in found) if value is not None}
+
+    def writer_user_data(self, writer: int, key: str) -> str | None:
+        """Return the value of ``key`` in the user data of one writer, by its handle; None where it has none."""
+        return user_data(self._entity.get_matched_publication_data(writer), key)
+
     def _take(self) -> None:
         if self._taker is not None:
             samples = self._taker.take()
         else:
             taken = self._entity.take(library.Taker.BATCH)
-            samples = [memoryview(sample.raw) for sample in taken if sample.sample_info.valid_data]
-        for data in samples:
-            self._receive(data)
+            infos = [sample.sample_info for sample in taken]
+            samples = [
+                (memoryview(sample.raw), info.publication_handle)
+                for sample, info in zip(taken, infos, strict=True)
+                if info.valid_data
+            ]
+        for data, writer in samples:
+            self._receive(data, writer)
 
     def close(self) -> None:
         """Delete it."""
@@ -174,7 +214,7 @@ class DdsSubscription:
     def matched_count(self) -> int:
         return self.reader.matched_count if self.reader is not None else 0
 
-    def receive(self, data: memoryview) -> None:
+    def receive(self, data: memoryview, writer: int) -> None:
         """Take the bytes of a message."""
         received_ns = time.monotonic_ns()
         if self._callback is None:

@@ -116,14 +116,14 @@ class Taker:
         self._samples = (ctypes.c_void_p * self.BATCH)()
         self._infos = (dds_c_t.sample_info * self.BATCH)()
 
-    def take(self) -> list[memoryview]:
-        """Return the CDR bytes of up to ``BATCH`` samples."""
+    def take(self) -> list[tuple[memoryview, int]]:
+        """Return the CDR bytes of up to ``BATCH`` samples, each with the handle of its writer."""
         count = call("dds_takecdr", self._reader, self._samples, self.BATCH, self._infos, ANY_SAMPLE)
         taken = []
         for sample, info in zip(self._samples[:count], self._infos[:count], strict=True):
             if info.valid_data:
                 data = np.empty(_LIBRARY.ddsi_serdata_size(sample), np.uint8)
                 _LIBRARY.ddsi_serdata_to_ser(sample, 0, data.size, data.ctypes.data)
-                taken.append(data.data)
+                taken.append((data.data, info.publication_handle))
             _LIBRARY.ddsi_serdata_unref(sample)
         return taken

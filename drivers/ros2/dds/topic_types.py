@@ -3,6 +3,8 @@
 They only tell other participants what a topic carries: the bytes themselves are rosbags'.
 """
 
+import functools
+from pathlib import Path
 from typing import Any
 
 from cyclonedds.idl import IdlStruct, annotations, make_idl_struct, types
@@ -101,3 +103,10 @@ class TopicTypes:
         if kind == Nodetype.ARRAY:
             return _array[self._of(inner), length]
         return _sequence[self._of(inner), length] if 0 < length <= _LONGEST_BOUND else _sequence[self._of(inner)]
+
+
+@functools.lru_cache
+def shared_types(distribution: str, folders: tuple[Path, ...]) -> tuple[RosbagsTypes, TopicTypes]:
+    """Return the types of a distribution and a user's folders: read once in a process, as that takes a while."""
+    messages = RosbagsTypes(distribution, folders)
+    return messages, TopicTypes(messages)
