@@ -1,12 +1,12 @@
 """Message, service and action definitions, from text as ``.msg``, ``.srv`` and ``.action`` files have it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from rosbags.typesys import TypesysError
 from rosbags.typesys.base import Message as Parsed
-from rosbags.typesys.base import make_typesdict
+from rosbags.typesys.base import NamedType, make_typesdict
 from rosbags.typesys.msg import MSGParser
 from rosbags.typesys.store import Typestore
 
@@ -53,26 +53,32 @@ def parts(package: str, kind: str, name: str, text: str) -> Iterator[tuple[str, 
         yield f"{full}_FeedbackMessage", f"{_UUID}\n{full}_Feedback feedback"
 
 
-def register(store: Typestore, folder: Path) -> Defaults:
-    """Add every ``package/{msg,srv,action}/Name.*`` under ``folder`` to ``store``; return their defaults.
+def register(store: Typestore, folders: Iterable[Path]) -> Defaults:
+    """Add every ``package/{msg,srv,action}/Name.*`` under ``folders`` to ``store``; return their defaults.
 
     Raises:
-        ConfigError: if there is none, or a file cannot be read as a definition or contradicts a type of that name.
+        ConfigError: if a folder has none, a file cannot be read as a definition or contradicts a type of that name, or
+            a field's type is not known.
     """
-    files = sorted(file for kind in ("msg", "srv", "action") for file in folder.glob(f"*/{kind}/*.{kind}"))
-    if not files:
-        raise ConfigError(f"{folder} has no definitions: expected files like {folder}/my_package/msg/Name.msg")
     messages: list[Parsed] = []
-    for file in files:
-        package, kind = file.parts[-3:-1]
-        try:
-            messages += [parse(name, text) for name, text in parts(package, kind, file.stem, file.read_text())]
-        except (TypesysError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{file} is no definition: {' '.join(str(error).split())}") from error
+    for folder in folders:
+        files = sorted(file for kind in ("msg", "srv", "action") for file in folder.glob(f"*/{kind}/*.{kind}"))
+        if not files:
+            raise ConfigError(f"{folder} has no definitions: expected files like {folder}/my_package/msg/Name.msg")
+        for file in files:
+            package, kind = file.parts[-3:-1]
+            try:
+                messages += [parse(name, text) for name, text in parts(package, kind, file.stem, file.read_text())]
+            except (TypesysError, UnicodeDecodeError) as error:
+                raise ConfigError(f"{file} is no definition: {' '.join(str(error).split())}") from error
     try:
         store.register(make_typesdict(messages))
     except TypesysError as error:
-        raise ConfigError(f"{folder}: {error}") from error
+        raise ConfigError(f"a definition cannot be used: {error}") from error
+    for message in messages:
+        for field in message.fields:
+            if isinstance(field.typ.ref, NamedType) and field.typ.ref.name not in store.fielddefs:
+                raise ConfigError(f"{message.name}.{field.name} is of type {field.typ.ref.name}, which is not defined")
     given = {m.name: {field.name: field.value for field in m.fields if field.value is not None} for m in messages}
     return {name: defaults for name, defaults in given.items() if defaults}
 

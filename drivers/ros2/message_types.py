@@ -60,9 +60,8 @@ class RosbagsTypes:
     def __init__(self, distribution: str | None = None, folders: Iterable[str | Path] = ()) -> None:
         self.distribution = distribution or distribution_of_environment()
         self._store = get_typestore(DISTRIBUTIONS[self.distribution])
-        self._defaults = dict(KNOWN_DEFAULTS)
-        for folder in (SHIPPED / "common", SHIPPED / self.distribution, *(Path(folder) for folder in folders)):
-            self._defaults |= register(self._store, folder)
+        shipped = (SHIPPED / "common", SHIPPED / self.distribution)
+        self._defaults = KNOWN_DEFAULTS | register(self._store, [*shipped, *(Path(folder) for folder in folders)])
         self._hashing: Typestore | None = None
         self._hashes: dict[str, str] = {}
 

@@ -147,8 +147,7 @@ class GraphMonitor:
     def _node_names(self, participant: bytes) -> list[str]:
         if participant not in self._participants:
             return []
-        nodes = self._nodes[participant].node_entities_info_seq
-        return [f"{node.node_namespace.rstrip('/')}/{node.node_name}" for node in nodes]
+        return _names_in(self._nodes[participant])
 
     def _node_of(self, peer: Peer) -> str:
         """Return the name of the node that owns an endpoint, or nothing where it is not known."""
@@ -181,9 +180,7 @@ class GraphMonitor:
             self._nodes[key] = info
             if key[:2] == _FAST_DDS and key not in self._warned:
                 self._warned.add(key)
-                log.warning(
-                    "%s", _fast_dds_text([f"{n.node_namespace}/{n.node_name}" for n in info.node_entities_info_seq])
-                )
+                log.warning("%s", _fast_dds_text(_names_in(info)))
 
     def _hear_participant(self, sample: Any) -> None:
         with self._lock:
@@ -227,6 +224,10 @@ class GraphMonitor:
         """Return what may be the reason that a service does not answer, or nothing."""
         unanswering = self.graph.unanswering
         return f". {_fast_dds_text(unanswering)}" if unanswering else ""
+
+
+def _names_in(info: Any) -> list[str]:
+    return [f"{node.node_namespace.rstrip('/')}/{node.node_name}" for node in info.node_entities_info_seq]
 
 
 def _alive(sample: Any) -> bool:
