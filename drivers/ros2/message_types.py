@@ -1,5 +1,6 @@
 """Message classes out of rosbags' type stores, and their bytes on the wire (CDR)."""
 
+import difflib
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -83,9 +84,11 @@ class RosbagsTypes:
             ConfigError: if it is not known.
         """
         if name not in self._store.fielddefs:
+            close = difflib.get_close_matches(name, self._store.fielddefs, 3)
+            hint = f": did you mean {' or '.join(close)}?" if close else "."
             raise ConfigError(
-                f"message type {name!r} is not known{nearest(name, self._store.fielddefs)}. Definitions of your own: "
-                "a folder with package/msg/Name.msg, given as interfaces"
+                f"message type {name!r} is not known{hint} Definitions of your own go into a folder, as "
+                "package/msg/Name.msg, that is given as interfaces"
             )
         return list(self._store.fielddefs[name][1])
 
@@ -95,7 +98,7 @@ class RosbagsTypes:
         known = {normalize_fieldname(field): description for field, description in described}
         for field in fields:
             if field not in known:
-                raise ConfigError(f"{name} has no field {field!r}{nearest(field, known)}")
+                raise ConfigError(f"{name} has no field {field!r}: {nearest(field, known)}")
         defaults = self._defaults.get(name, {})
         values = {}
         for field, description in known.items():

@@ -67,10 +67,16 @@ class DdsNode:
         handle = self._participant.handle
         self._callbacks = Waiter(handle, f"{self._names.node}: callbacks")
         self._replies = Waiter(handle, f"{self._names.node}: replies")
-        self._graph = GraphMonitor(self._names, self._participant.entity, self.types, self._topic_types, self._replies)
-        self._parameters = Parameters(self.types, parameters or {})
-        for service, (kind, answer) in self._parameters.services().items():
-            self._serve(kind, f"{self.name}/{service}", answer, PARAMETERS)
+        try:
+            self._graph = GraphMonitor(
+                self._names, self._participant.entity, self.types, self._topic_types, self._replies
+            )
+            self._parameters = Parameters(self.types, parameters or {})
+            for service, (kind, answer) in self._parameters.services().items():
+                self._serve(kind, f"{self.name}/{service}", answer, PARAMETERS)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def name(self) -> str:

@@ -92,7 +92,7 @@ class Parameters:
         """
         with self._lock:
             if name not in self._values:
-                raise ConfigError(f"parameter {name!r} was not declared{nearest(name, self._values)}")
+                raise ConfigError(f"parameter {name!r} was not declared: {nearest(name, self._values)}")
             return self._values[name]
 
     def _fitting(self, held: Any, value: Any) -> Any:
