@@ -1,6 +1,5 @@
 """robo-rl doctor: check this machine and say what to do."""
 
-import importlib.util
 import json
 import os
 import sys
@@ -14,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import robo_rl
+from robo_rl.drivers.ros2 import choose as choose_ros2
 
 from ..agents.sac import native
 from . import machine
@@ -56,7 +56,7 @@ def examine(folder: Path) -> list[Check]:
         machine.check_torch(),
         machine.check_native(*native.available()),
         machine.check_rendering([sys.executable, "-c", machine.RENDERS]),
-        machine.check_ros2(lambda module: importlib.util.find_spec(module) is not None),
+        machine.check_ros2(choose_ros2),
         machine.check_cameras(Path("/dev"), Path("/sys/class/video4linux")),
         machine.check_disk(folder),
     ]

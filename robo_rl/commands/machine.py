@@ -16,6 +16,7 @@ import torch
 from packaging.requirements import Requirement
 
 import robo_rl
+from robo_rl.core import DriverError
 
 PYTHON = (3, 11)
 MEMORY_GB = 4.0
@@ -195,15 +196,15 @@ def check_rendering(command: list[str]) -> Check:
     return Check("Rendering", Status.WARN, reason, INSTALL_GRAPHICS)
 
 
-def check_ros2(present: Callable[[str], bool]) -> Check:
-    """``present`` says whether a module can be imported."""
-    distribution = os.environ.get("ROS_DISTRO")
-    if present("rclpy"):
-        return Check("ROS 2", Status.OK, f"rclpy{f' of {distribution}' if distribution else ''}")
-    if present("cyclonedds"):
-        return Check("ROS 2", Status.OK, "Cyclone DDS, without a ROS 2 installation")
-    advice = "for real robots: source /opt/ros/DISTRO/setup.bash, or pip install 'robo-rl[ros2]'"
-    return Check("ROS 2", Status.WARN, "neither rclpy nor cyclonedds", advice)
+def check_ros2(choose: Callable[[], tuple[str, str]]) -> Check:
+    """``choose`` returns the implementation that is used and why, or raises a :class:`DriverError`."""
+    names = {"rclpy": "rclpy", "dds": "plain DDS (Cyclone DDS from pip)"}
+    try:
+        implementation, reason = choose()
+    except DriverError as error:
+        found, _, advice = str(error).rpartition(": ")
+        return Check("ROS 2", Status.WARN, found, f"for real robots: {advice}")
+    return Check("ROS 2", Status.OK, f"{names[implementation]}: {reason}")
 
 
 def check_cameras(devices: Path, drivers: Path) -> Check:

@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 from robo_rl.cli import main
 from robo_rl.commands import doctor, machine
 from robo_rl.commands.machine import Check, Status
+from robo_rl.core import DriverError
 
 OK, WARN, FAIL = Status.OK, Status.WARN, Status.FAIL
 
@@ -83,11 +84,16 @@ def test_this_machine_renders() -> None:
     assert "640x480" in check.found
 
 
-def test_ros2_by_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ROS_DISTRO", "jazzy")
-    assert machine.check_ros2(lambda module: module == "rclpy").found == "rclpy of jazzy"
-    assert machine.check_ros2(lambda module: module == "cyclonedds").status == OK
-    assert machine.check_ros2(lambda module: False).status == WARN
+def test_ros2_by_either_way() -> None:
+    def neither() -> tuple[str, str]:
+        raise DriverError("no ROS 2: no ROS 2 distribution is sourced; rosbags missing: pip install 'robo-rl[ros2]'")
+
+    rclpy = machine.check_ros2(lambda: ("rclpy", "rclpy of jazzy can be imported"))
+    assert (rclpy.status, rclpy.found) == (OK, "rclpy: rclpy of jazzy can be imported")
+    assert machine.check_ros2(lambda: ("dds", "nothing is sourced")).found.startswith("plain DDS")
+    missing = machine.check_ros2(neither)
+    assert (missing.status, missing.advice) == (WARN, "for real robots: pip install 'robo-rl[ros2]'")
+    assert missing.found == "no ROS 2: no ROS 2 distribution is sourced; rosbags missing"
 
 
 def test_cameras_with_their_names(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ def test_wheel_has_one_top_level_name(tmp_path: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.startswith("robo_rl-")} == {"robo_rl"}
-    for wanted in ("robo_rl/sim/__init__.py", "robo_rl/configs/train.yaml", "robo_rl/py.typed"):
+    definition = "robo_rl/drivers/ros2/interfaces/common/std_srvs/srv/Trigger.srv"
+    for wanted in ("robo_rl/sim/__init__.py", "robo_rl/configs/train.yaml", "robo_rl/py.typed", definition):
         assert wanted in names
     assert any(name.endswith("share/robo_rl/launch/README.md") for name in names)

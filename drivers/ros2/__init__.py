@@ -1,0 +1,47 @@
+"""ROS 2: nodes, topics, services, actions and parameters, through rclpy or through plain DDS.
+
+:func:`open_node` chooses. Both implementations offer the same: :mod:`.api`.
+"""
+
+from .api import (
+    ActionClient,
+    Client,
+    Goal,
+    GoalStatus,
+    Graph,
+    Message,
+    MessageTypes,
+    Node,
+    Problem,
+    Publisher,
+    ServerGoal,
+    Subscription,
+    Timer,
+)
+from .names import RosArguments, parse_arguments
+from .opening import Implementation, choose, open_node
+from .qos import LATCHED, SENSOR_DATA, QoSProfile
+
+__all__ = [
+    "LATCHED",
+    "SENSOR_DATA",
+    "ActionClient",
+    "Client",
+    "Goal",
+    "GoalStatus",
+    "Graph",
+    "Implementation",
+    "Message",
+    "MessageTypes",
+    "Node",
+    "Problem",
+    "Publisher",
+    "QoSProfile",
+    "RosArguments",
+    "ServerGoal",
+    "Subscription",
+    "Timer",
+    "choose",
+    "open_node",
+    "parse_arguments",
+]

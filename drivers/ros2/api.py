@@ -1,0 +1,271 @@
+"""The client layer that both implementations offer: rclpy's names, few enough to be the same over plain DDS.
+
+Messages are objects with the fields of their definition as attributes. Numbers in arrays are NumPy arrays. Callbacks
+run one after another in a thread of the node's own, so that they need no locks among themselves; goals of an action
+server are executed in threads of theirs. Time-outs are monotonic [s].
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from .qos import QoSProfile
+
+Message = Any
+"""An object with the fields of a message definition."""
+
+DEFAULT_QOS = QoSProfile()
+
+
+class GoalStatus(IntEnum):
+    """States of an action's goal (action_msgs/msg/GoalStatus)."""
+
+    UNKNOWN = 0
+    ACCEPTED = 1
+    EXECUTING = 2
+    CANCELING = 3
+    SUCCEEDED = 4
+    CANCELED = 5
+    ABORTED = 6
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Two ends of a topic or service that do not fit together.
+
+    Attributes:
+        topic: fully qualified name.
+        ours: type or profile on our side.
+        theirs: the same on the other.
+        node: fully qualified name of the other node, empty where it is not known.
+        text: one line that says all of it and what to do.
+    """
+
+    topic: str
+    ours: str
+    theirs: str
+    node: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Who is there, as far as discovery has come.
+
+    Attributes:
+        nodes: fully qualified names, this node's own among them.
+        topics: types by fully qualified name of the topic.
+        services: types by fully qualified name of the service.
+        unanswering: nodes on a middleware whose services cannot be used from here, nor ours from there.
+    """
+
+    nodes: tuple[str, ...]
+    topics: Mapping[str, tuple[str, ...]]
+    services: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unanswering: tuple[str, ...] = ()
+
+
+class MessageTypes(Protocol):
+    """Message classes by name, ``package/msg/Name``; also ``srv/Name_Request`` and ``action/Name_Goal``."""
+
+    def __getitem__(self, name: str) -> type: ...
+
+    def __contains__(self, name: str) -> bool: ...
+
+    def make(self, name: str, /, **fields: Any) -> Message:
+        """Return a message with ``fields`` set and all others at their defaults: zero, empty.
+
+        Nested messages may be given as dictionaries, sequences as lists, arrays and numbers of any kind.
+
+        Raises:
+            ConfigError: if the type or a field is not known, or a value does not fit.
+        """
+        ...
+
+
+class Publisher(Protocol):
+    """Sends messages on a topic."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def matched_count(self) -> int:
+        """Subscriptions that receive what is published."""
+        ...
+
+    def publish(self, message: Message) -> None: ...
+
+
+class Subscription(Protocol):
+    """Receives messages of a topic."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def matched_count(self) -> int:
+        """Publishers that are received."""
+        ...
+
+    def latest(self) -> tuple[Message, int] | None:
+        """Return the newest message and when it came (monotonic clock [ns]), or None before the first."""
+        ...
+
+
+class Client(Protocol):
+    """Calls a service."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """Return whether a server was there within ``timeout_s``."""
+        ...
+
+    def call(self, request: Message, timeout_s: float) -> Message:
+        """Return the server's answer. May be called from callbacks too.
+
+        Raises:
+            DriverError: if there is no answer within ``timeout_s``.
+        """
+        ...
+
+
+class Timer(Protocol):
+    """Calls back at a fixed rate; periods that were missed are left out."""
+
+    def cancel(self) -> None: ...
+
+
+class Goal(Protocol):
+    """A goal that an action server accepted."""
+
+    @property
+    def status(self) -> GoalStatus: ...
+
+    def result(self, timeout_s: float) -> tuple[GoalStatus, Message]:
+        """Return how the goal ended and its result.
+
+        Raises:
+            DriverError: if it did not end within ``timeout_s``.
+        """
+        ...
+
+    def cancel(self, timeout_s: float = 5.0) -> bool:
+        """Ask the server to cancel; return whether it will."""
+        ...
+
+
+class ActionClient(Protocol):
+    """Sends goals to an action server."""
+
+    def wait(self, timeout_s: float) -> bool: ...
+
+    def send_goal(
+        self, goal: Message, feedback: Callable[[Message], None] | None = None, timeout_s: float = 5.0
+    ) -> Goal:
+        """Send a goal; ``feedback`` is called in the node's thread.
+
+        Raises:
+            DriverError: if the server rejects the goal or does not answer within ``timeout_s``.
+        """
+        ...
+
+
+class ServerGoal(Protocol):
+    """A goal that is being executed.
+
+    Attributes:
+        request: the goal.
+        cancel_requested: whether the client asked to cancel.
+    """
+
+    request: Message
+
+    @property
+    def cancel_requested(self) -> bool: ...
+
+    def publish_feedback(self, feedback: Message) -> None: ...
+
+    def succeed(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def canceled(self) -> None: ...
+
+
+class Node(Protocol):
+    """A node: close it, or use it in a ``with`` statement."""
+
+    @property
+    def types(self) -> MessageTypes: ...
+
+    @property
+    def name(self) -> str:
+        """Fully qualified."""
+        ...
+
+    @property
+    def implementation(self) -> str: ...
+
+    @property
+    def graph(self) -> Graph: ...
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Types and profiles that do not fit, each at most 5 s after both ends exist."""
+        ...
+
+    def create_publisher(self, message_type: str, topic: str, qos: QoSProfile = DEFAULT_QOS) -> Publisher: ...
+
+    def create_subscription(
+        self,
+        message_type: str,
+        topic: str,
+        callback: Callable[[Message], None] | None = None,
+        qos: QoSProfile = DEFAULT_QOS,
+    ) -> Subscription: ...
+
+    def create_client(self, service_type: str, service: str) -> Client: ...
+
+    def create_service(self, service_type: str, service: str, callback: Callable[[Message], Message]) -> None: ...
+
+    def create_timer(self, period_s: float, callback: Callable[[], None]) -> Timer: ...
+
+    def create_action_client(self, action_type: str, action: str) -> ActionClient: ...
+
+    def create_action_server(
+        self,
+        action_type: str,
+        action: str,
+        execute: Callable[[ServerGoal], Message],
+        accept: Callable[[Message], bool] | None = None,
+    ) -> None:
+        """Serve an action.
+
+        Args:
+            action_type: ``package/action/Name``.
+            action: name.
+            execute: executes a goal in a thread of its own and returns the result. A goal on which it calls none of
+                ``succeed``, ``abort`` and ``canceled`` has succeeded; one that raises is aborted.
+            accept: says of a goal whether it is accepted; None: all are.
+        """
+        ...
+
+    def declare_parameter(self, name: str, default: Any) -> Any:
+        """Declare a parameter and return its value: what the node was opened with, else ``default``."""
+        ...
+
+    def parameter(self, name: str) -> Any: ...
+
+    def now(self) -> Message:
+        """Return builtin_interfaces/msg/Time of the wall clock: for stamps alone, never for time-outs."""
+        ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...

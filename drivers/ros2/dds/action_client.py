@@ -1,0 +1,116 @@
+"""Clients of actions: three services and a topic of feedback."""
+
+import threading
+import time
+import uuid
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from robo_rl.core import DriverError
+
+from ..api import GoalStatus, Message
+from ..qos import QoSProfile
+from .services import DdsClient, Endpoints
+from .waiter import Waiter
+
+CANCEL_TYPE = "action_msgs/srv/CancelGoal"
+FEEDBACK_QOS = QoSProfile(depth=10)
+
+
+class DdsGoal:
+    """As of :class:`Goal`."""
+
+    def __init__(self, client: "DdsActionClient", identity: bytes, feedback: Callable[[Message], None] | None) -> None:
+        self.identity = identity
+        self.feedback = feedback
+        self._client = client
+        self._ended = threading.Event()
+        self._status = GoalStatus.ACCEPTED
+        self._result: Message = None
+
+    @property
+    def status(self) -> GoalStatus:
+        return self._status
+
+    def end(self, response: Message) -> None:
+        """Take the answer to the request for the result."""
+        self._status, self._result = GoalStatus(response.status), response.result
+        self._ended.set()
+
+    def result(self, timeout_s: float) -> tuple[GoalStatus, Message]:
+        if not self._ended.wait(timeout_s):
+            raise DriverError(f"{self._client.action}: the goal did not end within {timeout_s} s")
+        return self._status, self._result
+
+    def cancel(self, timeout_s: float = 5.0) -> bool:
+        return self._client.cancel(self.identity, timeout_s)
+
+
+class DdsActionClient:
+    """As of :class:`ActionClient`.
+
+    Args:
+        endpoints: makes the topics.
+        action_type: ``package/action/Name``.
+        action: fully qualified name.
+        callbacks: calls feedback.
+        replies: hears answers.
+    """
+
+    def __init__(self, endpoints: Endpoints, action_type: str, action: str, callbacks: Waiter, replies: Waiter) -> None:
+        self.action = action
+        self._type = action_type
+        self._types = endpoints.types
+        self._goals: weakref.WeakValueDictionary[bytes, DdsGoal] = weakref.WeakValueDictionary()
+        self._unfinished: dict[bytes, DdsGoal] = {}
+        self._send = DdsClient(endpoints, f"{action_type}_SendGoal", f"{action}/_action/send_goal", replies)
+        self._get = DdsClient(endpoints, f"{action_type}_GetResult", f"{action}/_action/get_result", replies)
+        self._cancel = DdsClient(endpoints, CANCEL_TYPE, f"{action}/_action/cancel_goal", replies)
+        self._feedback = endpoints.reader(
+            f"{action_type}_FeedbackMessage", f"rt{action}/_action/feedback", FEEDBACK_QOS, callbacks, self._hear
+        )
+
+    def wait(self, timeout_s: float) -> bool:
+        """Return whether a server was there within ``timeout_s``."""
+        deadline = time.monotonic() + timeout_s
+        return all(
+            client.wait(max(0.0, deadline - time.monotonic())) for client in (self._send, self._get, self._cancel)
+        )
+
+    def send_goal(
+        self, goal: Message, feedback: Callable[[Message], None] | None = None, timeout_s: float = 5.0
+    ) -> DdsGoal:
+        deadline = time.monotonic() + timeout_s
+        if not self.wait(timeout_s):
+            raise DriverError(f"no server of the action {self.action} ({self._type}) was there within {timeout_s} s")
+        handle = DdsGoal(self, uuid.uuid4().bytes, feedback)
+        self._goals[handle.identity] = handle
+        request = self._types.make(f"{self._type}_SendGoal_Request", goal_id=_uuid(handle.identity), goal=goal)
+        answer = self._send.call(request, max(0.0, deadline - time.monotonic()))
+        if not answer.accepted:
+            raise DriverError(f"{self.action}: the server rejected the goal")
+        self._unfinished[handle.identity] = handle
+        ask = self._types.make(f"{self._type}_GetResult_Request", goal_id=_uuid(handle.identity))
+        self._get.start(ask, lambda response: self._end(handle, response))
+        return handle
+
+    def cancel(self, identity: bytes, timeout_s: float) -> bool:
+        """Ask the server to cancel a goal; return whether it will."""
+        request = self._types.make(f"{CANCEL_TYPE}_Request", goal_info={"goal_id": _uuid(identity)})
+        answer = self._cancel.call(request, timeout_s)
+        return any(bytes(info.goal_id.uuid) == identity for info in answer.goals_canceling)
+
+    def _end(self, handle: DdsGoal, response: Message) -> None:
+        handle.end(response)
+        self._unfinished.pop(handle.identity, None)
+
+    def _hear(self, data: memoryview, writer: int) -> None:
+        message: Any = self._types.deserialize(f"{self._type}_FeedbackMessage", data)
+        handle = self._goals.get(bytes(message.goal_id.uuid))
+        if handle is not None and handle.feedback is not None:
+            handle.feedback(message.feedback)
+
+
+def _uuid(identity: bytes) -> dict[str, bytes]:
+    return {"uuid": identity}

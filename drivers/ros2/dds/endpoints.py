@@ -1,0 +1,234 @@
+"""Writers and readers of topics: bytes in and out, and the public API's publishers and subscriptions on them."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from cyclonedds.builtin import DcpsEndpoint, DcpsParticipant
+from cyclonedds.core import DDSException, Entity
+from cyclonedds.domain import DomainParticipant
+from cyclonedds.pub import DataWriter
+from cyclonedds.qos import Policy, Qos
+from cyclonedds.sub import DataReader
+from cyclonedds.topic import Topic
+from cyclonedds.util import duration
+
+from robo_rl.core import DriverError
+
+from ..api import Message
+from ..message_types import RosbagsTypes
+from ..qos import QoSProfile
+from . import library
+from .waiter import Waiter
+
+_FOREVER = duration(infinite=True)
+_UNSIGNED = 2**64 - 1
+"""Handles are unsigned; the binding gives some of them signed."""
+
+
+def cyclone_qos(qos: QoSProfile, user_data: str, lifespan_s: float | None = None) -> Qos:
+    """Return the QoS of an endpoint as ROS's middleware sets it."""
+    history = Policy.History.KeepAll if qos.history == "keep_all" else Policy.History.KeepLast(qos.depth)
+    policies: list[Any] = [
+        Policy.Reliability.Reliable(_FOREVER) if qos.reliability == "reliable" else Policy.Reliability.BestEffort,
+        history,
+        Policy.DataRepresentation(use_cdrv0_representation=True, use_xcdrv2_representation=False),
+        Policy.WriterDataLifecycle(autodispose=False),
+    ]
+    if qos.durability == "transient_local":
+        service = Policy.DurabilityService(0, history, -1, -1, -1)
+        policies += [Policy.Durability.TransientLocal, service]
+    if lifespan_s is not None:
+        policies.append(Policy.Lifespan(round(lifespan_s * 1e9)))
+    if user_data:
+        policies.append(Policy.Userdata(user_data.encode()))
+    return Qos(*policies)
+
+
+def forget(entity: Entity) -> None:
+    """Delete an entity now, whoever still refers to it."""
+    library.call("dds_delete", entity._ref)
+
+
+def user_data(endpoint: DcpsEndpoint | DcpsParticipant | None, key: str) -> str | None:
+    """Return the value of ``key`` in an endpoint's user data, ``key=value;...``; None where there is none."""
+    policy = endpoint.qos[Policy.Userdata] if endpoint is not None else None
+    for part in bytes(policy.data).decode(errors="replace").split(";") if policy is not None else ():
+        name, separator, value = part.partition("=")
+        if separator and name == key:
+            return value
+    return None
+
+
+class Writer:
+    """Sends bytes on a topic. May be used by several threads.
+
+    Args:
+        participant: whose it is.
+        topic: DDS name.
+        kind: type of the topic.
+        qos: as Cyclone has it.
+    """
+
+    def __init__(self, participant: DomainParticipant, topic: str, kind: Any, qos: Qos) -> None:
+        self._kind = kind
+        self._entity: DataWriter[Any] = DataWriter(participant, Topic(participant, topic, kind), qos)
+        self.handle: int = self._entity._ref
+        self.guid = library.guid(self.handle)
+
+    @property
+    def matched_count(self) -> int:
+        """Readers that receive from here."""
+        return library.call("dds_get_matched_subscriptions", self.handle, None, 0)
+
+    def matched(self) -> list[int]:
+        """Return the handles of the readers that receive from here."""
+        return sorted(handle & _UNSIGNED for handle in self._entity.matched_sub)
+
+    def matched_user_data(self, key: str) -> set[str]:
+        """Return the value of ``key`` in the user data of every reader that receives from here and has it."""
+        found = (self._entity.get_matched_subscription_data(handle) for handle in self._entity.matched_sub)
+        return {value for value in (user_data(endpoint, key) for endpoint in found) if value is not None}
+
+    def write(self, data: bytearray) -> None:
+        """Send CDR bytes."""
+        if library.RAW:
+            library.write(self.handle, data)
+        else:
+            self._entity.write(self._kind.deserialize(bytes(data)))
+
+    def close(self) -> None:
+        """Delete it."""
+        forget(self._entity)
+
+
+class Reader:
+    """Gives every sample's bytes to a function, in the thread of a waiter.
+
+    Args:
+        participant: whose it is.
+        topic: DDS name.
+        kind: type of the topic.
+        qos: as Cyclone has it.
+        waiter: calls ``receive``.
+        receive: takes the CDR bytes of one sample and its writer's handle.
+    """
+
+    def __init__(
+        self,
+        participant: DomainParticipant,
+        topic: str,
+        kind: Any,
+        qos: Qos,
+        waiter: Waiter,
+        receive: Callable[[memoryview, int], None],
+    ) -> None:
+        self._entity: DataReader[Any] = DataReader(participant, Topic(participant, topic, kind), qos)
+        self.handle: int = self._entity._ref
+        self.guid = library.guid(self.handle)
+        self._receive = receive
+        self._taker = library.Taker(self.handle) if library.RAW else None
+        waiter.attach(library.call("dds_create_readcondition", self.handle, library.ANY_SAMPLE), self._take)
+
+    @property
+    def matched_count(self) -> int:
+        """Writers that are received here."""
+        return library.call("dds_get_matched_publications", self.handle, None, 0)
+
+    def matched(self) -> list[int]:
+        """Return the handles of the writers that are received here."""
+        return sorted(handle & _UNSIGNED for handle in self._entity.matched_pub)
+
+    def matched_user_data(self, key: str) -> set[str]:
+        """Return the value of ``key`` in the user data of every writer that is received here and has it."""
+        found = (self._entity.get_matched_publication_data(handle) for handle in self._entity.matched_pub)
+        return {value for value in (user_data(endpoint, key) for endpoint in found) if value is not None}
+
+    def writer_user_data(self, writer: int, key: str) -> str | None:
+        """Return the value of ``key`` in the user data of one writer, by its handle; None where it has none."""
+        return user_data(self._entity.get_matched_publication_data(writer), key)
+
+    def _take(self) -> None:
+        if self._taker is not None:
+            samples = self._taker.take()
+        else:
+            taken = self._entity.take(library.Taker.BATCH)
+            infos = [sample.sample_info for sample in taken]
+            samples = [
+                (memoryview(sample.raw), info.publication_handle)
+                for sample, info in zip(taken, infos, strict=True)
+                if info.valid_data
+            ]
+        for data, writer in samples:
+            self._receive(data, writer)
+
+    def close(self) -> None:
+        """Delete it."""
+        forget(self._entity)
+
+
+class DdsPublisher:
+    """As of :class:`Publisher`."""
+
+    def __init__(self, topic: str, name: str, messages: RosbagsTypes, writer: Writer) -> None:
+        self.topic = topic
+        self._name = name
+        self._messages = messages
+        self._writer = writer
+
+    @property
+    def matched_count(self) -> int:
+        return self._writer.matched_count
+
+    def publish(self, message: Message) -> None:
+        """Send ``message``.
+
+        Raises:
+            ConfigError: if it does not fit the topic's type.
+            DriverError: if it cannot be sent.
+        """
+        data = self._messages.serialize(self._name, message)
+        try:
+            self._writer.write(data)
+        except DDSException as error:
+            raise DriverError(f"{self.topic}: {self._name} could not be sent: {error}") from error
+
+
+class DdsSubscription:
+    """As of :class:`Subscription`. Messages that no callback sees are decoded only when they are asked for."""
+
+    def __init__(
+        self, topic: str, name: str, messages: RosbagsTypes, callback: Callable[[Message], None] | None
+    ) -> None:
+        self.topic = topic
+        self._name = name
+        self._messages = messages
+        self._callback = callback
+        self._lock = threading.Lock()
+        self._newest: tuple[memoryview, int] | None = None
+        self._decoded: tuple[Message, int] | None = None
+        self.reader: Reader | None = None
+
+    @property
+    def matched_count(self) -> int:
+        return self.reader.matched_count if self.reader is not None else 0
+
+    def receive(self, data: memoryview, writer: int) -> None:
+        """Take the bytes of a message."""
+        received_ns = time.monotonic_ns()
+        if self._callback is None:
+            with self._lock:
+                self._newest = data, received_ns
+            return
+        message = self._messages.deserialize(self._name, data)
+        with self._lock:
+            self._decoded = message, received_ns
+        self._callback(message)
+
+    def latest(self) -> tuple[Message, int] | None:
+        with self._lock:
+            newest, self._newest = self._newest, None
+            if newest is not None:
+                self._decoded = self._messages.deserialize(self._name, newest[0]), newest[1]
+            return self._decoded

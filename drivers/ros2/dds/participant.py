@@ -1,0 +1,59 @@
+"""A node's participant, in a DDS domain that all nodes of the process share."""
+
+import threading
+
+from cyclonedds.core import DDSException
+from cyclonedds.domain import Domain, DomainParticipant
+from cyclonedds.qos import Policy, Qos
+
+from robo_rl.core import DriverError
+
+from . import library
+from .configuration import Discovery
+
+_lock = threading.Lock()
+_domains: dict[int, tuple[Domain, Discovery, int]] = {}
+"""Domains of this process: entity, what it was made with, nodes that use it."""
+
+
+class Participant:
+    """One participant of a domain. Close it; the last one of a domain ends the domain.
+
+    Args:
+        discovery: domain and whom to look for.
+
+    Raises:
+        DriverError: if this process has the domain open with other settings, or Cyclone DDS refuses them.
+    """
+
+    def __init__(self, discovery: Discovery) -> None:
+        self._domain = discovery.domain
+        with _lock:
+            domain, settings, users = _domains.get(discovery.domain) or (self._open(discovery), discovery, 0)
+            if settings != discovery:
+                raise DriverError(
+                    f"domain {discovery.domain} is open in this process with {settings}; a second node asked for "
+                    f"{discovery}. All nodes of a process share the settings of a domain"
+                )
+            _domains[discovery.domain] = domain, settings, users + 1
+        self.entity = DomainParticipant(discovery.domain, Qos(Policy.Userdata(b"enclave=/;")))
+        self.handle: int = self.entity._ref
+
+    def _open(self, discovery: Discovery) -> Domain:
+        try:
+            return Domain(discovery.domain, discovery.cyclone())
+        except DDSException as error:
+            raise DriverError(
+                f"Cyclone DDS could not open domain {discovery.domain}: {error}. Check the network interfaces, "
+                f"ROS_STATIC_PEERS and CYCLONEDDS_URI. The configuration was {discovery.cyclone()}"
+            ) from error
+
+    def close(self) -> None:
+        """Delete the participant with all that belongs to it."""
+        library.call("dds_delete", self.handle)
+        with _lock:
+            domain, settings, users = _domains.pop(self._domain)
+            if users > 1:
+                _domains[self._domain] = domain, settings, users - 1
+            else:
+                library.call("dds_delete", domain._ref)

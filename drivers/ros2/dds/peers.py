@@ -1,0 +1,147 @@
+"""What is known of endpoints: ours and others', and whether they fit together."""
+
+from dataclasses import dataclass
+
+from cyclonedds.builtin import DcpsEndpoint
+from cyclonedds.qos import Policy, Qos
+from cyclonedds.util import duration
+
+from ..api import Problem
+from .endpoints import user_data
+from .topic_types import ros_type_name
+
+_FOREVER = duration(infinite=True)
+_LIVELINESS = (Policy.Liveliness.Automatic, Policy.Liveliness.ManualByParticipant, Policy.Liveliness.ManualByTopic)
+_LIVELINESS_NAMES = ("automatic", "manual by participant", "manual by topic")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The part of an endpoint's quality of service that decides whether two are matched.
+
+    Attributes:
+        reliable: whether what is lost is repeated.
+        durability: 0 volatile, 1 transient local, 2 transient, 3 persistent.
+        deadline_ns: longest time between messages.
+        liveliness: 0 automatic, 1 manual by participant, 2 manual by topic.
+        lease_ns: time after which a silent writer counts as dead.
+    """
+
+    reliable: bool
+    durability: int
+    deadline_ns: int
+    liveliness: int
+    lease_ns: int
+
+    @classmethod
+    def of(cls, qos: Qos) -> "Profile":
+        """Return the profile in an endpoint's QoS; what is not there has DDS's default."""
+        durability, deadline, liveliness = qos[Policy.Durability], qos[Policy.Deadline], qos[Policy.Liveliness]
+        levels = (
+            Policy.Durability.Volatile,
+            Policy.Durability.TransientLocal,
+            Policy.Durability.Transient,
+            Policy.Durability.Persistent,
+        )
+        return cls(
+            reliable=isinstance(qos[Policy.Reliability], Policy.Reliability.Reliable),
+            durability=levels.index(durability) if durability is not None else 0,
+            deadline_ns=deadline.deadline if deadline is not None else _FOREVER,
+            liveliness=_LIVELINESS.index(type(liveliness)) if liveliness is not None else 0,
+            lease_ns=liveliness.lease_duration if liveliness is not None else _FOREVER,
+        )
+
+    def serves(self, asked: "Profile") -> bool:
+        """Return whether a writer of this profile is matched with a reader that asks for ``asked``."""
+        return (
+            self.reliable >= asked.reliable
+            and self.durability >= asked.durability
+            and self.deadline_ns <= asked.deadline_ns
+            and self.liveliness >= asked.liveliness
+            and self.lease_ns <= asked.lease_ns
+        )
+
+    def __str__(self) -> str:
+        parts = [
+            "reliable" if self.reliable else "best_effort",
+            ("volatile", "transient_local", "transient", "persistent")[self.durability],
+        ]
+        if self.deadline_ns != _FOREVER:
+            parts.append(f"deadline {self.deadline_ns / 1e6:g} ms")
+        if self.liveliness:
+            parts.append(f"liveliness {_LIVELINESS_NAMES[self.liveliness]}")
+        if self.lease_ns != _FOREVER:
+            parts.append(f"lease {self.lease_ns / 1e6:g} ms")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One writer or reader.
+
+    Attributes:
+        key: 16 bytes that identify it.
+        participant: 16 bytes that identify its participant.
+        writer: whether it sends.
+        topic: DDS name.
+        type_name: DDS name.
+        type_hash: hash of the definition, where it is told.
+        profile: quality of service.
+    """
+
+    key: bytes
+    participant: bytes
+    writer: bool
+    topic: str
+    type_name: str
+    type_hash: str | None
+    profile: Profile
+
+    @classmethod
+    def of(cls, sample: DcpsEndpoint, writer: bool) -> "Peer":
+        """Return what discovery says of an endpoint."""
+        return cls(
+            key=sample.key.bytes,
+            participant=sample.participant_key.bytes,
+            writer=writer,
+            topic=sample.topic_name,
+            type_name=sample.type_name,
+            type_hash=user_data(sample, "typehash"),
+            profile=Profile.of(sample.qos),
+        )
+
+    @property
+    def shown_type(self) -> str:
+        """The type's ROS name, or its DDS name where it is no ROS type."""
+        return ros_type_name(self.type_name) or self.type_name
+
+
+def ros_topic_name(topic: str) -> str:
+    """Return the name of a topic or service as ROS has it."""
+    prefix, separator, rest = topic.partition("/")
+    ending = {"rq": "Request", "rr": "Reply"}.get(prefix, "")
+    return f"/{rest.removesuffix(ending)}" if separator and prefix in ("rt", "rq", "rr") else topic
+
+
+def mismatch(ours: Peer, theirs: Peer, node: str) -> Problem | None:
+    """Return why a writer and a reader of the same topic are not matched, or None where nothing is wrong."""
+    topic = ros_topic_name(ours.topic)
+    whose = node or "another node"
+    if ours.type_name != theirs.type_name:
+        text = f"{topic} has type {ours.shown_type} here and {theirs.shown_type} at {whose}: change one of them"
+        return Problem(topic, ours.shown_type, theirs.shown_type, node, text)
+    if ours.type_hash and theirs.type_hash and ours.type_hash != theirs.type_hash:
+        text = (
+            f"{topic}: {ours.shown_type} is defined otherwise at {whose} (here {ours.type_hash}, there "
+            f"{theirs.type_hash}): use the same definition, or set ROS_DISTRO to the robot's distribution"
+        )
+        return Problem(topic, ours.type_hash, theirs.type_hash, node, text)
+    offered, asked = (ours, theirs) if ours.writer else (theirs, ours)
+    if not offered.profile.serves(asked.profile):
+        kinds = ("published", "subscribed to") if ours.writer else ("subscribed to", "published")
+        text = (
+            f"{topic} ({ours.shown_type}) is {kinds[0]} here with [{ours.profile}] and {kinds[1]} by {whose} with "
+            f"[{theirs.profile}]: what is published does not serve what is asked for; change one of the profiles"
+        )
+        return Problem(topic, str(ours.profile), str(theirs.profile), node, text)
+    return None

@@ -1,0 +1,237 @@
+"""Services as rmw_cyclonedds has them: a topic of requests and one of replies, each message with a header before it.
+
+The header is a number of the client's request writer and a sequence number; the server gives both back, every client
+hears every reply and picks its own.
+"""
+
+import itertools
+import logging
+import struct
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from cyclonedds.core import DDSException
+
+from robo_rl.core import DriverError
+
+from ..api import Message
+from ..message_types import RosbagsTypes
+from ..qos import SERVICES, QoSProfile
+from . import library
+from .endpoints import Reader, Writer
+from .waiter import Waiter
+
+log = logging.getLogger(__name__)
+
+HEADER = struct.Struct("<Qq")
+CLIENT_READER_SECONDS = 0.1
+"""Longest wait for a client's reader of replies: it may be discovered later than its writer of requests."""
+_POLL_SECONDS = 0.005
+
+
+class Endpoints(Protocol):
+    """What makes writers and readers for a node."""
+
+    types: RosbagsTypes
+
+    def writer(self, message_type: str, topic: str, qos: QoSProfile, user_data: str = "") -> Writer: ...
+
+    def reader(
+        self,
+        message_type: str,
+        topic: str,
+        qos: QoSProfile,
+        waiter: Waiter,
+        receive: Callable[[memoryview, int], None],
+        user_data: str = "",
+    ) -> Reader: ...
+
+    def unique_id(self) -> str: ...
+
+    def advice(self) -> str:
+        """Return what may be the reason that a service does not answer, or nothing."""
+        ...
+
+
+class Reply:
+    """The answer to one request, when it comes."""
+
+    def __init__(self, then: Callable[[Message], None] | None) -> None:
+        self._event = threading.Event()
+        self._then = then
+        self._message: Message = None
+
+    def put(self, message: Message) -> None:
+        """Take the answer."""
+        self._message = message
+        if self._then is not None:
+            self._then(message)
+        self._event.set()
+
+    def wait(self, timeout_s: float) -> Message | None:
+        """Return the answer, or None if it does not come in time."""
+        return self._message if self._event.wait(max(0.0, timeout_s)) else None
+
+
+class DdsClient:
+    """As of :class:`Client`.
+
+    Args:
+        endpoints: makes the topics.
+        service_type: type of the service.
+        service: fully qualified name.
+        waiter: hears replies. Not the one of callbacks, so that callbacks may call services.
+        qos: of both topics.
+    """
+
+    def __init__(
+        self, endpoints: Endpoints, service_type: str, service: str, waiter: Waiter, qos: QoSProfile = SERVICES
+    ) -> None:
+        self.service = service
+        self._type = service_type
+        self._endpoints = endpoints
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, Reply] = {}
+        self._available: tuple[list[int], list[int]] | None = None
+        identity = f"clientid={endpoints.unique_id()};"
+        self._reader = endpoints.reader(
+            f"{service_type}_Response", f"rr{service}Reply", qos, waiter, self._hear, identity
+        )
+        self._writer = endpoints.writer(f"{service_type}_Request", f"rq{service}Request", qos, identity)
+        self._guid = library.instance_handle(self._writer.handle)
+
+    def is_available(self) -> bool:
+        """Return whether one server both receives requests and is heard."""
+        matched = self._writer.matched(), self._reader.matched()
+        if not all(matched):
+            return False
+        if matched != self._available:  # who they are is asked only when they have changed: it is slow
+            if not self._look():
+                return False
+            self._available = matched
+        return True
+
+    def _look(self) -> bool:
+        servers = self._writer.matched_user_data("serviceid")
+        if not servers:  # servers that give no id
+            return True
+        return bool(servers & self._reader.matched_user_data("serviceid"))
+
+    def wait(self, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        while not self.is_available():
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
+
+    def start(self, request: Message, then: Callable[[Message], None] | None = None) -> Reply:
+        """Send a request and return at once; ``then`` is called with the answer, in the waiter's thread.
+
+        Raises:
+            ConfigError: if the request does not fit the type.
+            DriverError: if it cannot be sent.
+        """
+        number = next(self._numbers)
+        header = HEADER.pack(self._guid, number)
+        data = self._endpoints.types.serialize(f"{self._type}_Request", request, header)
+        self._waiting[number] = reply = Reply(then)
+        try:
+            self._writer.write(data)
+        except DDSException as error:
+            self._waiting.pop(number, None)
+            raise DriverError(f"{self.service}: the request could not be sent: {error}") from error
+        return reply
+
+    def call(self, request: Message, timeout_s: float) -> Message:
+        deadline = time.monotonic() + timeout_s
+        if not self.wait(timeout_s):
+            raise DriverError(
+                f"no server of {self.service} ({self._type}) was there within {timeout_s} s{self._endpoints.advice()}"
+            )
+        reply = self.start(request)
+        answer = reply.wait(deadline - time.monotonic())
+        if answer is None:
+            self.forget(reply)
+            raise DriverError(
+                f"{self.service} ({self._type}) did not answer within {timeout_s} s{self._endpoints.advice()}"
+            )
+        return answer
+
+    def forget(self, reply: Reply) -> None:
+        """Wait no longer for an answer."""
+        for number in [number for number, waiting in list(self._waiting.items()) if waiting is reply]:
+            self._waiting.pop(number, None)
+
+    def _hear(self, data: memoryview, writer: int) -> None:
+        if len(data) < 4 + HEADER.size:
+            return
+        guid, number = HEADER.unpack_from(data, 4)
+        reply = self._waiting.pop(number, None) if guid == self._guid else None
+        if reply is not None:
+            reply.put(self._endpoints.types.deserialize(f"{self._type}_Response", data, HEADER.size))
+
+
+class DdsService:
+    """A server that answers each request when it likes.
+
+    Args:
+        endpoints: makes the topics.
+        service_type: type of the service.
+        service: fully qualified name.
+        waiter: hears requests.
+        handle: takes a request and the function that answers it, which may be called from any thread.
+        qos: of both topics.
+    """
+
+    def __init__(
+        self,
+        endpoints: Endpoints,
+        service_type: str,
+        service: str,
+        waiter: Waiter,
+        handle: Callable[[Message, Callable[[Message], None]], None],
+        qos: QoSProfile = SERVICES,
+    ) -> None:
+        self.service = service
+        self._type = service_type
+        self._endpoints = endpoints
+        self._handle = handle
+        self._heard: set[str] = set()
+        self._clients: dict[int, str | None] = {}
+        identity = f"serviceid={endpoints.unique_id()};"
+        self._writer = endpoints.writer(f"{service_type}_Response", f"rr{service}Reply", qos, identity)
+        self._reader = endpoints.reader(
+            f"{service_type}_Request", f"rq{service}Request", qos, waiter, self._hear, identity
+        )
+
+    def _hear(self, data: memoryview, writer: int) -> None:
+        header = bytes(data[4 : 4 + HEADER.size])
+        request = self._endpoints.types.deserialize(f"{self._type}_Request", data, HEADER.size)
+        if writer not in self._clients:
+            matched = self._reader.matched()
+            self._clients = {handle: client for handle, client in self._clients.items() if handle in matched}
+            self._clients[writer] = self._reader.writer_user_data(writer, "clientid")
+        client = self._clients[writer]
+
+        def answer(response: Message) -> None:
+            data = self._endpoints.types.serialize(f"{self._type}_Response", response, header)
+            if client is None or self._hears(client):
+                self._writer.write(data)
+            else:
+                log.warning("%s: the client of a request does not listen for the answer", self.service)
+
+        self._handle(request, answer)
+
+    def _hears(self, client: str) -> bool:
+        """Return whether the client's reader is matched; waits for it the first time."""
+        deadline = time.monotonic() + CLIENT_READER_SECONDS
+        while client not in self._heard:
+            self._heard = self._writer.matched_user_data("clientid")
+            if client not in self._heard:
+                if time.monotonic() >= deadline:
+                    return False
+                time.sleep(_POLL_SECONDS)
+        return True

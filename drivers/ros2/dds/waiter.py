@@ -1,0 +1,96 @@
+"""A thread that waits for samples and times, and calls back."""
+
+import ctypes
+import heapq
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from . import library
+
+log = logging.getLogger(__name__)
+
+_MOST_AT_ONCE = 64
+_WAKE = 0
+"""Key of the condition that wakes the thread."""
+
+
+class Waiter:
+    """Calls handlers, one after another in one thread, when their entity has something or their time has come.
+
+    A handler that raises is logged, and called again the next time.
+
+    Args:
+        participant: handle.
+        name: of the thread.
+    """
+
+    def __init__(self, participant: int, name: str) -> None:
+        self._waitset = library.call("dds_create_waitset", participant)
+        self._guard = library.call("dds_create_guardcondition", participant)
+        library.call("dds_waitset_attach", self._waitset, self._guard, _WAKE)
+        self._lock = threading.Lock()
+        self._keys = itertools.count(1)
+        self._handlers: dict[int, Callable[[], None]] = {}
+        self._due: list[tuple[int, int, Callable[[], None]]] = []
+        self._running = True
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def attach(self, condition: int, handler: Callable[[], None]) -> None:
+        """Call ``handler`` whenever the entity with that handle is triggered."""
+        with self._lock:
+            key = next(self._keys)
+            self._handlers[key] = handler
+        library.call("dds_waitset_attach", self._waitset, condition, key)
+
+    def call_at(self, due_ns: int, handler: Callable[[], None]) -> None:
+        """Call ``handler`` once, at ``due_ns`` of the monotonic clock or as soon after as the thread is free."""
+        with self._lock:
+            heapq.heappush(self._due, (due_ns, next(self._keys), handler))
+        self._wake()
+
+    def is_current(self) -> bool:
+        """Return whether the caller runs in this thread."""
+        return threading.current_thread() is self._thread
+
+    def close(self) -> None:
+        """End the thread: after the handler that runs now, if any."""
+        self._running = False
+        self._wake()
+        if not self.is_current():
+            self._thread.join()
+
+    def _wake(self) -> None:
+        library.call("dds_set_guardcondition", self._guard, True)
+
+    def _run(self) -> None:
+        triggered = (ctypes.c_ssize_t * _MOST_AT_ONCE)()
+        while self._running:
+            count = library.call("dds_waitset_wait", self._waitset, triggered, _MOST_AT_ONCE, self._remaining_ns())
+            keys = triggered[: min(count, _MOST_AT_ONCE)]
+            if _WAKE in keys:
+                library.call("dds_set_guardcondition", self._guard, False)
+            for key in keys:
+                if key != _WAKE and self._running:
+                    self._guarded(self._handlers[key])
+            while self._running and (handler := self._next_due()):
+                self._guarded(handler)
+
+    def _remaining_ns(self) -> int:
+        with self._lock:
+            return max(0, self._due[0][0] - time.monotonic_ns()) if self._due else library.INFINITY_NS
+
+    def _next_due(self) -> Callable[[], None] | None:
+        with self._lock:
+            if self._due and self._due[0][0] <= time.monotonic_ns():
+                return heapq.heappop(self._due)[2]
+        return None
+
+    def _guarded(self, handler: Callable[[], None]) -> None:
+        try:
+            handler()
+        except Exception:
+            log.exception("A callback failed")

@@ -1,0 +1,251 @@
+"""Message classes out of rosbags' type stores, and their bytes on the wire (CDR)."""
+
+import difflib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rosbags.interfaces import Nodetype
+from rosbags.serde import SerdeError
+from rosbags.typesys import Stores, get_typestore
+from rosbags.typesys.base import normalize_fieldname
+from rosbags.typesys.store import Typestore
+
+from robo_rl.core import ConfigError, DriverError, nearest
+
+from .api import Message
+from .definitions import KNOWN_DEFAULTS, SHIPPED, register
+
+DISTRIBUTIONS = {
+    "humble": Stores.ROS2_HUMBLE,
+    "jazzy": Stores.ROS2_JAZZY,
+}
+DEFAULT_DISTRIBUTION = "jazzy"
+
+_WHOLE = {"byte", "char"} | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_HEADER_BYTES = 4
+"""Of CDR: byte order and options."""
+
+Description = Any
+"""A field as rosbags describes it: (kind, what), nested."""
+
+
+def distribution_of_environment() -> str:
+    """Return the ROS 2 distribution whose definitions are used: ``ROS_DISTRO``, else Jazzy.
+
+    Raises:
+        ConfigError: if ``ROS_DISTRO`` names one that is not known here.
+    """
+    name = os.environ.get("ROS_DISTRO") or DEFAULT_DISTRIBUTION
+    if name not in DISTRIBUTIONS:
+        raise ConfigError(
+            f"ROS_DISTRO={name}: message definitions of {' and '.join(DISTRIBUTIONS)} are here. Set it to one of them, "
+            "or source that distribution so that rclpy is used"
+        )
+    return name
+
+
+class RosbagsTypes:
+    """Message types of a distribution, those that robo-rl ships, and a user's own.
+
+    Args:
+        distribution: name of a ROS 2 distribution; None: that of the environment.
+        folders: with a user's definitions, ``package/msg/Name.msg`` and so on under them.
+
+    Raises:
+        ConfigError: if a definition cannot be used.
+    """
+
+    def __init__(self, distribution: str | None = None, folders: Iterable[str | Path] = ()) -> None:
+        self.distribution = distribution or distribution_of_environment()
+        self._store = get_typestore(DISTRIBUTIONS[self.distribution])
+        shipped = (SHIPPED / "common", SHIPPED / self.distribution)
+        self._defaults = KNOWN_DEFAULTS | register(self._store, [*shipped, *(Path(folder) for folder in folders)])
+        self._hashing: Typestore | None = None
+        self._hashes: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> type:
+        self.fields(name)
+        return self._store.types[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._store.fielddefs
+
+    def names(self) -> list[str]:
+        """Return the names of all types."""
+        return sorted(self._store.fielddefs)
+
+    def fields(self, name: str) -> list[tuple[str, Description]]:
+        """Return the fields of a type: (name, description).
+
+        Raises:
+            ConfigError: if it is not known.
+        """
+        if name not in self._store.fielddefs:
+            close = difflib.get_close_matches(name, self._store.fielddefs, 3)
+            hint = f": did you mean {' or '.join(close)}?" if close else "."
+            raise ConfigError(
+                f"message type {name!r} is not known{hint} Definitions of your own go into a folder, as "
+                "package/msg/Name.msg, that is given as interfaces"
+            )
+        return list(self._store.fielddefs[name][1])
+
+    def make(self, name: str, /, **fields: Any) -> Message:
+        """As of :class:`MessageTypes`."""
+        described = self.fields(name)
+        known = {normalize_fieldname(field): description for field, description in described}
+        for field in fields:
+            if field not in known:
+                raise ConfigError(f"{name} has no field {field!r}: {nearest(field, known)}")
+        defaults = self._defaults.get(name, {})
+        values = {}
+        for field, description in known.items():
+            given = fields.get(field, defaults.get(field))
+            try:
+                values[field] = self._convert(description, given)
+            except (TypeError, ValueError, OverflowError) as error:
+                raise ConfigError(f"{name}.{field}: {given!r} does not fit: {error}") from error
+        return self._store.types[name](**values)
+
+    def _convert(self, description: Description, given: Any) -> Any:
+        kind, what = description
+        if kind == Nodetype.BASE:
+            return _scalar(what[0], given)
+        if kind == Nodetype.NAME:
+            if given is None or isinstance(given, dict):
+                return self.make(what, **(given or {}))
+            if not isinstance(given, self._store.types[what]):
+                raise TypeError(f"expected {what} or a dictionary")
+            return given
+        inner, length = what
+        if inner[0] == Nodetype.BASE and inner[1][0] != "string":
+            values = _numbers(inner[1][0], length if given is None and kind == Nodetype.ARRAY else given)
+        else:
+            empty = [None] * (length if kind == Nodetype.ARRAY else 0)
+            values = [self._convert(inner, value) for value in (empty if given is None else given)]
+        if length and (len(values) != length if kind == Nodetype.ARRAY else len(values) > length):
+            raise ValueError(f"expected {'' if kind == Nodetype.ARRAY else 'at most '}{length} values")
+        return values
+
+    def serialize(self, name: str, message: Message, prefix: bytes = b"") -> bytearray:
+        """Return a message as little-endian CDR, padded to whole words as DDS wants it.
+
+        Args:
+            name: its type.
+            message: the message.
+            prefix: bytes between the CDR header and the message: a multiple of 8, so that alignment stays.
+
+        Raises:
+            ConfigError: if a field's value does not fit its type.
+        """
+        definition = self._store.get_msgdef(name)
+        begin = len(prefix)
+        try:
+            end = definition.getsize_cdr(begin, message, self._store)
+            data = bytearray(-(-(_HEADER_BYTES + end) // 4) * 4)
+            data[1] = 1
+            data[_HEADER_BYTES : _HEADER_BYTES + begin] = prefix
+            definition.serialize_cdr_le(memoryview(data)[_HEADER_BYTES:], begin, message, self._store)
+        except Exception as error:  # generated code fails in many ways on a value of a wrong type
+            raise ConfigError(
+                f"{name} cannot be sent: {error}. Make messages with node.types.make, which checks and converts fields"
+            ) from error
+        return data
+
+    def deserialize(self, name: str, data: memoryview, skip: int = 0) -> Message:
+        """Return the message in CDR ``data``; numeric arrays are views of it.
+
+        Raises:
+            DriverError: if the bytes are no message of that type.
+        """
+        definition = self._store.get_msgdef(name)
+        if len(data) < _HEADER_BYTES + skip or data[0] != 0 or data[1] > 1:
+            raise DriverError(f"{name} was received in an encoding that is not plain CDR: {bytes(data[:4]).hex()}")
+        decode = definition.deserialize_cdr_le if data[1] else definition.deserialize_cdr_be
+        try:
+            message, end = decode(data[_HEADER_BYTES:], skip, definition.cls, self._store)
+        except (SerdeError, ValueError, LookupError, ArithmeticError) as error:
+            raise DriverError(f"{name} was received damaged: {error}") from error
+        except Exception as error:
+            if type(error).__name__ != "error":  # struct.error
+                raise
+            raise DriverError(f"{name} was received damaged: {error}") from error
+        if end + _HEADER_BYTES > len(data):
+            raise DriverError(f"{name} was received incomplete: {len(data)} bytes of {end + _HEADER_BYTES}")
+        return message
+
+    def hash(self, name: str) -> str:
+        """Return the type's hash in ROS 2's form ``RIHS01_...`` (REP 2016)."""
+        if name not in self._hashes:
+            self._hashes[name] = self._hash(name)
+        return self._hashes[name]
+
+    def _hash(self, name: str) -> str:
+        if self._hashing is None:
+            hashing = Typestore()
+            hashing.fielddefs.update(
+                {
+                    key: (constants, [(field, _char_as_uint8(kind)) for field, kind in fields])
+                    for key, (constants, fields) in self._store.fielddefs.items()
+                }
+            )
+            self._hashing = hashing
+        return self._hashing.hash_rihs01(name)
+
+
+def _scalar(kind: str, given: Any) -> Any:
+    if kind == "string":
+        if given is not None and not isinstance(given, str):
+            raise TypeError("expected text")
+        return given or ""
+    if given is None:
+        return False if kind == "bool" else 0.0 if kind.startswith("float") else 0
+    if kind == "bool":
+        return bool(given)
+    if kind not in _WHOLE:
+        return float(given)
+    number = int(given[0] if isinstance(given, bytes) else given)
+    if number != given and not isinstance(given, bytes):
+        raise ValueError("expected a whole number")
+    limits = np.iinfo(_dtype(kind))
+    if not limits.min <= number <= limits.max:
+        raise OverflowError(f"expected {limits.min} to {limits.max}")
+    return number - 256 if kind == "byte" and number > 127 else number  # rosbags packs it signed
+
+
+def _numbers(kind: str, given: Any) -> Any:
+    dtype = _dtype(kind)
+    if given is None:
+        return np.zeros(0, dtype)
+    if isinstance(given, int):
+        return np.zeros(given, dtype)
+    if isinstance(given, bytes | bytearray | memoryview):
+        return np.frombuffer(given, dtype)
+    array = np.asarray(given)
+    if array.dtype != dtype:
+        array = np.asarray(given, dtype) if not isinstance(given, np.ndarray) else _cast(array, dtype)
+    return np.ascontiguousarray(array).reshape(-1)
+
+
+def _cast(array: Any, dtype: np.dtype[Any]) -> Any:
+    changed = array.astype(dtype)
+    if dtype.kind in "iub" and not (changed == array).all():
+        raise OverflowError(f"expected numbers that {dtype} holds")
+    return changed
+
+
+def _dtype(kind: str) -> np.dtype[Any]:
+    names: dict[str, str] = {"char": "uint8", "byte": "uint8"}
+    return np.dtype(names.get(kind, kind))
+
+
+def _char_as_uint8(description: Description) -> Description:
+    kind, what = description
+    if kind == Nodetype.BASE:
+        return (kind, ("uint8", what[1])) if what[0] == "char" else description
+    if kind == Nodetype.NAME:
+        return description
+    inner, length = what
+    return (kind, (_char_as_uint8(inner), length))

@@ -1,0 +1,124 @@
+"""Names of nodes, topics and services: namespaces, ``~``, and remapping as on the ROS 2 command line."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from robo_rl.core import ConfigError
+
+_PART = r"[A-Za-z_][A-Za-z0-9_]*"
+_NODE = re.compile(_PART)
+_NAMESPACE = re.compile(rf"/|(/{_PART})+")
+_NAME = re.compile(rf"~|(~/|/)?{_PART}(/{_PART})*")
+
+
+@dataclass(frozen=True)
+class Names:
+    """A node's own name, and how it resolves the names that it uses.
+
+    Attributes:
+        node: name of the node, without namespace.
+        namespace: ``/`` or ``/a/b``.
+        rules: remapping, from fully qualified name to fully qualified name.
+    """
+
+    node: str
+    namespace: str
+    rules: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def make(cls, node: str, namespace: str, remappings: Mapping[str, str]) -> "Names":
+        """Return the names of a node after ``remappings``: ``__node`` (or ``__name``), ``__ns``, and names of topics.
+
+        A rule for one node alone is written ``node:from``.
+
+        Raises:
+            ConfigError: if a name is not one that ROS 2 allows.
+        """
+        own: dict[str, str] = {}
+        for old, new in remappings.items():
+            only, separator, name = old.rpartition(":")
+            if not separator or only == node:
+                own[name] = new
+        node = own.pop("__node", own.pop("__name", node))
+        namespace = own.pop("__ns", namespace)
+        namespace = "/" + namespace.strip("/")
+        if not _NODE.fullmatch(node):
+            raise ConfigError(f"{node!r} is no name of a ROS 2 node: letters, digits and _, not beginning with a digit")
+        if not _NAMESPACE.fullmatch(namespace):
+            raise ConfigError(f"{namespace!r} is no ROS 2 namespace: /a/b of letters, digits and _")
+        plain = cls(node, namespace)
+        return cls(node, namespace, {plain.resolve(old): plain.resolve(new) for old, new in own.items()})
+
+    @property
+    def full_name(self) -> str:
+        """The node's fully qualified name."""
+        return f"{self.namespace.rstrip('/')}/{self.node}"
+
+    def resolve(self, name: str) -> str:
+        """Return the fully qualified name of a topic, service or action after remapping.
+
+        Raises:
+            ConfigError: if the name is not one that ROS 2 allows.
+        """
+        if not _NAME.fullmatch(name):
+            raise ConfigError(f"{name!r} is no ROS 2 name: parts of letters, digits and _, joined by /; ~/ is the node")
+        if name.startswith("~"):
+            full = self.full_name + name[1:]
+        else:
+            full = name if name.startswith("/") else f"{self.namespace.rstrip('/')}/{name}"
+        return self.rules.get(full, full)
+
+
+@dataclass(frozen=True)
+class RosArguments:
+    """What ``--ros-args`` said.
+
+    Attributes:
+        remappings: for :func:`open_node`.
+        parameters: for :func:`open_node`.
+        rest: the other arguments.
+    """
+
+    remappings: dict[str, str]
+    parameters: dict[str, Any]
+    rest: list[str]
+
+
+def parse_arguments(arguments: Sequence[str]) -> RosArguments:
+    """Take the part between ``--ros-args`` and ``--`` out of a command line.
+
+    ``-r FROM:=TO`` (``--remap``) and ``-p NAME:=VALUE`` (``--param``) are understood; values are YAML, as in ROS 2.
+
+    Raises:
+        ConfigError: for any other ROS argument, or one without ``:=``.
+    """
+    parsed = RosArguments({}, {}, [])
+    inside, waiting = False, ""
+    for argument in arguments:
+        if not inside:
+            if argument == "--ros-args":
+                inside = True
+            else:
+                parsed.rest.append(argument)
+        elif waiting:
+            name, separator, value = argument.partition(":=")
+            if not separator:
+                raise ConfigError(f"{waiting} {argument}: expected NAME:=VALUE")
+            if waiting in ("-r", "--remap"):
+                parsed.remappings[name] = value
+            else:
+                parsed.parameters[name] = yaml.safe_load(value)
+            waiting = ""
+        elif argument == "--":
+            inside = False
+        elif argument in ("-r", "--remap", "-p", "--param"):
+            waiting = argument
+        elif argument != "--ros-args":
+            raise ConfigError(f"ROS argument {argument!r} is not known; -r FROM:=TO and -p NAME:=VALUE are")
+    if waiting:
+        raise ConfigError(f"{waiting} at the end of the command line: expected NAME:=VALUE after it")
+    return parsed

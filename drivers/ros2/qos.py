@@ -1,0 +1,61 @@
+"""Quality of service of a topic, as ROS 2 names it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from robo_rl.core import require
+
+Reliability = Literal["reliable", "best_effort"]
+Durability = Literal["volatile", "transient_local"]
+History = Literal["keep_last", "keep_all"]
+
+
+@dataclass(frozen=True)
+class QoSProfile:
+    """What a publisher offers or a subscription asks for.
+
+    A reliable subscription is not served by a best-effort publisher, nor a transient-local (latched) subscription by a
+    volatile publisher; the other way round is.
+
+    Attributes:
+        depth: messages kept; at 1 kHz a depth of 10 overflows when either side stands still for 10 ms.
+        reliability: ``reliable`` repeats what was lost, ``best_effort`` does not.
+        durability: ``transient_local`` publishers give the last ``depth`` messages to subscriptions that come later.
+        history: ``keep_all`` has no depth; its publisher waits for slow reliable subscriptions.
+    """
+
+    depth: int = 10
+    reliability: Reliability = "reliable"
+    durability: Durability = "volatile"
+    history: History = "keep_last"
+
+    def __post_init__(self) -> None:
+        require(self.depth >= 1, "depth", "1 or more", self.depth)
+        for key, allowed in (
+            ("reliability", ("reliable", "best_effort")),
+            ("durability", ("volatile", "transient_local")),
+            ("history", ("keep_last", "keep_all")),
+        ):
+            require(getattr(self, key) in allowed, key, " or ".join(allowed), getattr(self, key))
+
+    def serves(self, asked: "QoSProfile") -> bool:
+        """Return whether a publisher of this profile is matched with a subscription of the profile ``asked``."""
+        reliable = self.reliability == "reliable" or asked.reliability == "best_effort"
+        durable = self.durability == "transient_local" or asked.durability == "volatile"
+        return reliable and durable
+
+    def __str__(self) -> str:
+        kept = "all" if self.history == "keep_all" else str(self.depth)
+        return f"{self.reliability}, {self.durability}, depth {kept}"
+
+
+SENSOR_DATA = QoSProfile(depth=5, reliability="best_effort")
+"""ROS 2's profile of sensor streams: the newest counts, what was lost is not repeated."""
+
+LATCHED = QoSProfile(depth=1, durability="transient_local")
+"""One message that later subscriptions are given too: robot descriptions, static transforms."""
+
+SERVICES = QoSProfile(depth=10)
+PARAMETERS = QoSProfile(depth=1000)
+PARAMETER_EVENTS = QoSProfile(depth=1000)
+ACTION_STATUS = QoSProfile(depth=1, durability="transient_local")

@@ -1,0 +1,133 @@
+"""Publishers, subscriptions and clients of services on rclpy."""
+
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, ReliabilityPolicy
+from rclpy.qos import QoSProfile as RclpyProfile
+
+from robo_rl.core import ConfigError, DriverError
+
+from ..api import Message
+from ..qos import QoSProfile
+
+
+def rclpy_qos(qos: QoSProfile) -> Any:
+    """Return a profile as rclpy has it."""
+    return RclpyProfile(
+        depth=qos.depth,
+        history=HistoryPolicy.KEEP_ALL if qos.history == "keep_all" else HistoryPolicy.KEEP_LAST,
+        reliability=ReliabilityPolicy.RELIABLE if qos.reliability == "reliable" else ReliabilityPolicy.BEST_EFFORT,
+        durability=(
+            DurabilityPolicy.TRANSIENT_LOCAL if qos.durability == "transient_local" else DurabilityPolicy.VOLATILE
+        ),
+    )
+
+
+class Guard:
+    """Logs what callbacks raise: rclpy's executor would end.
+
+    Args:
+        logger: of the node.
+    """
+
+    def __init__(self, logger: Any) -> None:
+        self._logger = logger
+
+    def __call__(self, callback: Callable[..., Any]) -> Callable[..., None]:
+        def guarded(*arguments: Any) -> None:
+            try:
+                callback(*arguments)
+            except Exception:
+                self.report()
+
+        return guarded
+
+    def report(self) -> None:
+        """Log the exception that is being handled."""
+        self._logger.error(f"A callback failed:\n{traceback.format_exc()}")
+
+
+class RclpyPublisher:
+    """As of :class:`Publisher`."""
+
+    def __init__(self, publisher: Any, message_type: str, qos: QoSProfile) -> None:
+        self._publisher = publisher
+        self.topic = str(publisher.topic_name)
+        self.message_type = message_type
+        self.qos = qos
+
+    @property
+    def matched_count(self) -> int:
+        return int(self._publisher.get_subscription_count())
+
+    def publish(self, message: Message) -> None:
+        try:
+            self._publisher.publish(message)
+        except TypeError as error:
+            raise ConfigError(f"{self.topic} ({self.message_type}): {error}") from error
+
+
+class RclpySubscription:
+    """As of :class:`Subscription`."""
+
+    def __init__(
+        self,
+        node: Any,
+        topic: str,
+        message_type: str,
+        qos: QoSProfile,
+        callback: Callable[[Message], None] | None,
+    ) -> None:
+        self._node = node
+        self.topic = topic
+        self.message_type = message_type
+        self.qos = qos
+        self._callback = callback
+        self._latest: tuple[Message, int] | None = None
+
+    @property
+    def matched_count(self) -> int:
+        """Publishers of the topic; rclpy of older distributions cannot say which of them are matched."""
+        return int(self._node.count_publishers(self.topic))
+
+    def receive(self, message: Message) -> None:
+        """Take a message."""
+        self._latest = message, time.monotonic_ns()
+        if self._callback is not None:
+            self._callback(message)
+
+    def latest(self) -> tuple[Message, int] | None:
+        return self._latest
+
+
+def wait_for(future: Any, timeout_s: float) -> bool:
+    """Return whether an rclpy future is done within ``timeout_s``; the executor runs in other threads."""
+    done = threading.Event()
+    future.add_done_callback(lambda _: done.set())
+    return done.wait(max(0.0, timeout_s))
+
+
+class RclpyClient:
+    """As of :class:`Client`."""
+
+    def __init__(self, client: Any, service_type: str, service: str) -> None:
+        self._client = client
+        self._type = service_type
+        self.service = service
+
+    def wait(self, timeout_s: float) -> bool:
+        return bool(self._client.wait_for_service(timeout_sec=timeout_s))
+
+    def call(self, request: Message, timeout_s: float) -> Message:
+        deadline = time.monotonic() + timeout_s
+        if not self.wait(timeout_s):
+            raise DriverError(f"no server of {self.service} ({self._type}) was there within {timeout_s} s")
+        future = self._client.call_async(request)
+        if not wait_for(future, deadline - time.monotonic()):
+            self._client.remove_pending_request(future)
+            raise DriverError(f"{self.service} ({self._type}) did not answer within {timeout_s} s")
+        return future.result()

@@ -1,0 +1,207 @@
+"""A ROS 2 node on rclpy."""
+
+import importlib
+import threading
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import rclpy
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
+from rclpy.clock import Clock, ClockType
+from rclpy.context import Context
+from rclpy.exceptions import InvalidParameterTypeException, ParameterAlreadyDeclaredException
+from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor
+from rclpy.parameter import Parameter
+from rclpy.signals import SignalHandlerOptions
+
+from robo_rl.core import ConfigError, DriverError
+
+from ..api import DEFAULT_QOS, Graph, Message, Problem, ServerGoal
+from ..qos import QoSProfile
+from .actions import RclpyActionClient, serve_action
+from .endpoints import Guard, RclpyClient, RclpyPublisher, RclpySubscription, rclpy_qos
+from .message_types import RclpyTypes
+from .mismatches import find_problems
+
+THREADS = 16
+"""Of the executor: callbacks take one at a time, what they wait for and goals that are executed take the others."""
+
+
+class RclpyNode:
+    """As of :class:`Node`, with a context of its own.
+
+    Args:
+        name: of the node.
+        namespace: its namespace.
+        remappings: as on the command line of ROS 2.
+        parameters: values that take the place of declared defaults.
+    """
+
+    implementation = "rclpy"
+
+    def __init__(
+        self,
+        name: str,
+        namespace: str = "",
+        remappings: Mapping[str, str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.types = RclpyTypes()
+        self._overrides = dict(parameters or {})
+        self._context = Context()
+        rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
+        rules = [part for old, new in (remappings or {}).items() for part in ("-r", f"{old}:={new}")]
+        self._node = rclpy.create_node(
+            name,
+            context=self._context,
+            namespace=namespace or None,
+            cli_args=["--ros-args", *rules] if rules else None,
+            use_global_arguments=False,
+        )
+        self._one_at_a_time = MutuallyExclusiveCallbackGroup()
+        self._any_time = ReentrantCallbackGroup()
+        self._clock = Clock(clock_type=ClockType.STEADY_TIME)
+        self._publishers: list[RclpyPublisher] = []
+        self._subscriptions: list[RclpySubscription] = []
+        self._guard = Guard(self._node.get_logger())
+        self._executor = MultiThreadedExecutor(THREADS, context=self._context)
+        self._executor.add_node(self._node)
+        self._thread = threading.Thread(target=self._spin, name=f"{name}: executor", daemon=True)
+        self._thread.start()
+        self._closed = False
+
+    def _spin(self) -> None:
+        try:
+            self._executor.spin()
+        except ExternalShutdownException:
+            return
+
+    @property
+    def name(self) -> str:
+        return str(self._node.get_fully_qualified_name())
+
+    @property
+    def graph(self) -> Graph:
+        nodes = [f"{space.rstrip('/')}/{name}" for name, space in self._node.get_node_names_and_namespaces()]
+        return Graph(
+            nodes=tuple(sorted(nodes)),
+            topics={name: tuple(kinds) for name, kinds in self._node.get_topic_names_and_types()},
+            services={name: tuple(kinds) for name, kinds in self._node.get_service_names_and_types()},
+        )
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return find_problems(self._node, self._publishers, self._subscriptions)
+
+    def create_publisher(self, message_type: str, topic: str, qos: QoSProfile = DEFAULT_QOS) -> RclpyPublisher:
+        publisher = self._node.create_publisher(self.types[message_type], topic, rclpy_qos(qos))
+        made = RclpyPublisher(publisher, message_type, qos)
+        self._publishers.append(made)
+        return made
+
+    def create_subscription(
+        self,
+        message_type: str,
+        topic: str,
+        callback: Callable[[Message], None] | None = None,
+        qos: QoSProfile = DEFAULT_QOS,
+    ) -> RclpySubscription:
+        full = self._node.resolve_topic_name(topic)
+        made = RclpySubscription(self._node, full, message_type, qos, callback)
+        self._node.create_subscription(
+            self.types[message_type],
+            topic,
+            self._guard(made.receive),
+            rclpy_qos(qos),
+            callback_group=self._one_at_a_time,
+        )
+        self._subscriptions.append(made)
+        return made
+
+    def create_client(self, service_type: str, service: str) -> RclpyClient:
+        kind = _interface(service_type)
+        client = self._node.create_client(kind, service, callback_group=self._any_time)
+        return RclpyClient(client, service_type, self._node.resolve_service_name(service))
+
+    def create_service(self, service_type: str, service: str, callback: Callable[[Message], Message]) -> None:
+        def answer(request: Message, response: Message) -> Message:
+            try:
+                return callback(request)
+            except Exception:
+                self._guard.report()
+                return response  # rclpy has no way to leave a request unanswered
+
+        self._node.create_service(_interface(service_type), service, answer, callback_group=self._one_at_a_time)
+
+    def create_timer(self, period_s: float, callback: Callable[[], None]) -> Any:
+        return self._node.create_timer(
+            period_s, self._guard(callback), callback_group=self._one_at_a_time, clock=self._clock
+        )
+
+    def create_action_client(self, action_type: str, action: str) -> RclpyActionClient:
+        return RclpyActionClient(self._node, _interface(action_type), action_type, action, self._any_time, self._guard)
+
+    def create_action_server(
+        self,
+        action_type: str,
+        action: str,
+        execute: Callable[[ServerGoal], Message],
+        accept: Callable[[Message], bool] | None = None,
+    ) -> None:
+        kind = _interface(action_type)
+        serve_action(self._node, kind, action, execute, accept, self._any_time, self._guard)
+
+    def declare_parameter(self, name: str, default: Any) -> Any:
+        value = self._overrides.get(name, default)
+        if isinstance(default, float) and type(value) is int:
+            value = float(value)
+        try:
+            self._node.declare_parameter(name, default)
+            if value != default:
+                (result,) = self._node.set_parameters([Parameter(name, value=value)])
+                if not result.successful:
+                    raise ConfigError(f"parameter {name!r}: {result.reason}")
+        except (ParameterAlreadyDeclaredException, InvalidParameterTypeException) as error:
+            raise ConfigError(f"parameter {name!r}: {error}") from error
+        return self.parameter(name)
+
+    def parameter(self, name: str) -> Any:
+        if not self._node.has_parameter(name):
+            raise ConfigError(f"parameter {name!r} was not declared")
+        return self._node.get_parameter(name).value
+
+    def now(self) -> Message:
+        seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+        return self.types.make("builtin_interfaces/msg/Time", sec=seconds, nanosec=nanoseconds)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._executor.shutdown(timeout_sec=1.0)
+        self._node.destroy_node()
+        self._context.try_shutdown()
+        self._thread.join(5.0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _interface(name: str) -> Any:
+    """Return the class of a service or action.
+
+    Raises:
+        DriverError: if the sourced distribution has none.
+    """
+    package, kind, own = name.split("/")
+    try:
+        return getattr(importlib.import_module(f"{package}.{kind}"), own)
+    except (ImportError, AttributeError) as error:
+        raise DriverError(f"{name} is not in the sourced ROS 2 workspace: {error}") from error

@@ -1,0 +1,265 @@
+"""What a node of drivers/ros2 tells of itself, read by a participant that shares no code with it; and mismatches."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from cyclonedds.builtin import (
+    BuiltinDataReader,
+    BuiltinTopicDcpsParticipant,
+    BuiltinTopicDcpsPublication,
+    BuiltinTopicDcpsSubscription,
+)
+from cyclonedds.core import Policy, Qos
+from cyclonedds.domain import DomainParticipant
+from cyclonedds.idl import IdlStruct, annotations, types
+from cyclonedds.pub import DataWriter
+from cyclonedds.sub import DataReader
+from cyclonedds.topic import Topic
+
+from robo_rl.core import DriverError
+from robo_rl.drivers.ros2 import Node, QoSProfile, open_node
+
+from ..ros2_rig import BEST_EFFORT, GRIPPER, JOINTS, SET_BOOL, STRING, TRIGGER, free_domain, peer, wait_until
+
+HASH_OF_STRING = "RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18"
+
+
+@annotations.final
+@dataclass
+class Gid(IdlStruct, typename="rmw_dds_common.msg.dds_.Gid_"):
+    data: types.array[types.uint8, 16]  # type: ignore[type-arg]
+
+
+@annotations.final
+@dataclass
+class NodeInfo(IdlStruct, typename="rmw_dds_common.msg.dds_.NodeEntitiesInfo_"):
+    node_namespace: types.bounded_str[256]  # type: ignore[type-arg]
+    node_name: types.bounded_str[256]  # type: ignore[type-arg]
+    reader_gid_seq: types.sequence[Gid]  # type: ignore[type-arg]
+    writer_gid_seq: types.sequence[Gid]  # type: ignore[type-arg]
+
+
+@annotations.final
+@dataclass
+class ParticipantInfo(IdlStruct, typename="rmw_dds_common.msg.dds_.ParticipantEntitiesInfo_"):
+    gid: Gid
+    node_entities_info_seq: types.sequence[NodeInfo]  # type: ignore[type-arg]
+
+
+class Observer:
+    """Another participant, made with the binding alone."""
+
+    def __init__(self, domain: int) -> None:
+        self._participant = DomainParticipant(domain)
+        reliable = Policy.Reliability.Reliable(10**9)
+        qos = Qos(
+            reliable,
+            Policy.Durability.TransientLocal,
+            Policy.History.KeepAll,
+            Policy.DataRepresentation(use_cdrv0_representation=True),
+        )
+        topic = Topic(self._participant, "ros_discovery_info", ParticipantInfo)
+        self._infos = DataReader(self._participant, topic, qos)
+        self._builtin = {
+            name: BuiltinDataReader(self._participant, kind)
+            for name, kind in (
+                ("participants", BuiltinTopicDcpsParticipant),
+                ("writers", BuiltinTopicDcpsPublication),
+                ("readers", BuiltinTopicDcpsSubscription),
+            )
+        }
+
+    def infos(self) -> dict[str, ParticipantInfo]:
+        """Return the newest message of every participant by the name of its first node."""
+        return {info.node_entities_info_seq[0].node_name: info for info in self._infos.read(200)}
+
+    def seen(self, name: str) -> dict[bytes, Any]:
+        return {sample.key.bytes: sample for sample in self._builtin[name].read(500)}
+
+
+@pytest.fixture(scope="module")
+def domain() -> Iterator[int]:
+    with free_domain() as environment, peer(environment), pytest.MonkeyPatch.context() as monkeypatch:
+        for key, value in environment.items():
+            monkeypatch.setenv(key, value)
+        yield int(environment["ROS_DOMAIN_ID"])
+
+
+@pytest.fixture
+def node(domain: int) -> Iterator[Node]:
+    with open_node("tester", "/lab", "dds", remappings={"chatter": "talk", "tester:old": "new"}) as opened:
+        yield opened
+
+
+def test_discovery_messages_name_every_endpoint(domain: int, node: Node) -> None:
+    observer = Observer(domain)
+    wait_until(lambda: "peer" in observer.infos() and "tester" in observer.infos())
+
+    def complete() -> bool:
+        info = observer.infos()["peer"]
+        (told,) = info.node_entities_info_seq
+        participant = bytes(info.gid.data)
+        for kind, gids in (("writers", told.writer_gid_seq), ("readers", told.reader_gid_seq)):
+            seen = observer.seen(kind)
+            own = {key for key, sample in seen.items() if sample.participant_key.bytes == participant}
+            topics = {key for key in own if seen[key].topic_name != "ros_discovery_info"}
+            if {bytes(gid.data) for gid in gids} != topics:
+                return False
+        return (told.node_namespace, told.node_name) == ("/", "peer")
+
+    wait_until(complete)
+    participant = observer.seen("participants")[bytes(observer.infos()["peer"].gid.data)]
+    assert bytes(participant.qos[Policy.Userdata].data) == b"enclave=/;"
+    ours = observer.infos()["tester"].node_entities_info_seq[0]
+    assert (ours.node_namespace, ours.node_name) == ("/lab", "tester")
+
+
+def test_endpoints_are_as_ros_makes_them(domain: int, node: Node) -> None:
+    observer = Observer(domain)
+
+    def named(topic: str) -> Any:
+        found = [sample for sample in observer.seen("writers").values() if sample.topic_name == topic]
+        return found[0] if found else None
+
+    wait_until(lambda: named("rt/description") and named("rr/setReply") and named("rt/rough"))
+    description, rough, reply = named("rt/description"), named("rt/rough"), named("rr/setReply")
+    assert description.type_name == "std_msgs::msg::dds_::String_"
+    assert bytes(description.qos[Policy.Userdata].data).decode() == f"typehash={HASH_OF_STRING};"
+    assert description.qos[Policy.Durability] == Policy.Durability.TransientLocal
+    assert isinstance(description.qos[Policy.Reliability], Policy.Reliability.Reliable)
+    assert rough.qos[Policy.Reliability] == Policy.Reliability.BestEffort
+    assert reply.type_name == "std_srvs::srv::dds_::SetBool_Response_"
+    user_data = bytes(reply.qos[Policy.Userdata].data).decode()
+    identity = user_data.partition(";")[0].removeprefix("serviceid=").split(".")
+    assert len(identity) == 16 and all(0 <= int(part, 16) <= 255 for part in identity)
+    assert named("rr/peer/set_parameters_atomicallyReply")
+    assert named("rt/grip/_action/feedback").type_name == "control_msgs::action::dds_::GripperCommand_FeedbackMessage_"
+
+
+def test_the_graph_by_ros_names(node: Node) -> None:
+    wait_until(
+        lambda: "/peer" in node.graph.nodes and "/images" in node.graph.topics and "/fail" in node.graph.services
+    )
+    graph = node.graph
+    assert graph.nodes == ("/lab/tester", "/peer")
+    assert graph.topics["/description"] == (STRING,)
+    assert graph.topics["/grip/_action/status"] == ("action_msgs/msg/GoalStatusArray",)
+    assert graph.services["/set"] == (SET_BOOL,)
+    assert graph.services["/grip/_action/send_goal"] == (f"{GRIPPER}_SendGoal",)
+    assert graph.services["/lab/tester/get_parameters"] == ("rcl_interfaces/srv/GetParameters",)
+    assert graph.unanswering == ()
+
+
+def test_namespace_and_remapping_reach_the_wire(node: Node) -> None:
+    assert node.name == "/lab/tester"
+    node.create_publisher(STRING, "chatter")
+    node.create_publisher(STRING, "old")
+    node.create_publisher(STRING, "/plain")
+    node.create_publisher(STRING, "~/own")
+    expected = {"/lab/talk", "/lab/new", "/plain", "/lab/tester/own"}
+    wait_until(lambda: expected <= node.graph.topics.keys())
+    assert not {"/lab/chatter", "/lab/old"} & node.graph.topics.keys()
+
+
+def test_mismatches_are_reported_within_5_s(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    wait_until(lambda: "/peer" in node.graph.nodes)
+    began = time.monotonic()
+    node.create_subscription(JOINTS, "/description")
+    node.create_subscription(STRING, "/rough", None, QoSProfile(reliability="reliable"))
+    node.create_publisher(JOINTS, "/echo/in", BEST_EFFORT)
+    node.create_client(TRIGGER, "/set")
+    wait_until(
+        lambda: {problem.topic for problem in node.problems} == {"/description", "/rough", "/echo/in", "/set"}, 5
+    )
+    assert time.monotonic() - began < 5
+    wait_until(lambda: all(problem.node == "/peer" for problem in node.problems), 5)
+    by_topic = {problem.topic: problem for problem in node.problems}
+    description = by_topic["/description"]
+    assert (description.ours, description.theirs) == (JOINTS, STRING)
+    assert description.text.startswith(f"/description has type {JOINTS} here and {STRING} at /peer")
+    rough = by_topic["/rough"]
+    assert (rough.ours, rough.theirs) == ("reliable, volatile", "best_effort, volatile")
+    assert "[reliable, volatile]" in rough.text and "[best_effort, volatile]" in rough.text
+    assert (by_topic["/echo/in"].ours, by_topic["/echo/in"].theirs) == ("best_effort, volatile", "reliable, volatile")
+    assert "Trigger" in by_topic["/set"].ours and "SetBool" in by_topic["/set"].theirs
+    assert "/description has type" in caplog.text
+
+
+def test_a_mismatch_with_a_later_node_goes_with_it(node: Node) -> None:
+    subscription = node.create_subscription(STRING, "late", None, QoSProfile(durability="transient_local"))
+    assert not node.problems
+    with open_node("late", "/lab", "dds") as late:
+        late.create_publisher(STRING, "late")
+        wait_until(lambda: node.problems, 5)
+        assert node.problems[0].ours == "reliable, transient_local" and subscription.matched_count == 0
+        wait_until(lambda: late.problems, 5)
+    wait_until(lambda: not node.problems)
+
+
+def test_deadlines_that_others_ask_for_are_compared(domain: int, node: Node) -> None:
+    @annotations.final
+    @dataclass
+    class String(IdlStruct, typename="std_msgs.msg.dds_.String_"):
+        data: str
+
+    node.create_publisher(STRING, "strict")
+    participant = DomainParticipant(domain)
+    qos = Qos(Policy.Reliability.BestEffort, Policy.Deadline(50_000_000))
+    reader = DataReader(participant, Topic(participant, "rt/lab/strict", String), qos)
+    wait_until(lambda: node.problems, 5)
+    assert node.problems[0].theirs == "best_effort, volatile, deadline 50 ms"
+    assert reader.get_requested_incompatible_qos_status().total_count == 1
+
+
+def test_another_definition_of_the_same_type_is_reported(domain: int, node: Node) -> None:
+    @annotations.final
+    @dataclass
+    class String(IdlStruct, typename="std_msgs.msg.dds_.String_"):
+        data: str
+
+    other = "RIHS01_" + "0" * 64
+    participant = DomainParticipant(domain)
+    qos = Qos(Policy.Reliability.BestEffort, Policy.Userdata(f"typehash={other};".encode()))
+    writer = DataWriter(participant, Topic(participant, "rt/lab/versions", String), qos)
+    node.create_subscription(STRING, "versions", None, BEST_EFFORT)
+    wait_until(lambda: node.problems, 5)
+    assert (node.problems[0].ours, node.problems[0].theirs) == (HASH_OF_STRING, other)
+    assert "ROS_DISTRO" in node.problems[0].text
+    assert writer is not None
+
+
+def test_fast_dds_is_named_with_the_cure(node: Node, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    """No Fast DDS is here: Cyclone's own mark is taken for its."""
+    monkeypatch.setattr("robo_rl.drivers.ros2.dds.graph._FAST_DDS", b"\x01\x10")
+    with open_node("foreign", implementation="dds"):
+        wait_until(lambda: "/foreign" in node.graph.unanswering)
+        assert "/foreign runs on Fast DDS (rmw_fastrtps): topics work, services" in caplog.text
+        with pytest.raises(DriverError, match=r"RMW_IMPLEMENTATION=rmw_cyclonedds_cpp on the robot"):
+            node.create_client(TRIGGER, "absent").call(node.types.make(f"{TRIGGER}_Request"), 0.1)
+
+
+def test_domains_do_not_see_each_other(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    with free_domain() as environment:
+        monkeypatch.setenv("ROS_DOMAIN_ID", environment["ROS_DOMAIN_ID"])
+        with open_node("far", implementation="dds") as far:
+            near = far.create_publisher(STRING, "/description")
+            wait_until(lambda: "/description" in far.graph.topics)
+            time.sleep(0.5)
+            assert far.graph.nodes == ("/far",) and near.matched_count == 0
+            assert "/far" not in node.graph.nodes
+
+
+def test_settings_of_an_open_domain_are_not_changed_silently(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROS_STATIC_PEERS", "192.0.2.1")
+    with pytest.raises(DriverError, match="All nodes of a process share the settings"):
+        open_node("second", implementation="dds")
+
+
+def test_a_configuration_that_cyclone_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROS_DOMAIN_ID", "101")
+    monkeypatch.setenv("CYCLONEDDS_URI", "<CycloneDDS><Domain><Nonsense/></Domain></CycloneDDS>")
+    with pytest.raises(DriverError, match=r"could not open domain 101.*CYCLONEDDS_URI.*Nonsense"):
+        open_node("refused", implementation="dds")

@@ -1,0 +1,186 @@
+"""Services, parameters and actions of drivers/ros2 between processes, over DDS on loopback."""
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from robo_rl.core import ConfigError, DriverError
+from robo_rl.drivers.ros2 import GoalStatus, Node, open_node
+
+from ..ros2_rig import GRIPPER, SET_BOOL, TRIGGER, free_domain, peer, wait_until
+
+RCL = "rcl_interfaces/srv"
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    with free_domain() as environment, peer(environment), pytest.MonkeyPatch.context() as monkeypatch:
+        for key, value in environment.items():
+            monkeypatch.setenv(key, value)
+        with open_node("tester", implementation="dds") as opened:
+            yield opened
+
+
+def call(node: Node, kind: str, name: str, **fields: Any) -> Any:
+    return node.create_client(kind, name).call(node.types.make(f"{kind}_Request", **fields), 20.0)
+
+
+def test_every_client_gets_its_own_answers(node: Node) -> None:
+    answers: dict[bool, list[str]] = {True: [], False: []}
+
+    def ask(value: bool) -> None:
+        client = node.create_client(SET_BOOL, "set")
+        for _ in range(30):
+            answers[value].append(client.call(node.types.make(f"{SET_BOOL}_Request", data=value), 20.0).message)
+
+    threads = [threading.Thread(target=ask, args=(value,)) for value in answers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == {True: ["set True"] * 30, False: ["set False"] * 30}
+
+
+def test_a_callback_may_call_a_service(node: Node) -> None:
+    client = node.create_client(SET_BOOL, "set")
+    answers: list[str] = []
+
+    def ask() -> None:
+        answers.append(client.call(node.types.make(f"{SET_BOOL}_Request", data=True), 20.0).message)
+
+    timer = node.create_timer(0.01, ask)
+    wait_until(lambda: answers)
+    timer.cancel()
+    assert answers[0] == "set True"
+
+
+def test_no_server_and_no_answer_are_told_apart(node: Node) -> None:
+    absent = node.create_client(TRIGGER, "absent")
+    assert not absent.wait(0.1)
+    request = node.types.make(f"{TRIGGER}_Request")
+    with pytest.raises(DriverError, match=r"no server of /absent \(std_srvs/srv/Trigger\) was there within 0.1 s"):
+        absent.call(request, 0.1)
+    failing = node.create_client(TRIGGER, "fail")
+    assert failing.wait(20.0)
+    with pytest.raises(DriverError, match=r"/fail .* did not answer within 1"):
+        failing.call(request, 1.0)
+
+
+def test_parameters_as_ros2_param_reads_them(node: Node) -> None:
+    listed = call(node, f"{RCL}/ListParameters", "/peer/list_parameters").result
+    assert (listed.names, listed.prefixes) == (["limits.high", "limits.low", "names", "rate"], ["limits"])
+    below = call(node, f"{RCL}/ListParameters", "/peer/list_parameters", prefixes=["limits"], depth=1).result
+    assert below.names == ["limits.high", "limits.low"]
+    shallow = call(node, f"{RCL}/ListParameters", "/peer/list_parameters", depth=1).result
+    assert shallow.names == ["names", "rate"]
+    names = ["rate", "names", "limits.low", "unknown"]
+    assert list(call(node, f"{RCL}/GetParameterTypes", "/peer/get_parameter_types", names=names).types) == [3, 9, 2, 0]
+    described = call(node, f"{RCL}/DescribeParameters", "/peer/describe_parameters", names=names).descriptors
+    assert [(one.name, one.type) for one in described] == list(zip(names, [3, 9, 2, 0], strict=True))
+    rate, listed_names, low, unknown = call(node, f"{RCL}/GetParameters", "/peer/get_parameters", names=names).values
+    assert rate.double_value == 25.0  # what the node was opened with, not the default
+    assert (listed_names.string_array_value, low.integer_value, unknown.type) == (["a", "b"], -1, 0)
+
+
+def test_parameters_as_ros2_param_sets_them(node: Node) -> None:
+    def value(name: str, kind: int, **fields: Any) -> dict[str, Any]:
+        return {"name": name, "value": {"type": kind, **fields}}
+
+    low = value("limits.low", 2, integer_value=-5)
+    wrong = value("rate", 4, string_value="fast")
+    unknown = value("unknown", 2, integer_value=1)
+    results = call(node, f"{RCL}/SetParameters", "/peer/set_parameters", parameters=[low, wrong, unknown]).results
+    assert [(one.successful, one.reason) for one in results] == [
+        (True, ""),
+        (False, "expected double, got string"),
+        (False, "unknown was not declared"),
+    ]
+    both = [value("limits.low", 2, integer_value=-7), wrong]
+    result = call(node, f"{RCL}/SetParametersAtomically", "/peer/set_parameters_atomically", parameters=both).result
+    assert not result.successful
+    held = call(node, f"{RCL}/GetParameters", "/peer/get_parameters", names=["limits.low"]).values
+    assert held[0].integer_value == -5
+    both[1] = value("names", 9, string_array_value=["c"])
+    result = call(node, f"{RCL}/SetParametersAtomically", "/peer/set_parameters_atomically", parameters=both).result
+    assert result.successful
+    held = call(node, f"{RCL}/GetParameters", "/peer/get_parameters", names=["limits.low", "names"]).values
+    assert (held[0].integer_value, held[1].string_array_value) == (-7, ["c"])
+
+
+def test_own_parameters(node: Node) -> None:
+    assert node.declare_parameter("own", 3) == node.parameter("own") == 3
+    with pytest.raises(ConfigError, match="declared already"):
+        node.declare_parameter("own", 4)
+    with pytest.raises(ConfigError, match=r"parameter 'owm' was not declared.*own"):
+        node.parameter("owm")
+    with pytest.raises(ConfigError, match="can be no parameter"):
+        node.declare_parameter("bad", object())
+
+
+def goal(node: Node, position: float) -> Any:
+    return node.types.make(f"{GRIPPER}_Goal", command={"position": position})
+
+
+def test_a_goal_with_feedback_and_result(node: Node) -> None:
+    client = node.create_action_client(GRIPPER, "grip")
+    feedback: list[float] = []
+    handle = client.send_goal(goal(node, 0.5), lambda message: feedback.append(message.position), 20.0)
+    status, result = handle.result(20.0)
+    assert status == handle.status == GoalStatus.SUCCEEDED
+    assert (result.position, result.reached_goal) == (0.5, True)
+    wait_until(lambda: len(feedback) == 5)
+    assert feedback == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
+    assert not handle.cancel(20.0)
+
+
+def test_a_goal_is_cancelled(node: Node) -> None:
+    client = node.create_action_client(GRIPPER, "grip")
+    heard = threading.Event()
+    handle = client.send_goal(goal(node, 5.0), lambda message: heard.set(), 20.0)
+    assert heard.wait(20.0)
+    with pytest.raises(DriverError, match=r"/grip: the goal did not end within 0.01 s"):
+        handle.result(0.01)
+    assert handle.cancel(20.0)
+    status, result = handle.result(20.0)
+    assert status == GoalStatus.CANCELED and result.position > 0
+
+
+def test_a_goal_is_rejected_or_fails(node: Node) -> None:
+    client = node.create_action_client(GRIPPER, "grip")
+    with pytest.raises(DriverError, match="/grip: the server rejected the goal"):
+        client.send_goal(goal(node, -1.0), timeout_s=20.0)
+    status, result = client.send_goal(goal(node, 7.0), timeout_s=20.0).result(20.0)
+    assert status == GoalStatus.ABORTED and not result.reached_goal
+    with pytest.raises(DriverError, match="no server of the action /absent"):
+        node.create_action_client(GRIPPER, "absent").send_goal(goal(node, 0.0), timeout_s=0.1)
+
+
+def test_several_goals_at_once_and_their_status(node: Node) -> None:
+    statuses = node.create_subscription("action_msgs/msg/GoalStatusArray", "grip/_action/status")
+    client = node.create_action_client(GRIPPER, "grip")
+    first, second = (client.send_goal(goal(node, 5.0), None, 20.0) for _ in range(2))
+    assert first.cancel(20.0)
+    assert first.result(20.0)[0] == GoalStatus.CANCELED
+    assert second.status == GoalStatus.ACCEPTED
+    assert second.cancel(20.0)
+    assert second.result(20.0)[0] == GoalStatus.CANCELED
+
+    def ended() -> bool:
+        newest = statuses.latest()
+        return newest is not None and [entry.status for entry in newest[0].status_list][-2:] == [5, 5]
+
+    wait_until(ended)
+
+
+def test_a_closed_node_answers_nobody(node: Node) -> None:
+    began = time.monotonic()
+    with open_node("brief", implementation="dds") as brief:
+        brief.create_service(TRIGGER, "brief", lambda request: brief.types.make(f"{TRIGGER}_Response"))
+        call(node, TRIGGER, "brief")
+        assert "/brief" in node.graph.nodes
+    wait_until(lambda: "/brief" not in node.graph.nodes)
+    assert not node.create_client(TRIGGER, "brief").wait(0.05)
+    assert time.monotonic() - began < 60

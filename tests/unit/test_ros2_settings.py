@@ -1,0 +1,130 @@
+"""Names, arguments, quality of service and environment variables of drivers/ros2."""
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from robo_rl.core import ConfigError
+from robo_rl.drivers.ros2 import LATCHED, QoSProfile, parse_arguments
+from robo_rl.drivers.ros2.dds.configuration import Discovery
+from robo_rl.drivers.ros2.dds.library import why_not_raw
+from robo_rl.drivers.ros2.names import Names
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [
+        ("joints", "/arm/joints"),
+        ("/joints", "/joints"),
+        ("~/joints", "/arm/driver/joints"),
+        ("~", "/arm/driver"),
+        ("a/b_1", "/arm/a/b_1"),
+    ],
+)
+def test_names_are_resolved(name: str, full: str) -> None:
+    assert Names.make("driver", "arm", {}).resolve(name) == full
+
+
+def test_names_are_remapped() -> None:
+    rules = {"joints": "/joint_states", "~/goal": "goal", "driver:only": "mine", "other:only": "theirs", "/x": "y"}
+    names = Names.make("driver", "/arm", rules)
+    assert names.resolve("joints") == "/joint_states"
+    assert names.resolve("/arm/joints") == "/joint_states"
+    assert names.resolve("~/goal") == "/arm/goal"
+    assert names.resolve("only") == "/arm/mine"
+    assert names.resolve("/x") == "/arm/y"
+    assert names.resolve("/joints") == "/joints"
+    renamed = Names.make("driver", "", {"__ns": "/left", "driver:__node": "drive"})
+    assert (renamed.full_name, renamed.resolve("~/x")) == ("/left/drive", "/left/drive/x")
+    assert Names.make("driver", "", {}).full_name == "/driver"
+
+
+@pytest.mark.parametrize("name", ["", "1st", "a//b", "a-b", "a/", "/", "~a", "a b"])
+def test_bad_names_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="is no ROS 2 name"):
+        Names.make("driver", "", {}).resolve(name)
+
+
+def test_bad_nodes_and_namespaces_are_refused() -> None:
+    with pytest.raises(ConfigError, match="'a/b' is no name of a ROS 2 node"):
+        Names.make("a/b", "", {})
+    with pytest.raises(ConfigError, match="'/a-b' is no ROS 2 namespace"):
+        Names.make("a", "a-b", {})
+
+
+def test_ros_arguments() -> None:
+    first = "--verbose --ros-args -r __ns:=/left -r joints:=j -p rate:=20.5 --param names:=[a,b] --"
+    parsed = parse_arguments([*first.split(), "file", "--ros-args", "-p", "on:=true"])
+    assert parsed.remappings == {"__ns": "/left", "joints": "j"}
+    assert parsed.parameters == {"rate": 20.5, "names": ["a", "b"], "on": True}
+    assert parsed.rest == ["--verbose", "file"]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("--ros-args -r joints", "expected NAME:=VALUE"),
+        ("--ros-args -p", "at the end"),
+        ("--ros-args --log-level debug", "'--log-level' is not known"),
+    ],
+)
+def test_bad_ros_arguments_are_named(line: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        parse_arguments(line.split())
+
+
+def test_what_serves_whom() -> None:
+    reliable, rough = QoSProfile(), QoSProfile(reliability="best_effort")
+    assert reliable.serves(rough) and not rough.serves(reliable)
+    assert LATCHED.serves(reliable) and not reliable.serves(LATCHED)
+    assert str(QoSProfile(history="keep_all")) == "reliable, volatile, depth all"
+
+
+@pytest.mark.parametrize("field", [{"depth": 0}, {"reliability": "good"}, {"durability": "long"}, {"history": "none"}])
+def test_bad_profiles_are_refused(field: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(field))):
+        QoSProfile(**field)  # type: ignore[arg-type]
+
+
+def configured(**environment: str) -> ElementTree.Element:
+    return ElementTree.fromstring(Discovery.from_environment(environment).cyclone())
+
+
+def test_the_environment_becomes_cyclones_configuration() -> None:
+    subnet = configured()
+    assert subnet.find(".//ParticipantIndex").text == "auto"  # type: ignore[union-attr]
+    assert subnet.find(".//AllowMulticast") is None and subnet.find(".//Peers") is None
+    local = configured(ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST", ROS_STATIC_PEERS="10.0.0.2; robot.local")
+    assert local.find(".//AllowMulticast").text == "false"  # type: ignore[union-attr]
+    assert [peer.get("address") for peer in local.iter("Peer")] == ["127.0.0.1", "10.0.0.2", "robot.local"]
+    assert local.find(".//NetworkInterface") is None
+    only = configured(ROS_LOCALHOST_ONLY="1", ROS_AUTOMATIC_DISCOVERY_RANGE="SUBNET", ROS_STATIC_PEERS="10.0.0.2")
+    assert only.find(".//NetworkInterface").get("address") == "127.0.0.1"  # type: ignore[union-attr]
+    assert [peer.get("address") for peer in only.iter("Peer")] == ["127.0.0.1"]
+    off = configured(ROS_AUTOMATIC_DISCOVERY_RANGE="OFF", ROS_STATIC_PEERS="10.0.0.2")
+    assert off.find(".//ParticipantIndex").text == "none"  # type: ignore[union-attr]
+    assert off.find(".//Tag") is not None and off.find(".//Peers") is None
+
+
+def test_cyclones_own_configuration_comes_last() -> None:
+    both = Discovery.from_environment({"CYCLONEDDS_URI": "file:///c.xml", "ROS_DOMAIN_ID": "7"})
+    assert both.domain == 7 and both.cyclone().endswith("</CycloneDDS>,file:///c.xml")
+    alone = {"CYCLONEDDS_URI": "file:///c.xml", "ROS_AUTOMATIC_DISCOVERY_RANGE": "SYSTEM_DEFAULT"}
+    assert Discovery.from_environment(alone).cyclone() == "file:///c.xml"
+
+
+@pytest.mark.parametrize(
+    "environment", [{"ROS_DOMAIN_ID": "-1"}, {"ROS_DOMAIN_ID": "233"}, {"ROS_AUTOMATIC_DISCOVERY_RANGE": "WORLD"}]
+)
+def test_bad_environments_are_refused(environment: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=f"{next(iter(environment))} must be .*{next(iter(environment.values()))}"):
+        Discovery.from_environment(environment)
+
+
+def test_another_version_of_the_binding_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert why_not_raw() is None
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "12.0.0")
+    assert why_not_raw() == "cyclonedds 12.0.0 is installed, 11.0.1 was tested"
+    monkeypatch.undo()
+    monkeypatch.setattr("robo_rl.drivers.ros2.dds.library._RAW_FUNCTIONS", ("dds_takecdr", "dds_gone"))
+    assert why_not_raw() == "the library of cyclonedds 11.0.1 lacks dds_gone"
