@@ -5,6 +5,7 @@ This package imports nothing else of robo-rl; every other package imports only t
 
 from .clock import Clock, ManualClock, MonotonicClock
 from .config import config_node, require
+from .durable import sync_folder, write_durably
 from .errors import (
     DEADMAN,
     EMERGENCY_STOP,
@@ -116,4 +117,6 @@ __all__ = [
     "generator",
     "nearest",
     "require",
+    "sync_folder",
+    "write_durably",
 ]
