@@ -250,7 +250,11 @@ def emergency_stop(config: DictConfig, reason: str) -> Callable[[], None] | None
         return None
     file = config.safety.emergency_stop.file
     button = EmergencyStop(None if file is None else Path(file))
-    return lambda: button.press(reason)
+
+    def press() -> None:
+        button.press(reason)
+
+    return press
 
 
 def build_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:

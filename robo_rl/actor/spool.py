@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from robo_rl.core import DataError, require
+from robo_rl.core import DataError, require, sync_folder, write_durably
 
 FILE_BYTES = 8 << 20
 """A file is begun when the last one has reached this size; files are deleted whole."""
@@ -111,6 +111,8 @@ class Spool:
         self._writing: int | None = None
         self._written = 0
         self._finished: list[int] = []  # files that are full, to be brought to the disk and closed
+        self._named: set[Path] = set()  # folders with new names, to be brought to the disk
+        self._fault: OSError | None = None  # that kept the thread from bringing records to the disk
         self._lock = threading.RLock()
         self._dirty = False
         self._closing = threading.Event()
@@ -204,12 +206,7 @@ class Spool:
                 f"run {run}: connect to the learner of that run until they are sent, or choose another spool folder"
             )
         with _disk_errors(self.path, "write"):
-            partial = self.path / f"{_RUN}.partial"
-            with partial.open("w") as stream:
-                stream.write(json.dumps({"run": run}))
-                stream.flush()
-                os.fsync(stream.fileno())
-            partial.replace(self.path / _RUN)
+            write_durably(self.path / _RUN, json.dumps({"run": run}).encode())
         for session in self.sessions():
             self.drop_session(session)
 
@@ -218,6 +215,7 @@ class Spool:
         with self._lock, _disk_errors(self.path, "begin a session"):
             folder = self.path / f"session_{session:012d}"
             folder.mkdir()
+            self._named.add(self.path)
             self._sessions[session] = _Session(folder)
             self._current = session
 
@@ -240,6 +238,9 @@ class Spool:
                 )
             data = _HEADER.pack(sequence, len(record), zlib.crc32(record)) + record
             with _disk_errors(self.path, "append to the spool"):
+                fault, self._fault = self._fault, None
+                if fault is not None:
+                    raise fault
                 file = self._file_for(session, sequence)
                 self._write(data)
             session.places[sequence] = _Place(file, self._written - len(record), len(record))
@@ -256,6 +257,7 @@ class Spool:
             self._writing, self._written = descriptor, os.fstat(descriptor).st_size
             if file not in session.files:
                 session.files.append(file)
+                self._named.add(session.folder)
         return session.files[-1]
 
     def _write(self, data: bytes) -> None:
@@ -297,17 +299,23 @@ class Spool:
             if self._dirty and self._writing is not None:
                 descriptors.append(os.dup(self._writing))
             self._dirty = False
+            folders, self._named = self._named, set()
         with contextlib.ExitStack() as stack:
             for descriptor in descriptors:
                 stack.callback(os.close, descriptor)
             for descriptor in descriptors:
                 os.fdatasync(descriptor)
+        for folder in sorted(folders):  # the names last: a name on the disk has its content
+            with contextlib.suppress(FileNotFoundError):  # settled meanwhile
+                sync_folder(folder)
 
     def _sync_regularly(self) -> None:
         while not self._closing.wait(self._sync_seconds):
-            # A full disk is met by ``append`` as well, which tells the control loop.
-            with contextlib.suppress(OSError):
+            try:
                 self.sync()
+            except OSError as error:  # the control loop must know: the next ``append`` raises it
+                with self._lock:
+                    self._fault, self._dirty = error, True
 
     def _close_file(self) -> None:
         if self._writing is not None:

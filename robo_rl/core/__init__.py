@@ -5,6 +5,7 @@ This package imports nothing else of robo-rl; every other package imports only t
 
 from .clock import Clock, ManualClock, MonotonicClock
 from .config import config_node, require
+from .durable import sync_folder, write_durably
 from .errors import (
     DEADMAN,
     EMERGENCY_STOP,
@@ -120,4 +121,6 @@ __all__ = [
     "native_library",
     "nearest",
     "require",
+    "sync_folder",
+    "write_durably",
 ]

@@ -8,7 +8,6 @@ or not at all.
 import contextlib
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import numpy as np
 from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 
-from robo_rl.core import CheckpointError, State
+from robo_rl.core import CheckpointError, State, sync_folder, write_durably
 
 FORMAT = 1
 
@@ -66,14 +65,13 @@ class CheckpointFolder:
         for name, state in checkpoint.parts.items():
             data = save_safetensors({key: np.asarray(value, order="C") for key, value in state.items()})
             hashes[name] = hashlib.sha256(data).hexdigest()
-            _write_durably(partial / f"{name}.safetensors", data)
+            write_durably(partial / f"{name}.safetensors", data)
         manifest = {"format": FORMAT, "step": checkpoint.step, "sha256": hashes, "facts": dict(checkpoint.facts)}
-        _write_durably(partial / "manifest.json", json.dumps(manifest, indent=2).encode())
-        _sync_folder(partial)
+        write_durably(partial / "manifest.json", json.dumps(manifest, indent=2).encode())
         if target.exists():
             target.rename(self.path / f".partial_replaced_{target.name}")
         partial.rename(target)
-        _sync_folder(self.path)
+        sync_folder(self.path)
         shutil.rmtree(self.path / f".partial_replaced_{target.name}", ignore_errors=True)
         self._drop_old()
         return target
@@ -164,18 +162,3 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         found = manifest.get("format") if isinstance(manifest, dict) else manifest
         raise CheckpointError(f"{file}: expected checkpoint format {FORMAT}, found {found!r}")
     return manifest
-
-
-def _write_durably(file: Path, data: bytes) -> None:
-    with file.open("wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

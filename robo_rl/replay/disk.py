@@ -11,7 +11,7 @@ from pathlib import Path
 from zarr.core.buffer import Buffer
 from zarr.storage import LocalStore
 
-from robo_rl.core import DataError
+from robo_rl.core import DataError, sync_folder, write_durably
 
 _HINTS = {
     errno.ENOSPC: "free space on this disk and try again",
@@ -34,21 +34,6 @@ def disk_errors(path: Path, doing: str) -> Iterator[None]:
         raise DataError(f"{path}: cannot {doing}: {reason}; {hint}. Episodes stored before are intact") from error
 
 
-def write_durably(path: Path, data: bytes) -> None:
-    """Replace the file by ``data``, or leave it as it was: on return the data is on the disk."""
-    partial = path.with_name(f"{path.name}.partial")
-    try:
-        with partial.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        partial.replace(path)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
-
-
 def make_folder(path: Path) -> None:
     """Make the folder and those above it where they are missing: on return their names are on the disk."""
     if path.is_dir():
@@ -56,15 +41,6 @@ def make_folder(path: Path) -> None:
     make_folder(path.parent)
     path.mkdir(exist_ok=True)
     sync_folder(path.parent)
-
-
-def sync_folder(path: Path) -> None:
-    """Bring the names in a folder to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class DurableStore(LocalStore):

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from robo_rl.core import DataError, EnvSpec, Refusal, RoboRLError, SessionProgress, Transition
+from robo_rl.core import DataError, EnvSpec, Refusal, RoboRLError, SessionProgress, Transition, write_durably
 
-from .disk import CommitLog, disk_errors, make_folder, write_durably
+from .disk import CommitLog, disk_errors, make_folder
 from .ring import ReplayRing
 from .store import EpisodeStore
 

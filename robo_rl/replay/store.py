@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, cast
 
-from robo_rl.core import DataError, EnvSpec, SpecError, Transition
+from robo_rl.core import DataError, EnvSpec, SpecError, Transition, sync_folder, write_durably
 
-from .disk import disk_errors, make_folder, sync_folder, write_durably
+from .disk import disk_errors, make_folder
 from .files import ARRAYS, EPISODES, EpisodeFiles
 from .group import write_episodes
 from .layout import EpisodeArrays, EpisodeRecord, create_arrays, step_fields

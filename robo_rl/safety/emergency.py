@@ -8,7 +8,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from robo_rl.core import DEADMAN, EMERGENCY_STOP, Clock, DriverError, MonotonicClock
+from robo_rl.core import DEADMAN, EMERGENCY_STOP, Clock, DriverError, MonotonicClock, sync_folder
 
 
 def default_file() -> Path:
@@ -51,11 +51,7 @@ class EmergencyStop:
                 stream.write(reason + "\n")
                 stream.flush()
                 os.fsync(stream.fileno())
-            folder = os.open(self.file.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            sync_folder(self.file.parent)
         return self.file not in _latched
 
     def pressed(self) -> str | None:

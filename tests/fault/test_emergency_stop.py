@@ -191,8 +191,9 @@ def test_ctrl_backslash_presses_it():
     from robo_rl.commands.interruption import Interruption
 
     presses = []
+    before = signal.getsignal(signal.SIGQUIT)
     with Interruption(lambda: presses.append(1)) as interruption:
         os.kill(os.getpid(), signal.SIGQUIT)
         time.sleep(0.01)
         assert (presses, interruption.signal) == ([1], None)
-    assert signal.getsignal(signal.SIGQUIT) == signal.SIG_DFL
+    assert signal.getsignal(signal.SIGQUIT) == before

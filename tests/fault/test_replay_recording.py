@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 import zarr
 
-from robo_rl.core import DataError
+from robo_rl.core import DataError, write_durably
 from robo_rl.replay import EpisodeStore
-from robo_rl.replay.disk import write_durably
 
 from ..replay_episodes import SPEC, assert_same, make_episode, steps_of
 

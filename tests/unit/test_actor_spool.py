@@ -1,10 +1,13 @@
 """The spool: what was appended is there, whatever happens to the process."""
 
+import errno
 import os
 import random
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -115,6 +118,52 @@ def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
     with Spool(tmp_path) as spool:
         end = spool.extent(1)[1]
         assert 5 < end < 15 and contents(spool, 1) == [record(sequence) for sequence in range(end)]
+
+
+def test_names_of_new_files_are_brought_to_the_disk_after_their_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    for name in ("fsync", "fdatasync"):
+        true = getattr(os, name)
+
+        def sync(descriptor: int, true: Callable[[int], None] = true) -> None:
+            synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().relative_to(tmp_path))
+            true(descriptor)
+
+        monkeypatch.setattr(os, name, sync)
+    with Spool(tmp_path, sync_seconds=1000) as spool:
+        spool.bind("run")
+        assert synced == [Path("run.json.partial"), Path()]
+        fill(spool, 1, 3)
+        spool.sync()
+        folder = Path("session_000000000001")
+        assert synced[2:] == [folder / "000000000000000.spool", Path(), folder]
+        spool.append(3, record(3))
+        spool.sync()
+        assert synced[5:] == [folder / "000000000000000.spool"]
+
+
+def test_a_disk_that_does_not_take_what_was_written_is_told_by_the_next_append(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = threading.Event()
+
+    def fail(descriptor: int) -> None:
+        failed.set()
+        raise OSError(errno.EIO, "Input/output error")
+
+    with Spool(tmp_path, sync_seconds=0.01) as spool:
+        monkeypatch.setattr(os, "fdatasync", fail)
+        fill(spool, 1, 1)
+        assert failed.wait(60)
+
+        def append_until_told() -> None:
+            for sequence in range(1, 100_000):
+                spool.append(sequence, record(sequence))
+
+        with pytest.raises(DataError, match="cannot append to the spool: Input/output error; check the disk"):
+            append_until_told()
 
 
 def test_a_full_spool_refuses_and_takes_the_same_step_later(tmp_path: Path) -> None:
