@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cyclonedds.builtin import DcpsEndpoint, DcpsParticipant
-from cyclonedds.core import DDSException, Entity
+from cyclonedds.core import DDSException
 from cyclonedds.domain import DomainParticipant
 from cyclonedds.pub import DataWriter
 from cyclonedds.qos import Policy, Qos
@@ -20,14 +20,14 @@ from ..api import Message
 from ..message_types import RosbagsTypes
 from ..qos import QoSProfile
 from . import library
-from .waiter import Waiter
+from .waiter import Waiter, log_failure
 
 _FOREVER = duration(infinite=True)
 _UNSIGNED = 2**64 - 1
 """Handles are unsigned; the binding gives some of them signed."""
 
 
-def cyclone_qos(qos: QoSProfile, user_data: str, lifespan_s: float | None = None) -> Qos:
+def cyclone_qos(qos: QoSProfile, user_data: str) -> Qos:
     """Return the QoS of an endpoint as ROS's middleware sets it."""
     history = Policy.History.KeepAll if qos.history == "keep_all" else Policy.History.KeepLast(qos.depth)
     policies: list[Any] = [
@@ -39,16 +39,9 @@ def cyclone_qos(qos: QoSProfile, user_data: str, lifespan_s: float | None = None
     if qos.durability == "transient_local":
         service = Policy.DurabilityService(0, history, -1, -1, -1)
         policies += [Policy.Durability.TransientLocal, service]
-    if lifespan_s is not None:
-        policies.append(Policy.Lifespan(round(lifespan_s * 1e9)))
     if user_data:
         policies.append(Policy.Userdata(user_data.encode()))
     return Qos(*policies)
-
-
-def forget(entity: Entity) -> None:
-    """Delete an entity now, whoever still refers to it."""
-    library.call("dds_delete", entity._ref)
 
 
 def user_data(endpoint: DcpsEndpoint | DcpsParticipant | None, key: str) -> str | None:
@@ -97,10 +90,6 @@ class Writer:
             library.write(self.handle, data)
         else:
             self._entity.write(self._kind.deserialize(bytes(data)))
-
-    def close(self) -> None:
-        """Delete it."""
-        forget(self._entity)
 
 
 class Reader:
@@ -161,11 +150,7 @@ class Reader:
                 if info.valid_data
             ]
         for data, writer in samples:
-            self._receive(data, writer)
-
-    def close(self) -> None:
-        """Delete it."""
-        forget(self._entity)
+            log_failure(self._receive, data, writer)
 
 
 class DdsPublisher:
