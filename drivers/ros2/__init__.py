@@ -20,11 +20,10 @@ from .api import (
 )
 from .names import RosArguments, parse_arguments
 from .opening import Implementation, choose, open_node
-from .qos import LATCHED, SENSOR_DATA, QoSProfile
+from .qos import LATCHED, QoSProfile
 
 __all__ = [
     "LATCHED",
-    "SENSOR_DATA",
     "ActionClient",
     "Client",
     "Goal",

@@ -49,13 +49,9 @@ class QoSProfile:
         return f"{self.reliability}, {self.durability}, depth {kept}"
 
 
-SENSOR_DATA = QoSProfile(depth=5, reliability="best_effort")
-"""ROS 2's profile of sensor streams: the newest counts, what was lost is not repeated."""
-
 LATCHED = QoSProfile(depth=1, durability="transient_local")
 """One message that later subscriptions are given too: robot descriptions, static transforms."""
 
 SERVICES = QoSProfile(depth=10)
 PARAMETERS = QoSProfile(depth=1000)
-PARAMETER_EVENTS = QoSProfile(depth=1000)
 ACTION_STATUS = QoSProfile(depth=1, durability="transient_local")

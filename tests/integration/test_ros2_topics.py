@@ -6,6 +6,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -141,6 +142,26 @@ def test_a_callback_that_fails_is_called_again(node: Node, caplog: pytest.LogCap
     wait_until(lambda: len(calls) >= 3)
     timer.cancel()
     assert "A callback failed" in caplog.text and "as it should" in caplog.text
+
+
+def test_one_failure_costs_no_other_message(node: Node) -> None:
+    """A failing callback is called for the messages that were taken together with the one it failed on."""
+    numbers: list[int] = []
+
+    def fail_at_first(message: Any) -> None:
+        numbers.append(int(message.name[0]))
+        if numbers == [0]:
+            time.sleep(0.1)  # others come meanwhile
+        if message.name[0] in ("0", "1", "2"):
+            raise RuntimeError("as it should")
+
+    subscription = node.create_subscription(JOINTS, "own", fail_at_first, STREAM)
+    publisher = node.create_publisher(JOINTS, "own", STREAM)
+    wait_until(lambda: publisher.matched_count and subscription.matched_count)
+    for number in range(50):
+        publisher.publish(node.types.make(JOINTS, name=[str(number)]))
+    wait_until(lambda: len(numbers) >= 50)
+    assert numbers == list(range(50))
 
 
 def test_timers_leave_out_what_they_missed(node: Node) -> None:

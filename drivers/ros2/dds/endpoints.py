@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cyclonedds.builtin import DcpsEndpoint, DcpsParticipant
-from cyclonedds.core import DDSException, Entity
+from cyclonedds.core import DDSException
 from cyclonedds.domain import DomainParticipant
 from cyclonedds.pub import DataWriter
 from cyclonedds.qos import Policy, Qos
@@ -20,7 +20,7 @@ from ..api import Message
 from ..message_types import RosbagsTypes
 from ..qos import QoSProfile
 from . import library
-from .waiter import Waiter
+from .waiter import Waiter, log_failure
 
 _FOREVER = duration(infinite=True)
 _UNSIGNED = 2**64 - 1
@@ -44,11 +44,6 @@ def cyclone_qos(qos: QoSProfile, user_data: str, lifespan_s: float | None = None
     if user_data:
         policies.append(Policy.Userdata(user_data.encode()))
     return Qos(*policies)
-
-
-def forget(entity: Entity) -> None:
-    """Delete an entity now, whoever still refers to it."""
-    library.call("dds_delete", entity._ref)
 
 
 def user_data(endpoint: DcpsEndpoint | DcpsParticipant | None, key: str) -> str | None:
@@ -97,10 +92,6 @@ class Writer:
             library.write(self.handle, data)
         else:
             self._entity.write(self._kind.deserialize(bytes(data)))
-
-    def close(self) -> None:
-        """Delete it."""
-        forget(self._entity)
 
 
 class Reader:
@@ -161,11 +152,7 @@ class Reader:
                 if info.valid_data
             ]
         for data, writer in samples:
-            self._receive(data, writer)
-
-    def close(self) -> None:
-        """Delete it."""
-        forget(self._entity)
+            log_failure(self._receive, data, writer)
 
 
 class DdsPublisher:

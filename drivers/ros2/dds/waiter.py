@@ -17,6 +17,14 @@ _WAKE = 0
 """Key of the condition that wakes the thread."""
 
 
+def log_failure(function: Callable[..., None], *arguments: object) -> None:
+    """Call ``function``; log what it raises, so that the thread goes on."""
+    try:
+        function(*arguments)
+    except Exception:
+        log.exception("A callback failed")
+
+
 class Waiter:
     """Calls handlers, one after another in one thread, when their entity has something or their time has come.
 
@@ -75,9 +83,9 @@ class Waiter:
                 library.call("dds_set_guardcondition", self._guard, False)
             for key in keys:
                 if key != _WAKE and self._running:
-                    self._guarded(self._handlers[key])
+                    log_failure(self._handlers[key])
             while self._running and (handler := self._next_due()):
-                self._guarded(handler)
+                log_failure(handler)
 
     def _remaining_ns(self) -> int:
         with self._lock:
@@ -88,9 +96,3 @@ class Waiter:
             if self._due and self._due[0][0] <= time.monotonic_ns():
                 return heapq.heappop(self._due)[2]
         return None
-
-    def _guarded(self, handler: Callable[[], None]) -> None:
-        try:
-            handler()
-        except Exception:
-            log.exception("A callback failed")
