@@ -231,6 +231,19 @@ def test_another_definition_of_the_same_type_is_reported(domain: int, node: Node
     assert writer is not None
 
 
+def test_nodes_with_the_definitions_of_humble(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Humble's discovery messages identify endpoints by 24 bytes."""
+    monkeypatch.setenv("ROS_DISTRO", "humble")
+    with free_domain() as environment, peer(environment | {"ROS_DISTRO": "humble"}):
+        for key, value in environment.items():
+            monkeypatch.setenv(key, value)
+        with open_node("tester", implementation="dds") as node:
+            node.create_subscription(STRING, "/rough", None, QoSProfile(reliability="reliable"))
+            wait_until(lambda: any(problem.node == "/peer" for problem in node.problems))
+            answer = node.create_client(SET_BOOL, "set").call(node.types.make(f"{SET_BOOL}_Request", data=True), 20.0)
+            assert answer.message == "set True"
+
+
 def test_fast_dds_is_named_with_the_cure(node: Node, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
     """No Fast DDS is here: Cyclone's own mark is taken for its."""
     monkeypatch.setattr("robo_rl.drivers.ros2.dds.graph._FAST_DDS", b"\x01\x10")

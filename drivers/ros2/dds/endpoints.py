@@ -27,7 +27,7 @@ _UNSIGNED = 2**64 - 1
 """Handles are unsigned; the binding gives some of them signed."""
 
 
-def cyclone_qos(qos: QoSProfile, user_data: str, lifespan_s: float | None = None) -> Qos:
+def cyclone_qos(qos: QoSProfile, user_data: str) -> Qos:
     """Return the QoS of an endpoint as ROS's middleware sets it."""
     history = Policy.History.KeepAll if qos.history == "keep_all" else Policy.History.KeepLast(qos.depth)
     policies: list[Any] = [
@@ -39,8 +39,6 @@ def cyclone_qos(qos: QoSProfile, user_data: str, lifespan_s: float | None = None
     if qos.durability == "transient_local":
         service = Policy.DurabilityService(0, history, -1, -1, -1)
         policies += [Policy.Durability.TransientLocal, service]
-    if lifespan_s is not None:
-        policies.append(Policy.Lifespan(round(lifespan_s * 1e9)))
     if user_data:
         policies.append(Policy.Userdata(user_data.encode()))
     return Qos(*policies)
