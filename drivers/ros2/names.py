@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -13,6 +13,15 @@ _PART = r"[A-Za-z_][A-Za-z0-9_]*"
 _NODE = re.compile(_PART)
 _NAMESPACE = re.compile(rf"/|(/{_PART})+")
 _NAME = re.compile(rf"~|(~/|/)?{_PART}(/{_PART})*")
+
+
+Value = TypeVar("Value")
+
+
+def for_node(node: str, entries: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the entries that concern a node: those for all nodes, and those written ``node:name``, by plain name."""
+    split = [(*name.rpartition(":"), value) for name, value in entries.items()]
+    return {name: value for only, _, name, value in split if only in ("", node)}
 
 
 @dataclass(frozen=True)
@@ -38,11 +47,7 @@ class Names:
         Raises:
             ConfigError: if a name is not one that ROS 2 allows.
         """
-        own: dict[str, str] = {}
-        for old, new in remappings.items():
-            only, separator, name = old.rpartition(":")
-            if not separator or only == node:
-                own[name] = new
+        own = for_node(node, remappings)
         node = own.pop("__node", own.pop("__name", node))
         namespace = own.pop("__ns", namespace)
         namespace = "/" + namespace.strip("/")
@@ -75,7 +80,7 @@ class Names:
 
 @dataclass(frozen=True)
 class RosArguments:
-    """What ``--ros-args`` said.
+    """What ``--ros-args`` said. A name for one node alone is ``node:name``.
 
     Attributes:
         remappings: for :func:`open_node`.

@@ -8,7 +8,7 @@ from robo_rl.core import ConfigError
 from robo_rl.drivers.ros2 import LATCHED, QoSProfile, parse_arguments
 from robo_rl.drivers.ros2.dds.configuration import Discovery
 from robo_rl.drivers.ros2.dds.library import why_not_raw
-from robo_rl.drivers.ros2.names import Names
+from robo_rl.drivers.ros2.names import Names, for_node
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,10 @@ def test_names_are_remapped() -> None:
     renamed = Names.make("driver", "", {"__ns": "/left", "driver:__node": "drive"})
     assert (renamed.full_name, renamed.resolve("~/x")) == ("/left/drive", "/left/drive/x")
     assert Names.make("driver", "", {}).full_name == "/driver"
+
+
+def test_parameters_for_one_node() -> None:
+    assert for_node("driver", {"driver:rate": 1, "other:rate": 2, "size": 3}) == {"rate": 1, "size": 3}
 
 
 @pytest.mark.parametrize("name", ["", "1st", "a//b", "a-b", "a/", "/", "~a", "a b"])

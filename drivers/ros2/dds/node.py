@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from ..api import DEFAULT_QOS, Graph, Message, Problem, ServerGoal
 from ..message_types import distribution_of_environment
-from ..names import Names
+from ..names import Names, for_node
 from ..qos import PARAMETERS, QoSProfile
 from . import library
 from .action_client import DdsActionClient
@@ -71,7 +71,7 @@ class DdsNode:
             self._graph = GraphMonitor(
                 self._names, self._participant.entity, self.types, self._topic_types, self._replies
             )
-            self._parameters = Parameters(self.types, parameters or {})
+            self._parameters = Parameters(self.types, for_node(name, parameters or {}))
             for service, (kind, answer) in self._parameters.services().items():
                 self._serve(kind, f"{self.name}/{service}", answer, PARAMETERS)
         except BaseException:

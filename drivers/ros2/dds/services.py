@@ -96,11 +96,11 @@ class DdsClient:
         self._waiting: dict[int, Reply] = {}
         self._available: tuple[list[int], list[int]] | None = None
         identity = f"clientid={endpoints.unique_id()};"
+        self._writer = endpoints.writer(f"{service_type}_Request", f"rq{service}Request", qos, identity)
+        self._guid = library.instance_handle(self._writer.handle)
         self._reader = endpoints.reader(
             f"{service_type}_Response", f"rr{service}Reply", qos, waiter, self._hear, identity
         )
-        self._writer = endpoints.writer(f"{service_type}_Request", f"rq{service}Request", qos, identity)
-        self._guid = library.instance_handle(self._writer.handle)
 
     def is_available(self) -> bool:
         """Return whether one server both receives requests and is heard."""

@@ -19,6 +19,7 @@ from rclpy.signals import SignalHandlerOptions
 from robo_rl.core import ConfigError, DriverError
 
 from ..api import DEFAULT_QOS, Graph, Message, Problem, ServerGoal
+from ..names import for_node
 from ..qos import QoSProfile
 from .actions import RclpyActionClient, serve_action
 from .endpoints import Guard, RclpyClient, RclpyPublisher, RclpySubscription, rclpy_qos
@@ -49,7 +50,7 @@ class RclpyNode:
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
         self.types = RclpyTypes()
-        self._overrides = dict(parameters or {})
+        self._overrides = for_node(name, parameters or {})
         self._context = Context()
         rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         rules = [part for old, new in (remappings or {}).items() for part in ("-r", f"{old}:={new}")]
