@@ -108,8 +108,9 @@ class OptimalTransportReward(Module):
         """
         require_episodes(episodes, self._name)
         vectors = [self._input(episode) for episode in episodes]
-        deviation = np.concatenate(vectors).std(0)
-        self._scale[...] = np.where(deviation > 1e-6, deviation, 1.0)
+        if self.config.metric == "euclidean":
+            deviation = np.concatenate(vectors).std(0)
+            self._scale[...] = np.where(deviation > 1e-6, deviation, 1.0)
         self._demonstrations = [self._features(each) for each in vectors]
         shortest = min(map(len, self._demonstrations))
         self._counters[0] = max(1, round(self.config.first_progress * shortest))

@@ -82,6 +82,19 @@ def fitted(demonstrations, **options):
     return module
 
 
+def test_the_cosine_is_that_of_the_features_as_they_are():
+    """Not divided by their deviations, which here differ a hundredfold."""
+    demonstration = np.array([[1, 100], [2, 100], [3, 300], [4, 100], [5, -100]], np.float32)
+    path = np.array([[0, 1], [1, 0], [-3, 200], [5, 5]], np.float32)
+    module = OptimalTransportConfig(metric="cosine", epsilon=0.1).make("match", SPEC, 0)
+    module.fit([episode(demonstration)])
+    ours, theirs = path[1:].astype(np.float64), demonstration[1:].astype(np.float64)
+    lengths = np.linalg.norm(ours, axis=1)[:, None] * np.linalg.norm(theirs, axis=1)
+    costs = 1 - (ours @ theirs.T) / lengths
+    plan = sinkhorn(torch.from_numpy(costs), 0.1 * costs.mean(), 100).numpy()
+    np.testing.assert_allclose(module(episode(path)), -3 * (plan * costs).sum(1), atol=1e-5)
+
+
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_the_same_states_cost_nothing_and_others_do(metric):
     rng = np.random.default_rng(0)
