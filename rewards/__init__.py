@@ -5,6 +5,7 @@ from hydra.core.config_store import ConfigStore
 from robo_rl.core import RewardWeights, config_node
 
 from .classifier import ClassifierConfig, ViceConfig
+from .clip import ClipConfig
 from .composition import ComposedReward, ComposedRewardConfig, TermConfig
 from .interventions import InterventionsConfig
 from .module import Module
@@ -12,9 +13,11 @@ from .perceptual import PerceptualConfig
 from .preferences import PreferencesConfig
 from .successes import SuccessesConfig
 from .transport import OptimalTransportConfig
+from .vision.config import PretrainingConfig
 
 MODULES: dict[str, type] = {
     "classifier": ClassifierConfig,
+    "clip": ClipConfig,
     "interventions": InterventionsConfig,
     "optimal_transport": OptimalTransportConfig,
     "perceptual": PerceptualConfig,
@@ -32,6 +35,8 @@ def register_configs() -> None:
     store.store(group="reward", name="composed_schema", node=config_node(ComposedRewardConfig, ComposedRewardConfig))
     for name, config_class in MODULES.items():
         store.store(group="reward/module", name=name, node=config_node(config_class, config_class))
+    trainer = config_node("robo_rl.rewards.vision.pretraining.make_trainer", PretrainingConfig)
+    store.store(group="trainer", name="clip", node=trainer)
 
 
 __all__ = ["MODULES", "ComposedReward", "ComposedRewardConfig", "Module", "TermConfig", "register_configs"]

@@ -186,6 +186,10 @@ class ArmBackend:
         check_cameras(self.model, (camera,))
         return self._pictures.render(self.data, camera)
 
+    def captions(self) -> dict[str, bool]:
+        """Return sentences about what a picture of the present state shows, and whether each is true."""
+        return self.task.captions(self.data)
+
     def expert(self, seed: int) -> ScriptedExpert:
         space = self.config.controller.action_space
         if space != "end_effector_delta":

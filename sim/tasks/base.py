@@ -1,7 +1,7 @@
 """What a task is: the world around the arm, its success and its scripted solution."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import mujoco
@@ -68,6 +68,10 @@ class Task(ABC):
         """Return the terms named in ``shaped_terms``, each in [0, 1]. The backend adds ``success``."""
         return {}
 
+    def captions(self, data: mujoco.MjData) -> dict[str, bool]:
+        """Return sentences about what a picture of this state shows, and whether each is true; the same ones always."""
+        return {}
+
     @abstractmethod
     def expert(self, backend: "ArmBackend", rng: np.random.Generator) -> ScriptedExpert:
         """Return a scripted solution that works from the true state of ``backend``."""
@@ -119,6 +123,24 @@ def set_free_pose(
     address = model.joint(joint).qposadr[0]
     data.qpos[address : address + 3] = position
     data.qpos[address + 3 : address + 7] = (np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2))
+
+
+def distance_captions(thing: str, distance: float, bounds: Sequence[float]) -> dict[str, bool]:
+    """Return captions on how far the gripper is from a thing.
+
+    Args:
+        thing: with its article, for example ``the red cube``.
+        distance: from the gripper [m].
+        bounds: distances [m], falling: below the first the gripper is near, below the second close, below the third
+            at the thing; otherwise it is far.
+    """
+    near, close, at = (distance < bound for bound in bounds)
+    return {
+        f"the gripper is far from {thing}": not near,
+        f"the gripper is near {thing}": near,
+        f"the gripper is close to {thing}": close,
+        f"the gripper is at {thing}": at,
+    }
 
 
 class GraspSensor:

@@ -17,7 +17,7 @@ from ..arm import looking_at
 from ..backend import ArmBackend
 from ..config import ArmConfig, ControllerConfig, TaskConfig
 from . import door_model
-from .base import Array, FunctionExpert, Task
+from .base import Array, FunctionExpert, Task, distance_captions
 
 HOVER = 0.035
 """Height above the lever's axis at which the end effector is brought over it [m]."""
@@ -154,6 +154,18 @@ class OpenDoor(Task):
             "approach": 1.0 - math.tanh(10.0 * distance),
             "turn": float(np.clip(self.handle_angle(data) / self._latch_angle, 0.0, 1.0)),
             "open": float(np.clip(self.hinge_angle(data) / self.config.success_angle, 0.0, 1.0)),
+        }
+
+    def captions(self, data: mujoco.MjData) -> dict[str, bool]:
+        turn, angle = self.handle_angle(data) / self._latch_angle, self.hinge_angle(data)
+        return {
+            **distance_captions("the door handle", float(np.linalg.norm(self._to_lever(data))), (0.1, 0.06, 0.03)),
+            "the door handle is level": turn < 0.2,
+            "the door handle is turned": turn >= 0.5,
+            "the door is closed": angle < AJAR,
+            "the door is ajar": angle >= AJAR,
+            "the door is half open": angle >= self.config.success_angle / 2,
+            "the door is open": angle >= self.config.success_angle,
         }
 
     def expert(self, backend: ArmBackend, rng: np.random.Generator) -> FunctionExpert:

@@ -10,7 +10,13 @@ from robo_rl.core import require
 
 from ..backend import ArmBackend
 from ..config import ControllerConfig, TaskConfig
-from .base import Array, FunctionExpert, GraspSensor, Task, add_free_box, set_free_pose
+from .base import Array, FunctionExpert, GraspSensor, Task, add_free_box, distance_captions, set_free_pose
+
+COLOURS = {
+    "red": (0.80, 0.18, 0.14, 1.0),
+    "green": (0.16, 0.60, 0.22, 1.0),
+    "blue": (0.14, 0.28, 0.80, 1.0),
+}
 
 HOVER = 0.06
 """Height above the cube at which the open gripper is brought over it [m]."""
@@ -23,6 +29,7 @@ class PickCubeConfig(TaskConfig):
     Attributes:
         cube_size: edge of the cube [m].
         cube_mass: [kg].
+        cube_colour: red, green or blue.
         area_centre: middle of the square in which the cube lies (x, y) [m].
         area_size: edge of that square [m].
         cube_yaw: largest turn of the cube about the vertical, either way [rad].
@@ -34,6 +41,7 @@ class PickCubeConfig(TaskConfig):
     controller: ControllerConfig = field(default_factory=lambda: ControllerConfig(action_axes="xyz+gripper"))
     cube_size: float = 0.045
     cube_mass: float = 0.1
+    cube_colour: str = "red"
     area_centre: tuple[float, ...] = (0.5, 0.0)
     area_size: float = 0.2
     cube_yaw: float = 0.2
@@ -43,6 +51,7 @@ class PickCubeConfig(TaskConfig):
         super().__post_init__()
         require(0.02 <= self.cube_size <= 0.07, "cube_size", "in [0.02, 0.07]: the gripper opens 0.08", self.cube_size)
         require(0 < self.cube_mass <= 2, "cube_mass", "in (0, 2]", self.cube_mass)
+        require(self.cube_colour in COLOURS, "cube_colour", f"one of {', '.join(COLOURS)}", self.cube_colour)
         require(0 <= self.area_size <= 0.4, "area_size", "in [0, 0.4]", self.area_size)
         require(0 <= self.cube_yaw <= np.pi / 4, "cube_yaw", "in [0, pi/4]", self.cube_yaw)
         require(0 < self.lift_height <= 0.3, "lift_height", "in (0, 0.3]", self.lift_height)
@@ -63,7 +72,7 @@ class PickCube(Task):
 
     def build(self, spec: mujoco.MjSpec) -> None:
         half = self.config.cube_size / 2
-        add_free_box(spec, "cube", (half, half, half), self.config.cube_mass, rgba=(0.80, 0.18, 0.14, 1.0))
+        add_free_box(spec, "cube", (half, half, half), self.config.cube_mass, rgba=COLOURS[self.config.cube_colour])
 
     def bind(self, model: mujoco.MjModel) -> None:
         self._cube = model.body("cube").id
@@ -94,6 +103,16 @@ class PickCube(Task):
             "near": 1.0 - float(np.tanh(5.0 * np.linalg.norm(self._to_cube(data)))),
             "grasped": float(grasped),
             "lifted": grasped * min(max(self._height(data) / self.config.lift_height, 0.0), 1.0),
+        }
+
+    def captions(self, data: mujoco.MjData) -> dict[str, bool]:
+        cube, height, held = f"the {self.config.cube_colour} cube", self._height(data), self._grasp.holds(data)
+        return {
+            **distance_captions(cube, float(np.linalg.norm(self._to_cube(data))), (0.1, 0.05, 0.025)),
+            f"{cube} lies on the table": height < 0.01,
+            f"the gripper holds {cube}": held,
+            f"{cube} is lifted": held and height >= 0.02,
+            f"{cube} is lifted high": held and height >= self.config.lift_height,
         }
 
     def expert(self, backend: ArmBackend, rng: np.random.Generator) -> FunctionExpert:

@@ -9,7 +9,7 @@ from robo_rl.core import require
 
 from ..backend import ArmBackend
 from ..config import ControllerConfig, TaskConfig
-from .base import Array, FunctionExpert, Task
+from .base import Array, FunctionExpert, Task, distance_captions
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,10 @@ class Reach(Task):
 
     def reward_terms(self, data: mujoco.MjData) -> dict[str, float]:
         return {"near": 1.0 - float(np.tanh(5.0 * np.linalg.norm(self._to_goal(data))))}
+
+    def captions(self, data: mujoco.MjData) -> dict[str, bool]:
+        distance = float(np.linalg.norm(self._to_goal(data)))
+        return distance_captions("the green ball", distance, (0.15, 0.08, 0.03))
 
     def expert(self, backend: ArmBackend, rng: np.random.Generator) -> FunctionExpert:
         return FunctionExpert(lambda: backend.action_towards(backend.data.mocap_pos[self._goal]))

@@ -1,0 +1,78 @@
+"""Embeddings of frames, kept by the frames' content."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import ConfigError
+
+Floats = NDArray[np.float32]
+Frames = NDArray[np.uint8]
+
+
+class FrameCache:
+    """What a function makes of frames, computed once for each content.
+
+    Frames are told apart by their width and a 128-bit hash (XXH3) of their bytes. That is no protection against somebody
+    who makes two frames of the same hash on purpose, and none is needed: a frame only stands for itself.
+
+    Args:
+        encode: returns a vector (E,) for each of n frames (n, H, W, 3); it need not be called with those at hand.
+        size: E.
+        capacity: frames that are kept, the newest; 0: none.
+
+    Attributes:
+        encoded: frames that were given to ``encode`` so far.
+
+    Raises:
+        ConfigError: if xxhash is not installed.
+    """
+
+    def __init__(self, encode: Callable[[Frames], Floats], size: int, capacity: int) -> None:
+        try:
+            from xxhash import xxh3_128_digest
+        except ImportError as error:
+            raise ConfigError("the frame cache needs xxhash: pip install -c constraints.txt -e '.[vision]'") from error
+        self._digest = xxh3_128_digest
+        self._encode = encode
+        self._vectors = np.zeros((capacity, size), dtype=np.float32)
+        self._slots: dict[bytes, int] = {}
+        self._keys: list[bytes | None] = [None] * capacity
+        self._next = 0
+        self.encoded = 0
+
+    def __len__(self) -> int:
+        """Return how many frames are kept."""
+        return len(self._slots)
+
+    def __call__(self, frames: Frames) -> Floats:
+        """Return the vectors (n, E) of frames (n, H, W, 3)."""
+        digest, width = self._digest, frames.shape[2]
+        keys = [digest(frame, width) for frame in np.ascontiguousarray(frames)]
+        try:
+            return self._vectors[[self._slots[key] for key in keys]]
+        except KeyError:
+            pass  # the usual case is fast
+        first = {key: row for row, key in reversed(list(enumerate(keys)))}
+        missing = [key for key in dict.fromkeys(keys) if key not in self._slots]
+        found = self._encode(frames[[first[key] for key in missing]])
+        self.encoded += len(missing)
+        places = {key: place for place, key in enumerate(missing)}
+        result = np.stack([
+            found[places[key]] if key in places else self._vectors[self._slots[key]] for key in keys
+        ])  # fmt: skip
+        for key, vector in zip(missing, found, strict=True):
+            self._keep(key, vector)
+        return result
+
+    def _keep(self, key: bytes, vector: Floats) -> None:
+        """Store a vector in the place of the oldest."""
+        if not self._keys:
+            return
+        oldest = self._keys[self._next]
+        if oldest is not None:
+            del self._slots[oldest]
+        self._keys[self._next], self._slots[key] = key, self._next
+        self._vectors[self._next] = vector
+        self._next = (self._next + 1) % len(self._keys)

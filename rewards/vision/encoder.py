@@ -1,0 +1,210 @@
+"""Embeddings of images and texts by a CLIP model, through open_clip."""
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robo_rl.core import ConfigError, DataError, require
+
+from .cache import Floats, FrameCache, Frames
+from .files import ModelFiles, find_files
+from .libraries import open_clip
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """A CLIP model and how it is run.
+
+    Attributes:
+        model: ``tabletop``, a small one that comes with this package; ``local-dir:<folder>`` or
+            ``hf-hub:<owner>/<name>`` with a model in open_clip's format; or an architecture of open_clip, such as
+            ``ViT-bigG-14``.
+        pretrained: weights of such an architecture: a tag of open_clip, or a safetensors file.
+        download: weights may be fetched from the Hugging Face Hub; else only its cache is looked into.
+        device: of PyTorch, on which the model runs: ``cpu``, ``cuda``, ``cuda:1``.
+        batch_size: frames that are encoded at a time. A smaller batch is filled up, so that an embedding does not
+            depend, in its last bits, on what it was computed with.
+        cache_frames: how many frames' embeddings are remembered; 0: none.
+    """
+
+    model: str = "tabletop"
+    pretrained: str | None = None
+    download: bool = False
+    device: str = "cpu"
+    batch_size: int = 20
+    cache_frames: int = 20_000
+
+    def __post_init__(self) -> None:
+        require(bool(self.model), "model", "a name", self.model)
+        require(self.batch_size >= 1, "batch_size", "1 or more", self.batch_size)
+        require(self.cache_frames >= 0, "cache_frames", "0 or more", self.cache_frames)
+
+    def encoder(self) -> "EncoderConfig":
+        """Return these fields alone: what encoders are told apart by."""
+        return EncoderConfig(**{each.name: getattr(self, each.name) for each in fields(EncoderConfig)})
+
+
+class ClipEncoder:
+    """A CLIP model that is not trained further. Make it by :func:`load_encoder`.
+
+    Args:
+        config: see there.
+
+    Attributes:
+        images: embeddings (n, E) of unit length of frames (n, H, W, 3) uint8, from the cache where it has them.
+        size: E.
+        fingerprint: hash (hexadecimal) of weights and preprocessing.
+
+    Raises:
+        ConfigError: if there is no such model or device.
+        DataError: if its files are damaged.
+    """
+
+    def __init__(self, config: EncoderConfig) -> None:
+        files = find_files(config.model, config.pretrained, config.download)
+        try:
+            model = _load(files)
+            self._tokenizer = open_clip().get_tokenizer(files.name)
+        except Exception as error:  # safetensors, PyTorch and open_clip raise many kinds for files that do not fit
+            reason = " ".join(str(error).split())
+            raise DataError(
+                f"the CLIP model {config.model} cannot be loaded from {files.weights}: {reason[:400]}"
+            ) from error
+        try:
+            self._model = model.to(config.device).eval().requires_grad_(False)
+        except (RuntimeError, AssertionError) as error:
+            first = str(error).strip().partition("\n")[0]
+            raise ConfigError(f"device must be one that PyTorch has here, got {config.device!r} ({first})") from error
+        self._device = config.device
+        self._batch_size = config.batch_size
+        self._preprocess = Preprocessing(model.visual.preprocess_cfg)
+        self.fingerprint = _fingerprint(model)
+        self.size = self.texts([""]).shape[1]
+        self.images = FrameCache(self.encode, self.size, config.cache_frames)
+
+    @torch.inference_mode()
+    def texts(self, texts: Sequence[str]) -> Floats:
+        """Return the embeddings (k, E) of unit length of k texts."""
+        tokens = self._tokenizer(list(texts)).to(self._device)
+        embeddings: Floats = self._model.encode_text(tokens, normalize=True).float().cpu().numpy()
+        return embeddings
+
+    @torch.inference_mode()
+    def encode(self, frames: Frames) -> Floats:
+        """Return the embeddings (n, E) of unit length of frames (n, H, W, 3), computed, not remembered."""
+        embeddings = np.empty((len(frames), self.size), dtype=np.float32)
+        for begin in range(0, len(frames), self._batch_size):
+            part = torch.from_numpy(frames[begin : begin + self._batch_size]).to(self._device)
+            filled = part.new_zeros(self._batch_size, *part.shape[1:])
+            filled[: len(part)] = part
+            found = self._model.encode_image(self._preprocess(filled), normalize=True)
+            embeddings[begin : begin + len(part)] = found[: len(part)].float().cpu().numpy()
+        return embeddings
+
+
+class Preprocessing:
+    """What open_clip does with a picture before a model sees it, for a batch at once.
+
+    Args:
+        config: of the model's image tower: ``size``, ``mean``, ``std``, ``interpolation``, ``resize_mode``
+            (``shortest``: the shorter side becomes the size and the middle is cut out; ``longest``: the longer side does
+            and the rest is filled; ``squash``: both do) and ``fill_color``.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        open_clip()
+        from torchvision.transforms import InterpolationMode
+        from torchvision.transforms import functional as transforms
+
+        self._transforms = transforms
+        size = config["size"]
+        self._size = (size, size) if isinstance(size, int) else tuple(size)
+        bilinear = config["interpolation"] == "bilinear"
+        self._interpolation = InterpolationMode.BILINEAR if bilinear else InterpolationMode.BICUBIC
+        self._mode = config["resize_mode"]
+        self._fill = config["fill_color"]
+        self._mean, self._deviation = (
+            torch.tensor(value if isinstance(value, (list, tuple)) else [value] * 3).view(3, 1, 1)
+            for value in (config["mean"], config["std"])
+        )
+
+    def __call__(self, frames: Tensor) -> Tensor:
+        """Return pictures (n, 3, *size), normalised, of frames (n, H, W, 3) uint8."""
+        pictures = self._resized(frames.permute(0, 3, 1, 2)).float() / 255
+        return (pictures - self._mean.to(frames.device)) / self._deviation.to(frames.device)
+
+    def _resized(self, pictures: Tensor) -> Tensor:
+        """Return pictures (n, 3, *size) uint8."""
+        size, now = self._size, tuple(pictures.shape[-2:])
+        if now == size:
+            return pictures
+        if self._mode == "squash":
+            return self._resize(pictures, size)
+        ratios = [wanted / have for wanted, have in zip(size, now, strict=True)]
+        ratio = min(ratios) if self._mode == "longest" else max(ratios)
+        # The side that decides is exact; the other is cut off as torchvision does it (longest: rounded).
+        near = round if self._mode == "longest" or size[0] != size[1] else int
+        scaled = self._resize(
+            pictures, tuple(w if r == ratio else near(h * ratio) for w, h, r in zip(size, now, ratios, strict=True))
+        )
+        if self._mode != "longest":
+            cut: Tensor = self._transforms.center_crop(scaled, list(size))
+            return cut
+        above, left = ((wanted - have) // 2 for wanted, have in zip(size, scaled.shape[-2:], strict=True))
+        filled = scaled.new_full((*scaled.shape[:2], *size), self._fill)
+        filled[..., above : above + scaled.shape[-2], left : left + scaled.shape[-1]] = scaled
+        return filled
+
+    def _resize(self, pictures: Tensor, size: tuple[int, ...]) -> Tensor:
+        resized: Tensor = self._transforms.resize(pictures, list(size), self._interpolation, antialias=True)
+        return resized
+
+
+_loaded: WeakValueDictionary[tuple[EncoderConfig, str, int], ClipEncoder] = WeakValueDictionary()
+
+
+def load_encoder(config: EncoderConfig) -> ClipEncoder:
+    """Return the encoder of a configuration; the same object while one is in use, so that modules share its cache.
+
+    Raises:
+        ConfigError: if there is no such model or device.
+        DataError: if its files are damaged.
+    """
+    weights = find_files(config.model, config.pretrained, config.download).weights
+    key = (config, str(weights), weights.stat().st_mtime_ns)
+    encoder = _loaded.get(key)
+    if encoder is None:
+        encoder = _loaded[key] = ClipEncoder(config)
+    return encoder
+
+
+def _load(files: ModelFiles) -> Any:
+    """Return a model with its weights.
+
+    open_clip would choose the file itself, and in some folders a pickle; so the weights are loaded in a second step.
+    """
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # open_clip warns that the weights, which are about to come, are random
+    try:
+        model = open_clip().create_model(files.name, load_weights=False, pretrained_text=False, **files.overrides)
+        open_clip().load_checkpoint(model, str(files.weights))
+    finally:
+        logging.disable(before)
+    return model
+
+
+def _fingerprint(model: Any) -> str:
+    """Return a hash of everything that embeddings depend on."""
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(repr(sorted(model.visual.preprocess_cfg.items())).encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()

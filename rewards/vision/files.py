@@ -1,0 +1,168 @@
+"""Where the files of a CLIP model are: bundled, in a folder, or in the cache of the Hugging Face Hub. Never a pickle."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from robo_rl.core import ConfigError, DataError, nearest
+
+from .libraries import open_clip
+
+BUNDLED = {"tabletop": Path(__file__).parent / "models" / "tabletop"}
+"""Models that come with this package, by name; each folder's data card says what it is."""
+
+CONFIG_NAME = "open_clip_config.json"
+WEIGHTS_NAME = "open_clip_model.safetensors"
+CARD_NAME = "card.json"
+"""Beside a model that was made here: what it was made of, and the SHA-256 of its other files."""
+
+WANTED = ("*.json", "*.safetensors", "*.txt", "*.model")
+"""What is fetched of a model: configuration, weights and tokenizer. Pickled weights are not."""
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """A model that can be loaded.
+
+    Attributes:
+        name: what open_clip calls it: ``local-dir:<folder>``, or the name of an architecture it knows.
+        weights: file of its weights, safetensors.
+        overrides: arguments of ``open_clip.create_model`` that follow from where the weights come from.
+    """
+
+    name: str
+    weights: Path
+    overrides: dict[str, Any]
+
+
+def find_files(model: str, pretrained: str | None, download: bool) -> ModelFiles:
+    """Return the files of a model.
+
+    Args:
+        model: a name of :data:`BUNDLED`; ``local-dir:<folder>`` or ``hf-hub:<owner>/<name>`` with a model in open_clip's
+            format; or the name of an architecture that open_clip knows, such as ``ViT-bigG-14``.
+        pretrained: for such a name the weights: a tag that open_clip knows, or a safetensors file.
+        download: whether files may be fetched from the Hugging Face Hub; else only its cache is looked into.
+
+    Raises:
+        ConfigError: if there is no such model, it has no safetensors, or it would have to be fetched.
+        DataError: if its files are damaged.
+    """
+    if download:  # read when the Hub's client is imported
+        os.environ.setdefault("HF_HUB_OFFLINE", "0")
+    schema, _, rest = model.partition(":")
+    if model in BUNDLED or schema in ("local-dir", "hf-hub"):
+        if pretrained is not None:
+            raise ConfigError(f"pretrained must be null where the model ({model}) has its own weights, got {pretrained!r}")
+        if schema == "hf-hub":
+            return _in_folder(_fetched(rest, download))
+        return _in_folder(BUNDLED[model] if model in BUNDLED else Path(rest).expanduser())
+    known: list[str] = open_clip().list_models()
+    if model not in known:
+        raise ConfigError(
+            f"unknown CLIP model {model!r}: {nearest(model, [*BUNDLED, *known])}; or local-dir:FOLDER, "
+            "hf-hub:OWNER/NAME"
+        )
+    if pretrained is None or pretrained.endswith(".safetensors"):
+        weights = Path(pretrained or "").expanduser()
+        if pretrained is None or not weights.is_file():
+            tags = ", ".join(open_clip().list_pretrained_tags_by_model(model)) or "none"
+            raise ConfigError(
+                f"pretrained must be a safetensors file or a tag of {model} ({tags}), got {pretrained!r}"
+            )
+        return ModelFiles(model, weights, {})
+    return _tagged(model, pretrained, download)
+
+
+def _in_folder(folder: Path) -> ModelFiles:
+    """Return the model of a folder, after a look at all that open_clip would read there."""
+    if not folder.is_dir():
+        raise ConfigError(f"there is no folder {folder} with a CLIP model")
+    try:
+        config = json.loads((folder / CONFIG_NAME).read_text())
+        towers = (config["model_cfg"]["vision_cfg"], config["model_cfg"]["text_cfg"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{folder / CONFIG_NAME} is no configuration of open_clip with model_cfg.vision_cfg and .text_cfg "
+            f"({type(error).__name__}: {error})"
+        ) from error
+    # The text's configuration goes to the tokenizer of transformers, which can be told to run code that lies beside it.
+    if any(name == "trust_remote_code" for tower in towers for name in _names(tower)):
+        raise DataError(f"{folder / CONFIG_NAME} asks for code of its own to be run (trust_remote_code): refused")
+    # The order in which open_clip chooses.
+    preferred = [WEIGHTS_NAME, "open_clip_pytorch_model.safetensors", "model.safetensors"]
+    found = [folder / name for name in preferred if (folder / name).is_file()] or sorted(folder.glob("*.safetensors"))
+    if not found:
+        others = sorted(file.name for pattern in ("*.bin", "*.pt", "*.pth") for file in folder.glob(pattern))
+        raise ConfigError(
+            f"{folder} has no weights in safetensors"
+            + (f", only {', '.join(others)}: pickles can run code and are not read; convert them" if others else "")
+        )
+    _check_card(folder)
+    return ModelFiles(f"local-dir:{folder}", found[0], {})
+
+
+def _names(node: Any) -> Iterable[str]:
+    """Yield all keys of nested dictionaries and lists."""
+    if isinstance(node, dict):
+        yield from node
+    for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from _names(child)
+
+
+def _check_card(folder: Path) -> None:
+    """Compare the files of a model that was made here with their check sums."""
+    if not (folder / CARD_NAME).exists():
+        return
+    try:
+        sums = json.loads((folder / CARD_NAME).read_text())["sha256"]
+        for name in (CONFIG_NAME, WEIGHTS_NAME):
+            if hashlib.sha256((folder / name).read_bytes()).hexdigest() != sums[name]:
+                raise DataError(
+                    f"{folder / name} is not the file that {CARD_NAME} describes: it is damaged or was changed. Restore "
+                    "it, or make the model anew (robo-rl vision pretrain)"
+                )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{folder / CARD_NAME} and what it describes cannot be read ({error!r})") from error
+
+
+def _tagged(model: str, tag: str, download: bool) -> ModelFiles:
+    """Return one of the sets of weights that open_clip knows for an architecture."""
+    facts: dict[str, Any] = open_clip().get_pretrained_cfg(model, tag)
+    if not facts:
+        tags = open_clip().list_pretrained_tags_by_model(model)
+        raise ConfigError(f"pretrained: {model} has no weights {tag!r}: {nearest(tag, tags)}; or a safetensors file")
+    repository, _, file = str(facts.get("hf_hub") or "").rpartition("/")
+    if not repository:
+        raise ConfigError(f"pretrained: the weights {tag!r} of {model} are not offered as safetensors; choose others")
+    folder = _fetched(repository, download)
+    names = [str(Path(file).with_suffix(".safetensors"))] if file else [
+        "open_clip_model.safetensors", "open_clip_pytorch_model.safetensors", "model.safetensors"
+    ]  # fmt: skip
+    found = [folder / name for name in names if (folder / name).is_file()]
+    if not found:
+        raise ConfigError(f"pretrained: {repository} has no {' or '.join(names)}; choose weights in safetensors")
+    image = {key: facts[key] for key in ("mean", "std", "interpolation", "resize_mode") if facts.get(key) is not None}
+    return ModelFiles(
+        model, found[0], {"force_preprocess_cfg": image, "force_quick_gelu": bool(facts.get("quick_gelu", False))}
+    )
+
+
+def _fetched(repository: str, download: bool) -> Path:
+    """Return the folder of a repository of the Hub, from the cache or the network."""
+    open_clip()
+    from huggingface_hub import snapshot_download
+
+    try:
+        folder = snapshot_download(repository, allow_patterns=list(WANTED), local_files_only=not download)
+    except Exception as error:  # of the network, the Hub or its client: of many kinds
+        advice = "" if download else "; download=true fetches it"
+        raise ConfigError(
+            f"{repository} is not at hand ({str(error).strip().partition(chr(10))[0]}){advice}. Without a network: "
+            "robo-rl vision pretrain makes a small model, and local-dir:FOLDER takes one that you copied here"
+        ) from error
+    return Path(cast(str, folder))

@@ -1,0 +1,165 @@
+"""A small CLIP model, made on the spot: a vision transformer and a text transformer of open_clip."""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+from torch import Tensor
+
+from robo_rl.core import DataError, derive_seed, generator
+
+from .config import VOCABULARY, PretrainingConfig
+from .encoder import ClipEncoder, EncoderConfig, Preprocessing
+from .files import CARD_NAME, CONFIG_NAME, WEIGHTS_NAME
+from .libraries import open_clip
+
+MEAN, DEVIATION = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
+"""Of colours in [0, 1], as all CLIP models have them."""
+
+class ClipTrainer:
+    """Trains a model on pictures of which every caption is known to be true or false.
+
+    The loss is that of SigLIP (Zhai et al. 2023), a logistic regression for each pair of picture and caption, but with
+    the truth of the pair as its label, rather than whether the two were drawn together: of captions from a simulator
+    many are true of a picture at once, and what tells them apart is the states in which they are not.
+
+    Args:
+        config: of model and training.
+        seed: of initial weights and minibatches.
+    """
+
+    def __init__(self, config: PretrainingConfig, seed: int) -> None:
+        self._config = config
+        self._seed = seed
+        open_clip()
+        from open_clip.model import CLIP
+
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive_seed(seed, "weights") % 2**63)
+            self._model: Any = CLIP(**config.architecture())
+        from open_clip.tokenizer import SimpleTokenizer
+
+        self._tokenizer: Any = SimpleTokenizer(context_length=config.context_length)
+        self._preprocess = Preprocessing(self._preprocessing())
+
+    def train(
+        self,
+        images: NDArray[np.uint8],
+        captions: Sequence[str],
+        truth: NDArray[np.bool_],
+        report: Callable[[int, float], None] | None = None,
+    ) -> None:
+        """Train.
+
+        Args:
+            images: (n, H, W, 3).
+            captions: K sentences.
+            truth: (n, K), whether each is true of each picture.
+            report: called with the number of the step and its loss.
+
+        Raises:
+            DataError: if a caption is too long, or there is nothing to learn.
+        """
+        config, model = self._config, self._model
+        if not truth.any() or truth.all():
+            raise DataError("the captions are all true or all false of the pictures: there is nothing to learn")
+        tokens = self._tokens(captions)
+        labels = torch.from_numpy(truth)
+        optimiser = torch.optim.AdamW(model.parameters(), config.learning_rate, weight_decay=config.weight_decay)
+        model.train()
+        rng = generator(self._seed, "minibatches")
+        for step in range(config.steps):
+            for group in optimiser.param_groups:
+                group["lr"] = config.learning_rate * schedule(step, config.steps)
+            rows = rng.integers(0, len(images), config.batch_size)
+            shift = rng.integers(-config.shift, config.shift + 1, 2)
+            pictures = torch.from_numpy(moved(images[rows], *shift.tolist()))
+            loss = self._loss(pictures, tokens, labels[torch.from_numpy(rows)])
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            if report is not None:
+                report(step, float(loss.detach()))
+        self._forget_unseen(tokens)
+        model.eval()
+
+    def _tokens(self, captions: Sequence[str]) -> Tensor:
+        tokens: Tensor = self._tokenizer(list(captions))
+        long = [each for each in captions if len(self._tokenizer.encode(each)) > self._config.context_length - 2]
+        if long:
+            raise DataError(f"trainer.context_length={self._config.context_length} is too short for {long[0]!r}")
+        return tokens
+
+    def _loss(self, pictures: Tensor, tokens: Tensor, labels: Tensor) -> Tensor:
+        """Return the mean over pictures and captions of the logistic loss."""
+        images = self._model.encode_image(self._preprocess(pictures), normalize=True)
+        texts = self._model.encode_text(tokens, normalize=True)
+        logits = self._model.logit_scale.exp() * images @ texts.T + self._model.logit_bias
+        return torch.nn.functional.binary_cross_entropy_with_logits(logits, labels.float())
+
+    @torch.no_grad()
+    def _forget_unseen(self, tokens: Tensor) -> None:
+        """Make the embeddings of tokens in no caption zero: an unknown word says nothing, rather than noise."""
+        seen = torch.zeros(VOCABULARY, 1, dtype=torch.bool)
+        seen[tokens.unique()] = True
+        self._model.token_embedding.weight.mul_(seen)
+
+    def _preprocessing(self) -> dict[str, Any]:
+        return {
+            "size": self._config.image_size,
+            "mean": MEAN,
+            "std": DEVIATION,
+            "interpolation": "bicubic",
+            "resize_mode": "squash",
+            "fill_color": 0,
+        }
+
+    def save(self, folder: Path, card: Mapping[str, Any]) -> None:
+        """Write the model in open_clip's format, float16, and its data card.
+
+        Args:
+            folder: is made where it is not there.
+            card: facts about the model, as JSON values.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        tensors = {name: tensor.half().contiguous() for name, tensor in self._model.state_dict().items()}
+        save_file(tensors, folder / WEIGHTS_NAME)
+        preprocessing = {key: value for key, value in self._preprocessing().items() if key not in ("size", "fill_color")}
+        config = {"model_cfg": self._config.architecture(), "preprocess_cfg": preprocessing}
+        (folder / CONFIG_NAME).write_text(json.dumps(config, indent=2) + "\n")
+        sums = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in (CONFIG_NAME, WEIGHTS_NAME)}
+        (folder / CARD_NAME).write_text(json.dumps({**card, "sha256": sums}, indent=2) + "\n")
+
+    def similarities(self, folder: Path, images: NDArray[np.uint8], captions: Sequence[str]) -> NDArray[np.float32]:
+        """Return the cosines (n, K) between pictures (n, H, W, 3) and captions, by a model that was saved."""
+        encoder = ClipEncoder(EncoderConfig(model=f"local-dir:{folder}", cache_frames=0))
+        cosines: NDArray[np.float32] = encoder.encode(images) @ encoder.texts(captions).T
+        return cosines
+
+
+def schedule(step: int, steps: int) -> float:
+    """Return the learning rate of a step, as a share of the largest."""
+    warming = max(1, steps // 20)
+    if step < warming:
+        return (step + 1) / warming
+    return 0.5 * (1 + math.cos(math.pi * (step - warming) / max(1, steps - warming)))
+
+
+def moved(images: NDArray[np.uint8], down: int, right: int) -> NDArray[np.uint8]:
+    """Return images (n, H, W, 3) moved by whole pixels, the border repeated."""
+    height, width = images.shape[1:3]
+    rows = np.clip(np.arange(height) - down, 0, height - 1)
+    columns = np.clip(np.arange(width) - right, 0, width - 1)
+    return images[:, rows[:, None], columns]
+
+
+def make_trainer(seed: int, **values: Any) -> ClipTrainer:
+    """Return a trainer; ``values`` are the fields of :class:`PretrainingConfig`."""
+    return ClipTrainer(PretrainingConfig(**values), seed)

@@ -1,0 +1,138 @@
+"""robo-rl vision pretrain: a small CLIP model from pictures of simulated tasks."""
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
+from rich.table import Table
+
+from ..app import build
+from ..core import ConfigError, EnvBackend, derive_seed, require
+from ..evaluation.correlation import ranks
+from .pictures import Pictures, take_pictures
+from .recording import typed
+from .summary import git_commit, versions
+
+REPORT_INTERVAL = 100
+"""Steps between two lines on the progress."""
+
+
+@dataclass(frozen=True)
+class VisionPretrainConfig:
+    """The section ``pictures`` of configs/vision_pretrain.yaml, where options and defaults are explained."""
+
+    steps: int
+    held_out_steps: int
+
+    def __post_init__(self) -> None:
+        for key in ("steps", "held_out_steps"):
+            require(getattr(self, key) >= 1, f"pictures.{key}", "1 or more", getattr(self, key))
+
+
+class Trainer(Protocol):
+    """What the configuration group ``trainer`` makes."""
+
+    def train(
+        self,
+        images: NDArray[np.uint8],
+        captions: Sequence[str],
+        truth: NDArray[np.bool_],
+        report: Callable[[int, float], None] | None = None,
+    ) -> None:
+        """Train on pictures (n, H, W, 3), of which ``truth`` (n, K) says whether each of K captions is true."""
+        ...
+
+    def save(self, folder: Path, card: dict[str, Any]) -> None:
+        """Write the model and a card with facts about it."""
+        ...
+
+    def similarities(self, folder: Path, images: NDArray[np.uint8], captions: Sequence[str]) -> NDArray[np.float32]:
+        """Return how alike pictures and captions are (n, K) to the model in a folder."""
+        ...
+
+
+def run(config: DictConfig) -> int:
+    """Take pictures, train and save as configs/vision_pretrain.yaml says, and print how it went; return 0."""
+    settings = typed(VisionPretrainConfig, config, "pictures")
+    output = Path(config.output)
+    if output.exists():
+        raise ConfigError(f"output: {output} is there already; give another folder, or remove it")
+    require(config.threads is None or config.threads >= 1, "threads", "null or 1 or more", config.threads)
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    trainer = cast(Trainer, build(config.trainer, seed=config.seed))
+    console = Console(highlight=False)
+    pictures, held_out = _pictures(config, settings)
+    console.print(f"{len(pictures.images):,} pictures, {len(pictures.captions)} captions", soft_wrap=True)
+    losses: list[float] = []
+
+    def report(step: int, loss: float) -> None:
+        losses.append(loss)
+        if (step + 1) % REPORT_INTERVAL == 0:
+            console.print(f"step {step + 1:,}: loss {np.mean(losses[-REPORT_INTERVAL:]):.4f}")
+
+    trainer.train(pictures.images, pictures.captions, pictures.truth, report)
+    card = {
+        "description": "CLIP model made by robo-rl vision pretrain, from pictures of simulated tasks",
+        "command": ["robo-rl", "vision", "pretrain", *sys.argv[1:]],
+        "seed": config.seed,
+        "pictures": len(pictures.images),
+        "captions": list(pictures.captions),
+        "final_loss": float(np.mean(losses[-REPORT_INTERVAL:])),
+        "config": OmegaConf.to_container(config, resolve=True),
+        "versions": versions(),
+        "git_commit": git_commit(),
+    }
+    trainer.save(output, card)
+    areas = _areas(trainer.similarities(output, held_out.images, held_out.captions), held_out)
+    trainer.save(output, card | {"held_out_pictures": len(held_out.images), "held_out_area_under_curve": areas})
+    table = Table("caption", "true of", "area under curve", box=None, pad_edge=False)
+    for caption, share in zip(pictures.captions, pictures.truth.mean(0), strict=True):
+        area = areas[caption]
+        table.add_row(caption, f"{share:.1%}", "none" if area is None else f"{area:.2f}")
+    console.print(table)
+    console.print(f"model: reward.modules.clip.model=local-dir:{output}", markup=False, soft_wrap=True)
+    return 0
+
+
+def _pictures(config: DictConfig, settings: VisionPretrainConfig) -> tuple[Pictures, Pictures]:
+    """Return the pictures to train on, and those that are kept back."""
+    with ExitStack() as stack:
+        backends: dict[str, EnvBackend] = {}
+        for name, node in config.tasks.items():
+            try:
+                node = OmegaConf.merge(node, config.view)
+            except OmegaConfBaseException as error:
+                raise ConfigError(f"tasks.{name}: view does not fit ({str(error).partition(chr(10))[0]})") from error
+            backends[str(name)] = backend = build(cast(DictConfig, node))
+            stack.callback(backend.close)
+        require(bool(backends), "tasks", "at least one task", "none")
+        parts = (("training", settings.steps), ("held out", settings.held_out_steps))
+        training, held_out = (take_pictures(backends, steps, derive_seed(config.seed, part)) for part, steps in parts)
+    return training, held_out
+
+
+def _areas(similarities: NDArray[np.float32], pictures: Pictures) -> dict[str, float | None]:
+    """Return for each caption how well it tells the pictures of the tasks that it is a caption of."""
+    return {
+        caption: area_under_curve(similarities[own, column], pictures.truth[own, column])
+        for column, (caption, own) in enumerate(zip(pictures.captions, pictures.own.T, strict=True))
+    }
+
+
+def area_under_curve(scores: NDArray[np.float32], labels: NDArray[np.bool_]) -> float | None:
+    """Return the chance that a score of label True is above one of label False (ties count half); None without both."""
+    positives = int(labels.sum())
+    if positives in (0, len(labels)):
+        return None
+    above = ranks(scores)[labels].sum() - positives * (positives - 1) / 2
+    return float(above / (positives * (len(labels) - positives)))
