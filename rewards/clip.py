@@ -145,8 +145,8 @@ class ClipReward(Module):
         identity = self._identity()
         if not np.array_equal(taken(state, "identity", self._name, like=identity), identity):
             raise CheckpointError(
-                f"reward module {self._name!r}: the checkpoint was scored by another model, or with other texts, cameras "
-                "or alpha; resume with the configuration and the model of the run"
+                f"reward module {self._name!r}: the checkpoint was scored by another model, or with other texts, "
+                "cameras or alpha; resume with the configuration and the model of the run"
             )
 
     def _identity(self) -> NDArray[np.uint8]:

@@ -179,7 +179,7 @@ def _siblings(key: str, command: str) -> tuple[str, list[str]]:
 
 def _selects_group(word: str) -> bool:
     group, _, value = word.partition("=")
-    return group in ("task", "agent", "runtime", "reward", "safety", "logging") and "," not in value
+    return group in ("task", "agent", "runtime", "reward", "safety", "logging", "trainer") and "," not in value
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ Frames = NDArray[np.uint8]
 class FrameCache:
     """What a function makes of frames, computed once for each content.
 
-    Frames are told apart by their width and a 128-bit hash (XXH3) of their bytes. That is no protection against somebody
-    who makes two frames of the same hash on purpose, and none is needed: a frame only stands for itself.
+    Frames are told apart by their width and a 128-bit hash (XXH3) of their bytes. That is no protection against
+    somebody who makes two frames of the same hash on purpose, and none is needed: a frame only stands for itself.
 
     Args:
         encode: returns a vector (E,) for each of n frames (n, H, W, 3); it need not be called with those at hand.

@@ -114,8 +114,8 @@ class Preprocessing:
 
     Args:
         config: of the model's image tower: ``size``, ``mean``, ``std``, ``interpolation``, ``resize_mode``
-            (``shortest``: the shorter side becomes the size and the middle is cut out; ``longest``: the longer side does
-            and the rest is filled; ``squash``: both do) and ``fill_color``.
+            (``shortest``: the shorter side becomes the size and the middle is cut out; ``longest``: the longer side
+            does and the rest is filled; ``squash``: both do) and ``fill_color``.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -130,15 +130,16 @@ class Preprocessing:
         self._interpolation = InterpolationMode.BILINEAR if bilinear else InterpolationMode.BICUBIC
         self._mode = config["resize_mode"]
         self._fill = config["fill_color"]
-        self._mean, self._deviation = (
+        mean, deviation = (
             torch.tensor(value if isinstance(value, (list, tuple)) else [value] * 3).view(3, 1, 1)
             for value in (config["mean"], config["std"])
         )
+        self._scale, self._shift = 1 / (255 * deviation), -mean / deviation
 
     def __call__(self, frames: Tensor) -> Tensor:
         """Return pictures (n, 3, *size), normalised, of frames (n, H, W, 3) uint8."""
-        pictures = self._resized(frames.permute(0, 3, 1, 2)).float() / 255
-        return (pictures - self._mean.to(frames.device)) / self._deviation.to(frames.device)
+        pictures = self._resized(frames.permute(0, 3, 1, 2)).to(torch.float32, memory_format=torch.contiguous_format)
+        return pictures.mul_(self._scale.to(frames.device)).add_(self._shift.to(frames.device))
 
     def _resized(self, pictures: Tensor) -> Tensor:
         """Return pictures (n, 3, *size) uint8."""

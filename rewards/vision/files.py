@@ -1,5 +1,6 @@
-"""Where the files of a CLIP model are: bundled, in a folder, or in the cache of the Hugging Face Hub. Never a pickle."""
+"""Where the files of a CLIP model are: bundled, in a folder, or in the cache of the Hugging Face Hub. No pickles."""
 
+import difflib
 import hashlib
 import json
 import os
@@ -43,8 +44,8 @@ def find_files(model: str, pretrained: str | None, download: bool) -> ModelFiles
     """Return the files of a model.
 
     Args:
-        model: a name of :data:`BUNDLED`; ``local-dir:<folder>`` or ``hf-hub:<owner>/<name>`` with a model in open_clip's
-            format; or the name of an architecture that open_clip knows, such as ``ViT-bigG-14``.
+        model: a name of :data:`BUNDLED`; ``local-dir:<folder>`` or ``hf-hub:<owner>/<name>`` with a model in
+            open_clip's format; or the name of an architecture that open_clip knows, such as ``ViT-bigG-14``.
         pretrained: for such a name the weights: a tag that open_clip knows, or a safetensors file.
         download: whether files may be fetched from the Hugging Face Hub; else only its cache is looked into.
 
@@ -57,23 +58,24 @@ def find_files(model: str, pretrained: str | None, download: bool) -> ModelFiles
     schema, _, rest = model.partition(":")
     if model in BUNDLED or schema in ("local-dir", "hf-hub"):
         if pretrained is not None:
-            raise ConfigError(f"pretrained must be null where the model ({model}) has its own weights, got {pretrained!r}")
+            raise ConfigError(
+                f"pretrained must be null where the model ({model}) has its own weights, got {pretrained!r}"
+            )
         if schema == "hf-hub":
             return _in_folder(_fetched(rest, download))
         return _in_folder(BUNDLED[model] if model in BUNDLED else Path(rest).expanduser())
     known: list[str] = open_clip().list_models()
     if model not in known:
+        close = difflib.get_close_matches(model, [*BUNDLED, *known]) or BUNDLED  # of more than a hundred
         raise ConfigError(
-            f"unknown CLIP model {model!r}: {nearest(model, [*BUNDLED, *known])}; or local-dir:FOLDER, "
-            "hf-hub:OWNER/NAME"
+            f"unknown CLIP model {model!r}: {nearest(model, close)}; or another of open_clip.list_models(), "
+            "local-dir:FOLDER, hf-hub:OWNER/NAME"
         )
     if pretrained is None or pretrained.endswith(".safetensors"):
         weights = Path(pretrained or "").expanduser()
         if pretrained is None or not weights.is_file():
             tags = ", ".join(open_clip().list_pretrained_tags_by_model(model)) or "none"
-            raise ConfigError(
-                f"pretrained must be a safetensors file or a tag of {model} ({tags}), got {pretrained!r}"
-            )
+            raise ConfigError(f"pretrained must be a safetensors file or a tag of {model} ({tags}), got {pretrained!r}")
         return ModelFiles(model, weights, {})
     return _tagged(model, pretrained, download)
 
@@ -123,8 +125,8 @@ def _check_card(folder: Path) -> None:
         for name in (CONFIG_NAME, WEIGHTS_NAME):
             if hashlib.sha256((folder / name).read_bytes()).hexdigest() != sums[name]:
                 raise DataError(
-                    f"{folder / name} is not the file that {CARD_NAME} describes: it is damaged or was changed. Restore "
-                    "it, or make the model anew (robo-rl vision pretrain)"
+                    f"{folder / name} is not the file that {CARD_NAME} describes: it is damaged or was changed. "
+                    "Restore it, or make the model anew (robo-rl vision pretrain)"
                 )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{folder / CARD_NAME} and what it describes cannot be read ({error!r})") from error

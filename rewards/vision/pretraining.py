@@ -23,6 +23,7 @@ from .libraries import open_clip
 MEAN, DEVIATION = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 """Of colours in [0, 1], as all CLIP models have them."""
 
+
 class ClipTrainer:
     """Trains a model on pictures of which every caption is known to be true or false.
 
@@ -131,7 +132,7 @@ class ClipTrainer:
         folder.mkdir(parents=True, exist_ok=True)
         tensors = {name: tensor.half().contiguous() for name, tensor in self._model.state_dict().items()}
         save_file(tensors, folder / WEIGHTS_NAME)
-        preprocessing = {key: value for key, value in self._preprocessing().items() if key not in ("size", "fill_color")}
+        preprocessing = {key: self._preprocessing()[key] for key in ("mean", "std", "interpolation", "resize_mode")}
         config = {"model_cfg": self._config.architecture(), "preprocess_cfg": preprocessing}
         (folder / CONFIG_NAME).write_text(json.dumps(config, indent=2) + "\n")
         sums = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in (CONFIG_NAME, WEIGHTS_NAME)}

@@ -71,9 +71,7 @@ def take_pictures(backends: Mapping[str, EnvBackend], steps: int, seed: int) -> 
     return Pictures(np.stack(images), tuple(captions), truth, own)
 
 
-def _visited(
-    name: str, backend: EnvBackend, steps: int, seed: int
-) -> Iterator[tuple[Observation, Mapping[str, bool]]]:
+def _visited(name: str, backend: EnvBackend, steps: int, seed: int) -> Iterator[tuple[Observation, Mapping[str, bool]]]:
     """Yield ``steps`` observations, each with its captions."""
     if not isinstance(backend, Captioned) or not backend.captions():
         raise ConfigError(f"tasks.{name}: this task has no captions; a simulated task's are Task.captions")
