@@ -7,6 +7,7 @@ here uses the compiled operators: transforms are Python. So where the library ca
 declared by name, without an implementation, and the import goes through.
 """
 
+import importlib
 import importlib.util
 import os
 from functools import cache
@@ -36,9 +37,7 @@ def open_clip() -> ModuleType:
             raise ConfigError(f"CLIP models need {package}: pip install -c constraints.txt -e '.[vision]'")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     _declare_operators()
-    import open_clip as module
-
-    return module
+    return importlib.import_module("open_clip")
 
 
 def _declare_operators() -> None:
@@ -47,12 +46,13 @@ def _declare_operators() -> None:
     assert specification is not None and specification.origin is not None
     library = Path(specification.origin).parent / "_C.so"
     try:
-        torch.ops.load_library(str(library))
+        torch.ops.load_library(str(library))  # type: ignore[no-untyped-call]
     except OSError:
-        definitions = torch.library.Library("torchvision", "FRAGMENT")
+        definitions = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
         for name in OPERATORS:
             if not hasattr(torch.ops.torchvision, name):
-                definitions.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+                schema = f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+                definitions.define(schema)  # type: ignore[no-untyped-call]
         _kept.append(definitions)
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..app import build
-from ..core import ConfigError, EnvBackend, derive_seed, require
+from ..core import ConfigError, EnvBackend, derive_seed, nearest, require
 from ..evaluation.correlation import ranks
 from .pictures import Pictures, take_pictures
 from .recording import typed
@@ -30,6 +30,7 @@ REPORT_INTERVAL = 100
 class VisionPretrainConfig:
     """The section ``pictures`` of configs/vision_pretrain.yaml, where options and defaults are explained."""
 
+    tasks: tuple[str, ...] | None
     steps: int
     held_out_steps: int
 
@@ -108,14 +109,16 @@ def _pictures(config: DictConfig, settings: VisionPretrainConfig) -> tuple[Pictu
     """Return the pictures to train on, and those that are kept back."""
     with ExitStack() as stack:
         backends: dict[str, EnvBackend] = {}
-        for name, node in config.tasks.items():
+        for name in config.tasks if settings.tasks is None else settings.tasks:
+            if name not in config.tasks:
+                raise ConfigError(f"pictures.tasks: there is no task {name!r}: {nearest(name, map(str, config.tasks))}")
             try:
-                node = OmegaConf.merge(node, config.view)
+                node = OmegaConf.merge(config.tasks[name], config.view)
             except OmegaConfBaseException as error:
                 raise ConfigError(f"tasks.{name}: view does not fit ({str(error).partition(chr(10))[0]})") from error
             backends[str(name)] = backend = build(cast(DictConfig, node))
             stack.callback(backend.close)
-        require(bool(backends), "tasks", "at least one task", "none")
+        require(bool(backends), "pictures.tasks", "null or at least one task", [])
         parts = (("training", settings.steps), ("held out", settings.held_out_steps))
         training, held_out = (take_pictures(backends, steps, derive_seed(config.seed, part)) for part, steps in parts)
     return training, held_out
