@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from robo_rl.core import ConfigError, DataError, nearest
 
@@ -167,4 +167,4 @@ def _fetched(repository: str, download: bool) -> Path:
             f"{repository} is not at hand ({str(error).strip().partition(chr(10))[0]}){advice}. Without a network: "
             "robo-rl vision pretrain makes a small model, and local-dir:FOLDER takes one that you copied here"
         ) from error
-    return Path(cast(str, folder))
+    return Path(folder)

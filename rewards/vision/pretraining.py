@@ -84,7 +84,7 @@ class ClipTrainer:
             pictures = torch.from_numpy(moved(images[rows], *shift.tolist()))
             loss = self._loss(pictures, tokens, labels[torch.from_numpy(rows)])
             optimiser.zero_grad()
-            loss.backward()
+            torch.autograd.backward(loss)
             optimiser.step()
             if report is not None:
                 report(step, float(loss.detach()))
@@ -109,7 +109,7 @@ class ClipTrainer:
     def _forget_unseen(self, tokens: Tensor) -> None:
         """Make the embeddings of tokens in no caption zero: an unknown word says nothing, rather than noise."""
         seen = torch.zeros(VOCABULARY, 1, dtype=torch.bool)
-        seen[tokens.unique()] = True
+        seen[tokens.flatten()] = True
         self._model.token_embedding.weight.mul_(seen)
 
     def _preprocessing(self) -> dict[str, Any]:
