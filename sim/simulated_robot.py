@@ -38,7 +38,9 @@ class SimulatedRobot:
         self._backend = backend
         self.joints = tuple(config.arm.joints)
         self.fingers = tuple(config.arm.gripper_joints) if config.arm.gripper_actuator is not None else ()
-        self.finger_stroke = tuple((float(low), float(high)) for low, high in (model.joint(f).range for f in self.fingers))
+        self.finger_stroke = tuple(
+            (float(low), float(high)) for low, high in (model.joint(f).range for f in self.fingers)
+        )
         self.cameras = tuple(config.observation.cameras)
         self.takes = "pose" if isinstance(backend.controller, EndEffectorController) else "joints"
         self.tick = 1.0 / config.controller.rate

@@ -29,7 +29,7 @@ COMMANDS = {
 GRIPPER_COMMANDS = ("none", "positions", "action")
 
 
-@dataclass(frozen=True)
+@dataclass  # not frozen: OmegaConf makes frozen entries of a dictionary read-only before a file has filled them in
 class SourceConfig:
     """A topic that gives a part of the observation.
 
@@ -194,7 +194,12 @@ class RobotConfig:
 
     def __post_init__(self) -> None:
         known = ("auto", "rclpy", "dds")
-        require(self.implementation in known, "robot.implementation", nearest(self.implementation, known), self.implementation)
+        require(
+            self.implementation in known,
+            "robot.implementation",
+            nearest(self.implementation, known),
+            self.implementation,
+        )
         given = [source.gives for source in self.sources.values()]
         require(len(set(given)) == len(given), "robot.sources", "sources that give different things", sorted(given))
         align = self.align_to
