@@ -25,7 +25,7 @@ from robo_rl.core import (
     Step,
 )
 
-from ..ros2 import Node, QoSProfile, open_node
+from ..ros2 import Node, QoSProfile, Subscription, open_node
 from .assembly import ObservationAssembler, Selection, SourceTiming
 from .commanding import ArmCommander, GripperCommander, check_command
 from .config import IMAGES, RobotConfig
@@ -55,8 +55,8 @@ class RobotBackend:
     def __init__(self, config: RobotConfig, simulation: Any, clock: Clock | None = None) -> None:
         if not hasattr(simulation, "as_model"):
             raise ConfigError(
-                f"robot {config.name!r} needs a task with a simulated arm, which says what is observed and what actions "
-                f"mean; {simulation.spec.task!r} has none"
+                f"robot {config.name!r} needs a task with a simulated arm, which says what is observed and what "
+                f"actions mean; {simulation.spec.task!r} has none"
             )
         self._config = config
         self.clock: Clock = clock or MonotonicClock()
@@ -68,8 +68,8 @@ class RobotBackend:
         moves_gripper = spec.action.names[-1:] == ("gripper",)
         if moves_gripper and config.gripper.kind == "none":
             raise ConfigError(
-                f"robot {config.name!r} has no gripper (robot.gripper.kind=none), but actions of {spec.task!r} move one; "
-                "choose task.controller.action_axes without it"
+                f"robot {config.name!r} has no gripper (robot.gripper.kind=none), but actions of {spec.task!r} move "
+                "one; choose task.controller.action_axes without it"
             )
         self._layout = ObservationLayout(config, spec, self._description.joints, self._model)
         self._spec = replace(spec, reports_success=self._layout.reports_success)
@@ -104,13 +104,7 @@ class RobotBackend:
         config = self._config
         node = open_node(f"robo_rl_{config.name}", config.namespace, config.implementation)  # type: ignore[arg-type]
         try:
-            self._subscriptions = {}
-            for name, source in self._layout.used.items():
-                depth = 2 if source.gives.startswith(IMAGES) else 10
-                qos = QoSProfile(depth=depth, reliability=source.reliability)  # type: ignore[arg-type]
-                self._subscriptions[name] = node.create_subscription(
-                    source.type, source.topic, partial(self._receive, name), qos
-                )
+            self._subscriptions = self._subscribe(node)
             self._arm = ArmCommander(node, config.command, self._description.joints, self._period)
             self._gripper = GripperCommander(node, config.gripper)
             self._reset_client = node.create_client(TRIGGER, config.reset.service)
@@ -133,7 +127,7 @@ class RobotBackend:
         self._assembler.clear()  # whatever is observed now comes from after the reset
         began_ns = self.clock.now_ns()
         selection = self._wait_for_selection(began_ns, self._config.silence + self._longest_age())
-        positions, _ = self._understood(lambda: self._layout.joints(selection.messages))
+        positions, _ = self._understood(partial(self._layout.joints, selection.messages))
         self._model.begin(positions)
         self._check_pose(selection)
         self._gripper.reset()
@@ -162,7 +156,7 @@ class RobotBackend:
                 f"({500 * self._period:.0f} ms) too late: the policy or this machine is too slow for "
                 f"{1 / self._period:g} Hz",
             )
-        target, pose = self._understood(lambda: self._target(action))
+        target, pose = self._understood(partial(self._target, action))
         if target.opening is not None:
             self._gripper.send(target.opening)
         repeat_ns = round(1e9 / self._config.command.rate)
@@ -211,11 +205,25 @@ class RobotBackend:
 
     # --- topics and services -----------------------------------------------------------------------------------------
 
-    def _receive(self, source: str, message: Any) -> None:
+    def _subscribe(self, node: Node) -> dict[str, Subscription]:
+        """Return the subscription of each source; sources of one topic share one."""
+        sharing: dict[tuple[str, str, str], list[str]] = {}
+        for name, source in self._layout.used.items():
+            sharing.setdefault((source.type, source.topic, source.reliability), []).append(name)
+        subscriptions = {}
+        for (kind, topic, reliability), names in sharing.items():
+            qos = QoSProfile(depth=10, reliability=reliability)  # type: ignore[arg-type]
+            subscription = node.create_subscription(kind, topic, partial(self._receive, names), qos)
+            subscriptions |= dict.fromkeys(names, subscription)
+        return subscriptions
+
+    def _receive(self, sources: list[str], message: Any) -> None:
         """Called in the node's thread."""
         header = getattr(message, "header", None)
         stamp = None if header is None else (header.stamp.sec, header.stamp.nanosec)
-        self._assembler.put(source, message, self.clock.now_ns(), stamp)
+        now_ns = self.clock.now_ns()
+        for source in sources:
+            self._assembler.put(source, message, now_ns, stamp)
 
     def _await_everything(self, node: Node) -> None:
         """Wait for a message from each source, for somebody who listens to each command, and for the reset."""
@@ -230,18 +238,19 @@ class RobotBackend:
             if self.clock.now_ns() >= deadline_ns:
                 raise DriverError(
                     f"robot {self._config.name!r} is not all there after {self._config.start_timeout:g} s: "
-                    f"{'; '.join(missing)}. Is it on, in this ROS_DOMAIN_ID and namespace? The virtual one is started by "
-                    "robo-rl robot task=..."
+                    f"{'; '.join(missing)}. Is it on, in this ROS_DOMAIN_ID and namespace? The virtual one is started "
+                    "by robo-rl robot task=..."
                 )
             self.clock.sleep_until_ns(self.clock.now_ns() + 10 * POLL_NS)
 
     def _missing(self) -> list[str]:
         used, config = self._layout.used, self._config
+        topics = {self._subscriptions[name]: used[name].type for name in self._assembler.missing()}
         missing = []
-        for name in self._assembler.missing():
-            publishers = self._subscriptions[name].matched_count
+        for subscription, kind in topics.items():
+            publishers = subscription.matched_count
             said = "nobody publishes" if publishers == 0 else f"{publishers} publisher(s) but no message on"
-            missing.append(f"{said} {self._subscriptions[name].topic} ({used[name].type})")
+            missing.append(f"{said} {subscription.topic} ({kind})")
         for publisher in (self._arm.publisher, self._gripper.publisher):
             if publisher is not None and publisher.matched_count == 0:
                 missing.append(f"nobody listens to {publisher.topic}")
@@ -283,7 +292,7 @@ class RobotBackend:
             now_ns = self.clock.now_ns()
             selection = self._assembler.select(now_ns)
             if selection is not None:
-                if not self._understood(lambda: self._layout.ready(selection.messages)):
+                if not self._understood(partial(self._layout.ready, selection.messages)):
                     raise self._stopped("robot_stopped", "the robot says that it does not obey commands any more")
                 return selection
             if now_ns >= deadline_ns:
@@ -316,15 +325,15 @@ class RobotBackend:
         )
         if away > self._config.pose_tolerance:
             raise DriverError(
-                f"robot {self._config.name!r} measures its end effector {away:.3f} m from where the task's arm has it with "
-                f"the same joints; {self._config.pose_tolerance:g} m are allowed (robot.pose_tolerance). Give the task this "
-                "robot's model (task.arm) and the robot the same tool frame"
+                f"robot {self._config.name!r} measures its end effector {away:.3f} m from where the task's arm has it "
+                f"with the same joints; {self._config.pose_tolerance:g} m are allowed (robot.pose_tolerance). Give the "
+                "task this robot's model (task.arm) and the robot the same tool frame"
             )
 
     def _step_of(self, selection: Selection, rewarded: bool) -> Step:
         messages = selection.messages
-        observation: Observation = self._understood(lambda: self._layout.observation(messages))
-        rewards: dict[str, float] = self._understood(lambda: self._layout.rewards(messages))
+        observation: Observation = self._understood(partial(self._layout.observation, messages))
+        rewards: dict[str, float] = self._understood(partial(self._layout.rewards, messages))
         success = rewards["success"] > 0.5 if self._layout.reports_success else None
         terminated = rewarded and bool(success) and self._config.terminate_on_success
         limit = self._spec.max_episode_steps

@@ -153,8 +153,8 @@ def _require_given(robot: str, key: str, spec: ArraySpec, given: set[str], sourc
         missing = [element for element in spec.names if element not in given]
         if missing:
             raise ConfigError(
-                f"robot {robot!r}: nothing gives {', '.join(missing)} of the observation 'state' of shape {spec.shape}, "
-                f"of which it gives {len(spec.names) - len(missing)} elements; add a source, or name them in "
+                f"robot {robot!r}: nothing gives {', '.join(missing)} of the observation 'state' of shape "
+                f"{spec.shape}; it gives {len(spec.names) - len(missing)} elements; add a source, or name them in "
                 "robot.unmeasured"
             )
     elif key not in sources:

@@ -8,7 +8,7 @@ from .interruption import Interruption
 
 
 def run(config: DictConfig) -> int:
-    """Be a robot as configs/robot.yaml says until it is ended; return the exit code (130: interrupted, 143: terminated)."""
+    """Be a robot as configs/robot.yaml says until it is ended; return the exit code (130 or 143: by a signal)."""
     backend = build(config.task)
     if not hasattr(backend, "as_robot"):
         backend.close()
