@@ -210,7 +210,7 @@ class RobotBackend:
         sharing: dict[tuple[str, str, str], list[str]] = {}
         for name, source in self._layout.used.items():
             sharing.setdefault((source.type, source.topic, source.reliability), []).append(name)
-        subscriptions = {}
+        subscriptions: dict[str, Subscription] = {}
         for (kind, topic, reliability), names in sharing.items():
             qos = QoSProfile(depth=10, reliability=reliability)  # type: ignore[arg-type]
             subscription = node.create_subscription(kind, topic, partial(self._receive, names), qos)
