@@ -69,7 +69,9 @@ class SimulatedRobot:
         while sum(count for count, _ in self._felt) - self._felt[0][0] >= self._filtered:
             self._felt.popleft()
         # As in a step, the mean of a control period.
-        wrist[addresses] = np.average([felt for _, felt in self._felt], axis=0, weights=[count for count, _ in self._felt])
+        wrist[addresses] = np.average(
+            [felt for _, felt in self._felt], axis=0, weights=[count for count, _ in self._felt]
+        )
         if not np.isfinite(backend.data.qpos).all():
             raise DriverError("the simulation became unstable; more task.controller.damping or a higher rate helps")
 

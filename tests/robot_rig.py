@@ -17,7 +17,7 @@ from hydra import compose, initialize_config_module
 from robo_rl.app import build, register_all_configs
 from robo_rl.core import Observation, SafetyStop, Step
 
-START_SECONDS = 60.0
+GROUPS = ("task=", "robot=")
 
 
 @contextmanager
@@ -61,9 +61,13 @@ def composed(*options: str) -> Any:
     Times are those of a busy machine: what is tested is what happens then, not how soon.
     """
     register_all_configs()
-    patience = ("robot.start_timeout=60", "safety.observations.max_age=5")
+    groups = {"task": "reach", "robot": "virtual"} | dict(
+        word.split("=") for word in options if word.startswith(GROUPS)
+    )
+    rest = [word for word in options if not word.startswith(GROUPS)]
+    words = [f"{group}={choice}" for group, choice in groups.items()]
     with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        return compose("train", overrides=["task=reach", "robot=virtual", *patience, *options])
+        return compose("train", overrides=[*words, "robot.start_timeout=60", "safety.observations.max_age=5", *rest])
 
 
 def driver(config: Any) -> Any:

@@ -21,11 +21,11 @@ class SourceTiming:
     """How old what a source gives may be.
 
     Attributes:
-        max_age_ns: since it was measured, when it is acted on.
+        max_age_ns: since it was measured, when it is acted on; None: it holds until something else is said.
         delay_ns: between measurement and arrival.
     """
 
-    max_age_ns: int
+    max_age_ns: int | None
     delay_ns: int = 0
 
 
@@ -76,10 +76,11 @@ class ObservationAssembler:
             self._kept[source].append((received_ns - self._timings[source].delay_ns, message))
 
     def clear(self) -> None:
-        """Forget all messages; what comes next is new, whatever its stamp."""
+        """Forget all messages but those that hold; what comes next is new, whatever its stamp."""
         with self._lock:
-            for kept in self._kept.values():
-                kept.clear()
+            for name, kept in self._kept.items():
+                if self._timings[name].max_age_ns is not None:
+                    kept.clear()
             self._stamps.clear()
 
     def missing(self) -> list[str]:
@@ -99,7 +100,8 @@ class ObservationAssembler:
             return {
                 name: (now_ns - self._kept[name][-1][0]) * 1e-9 if self._kept[name] else float("inf")
                 for name, timing in self._timings.items()
-                if not self._kept[name] or now_ns - self._kept[name][-1][0] > timing.max_age_ns
+                if not self._kept[name]
+                or (timing.max_age_ns is not None and now_ns - self._kept[name][-1][0] > timing.max_age_ns)
             }
 
     def select(self, now_ns: int) -> Selection | None:
@@ -116,4 +118,5 @@ class ObservationAssembler:
                 name: kept[-1] if at_ns is None else min(reversed(kept), key=lambda entry: abs(entry[0] - at_ns))
                 for name, kept in self._kept.items()
             }
-        return Selection({name: message for name, (_, message) in chosen.items()}, min(at for at, _ in chosen.values()))
+        measured = [at for name, (at, _) in chosen.items() if self._timings[name].max_age_ns is not None]
+        return Selection({name: message for name, (_, message) in chosen.items()}, min(measured, default=now_ns))

@@ -25,7 +25,7 @@ from robo_rl.core import (
     Step,
 )
 
-from ..ros2 import Node, QoSProfile, Subscription, open_node
+from ..ros2 import LATCHED, Node, QoSProfile, Subscription, open_node
 from .assembly import ObservationAssembler, Selection, SourceTiming
 from .commanding import ArmCommander, GripperCommander, check_command
 from .config import IMAGES, RobotConfig
@@ -76,7 +76,7 @@ class RobotBackend:
         self._period = 1.0 / (spec.control_rate * config.real_time_factor)
         self.rate = RateKeeper(round(self._period * 1e9))
         timings = {
-            name: SourceTiming(round(source.max_age * 1e9), round(source.delay * 1e9))
+            name: SourceTiming(None if source.latched else round(source.max_age * 1e9), round(source.delay * 1e9))
             for name, source in self._layout.used.items()
         }
         align = config.align_to if config.align_to in timings else None
@@ -126,7 +126,7 @@ class RobotBackend:
         self._call_reset()
         self._assembler.clear()  # whatever is observed now comes from after the reset
         began_ns = self.clock.now_ns()
-        selection = self._wait_for_selection(began_ns, self._config.silence + self._longest_age())
+        selection = self._wait_for_selection(began_ns, self._config.silence + self._longest_age(), begins=True)
         positions, _ = self._understood(partial(self._layout.joints, selection.messages))
         self._model.begin(positions)
         self._check_pose(selection)
@@ -207,12 +207,12 @@ class RobotBackend:
 
     def _subscribe(self, node: Node) -> dict[str, Subscription]:
         """Return the subscription of each source; sources of one topic share one."""
-        sharing: dict[tuple[str, str, str], list[str]] = {}
+        sharing: dict[tuple[str, str, str, bool], list[str]] = {}
         for name, source in self._layout.used.items():
-            sharing.setdefault((source.type, source.topic, source.reliability), []).append(name)
+            sharing.setdefault((source.type, source.topic, source.reliability, source.latched), []).append(name)
         subscriptions: dict[str, Subscription] = {}
-        for (kind, topic, reliability), names in sharing.items():
-            qos = QoSProfile(depth=10, reliability=reliability)  # type: ignore[arg-type]
+        for (kind, topic, reliability, latched), names in sharing.items():
+            qos = LATCHED if latched else QoSProfile(depth=10, reliability=reliability)  # type: ignore[arg-type]
             subscription = node.create_subscription(kind, topic, partial(self._receive, names), qos)
             subscriptions |= dict.fromkeys(names, subscription)
         return subscriptions
@@ -280,8 +280,13 @@ class RobotBackend:
 
     # --- observing ---------------------------------------------------------------------------------------------------
 
-    def _wait_for_selection(self, began_ns: int, seconds: float) -> Selection:
+    def _wait_for_selection(self, began_ns: int, seconds: float, begins: bool = False) -> Selection:
         """Return messages of which none is too old; the robot holds still while there are none.
+
+        Args:
+            began_ns: monotonic time from which on to wait.
+            seconds: how long.
+            begins: whether to wait for the robot to obey, too: word of the reset may be on its way.
 
         Raises:
             SafetyStop: if they do not come within ``seconds``, or the robot does not obey.
@@ -292,10 +297,11 @@ class RobotBackend:
             now_ns = self.clock.now_ns()
             selection = self._assembler.select(now_ns)
             if selection is not None:
-                if not self._understood(partial(self._layout.ready, selection.messages)):
+                if self._understood(partial(self._layout.ready, selection.messages)):
+                    return selection
+                if not begins or now_ns >= deadline_ns:
                     raise self._stopped("robot_stopped", "the robot says that it does not obey commands any more")
-                return selection
-            if now_ns >= deadline_ns:
+            elif now_ns >= deadline_ns:
                 ages = [
                     f"{self._subscriptions[name].topic} "
                     + ("never came" if age == float("inf") else f"is {age:.2f} s old")
@@ -303,7 +309,7 @@ class RobotBackend:
                     for name, age in self._assembler.stale(now_ns).items()
                 ]
                 raise self._stopped("driver_silent", f"the robot has fallen silent: {', '.join(ages)}")
-            if not holds:
+            if selection is None and not holds:
                 self._hold()
                 holds = True
             self.clock.sleep_until_ns(now_ns + POLL_NS)

@@ -42,6 +42,8 @@ class SourceConfig:
         max_age: of what is acted on, by monotonic time since it was measured [s].
         delay: known time between measurement and arrival [s].
         reliability: ``reliable`` or ``best_effort``, as the publisher offers.
+        latched: the publisher keeps its last message for those that come later (transient-local) and repeats nothing,
+            so that it never grows old.
         names: of joints in the message, in the order of the task's joints (of the fingers for ``gripper``); none: as
             the task calls them.
         closed: position of a closed finger, for ``gripper`` [m or rad].
@@ -54,6 +56,7 @@ class SourceConfig:
     max_age: float = 0.1
     delay: float = 0.0
     reliability: str = "best_effort"
+    latched: bool = False
     names: tuple[str, ...] = ()
     closed: float = 0.0
     open: float = 0.04
@@ -68,6 +71,8 @@ class SourceConfig:
         require(self.delay >= 0, "robot.sources.*.delay", "0 or more", self.delay)
         allowed = ("reliable", "best_effort")
         require(self.reliability in allowed, "robot.sources.*.reliability", " or ".join(allowed), self.reliability)
+        fits = not self.latched or self.reliability == "reliable"
+        require(fits, "robot.sources.*.reliability", "reliable where latched", self.reliability)
         require(self.open != self.closed, "robot.sources.*.open", "unlike closed", self.open)
 
 

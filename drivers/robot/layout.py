@@ -66,7 +66,7 @@ class ObservationLayout:
         computed = ((POSE, "end_effector_pose"), (VELOCITY, "end_effector_velocity"))
         self._computed = {kind: _places(names, elements) for names, kind in computed if kind not in self.by_kind}
         given |= {element for names, kind in computed if kind in self._computed for element in names}
-        given |= {element for element in elements if element.startswith(config.unmeasured or ("\0",))}
+        given |= {element for element in elements if element.startswith(tuple(config.unmeasured))}
         for key, spec_of_key in spec.observation.items():
             _require_given(config.name, key, spec_of_key, given, self.by_kind)
 

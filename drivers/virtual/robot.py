@@ -20,7 +20,6 @@ Array = NDArray[np.float64]
 
 LONGEST_CATCH_UP = 0.1
 """Simulated time that one turn of the loop makes up for; what a slow machine lacks beyond that is lost [s]."""
-STATUS_SECONDS = 0.1
 DIAGNOSTICS_SECONDS = 1.0
 ANSWER_SECONDS = 5.0
 
@@ -102,7 +101,7 @@ class VirtualRobot:
         period_ns = round(1e9 / config.state_rate)
         began_ns = turn_ns = clock.now_ns()
         advanced = 0.0  # simulated time that has been accounted for
-        status_ns = diagnostics_ns = camera_ns = 0
+        diagnostics_ns = camera_ns = 0
         while not self._ended.is_set() and not must_end():
             turn_ns = max(turn_ns + period_ns, clock.now_ns())
             clock.sleep_until_ns(turn_ns)
@@ -119,9 +118,7 @@ class VirtualRobot:
             if kept:
                 self._arm.advance(kept)
             self._topics.publish_state(self._arm)
-            if now_ns - status_ns >= STATUS_SECONDS * 1e9:
-                status_ns = now_ns
-                self._topics.publish_ready(self._obeys(now_ns))
+            self._topics.publish_ready(self._obeys(now_ns))
             if now_ns - diagnostics_ns >= DIAGNOSTICS_SECONDS * 1e9:
                 diagnostics_ns = now_ns
                 self._topics.publish_diagnostics(*self._diagnosis(now_ns))

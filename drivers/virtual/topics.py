@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from robo_rl.core import ArmPose, ArmTarget
 
 from ..robot.rotation import to_matrix
-from ..ros2 import Node, QoSProfile
+from ..ros2 import LATCHED, Node, QoSProfile
 from .config import VirtualRobotConfig
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ class Topics:
         self._wrench = publish("geometry_msgs/msg/WrenchStamped", "force_torque_sensor_broadcaster/wrench", STATE_QOS)
         self._objects = publish(JOINT_STATE, "task/objects", STATE_QOS) if arm.object_names else None
         self._rewards = publish(JOINT_STATE, "task/rewards", STATE_QOS)
-        self._ready = publish("std_msgs/msg/Bool", "robot_program_running", QoSProfile(depth=1))
+        self._said_ready: bool | None = None
+        self._ready = publish("std_msgs/msg/Bool", "robot_program_running", LATCHED)
         self._diagnostics = publish("diagnostic_msgs/msg/DiagnosticArray", "diagnostics", QoSProfile(depth=10))
         suffix = "/compressed" if config.compressed else ""
         self._images = {
@@ -62,7 +63,6 @@ class Topics:
             subscribe(POSE, topic, self._take_pose, COMMAND_QOS)
         else:
             subscribe(NUMBERS, "forward_position_controller/commands", self._take_joints, COMMAND_QOS)
-        self._opening = 1.0
         if arm.fingers:
             subscribe(NUMBERS, "gripper_controller/commands", self._take_gripper, COMMAND_QOS)
 
@@ -95,7 +95,10 @@ class Topics:
         self._rewards.publish(make(JOINT_STATE, header=header, name=list(rewards), position=list(rewards.values())))
 
     def publish_ready(self, ready: bool) -> None:
-        """Publish whether commands are obeyed."""
+        """Publish whether commands are obeyed, when that has changed."""
+        if ready == self._said_ready:
+            return
+        self._said_ready = ready
         self._ready.publish(self._node.types.make("std_msgs/msg/Bool", data=ready))
 
     def publish_diagnostics(self, level: int, message: str, values: Mapping[str, str]) -> None:
