@@ -175,33 +175,29 @@ def test_what_is_missing_is_named(domain):
             (("robot.command.topic=servo",), r"nobody listens to /servo\."),
             (("robot.reset.service=home",), r"no service home \(std_srvs/srv/Trigger\)\."),
         ):
-            inner = driver(composed("robot.start_timeout=5", *options))
+            inner = driver(composed("robot.start_timeout=3", *options))
             try:
-                with pytest.raises(DriverError, match=r"is not all there after 5 s: " + message):
+                with pytest.raises(DriverError, match=r"is not all there after 3 s: " + message):
                     inner.reset(0)
             finally:
                 inner.close()
 
 
 @pytest.mark.rendering
-def test_a_frozen_camera_is_a_fault_and_a_living_one_is_not(domain):
+def test_a_frozen_camera_is_a_fault(domain):
+    """Pictures of an arm at rest without noise are equal, under new stamps."""
     camera = ("task.observation.cameras=[front]", "task.observation.width=32", "task.observation.height=24")
-    for noise, frozen in (("virtual.camera_noise=1", False), ("virtual.camera_noise=0", True)):
-        inner = driver(composed(*camera, "robot.sources.front.max_age=2"))
-        with virtual_robot(domain, *camera, *PATIENT, noise):
-            try:
-                backend = safe(inner, frozen_images=4)
-                begin(backend)
-                if frozen:
-                    with pytest.raises(SafetyStop, match="images/front: 4 pictures in a row are equal") as caught:
-                        for _ in range(10):
-                            backend.step(STILL)
-                    assert caught.value.reason == "camera_frozen"
-                else:
-                    for _ in range(10):
-                        assert backend.step(STILL).observation["images/front"].shape == (24, 32, 3)
-            finally:
-                inner.close()
+    inner = driver(composed(*camera, "robot.sources.front.max_age=2"))
+    with virtual_robot(domain, *camera, *PATIENT, "virtual.camera_noise=0"):
+        try:
+            backend = safe(inner, frozen_images=4)
+            assert begin(backend).observation["images/front"].shape == (24, 32, 3)
+            with pytest.raises(SafetyStop, match="images/front: 4 pictures in a row are equal") as caught:
+                for _ in range(24):
+                    backend.step(STILL)
+            assert caught.value.reason == "camera_frozen"
+        finally:
+            inner.close()
 
 
 def test_a_policy_that_is_too_slow_stops_the_robot(domain):
@@ -236,11 +232,14 @@ def test_what_is_not_finite_is_never_obeyed_nor_stored(domain):
             for _ in range(3):
                 assert np.isfinite(inner.step(UP).observation["state"]).all()
             twist = make("geometry_msgs/msg/TwistStamped", twist={"linear": {"x": float("nan")}})
+
+            def lie() -> None:
+                twist.header.stamp.nanosec += 1
+                twists.publish(twist)
+
+            liar.create_timer(0.0005, lie)  # more often than the robot tells the truth
             with pytest.raises(SafetyStop, match=r"twist: expected finite values, got \[nan") as caught:
-                for _ in range(50):
-                    for number in range(200):
-                        twist.header.stamp.nanosec = number + 1
-                        twists.publish(twist)
+                for _ in range(20):
                     inner.step(UP)
             assert caught.value.reason == "observation_invalid"
         finally:
