@@ -1,0 +1,49 @@
+"""The gripper as an action: the newest opening reaches the server, and the arm never waits for it."""
+
+import threading
+import time
+
+from robo_rl.drivers.robot.commanding import GripperCommander
+from robo_rl.drivers.robot.config import GripperConfig
+from robo_rl.drivers.ros2 import open_node
+
+from ..robot_rig import free_domain, wait_until
+
+GRIPPER = "control_msgs/action/GripperCommand"
+
+
+def test_the_newest_opening_reaches_a_gripper_action(monkeypatch, capsys):
+    config = GripperConfig(kind="action", name="grip", closed=0.8, open=0.0, effort=20.0)
+    positions: list[float] = []
+    held = threading.Event()
+
+    def execute(goal):
+        positions.append(round(goal.request.command.position, 3))
+        assert goal.request.command.max_effort == 20.0
+        goal.succeed()
+        return hand.types.make(f"{GRIPPER}_Result", position=positions[-1], reached_goal=True)
+
+    def accept(goal):
+        held.wait(20)  # a slow gripper
+        return True
+
+    with free_domain() as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        with open_node("hand") as hand, open_node("driver") as node:
+            hand.create_action_server(GRIPPER, "grip", execute, accept)
+            commander = GripperCommander(node, config)
+            try:
+                wait_until(lambda: commander.client.wait(0.0))
+                began = time.monotonic()
+                for opening in (1.0, 0.75, 0.5, 0.25):
+                    commander.send(opening)
+                assert time.monotonic() - began < 1.0, "nobody waits for the gripper"
+                held.set()
+                wait_until(lambda: positions and positions[-1] == 0.6)
+                assert len(positions) <= 3, "openings that are out of date are left out"
+                commander.reset()
+                commander.send(0.25)
+                wait_until(lambda: positions.count(0.6) == 2)
+            finally:
+                commander.close()
