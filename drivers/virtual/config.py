@@ -24,7 +24,6 @@ class VirtualRobotConfig:
         camera_noise: standard deviation of the noise on pixels, of 255; real cameras never give the same picture twice.
         watchdog: what the robot does when commands stop, in real time.
         seed: of the episodes' starts.
-        duration: after which the process ends by itself [s]; null: never.
     """
 
     name: str = "virtual_robot"
@@ -37,7 +36,6 @@ class VirtualRobotConfig:
     camera_noise: float = 1.0
     watchdog: WatchdogConfig = field(default_factory=WatchdogConfig)
     seed: int = 0
-    duration: float | None = None
 
     def __post_init__(self) -> None:
         known = ("auto", "rclpy", "dds")
@@ -48,4 +46,3 @@ class VirtualRobotConfig:
         require(1 <= self.state_rate <= 1000, "virtual.state_rate", "in [1, 1000]", self.state_rate)
         require(0 < self.camera_rate <= 120, "virtual.camera_rate", "in (0, 120]", self.camera_rate)
         require(0 <= self.camera_noise <= 50, "virtual.camera_noise", "in [0, 50]", self.camera_noise)
-        require(self.duration is None or self.duration > 0, "virtual.duration", "null or above 0", self.duration)

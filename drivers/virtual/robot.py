@@ -76,7 +76,6 @@ class VirtualRobot:
         self._emergency = ""
         self._holds = True
         self._episode = -1
-        self._ended = threading.Event()
         self._late_ticks = 0
         self._ticks = 0
         self._rng = np.random.default_rng(config.seed)
@@ -95,19 +94,17 @@ class VirtualRobot:
             self.node.close()
             raise
 
-    def run(self, must_end: Callable[[], bool] = lambda: False) -> None:
-        """Move until ``must_end``, :meth:`end` or the configured duration."""
+    def run(self, must_end: Callable[[], bool]) -> None:
+        """Move until ``must_end``."""
         config, clock = self._config, self._clock
         period_ns = round(1e9 / config.state_rate)
         began_ns = turn_ns = clock.now_ns()
         advanced = 0.0  # simulated time that has been accounted for
         diagnostics_ns = camera_ns = 0
-        while not self._ended.is_set() and not must_end():
+        while not must_end():
             turn_ns = max(turn_ns + period_ns, clock.now_ns())
             clock.sleep_until_ns(turn_ns)
             now_ns = clock.now_ns()
-            if config.duration is not None and (now_ns - began_ns) * 1e-9 >= config.duration:
-                return
             self._obey(now_ns)
             due = (now_ns - began_ns) * 1e-9 * config.real_time_factor - advanced
             ticks = math.floor(due / self._arm.tick)
@@ -127,13 +124,8 @@ class VirtualRobot:
                 for camera in self._arm.cameras:
                     self._topics.publish_image(camera, self._noisy(self._arm.image(camera)))
 
-    def end(self) -> None:
-        """Have :meth:`run` return soon. May be called from another thread."""
-        self._ended.set()
-
     def close(self) -> None:
         """Leave ROS 2 and free the arm."""
-        self._ended.set()
         self.node.close()
         self._arm.close()
 
