@@ -1,5 +1,6 @@
 """The topics of the virtual robot, named as ros2_control's controllers and broadcasters name theirs."""
 
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from robo_rl.core import ArmPose, ArmTarget
 
 from ..robot.rotation import to_matrix
-from ..ros2 import LATCHED, Node, QoSProfile
+from ..ros2 import LATCHED, Node, QoSProfile, ServerGoal
 from .config import VirtualRobotConfig
 
 if TYPE_CHECKING:
@@ -25,6 +26,13 @@ STATE_QOS = QoSProfile(depth=10)
 CAMERA_QOS = QoSProfile(depth=2)
 COMMAND_QOS = QoSProfile(depth=10)
 BASE = "base"
+GRIPPER = "control_msgs/action/GripperCommand"
+GRIPPER_TOLERANCE = 0.002
+"""Distance of the fingers from a goal that has reached it [m]."""
+GRIPPER_STILL = 0.0002
+"""Fingers that move by less do not move [m]."""
+GRIPPER_STALL_SECONDS = 0.5
+GRIPPER_POLL_SECONDS = 0.02
 
 
 class Topics:
@@ -63,8 +71,10 @@ class Topics:
             subscribe(POSE, topic, self._take_pose, COMMAND_QOS)
         else:
             subscribe(NUMBERS, "forward_position_controller/commands", self._take_joints, COMMAND_QOS)
+        self._fingers = np.zeros(len(arm.fingers))
         if arm.fingers:
             subscribe(NUMBERS, "gripper_controller/commands", self._take_gripper, COMMAND_QOS)
+            node.create_action_server(GRIPPER, "gripper_controller/gripper_cmd", self._grip)
 
     def publish_state(self, arm: "SimulatedArm") -> None:
         """Publish what the arm measures, the objects' state and the rewards, all of one instant."""
@@ -72,6 +82,7 @@ class Topics:
         stamp = self._node.now()
         header = {"stamp": stamp, "frame_id": BASE}
         fingers, still = measured["fingers"], np.zeros(len(arm.fingers))
+        self._fingers = fingers
         joints = make(
             JOINT_STATE,
             header=header,
@@ -141,8 +152,32 @@ class Topics:
     def _take_gripper(self, message: Any) -> None:
         values = np.asarray(message.data, dtype=np.float64)
         if values.shape == (len(self._arm.fingers),) and np.isfinite(values).all():
-            closed, open_ = np.array(self._arm.finger_stroke).T
-            self._obey(ArmTarget(opening=float(((values - closed) / (open_ - closed)).mean())))
+            self._obey(ArmTarget(opening=self._opening(values)))
+
+    def _opening(self, fingers: Array) -> float:
+        closed, open_ = np.array(self._arm.finger_stroke).T
+        return float(((fingers - closed) / (open_ - closed)).mean())
+
+    def _grip(self, goal: ServerGoal) -> Any:
+        """Called in a thread of the goal's: move the fingers until they are there, or something is in between."""
+        wanted = float(goal.request.command.position)
+        if not np.isfinite(wanted):
+            goal.abort()
+            return self._node.types.make(f"{GRIPPER}_Result")
+        self._obey(ArmTarget(opening=self._opening(np.full(len(self._arm.fingers), wanted))))
+        moved_at, before = time.monotonic(), float("inf")
+        while True:
+            position = float(self._fingers.mean())
+            if abs(position - before) > GRIPPER_STILL:
+                moved_at, before = time.monotonic(), position
+            reached = abs(position - wanted) < GRIPPER_TOLERANCE
+            stalled = not reached and time.monotonic() - moved_at > GRIPPER_STALL_SECONDS
+            if goal.cancel_requested:
+                goal.canceled()
+            if reached or stalled or goal.cancel_requested:
+                result = {"position": position, "stalled": stalled, "reached_goal": reached}
+                return self._node.types.make(f"{GRIPPER}_Result", **result)
+            time.sleep(GRIPPER_POLL_SECONDS)
 
 
 def _vector(values: Array) -> dict[str, float]:

@@ -3,11 +3,13 @@
 import threading
 import time
 
+import pytest
+
 from robo_rl.drivers.robot.commanding import GripperCommander
 from robo_rl.drivers.robot.config import GripperConfig
 from robo_rl.drivers.ros2 import open_node
 
-from ..robot_rig import free_domain, wait_until
+from ..robot_rig import free_domain, virtual_robot, wait_until
 
 GRIPPER = "control_msgs/action/GripperCommand"
 
@@ -47,3 +49,21 @@ def test_the_newest_opening_reaches_a_gripper_action(monkeypatch, capsys):
                 wait_until(lambda: positions.count(0.6) == 2)
             finally:
                 commander.close()
+
+
+@pytest.mark.parametrize(("asked", "reached"), [(0.0, True), (0.08, False)])
+def test_the_virtual_robot_has_a_gripper_action(monkeypatch, asked, reached):
+    """To closed fingers it comes; to further than open it does not, and stalls."""
+    with free_domain() as environment, virtual_robot(environment, "virtual.watchdog.stop_after=60"):
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        with open_node("lab") as node:
+            make = node.types.make
+            reset = node.create_client("std_srvs/srv/Trigger", "reset")
+            gripper = node.create_action_client(GRIPPER, "gripper_controller/gripper_cmd")
+            assert reset.wait(20.0) and gripper.wait(20.0)
+            assert reset.call(make("std_srvs/srv/Trigger_Request"), 20.0).success
+            goal = gripper.send_goal(make(f"{GRIPPER}_Goal", command={"position": asked}), timeout_s=20.0)
+            _, result = goal.result(30.0)
+            assert (result.reached_goal, result.stalled) == (reached, not reached)
+            assert result.position == pytest.approx(min(asked, 0.04), abs=0.003)

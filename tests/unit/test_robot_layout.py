@@ -52,6 +52,9 @@ class Recorder:
     def create_subscription(self, kind, topic, callback, qos):
         self.taking[topic] = callback
 
+    def create_action_server(self, kind, name, execute):
+        self.taking[name] = execute
+
     def now(self):
         return {"sec": 1, "nanosec": 2}
 
