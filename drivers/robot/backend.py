@@ -160,10 +160,10 @@ class RobotBackend:
         if target.opening is not None:
             self._gripper.send(target.opening)
         repeat_ns = round(1e9 / self._config.command.rate)
-        while True:
-            now_ns = self.clock.now_ns()
-            if now_ns >= end_ns or self._assembler.stale(now_ns):
-                break
+        while (now_ns := self.clock.now_ns()) < end_ns:
+            if self._assembler.stale(now_ns):
+                self._wait_for_selection(now_ns, self._config.silence)
+                continue
             self._arm.send(target, pose)
             self.clock.sleep_until_ns(min(now_ns + repeat_ns, end_ns))
         self.rate.ended(self.clock.now_ns())

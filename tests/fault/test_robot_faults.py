@@ -1,10 +1,11 @@
 """What can go wrong with a robot over ROS 2, against the virtual robot in a process of its own and real DDS.
 
-Fault cases 1 (silent), 2 (stale), 3 (NaN), 5 (frozen camera), 9 (overrun) and 10 (emergency stop), a missing topic and
-a watchdog that has stopped the robot.
+Fault cases 1 (silent), 2 (stale), 3 (NaN), 5 (frozen camera), 6 (intermittent), 9 (overrun) and 10 (emergency stop), a
+missing topic and a watchdog that has stopped the robot.
 """
 
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -97,6 +98,23 @@ def test_a_robot_that_falls_silent_ends_the_episode_without_a_made_up_step(domai
                 robot.send_signal(signal.SIGCONT)
                 begin(backend)
                 assert backend.step(UP).verdict.reasons == ()
+        finally:
+            inner.close()
+
+
+def test_a_short_silence_costs_time_and_no_episode(domain):
+    inner = driver(composed("robot.silence=20"))
+    with virtual_robot(domain, *PATIENT) as robot:
+        try:
+            begin(inner)
+            for _ in range(2):
+                robot.send_signal(signal.SIGSTOP)
+                threading.Timer(0.5, robot.send_signal, [signal.SIGCONT]).start()
+                began = time.monotonic()
+                step = inner.step(UP)
+                assert time.monotonic() - began > 0.4
+                assert not step.truncated
+                inner.step(UP)
         finally:
             inner.close()
 
