@@ -111,10 +111,9 @@ def test_a_short_silence_costs_time_and_no_episode(domain):
                 robot.send_signal(signal.SIGSTOP)
                 threading.Timer(0.5, robot.send_signal, [signal.SIGCONT]).start()
                 began = time.monotonic()
-                step = inner.step(UP)
+                steps = [inner.step(UP) for _ in range(2)]  # in the first, nothing need be too old yet
                 assert time.monotonic() - began > 0.4
-                assert not step.truncated
-                inner.step(UP)
+                assert not any(step.truncated for step in steps)
         finally:
             inner.close()
 
