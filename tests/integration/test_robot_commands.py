@@ -1,15 +1,16 @@
-"""The gripper as an action: the newest opening reaches the server, and the arm never waits for it."""
+"""Commands over real DDS: joint positions, and the gripper as an action, for which the arm never waits."""
 
 import threading
 import time
 
+import numpy as np
 import pytest
 
 from robo_rl.drivers.robot.commanding import GripperCommander
 from robo_rl.drivers.robot.config import GripperConfig
 from robo_rl.drivers.ros2 import open_node
 
-from ..robot_rig import free_domain, virtual_robot, wait_until
+from ..robot_rig import begin, composed, driver, free_domain, virtual_robot, wait_until
 
 GRIPPER = "control_msgs/action/GripperCommand"
 
@@ -67,3 +68,24 @@ def test_the_virtual_robot_has_a_gripper_action(monkeypatch, asked, reached):
             _, result = goal.result(30.0)
             assert (result.reached_goal, result.stalled) == (reached, not reached)
             assert result.position == pytest.approx(min(asked, 0.04), abs=0.003)
+
+
+def test_joint_actions_move_the_joints_of_the_virtual_robot(monkeypatch):
+    space = "task.controller.action_space=joint_delta"
+    topic = "robot.command.topic=forward_position_controller/commands"
+    inner = driver(composed(space, "robot.command.kind=joint_positions", topic))
+    patience = "virtual.watchdog.hold_after=1", "virtual.watchdog.stop_after=5"
+    with free_domain() as environment, virtual_robot(environment, space, *patience):
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        try:
+            first = begin(inner).observation["state"][:7]
+            action = np.zeros(7, np.float32)
+            action[6] = -1.0
+            for _ in range(5):
+                step = inner.step(action)
+            moved = step.observation["state"][:7] - first
+            assert moved[6] < -0.2
+            assert np.abs(moved[:6]).max() < 0.05
+        finally:
+            inner.close()
