@@ -33,6 +33,8 @@ from .layout import ArmModel, ObservationLayout
 from .rate import RateKeeper
 
 POLL_NS = 5_000_000
+UNDER_WAY_NS = 50_000_000
+"""Messages from before a reset have come when its answer is this old."""
 TRIGGER = "std_srvs/srv/Trigger"
 
 
@@ -124,7 +126,9 @@ class RobotBackend:
         self.connect()
         self._running = False
         self._call_reset()
-        self._assembler.clear()  # whatever is observed now comes from after the reset
+        # Whatever is observed from now on comes from after the reset.
+        self.clock.sleep_until_ns(self.clock.now_ns() + UNDER_WAY_NS)
+        self._assembler.clear()
         began_ns = self.clock.now_ns()
         selection = self._wait_for_selection(began_ns, self._config.silence + self._longest_age(), begins=True)
         positions, _ = self._understood(partial(self._layout.joints, selection.messages))

@@ -90,15 +90,14 @@ class GripperCommander:
         self._sent: float | None = None
         self.publisher: Any = None
         self.client: Any = None
+        self._wanted: float | None = None
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread: threading.Thread | None = None
         if config.kind == "positions":
             self.publisher = node.create_publisher("std_msgs/msg/Float64MultiArray", config.name, COMMAND_QOS)
         elif config.kind == "action":
             self.client = node.create_action_client("control_msgs/action/GripperCommand", config.name)
-            self._wanted: float | None = None
-            self._changed = threading.Condition()
-            self._closed = False
-            self._thread = threading.Thread(target=self._send_goals, name="gripper", daemon=True)
-            self._thread.start()
 
     def reset(self) -> None:
         """Send the next opening in any case."""
@@ -115,13 +114,16 @@ class GripperCommander:
             data = np.full(config.fingers, position)
             self.publisher.publish(self._node.types.make("std_msgs/msg/Float64MultiArray", data=data))
         elif self.client is not None:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._send_goals, name="gripper", daemon=True)
+                self._thread.start()
             with self._changed:
                 self._wanted = position
                 self._changed.notify()
 
     def close(self) -> None:
         """End the thread that waits for answers."""
-        if self.client is not None:
+        if self._thread is not None:
             with self._changed:
                 self._closed = True
                 self._changed.notify()

@@ -31,7 +31,8 @@ GRIPPER_TOLERANCE = 0.002
 """Distance of the fingers from a goal that has reached it [m]."""
 GRIPPER_STILL = 0.0002
 """Fingers that move by less do not move [m]."""
-GRIPPER_STALL_SECONDS = 0.5
+GRIPPER_STALL_STATES = 100
+"""So many states in a row without motion are a stall."""
 GRIPPER_POLL_SECONDS = 0.02
 
 
@@ -72,6 +73,7 @@ class Topics:
         else:
             subscribe(NUMBERS, "forward_position_controller/commands", self._take_joints, COMMAND_QOS)
         self._fingers = np.zeros(len(arm.fingers))
+        self._states = 0
         if arm.fingers:
             subscribe(NUMBERS, "gripper_controller/commands", self._take_gripper, COMMAND_QOS)
             node.create_action_server(GRIPPER, "gripper_controller/gripper_cmd", self._grip)
@@ -83,6 +85,7 @@ class Topics:
         header = {"stamp": stamp, "frame_id": BASE}
         fingers, still = measured["fingers"], np.zeros(len(arm.fingers))
         self._fingers = fingers
+        self._states += 1
         joints = make(
             JOINT_STATE,
             header=header,
@@ -165,13 +168,13 @@ class Topics:
             goal.abort()
             return self._node.types.make(f"{GRIPPER}_Result")
         self._obey(ArmTarget(opening=self._opening(np.full(len(self._arm.fingers), wanted))))
-        moved_at, before = time.monotonic(), float("inf")
+        moved_at, before = self._states, float("inf")
         while True:
             position = float(self._fingers.mean())
             if abs(position - before) > GRIPPER_STILL:
-                moved_at, before = time.monotonic(), position
+                moved_at, before = self._states, position
             reached = abs(position - wanted) < GRIPPER_TOLERANCE
-            stalled = not reached and time.monotonic() - moved_at > GRIPPER_STALL_SECONDS
+            stalled = not reached and self._states - moved_at > GRIPPER_STALL_STATES
             if goal.cancel_requested:
                 goal.canceled()
             if reached or stalled or goal.cancel_requested:
