@@ -2,13 +2,17 @@
 
 
 def register_configs() -> None:
-    """Offer teleoperation (group ``teleop``) and the fake arm (``task=fake_arm``) to Hydra."""
+    """Offer teleoperation (group ``teleop``), robots (group ``robot``), the virtual robot and the fake arm to Hydra."""
     from hydra.core.config_store import ConfigStore
 
     from robo_rl.core import config_node
 
     from .fake import FakeArmConfig, make_fake_arm
+    from .robot import register_configs as register_robots
     from .teleop import register_configs as register_teleop
+    from .virtual import register_configs as register_virtual_robot
 
     register_teleop()
+    register_robots()
+    register_virtual_robot()
     ConfigStore.instance().store(group="task", name="fake_arm_schema", node=config_node(make_fake_arm, FakeArmConfig))

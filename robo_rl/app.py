@@ -234,14 +234,26 @@ def build(node: DictConfig, **arguments: Any) -> Any:
         raise
 
 
-def build_backend(config: DictConfig) -> EnvBackend:
-    """Make the robot or simulator that ``config.task`` names, with what ``config.safety`` names around it."""
+def build_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
+    """Make what ``config`` names: a robot or simulator before its task, with safety around it.
+
+    Args:
+        config: with the sections ``task``, ``safety`` and, for a robot, ``robot``.
+        simulated: make the simulation of the task even where there is a robot.
+    """
     backend = cast(EnvBackend, build(config.task))
     try:
+        if has_robot(config) and not simulated:
+            backend = cast(EnvBackend, build(config.robot, simulation=backend))
         return cast(EnvBackend, build(config.safety, backend=backend))
     except BaseException:
         backend.close()
         raise
+
+
+def has_robot(config: DictConfig) -> bool:
+    """Return whether ``config`` names a robot, so that its task alone is not what acts."""
+    return "robot" in config and config.robot is not None
 
 
 def emergency_stop(config: DictConfig, reason: str) -> Callable[[], None] | None:
@@ -299,9 +311,13 @@ class Components:
         self._evaluation_backend: EnvBackend | None = None
 
     def evaluation_backend(self) -> EnvBackend:
-        """Return a second backend of the same task: evaluations leave the training episode alone."""
+        """Return a second backend of the same task: evaluations leave the training episode alone.
+
+        There is one robot, which training uses: where there is one, this is the simulation, with the same observations
+        and actions.
+        """
         if self._evaluation_backend is None:
-            self._evaluation_backend = build_backend(self._config)
+            self._evaluation_backend = build_backend(self._config, simulated=True)
         return self._evaluation_backend
 
     def close(self) -> None:

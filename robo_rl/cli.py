@@ -34,6 +34,7 @@ COMMANDS = {
     "stop": "emergency stop: no robot of this user moves until a person re-arms",
     "rearm": "take the emergency stop back (in a terminal)",
     "enable": "deadman switch: robots move while the space bar is held",
+    "robot": "be a virtual robot over ROS 2: robo-rl robot task=reach",
     "doctor": "check this machine and say what to do",
 }
 
@@ -179,7 +180,7 @@ def _siblings(key: str, command: str) -> tuple[str, list[str]]:
 
 def _selects_group(word: str) -> bool:
     group, _, value = word.partition("=")
-    return group in ("task", "agent", "runtime", "reward", "safety", "logging", "trainer") and "," not in value
+    return group in ("task", "robot", "agent", "runtime", "reward", "safety", "logging", "trainer") and "," not in value
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from robo_rl.core import (
 
 from . import native
 from .arm import load_arm
+from .arm_model import ArmModel
 from .config import TaskConfig
 from .controller import AXIS_NAMES, EndEffectorController, logarithm, make_controller
 from .native import NativeServo
@@ -30,6 +31,7 @@ from .observation import NOISE, ArmState, flatten, object_spec
 from .randomisation import ModelRandomiser
 from .rendering import SceneRenderer, check_cameras
 from .scene import add_keep_out, make_scene
+from .simulated_robot import SimulatedRobot
 
 if TYPE_CHECKING:
     from .tasks.base import Task
@@ -154,7 +156,7 @@ class ArmBackend:
         if not self._running:
             raise RuntimeError("no episode is running; call reset() first")
         self._spec.action.check("action", action)
-        self._advance(action)
+        self.advance(self.config.ticks, action)
         self.clock.sleep_until_ns(round(self.data.time * 1e9))
         self._steps += 1
         if not np.isfinite(self.data.qpos).all():
@@ -163,13 +165,14 @@ class ArmBackend:
                 f"the simulation became unstable in step {self._steps} of the episode; reset() begins another. Softer "
                 "controller.stiffness, more controller.damping or a higher controller.rate helps"
             )
-        success = self.task.success(self.data)
+        rewards = self.rewards()
+        success = rewards["success"] > 0
         terminated = success and self.config.terminate_on_success
         truncated = not terminated and self._steps >= self.config.max_episode_steps
         self._running = not (terminated or truncated)
         return Step(
             observation=self._observe(),
-            rewards={"success": float(success), **self.task.reward_terms(self.data)},
+            rewards=rewards,
             terminated=terminated,
             truncated=truncated,
             stamp_ns=round(self.data.time * 1e9),
@@ -236,6 +239,58 @@ class ArmBackend:
             action = np.append(action, gripper)
         return action.astype(np.float32)
 
+    def advance(self, ticks: int, action: NDArray[np.float32] | None = None) -> None:
+        """Let ``ticks`` controller ticks of time pass.
+
+        ``mj_forward`` at the end makes forces and sensors those of the state that is observed, but for the wrist's:
+        like a real one behind its low-pass filter it reads the mean of this time, not one instant of an impact.
+
+        Args:
+            ticks: how many.
+            action: given to the controller after the episode's latency; None: its reference stays.
+        """
+        model, data, late = self.model, self.data, self._late_ticks if action is not None else 0
+        wrist = np.zeros(self.arm.wrench_addresses.size)
+        if late > 0:
+            wrist += self._run(late)
+            mujoco.mj_step1(model, data)
+        if action is not None:
+            self.controller.command(data, action)
+        wrist += self._run(ticks - late)
+        mujoco.mj_forward(model, data)
+        data.sensordata[self.arm.wrench_addresses] = wrist / ticks
+
+    def measure_state(self) -> Array:
+        """Return the elements (n,) of ``state`` with the sensors' noise."""
+        state, scale = self.arm.read(self.data), self.config.randomisation.observation_noise
+        if scale > 0:
+            deviation = np.repeat([NOISE[group] for group in self.arm.groups], list(self.arm.groups.values()))
+            state += scale * deviation * self._rng.standard_normal(state.size)
+        return state
+
+    def measure_objects(self) -> Array:
+        """Return the elements of ``object`` with the sensors' noise."""
+        objects, scale = flatten(self.task.object_state(self.data)), self.config.randomisation.observation_noise
+        if scale > 0:
+            objects += scale * NOISE["object"] * self._rng.standard_normal(objects.size)
+        return objects
+
+    def rewards(self) -> dict[str, float]:
+        """Return the reward terms of the present state."""
+        return {"success": float(self.task.success(self.data)), **self.task.reward_terms(self.data)}
+
+    def image(self, camera: str) -> NDArray[np.uint8]:
+        """Return what a camera of the observation sees: (height, width, 3)."""
+        return self._images.render(self.data, camera)
+
+    def as_robot(self) -> SimulatedRobot:
+        """Return this arm as a robot that time moves on, instead of steps."""
+        return SimulatedRobot(self)
+
+    def as_model(self) -> ArmModel:
+        """Return this arm's kinematics and the meaning of its actions, for the driver of a robot like it."""
+        return ArmModel(self)
+
     def _begin(self, rng: np.random.Generator) -> None:
         config, data = self.config, self.data
         self.task.before_reset(data)
@@ -251,22 +306,6 @@ class ArmBackend:
         self.controller.tick(data)
         mujoco.mj_forward(self.model, data)
         self._late_ticks = round(rng.uniform(0, config.randomisation.latency) * config.controller.rate)
-
-    def _advance(self, action: NDArray[np.float32]) -> None:
-        """One control period; with latency the action comes after its first ticks.
-
-        ``mj_forward`` at the end makes forces and sensors those of the state that is observed, but for the wrist's:
-        like a real one behind its low-pass filter it reads the mean of the period, not one instant of an impact.
-        """
-        model, data, late = self.model, self.data, self._late_ticks
-        wrist = np.zeros(self.arm.wrench_addresses.size)
-        if late > 0:
-            wrist += self._run(late)
-            mujoco.mj_step1(model, data)
-        self.controller.command(data, action)
-        wrist += self._run(self.config.ticks - late)
-        mujoco.mj_forward(model, data)
-        data.sensordata[self.arm.wrench_addresses] = wrist / self.config.ticks
 
     def _run(self, ticks: int) -> Array:
         """Take ``ticks`` physics steps, the controller between the two halves of each; return what the wrist felt.
@@ -287,24 +326,17 @@ class ArmBackend:
         return wrist
 
     def _observe(self) -> Observation:
-        config, scale = self.config.observation, self.config.randomisation.observation_noise
-        state = self.arm.read(self.data)
-        if scale > 0:
-            deviation = np.repeat([NOISE[group] for group in self.arm.groups], list(self.arm.groups.values()))
-            state += scale * deviation * self._rng.standard_normal(state.size)
-        observation: Observation = {"state": state.astype(np.float32)}
+        config = self.config.observation
+        observation: Observation = {"state": self.measure_state().astype(np.float32)}
         if config.object:
-            objects = flatten(self.task.object_state(self.data))
-            if scale > 0:
-                objects += scale * NOISE["object"] * self._rng.standard_normal(objects.size)
-            observation["object"] = objects.astype(np.float32)
+            observation["object"] = self.measure_objects().astype(np.float32)
         for camera in config.cameras:
             observation[f"images/{camera}"] = self._stacked(camera)
         return observation
 
     def _stacked(self, camera: str) -> NDArray[np.uint8]:
         """Return the newest frames of a camera, joined along the channels."""
-        frame = self._images.render(self.data, camera)
+        frame = self.image(camera)
         wanted = self.config.observation.frame_stack
         frames = [*self._frames.get(camera, [frame] * wanted), frame][-wanted:]
         self._frames[camera] = frames

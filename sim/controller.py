@@ -95,6 +95,14 @@ class Controller(ABC):
         self._previous[:] = data.qfrc_bias[self._dofs]
         self._begin(data)
 
+    def hold(self, data: mujoco.MjData) -> None:
+        """Pull towards the measured pose from now on; the gripper stays as it is told."""
+        self._begin(data)
+
+    def set_opening(self, opening: float) -> None:
+        """Move the gripper to ``opening``: 0 closed to 1 open."""
+        self._opening = min(max(opening, 0.0), 1.0)
+
     def command(self, data: mujoco.MjData, action: NDArray[np.float32]) -> None:
         """Set the reference from ``action`` (A,) in [-1, 1] and the measured state."""
         values = action.astype(np.float64)
@@ -320,7 +328,11 @@ class JointController(Controller):
             self._in_motion[:] = moves
         else:
             goal = self.lower + (self.upper - self.lower) * (action + 1) / 2
-        np.clip(goal, self.lower, self.upper, out=self.goal)
+        self.set_goal(goal)
+
+    def set_goal(self, positions: Array) -> None:
+        """Go to joint positions (n,) [rad or m], no nearer to the limits than references may."""
+        np.clip(positions, self.lower, self.upper, out=self.goal)
 
     def _servo(self, data: mujoco.MjData, position: Array, velocity: Array) -> None:
         self._advance_reference()

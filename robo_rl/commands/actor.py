@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from omegaconf import DictConfig, open_dict
 
-from ..app import ActorConfig, build_backend, emergency_stop, run_config, section
+from ..app import ActorConfig, build_backend, emergency_stop, has_robot, run_config, section
 from .interruption import Interruption
 from .remote_actor import RemoteActor
 
@@ -15,7 +15,7 @@ def run(config: DictConfig) -> int:
     if config.run is not None:
         saved = run_config(Path(config.run))
         with open_dict(config):
-            for name in ("task", "safety", "agent", "seed"):
+            for name in ("task", "safety", "agent", "seed", *(["robot"] if has_robot(saved) else [])):
                 config[name] = saved[name]
     settings: ActorConfig = section(config, "actor")
     torch.set_num_threads(settings.threads)

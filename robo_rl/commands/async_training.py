@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from omegaconf import DictConfig
 
 from ..actor import InterventionConfig
-from ..app import AsyncRuntimeConfig, agent_facts, section
+from ..app import AsyncRuntimeConfig, agent_facts, has_robot, section
 from ..core import ConfigError, EnvSpec, State, Transition, require
 from ..replay import Intake
 from ..transport import ActorView, LearnerServer
@@ -59,6 +59,10 @@ class AsyncTraining(LocalTraining):
         self._returns: dict[str, _OpenEpisode] = {}
         intervention: InterventionConfig = section(config, "intervention")
         require(intervention.criterion == "never", "intervention.criterion", "never here", intervention.criterion)
+        if has_robot(config):
+            require(
+                self.runtime.actors <= 1, "runtime.actors", "0 or 1 with a robot: there is one", self.runtime.actors
+            )
         super().__init__(config, folder, interruption)
         self._learned_evaluation = self._learned()
         self._saved_step = self.step

@@ -6,7 +6,7 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from ..app import emergency_stop, run_config, section
+from ..app import emergency_stop, has_robot, run_config, section
 from ..core import ConfigError, RoboRLError
 from .async_training import AsyncTraining
 from .interruption import Interruption
@@ -18,6 +18,8 @@ RESUMABLE = ("run.", "logging.", "resume")
 def run(config: DictConfig) -> int:
     """Train as ``config`` says; return the exit code (0, 1: diverged, 130: interrupted, 143: terminated)."""
     if config.resume is None:
+        if has_robot(config) and config.runtime.name != "async":
+            raise ConfigError("a robot does not wait while something learns: choose runtime=async")
         folder = Path(config.run.dir)
         _claim(folder, overwrite=section(config, "run").overwrite)
         choices = HydraConfig.get().runtime.choices

@@ -44,7 +44,7 @@ from .protocols import (
     TransitionOutbox,
 )
 from .reward import RewardWeights
-from .robot import RobotDescription
+from .robot import ArmPose, ArmTarget, RobotDescription
 from .seeding import derive_seed, generator
 from .specs import ArraySpec, EnvSpec
 from .types import (
@@ -69,6 +69,8 @@ __all__ = [
     "PASSED",
     "Agent",
     "AgentConfig",
+    "ArmPose",
+    "ArmTarget",
     "ArraySpec",
     "Batch",
     "CheckpointError",

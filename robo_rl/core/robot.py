@@ -1,7 +1,10 @@
-"""What safety filters must know of a robot: its kinematics and its limits."""
+"""What safety filters must know of a robot, its kinematics and its limits, and what a robot is told to do."""
 
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .config import require
 
@@ -60,3 +63,31 @@ class RobotDescription:
             values = getattr(self, key)
             valid = len(values) == len(self.joints) and all(value > 0 for value in values)
             require(valid, f"robot.{key}", "one value above 0 a joint", values)
+
+
+@dataclass(frozen=True, slots=True)
+class ArmPose:
+    """Where an end effector is, in the base frame.
+
+    Attributes:
+        position: (3,) [m].
+        rotation: matrix (3, 3).
+    """
+
+    position: NDArray[np.float64]
+    rotation: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class ArmTarget:
+    """What an arm's controller is to pull towards until the next target.
+
+    Attributes:
+        pose: of the end effector; None where joints are given.
+        joints: positions (n,) [rad or m]; None where a pose is given.
+        opening: of the gripper, 0 closed to 1 open; None where actions do not move it.
+    """
+
+    pose: ArmPose | None = None
+    joints: NDArray[np.float64] | None = None
+    opening: float | None = None

@@ -28,7 +28,7 @@ TASKS = "bin_relocate, cable_route, fake_arm, gymnasium, open_door, peg_insert, 
             ["trian"],
             "robo-rl: unknown command 'trian': did you mean 'train'? "
             "Valid: actor, collect, control, doctor, enable, eval, keys, learner, rearm, record, report, "
-            "reward benchmark, reward inspect, stop, top, train, view",
+            "reward benchmark, reward inspect, robot, stop, top, train, view",
         ),
         (["train", "task=rech"], f"robo-rl: unknown task 'rech': did you mean 'reach'? Valid: {TASKS}"),
         (

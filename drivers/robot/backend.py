@@ -1,0 +1,399 @@
+"""A robot over ROS 2 as an ``EnvBackend``."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import (
+    ArmPose,
+    ArmTarget,
+    Clock,
+    ConfigError,
+    DriverError,
+    EnvSpec,
+    MonotonicClock,
+    Observation,
+    RenderingError,
+    RobotDescription,
+    SafetyStop,
+    ScriptedExpert,
+    SpecError,
+    Step,
+)
+
+from ..ros2 import LATCHED, Node, QoSProfile, Subscription, open_node
+from .assembly import ObservationAssembler, Selection, SourceTiming
+from .commanding import ArmCommander, GripperCommander, check_command
+from .config import IMAGES, RobotConfig
+from .layout import ArmModel, ObservationLayout
+from .rate import RateKeeper
+
+POLL_NS = 5_000_000
+UNDER_WAY_NS = 50_000_000
+"""Messages from before a reset have come when its answer is this old."""
+TRIGGER = "std_srvs/srv/Trigger"
+
+
+class RobotBackend:
+    """Drives a robot: fixed control periods, observations of which nothing is too old, commands that end with us.
+
+    A command is repeated within its control period and never after it: whatever happens to this process, the robot is
+    left with what it does in silence. An observation with a source that has become too old is never made up: the robot
+    is told to hold still, and if the source stays silent the episode is over.
+
+    Args:
+        config: topics, ages, commands.
+        simulation: the task's simulated arm; its spec, description and model are used, it is not stepped.
+        clock: monotonic time.
+
+    Raises:
+        ConfigError: if the robot does not give what the task observes, or cannot take its actions.
+    """
+
+    def __init__(self, config: RobotConfig, simulation: Any, clock: Clock | None = None) -> None:
+        if not hasattr(simulation, "as_model"):
+            raise ConfigError(
+                f"robot {config.name!r} needs a task with a simulated arm, which says what is observed and what "
+                f"actions mean; {simulation.spec.task!r} has none"
+            )
+        self._config = config
+        self.clock: Clock = clock or MonotonicClock()
+        self._simulation = simulation
+        self._description: RobotDescription = simulation.robot
+        self._model: ArmModel = simulation.as_model()
+        spec: EnvSpec = simulation.spec
+        check_command(config.command, spec)
+        moves_gripper = spec.action.names[-1:] == ("gripper",)
+        if moves_gripper and config.gripper.kind == "none":
+            raise ConfigError(
+                f"robot {config.name!r} has no gripper (robot.gripper.kind=none), but actions of {spec.task!r} move "
+                "one; choose task.controller.action_axes without it"
+            )
+        self._layout = ObservationLayout(config, spec, self._description.joints, self._model)
+        self._spec = replace(spec, reports_success=self._layout.reports_success)
+        self._period = 1.0 / (spec.control_rate * config.real_time_factor)
+        self.rate = RateKeeper(round(self._period * 1e9))
+        timings = {
+            name: SourceTiming(None if source.latched else round(source.max_age * 1e9), round(source.delay * 1e9))
+            for name, source in self._layout.used.items()
+        }
+        align = config.align_to if config.align_to in timings else None
+        self._assembler = ObservationAssembler(timings, align)
+        self._node: Node | None = None
+        self._steps = 0
+        self._running = False
+
+    @property
+    def spec(self) -> EnvSpec:
+        return self._spec
+
+    @property
+    def robot(self) -> RobotDescription:
+        return self._description
+
+    def connect(self) -> None:
+        """Open topics and services and wait until everything is there. Done by the first ``reset``.
+
+        Raises:
+            DriverError: if something is missing, or types or profiles do not fit; all of it is named.
+        """
+        if self._node is not None:
+            return
+        config = self._config
+        node = open_node(f"robo_rl_{config.name}", config.namespace, config.implementation)  # type: ignore[arg-type]
+        try:
+            self._subscriptions = self._subscribe(node)
+            self._arm = ArmCommander(node, config.command, self._description.joints, self._period)
+            self._gripper = GripperCommander(node, config.gripper)
+            self._reset_client = node.create_client(TRIGGER, config.reset.service)
+            self._await_everything(node)
+        except BaseException:
+            node.close()
+            raise
+        self._node = node
+
+    def reset(self, seed: int | None = None) -> Step:
+        """Have arm and scene reset and begin an episode. A robot takes no seed.
+
+        Raises:
+            DriverError: if the robot is not there at the first call.
+            SafetyStop: if the reset fails, or no observation comes after it.
+        """
+        self.connect()
+        self._running = False
+        self._call_reset()
+        # Whatever is observed from now on comes from after the reset.
+        self.clock.sleep_until_ns(self.clock.now_ns() + UNDER_WAY_NS)
+        self._assembler.clear()
+        began_ns = self.clock.now_ns()
+        selection = self._wait_for_selection(began_ns, self._config.silence + self._longest_age(), begins=True)
+        positions, _ = self._understood(partial(self._layout.joints, selection.messages))
+        self._model.begin(positions)
+        self._check_pose(selection)
+        self._gripper.reset()
+        self.rate.restart()
+        self._steps = 0
+        self._running = True
+        return self._step_of(selection, rewarded=False)
+
+    def step(self, action: NDArray[np.float32]) -> Step:
+        """Execute ``action`` for one control period.
+
+        Raises:
+            SpecError: if the action does not fit the spec.
+            RuntimeError: if no episode is running.
+            SafetyStop: if the robot falls silent, says that it does not obey, sends what cannot be understood, or
+                control periods begin too late again and again.
+        """
+        if not self._running:
+            raise RuntimeError("the episode has ended or none was begun: call reset() before step()")
+        self._spec.action.check("action", action)
+        end_ns = self.rate.begin(self.clock.now_ns())
+        if self.rate.overruns_in_row >= self._config.overruns:
+            raise self._stopped(
+                "overrun",
+                f"{self.rate.overruns_in_row} control periods in a row began more than half a period "
+                f"({500 * self._period:.0f} ms) too late: the policy or this machine is too slow for "
+                f"{1 / self._period:g} Hz",
+            )
+        target, pose = self._understood(partial(self._target, action))
+        if target.opening is not None:
+            self._gripper.send(target.opening)
+        repeat_ns = round(1e9 / self._config.command.rate)
+        while (now_ns := self.clock.now_ns()) < end_ns:
+            if self._assembler.stale(now_ns):
+                self._wait_for_selection(now_ns, self._config.silence)
+                continue
+            self._arm.send(target, pose)
+            self.clock.sleep_until_ns(min(now_ns + repeat_ns, end_ns))
+        self.rate.ended(self.clock.now_ns())
+        selection = self._wait_for_selection(self.clock.now_ns(), self._config.silence)
+        self._steps += 1
+        return self._step_of(selection, rewarded=True)
+
+    def render(self) -> NDArray[np.uint8]:
+        """Return the newest picture of the first camera.
+
+        Raises:
+            RenderingError: if there is none.
+        """
+        cameras = [key for key in self._spec.observation if key.startswith(IMAGES)]
+        selection = self._assembler.select(self.clock.now_ns()) if cameras else None
+        if selection is None:
+            raise RenderingError(
+                f"robot {self._config.name!r} has no picture: observe a camera (task.observation.cameras)"
+            )
+        return self._layout.observation(selection.messages)[cameras[0]]
+
+    def expert(self, seed: int) -> ScriptedExpert:
+        raise ConfigError("a robot has no scripted expert: it is the simulation's, which has the same observations")
+
+    def stop(self, reason: str) -> None:
+        """Hold still and end the episode."""
+        self._running = False
+        self._hold()
+
+    def close(self) -> None:
+        if self._node is not None:
+            self.stop("closed")
+            if self.rate.periods:
+                print(f"Robot {self._config.name}: {self.rate}", flush=True)
+            self._gripper.close()
+            self._node.close()
+            self._node = None
+        self._simulation.close()
+
+    # --- topics and services -----------------------------------------------------------------------------------------
+
+    def _subscribe(self, node: Node) -> dict[str, Subscription]:
+        """Return the subscription of each source; sources of one topic share one."""
+        sharing: dict[tuple[str, str, str, bool], list[str]] = {}
+        for name, source in self._layout.used.items():
+            sharing.setdefault((source.type, source.topic, source.reliability, source.latched), []).append(name)
+        subscriptions: dict[str, Subscription] = {}
+        for (kind, topic, reliability, latched), names in sharing.items():
+            qos = LATCHED if latched else QoSProfile(depth=10, reliability=reliability)  # type: ignore[arg-type]
+            subscription = node.create_subscription(kind, topic, partial(self._receive, names), qos)
+            subscriptions |= dict.fromkeys(names, subscription)
+        return subscriptions
+
+    def _receive(self, sources: list[str], message: Any) -> None:
+        """Called in the node's thread."""
+        header = getattr(message, "header", None)
+        stamp = None if header is None else (header.stamp.sec, header.stamp.nanosec)
+        now_ns = self.clock.now_ns()
+        for source in sources:
+            self._assembler.put(source, message, now_ns, stamp)
+
+    def _await_everything(self, node: Node) -> None:
+        """Wait for a message from each source, for somebody who listens to each command, and for the reset."""
+        deadline_ns = self.clock.now_ns() + round(self._config.start_timeout * 1e9)
+        while True:
+            missing = self._missing()
+            if node.problems:
+                problems = "; ".join(problem.text for problem in node.problems)
+                raise DriverError(f"robot {self._config.name!r} does not fit its configuration: {problems}")
+            if not missing:
+                return
+            if self.clock.now_ns() >= deadline_ns:
+                raise DriverError(
+                    f"robot {self._config.name!r} is not all there after {self._config.start_timeout:g} s: "
+                    f"{'; '.join(missing)}. Is it on, in this ROS_DOMAIN_ID and namespace? The virtual one is started "
+                    "by robo-rl robot task=..."
+                )
+            self.clock.sleep_until_ns(self.clock.now_ns() + 10 * POLL_NS)
+
+    def _missing(self) -> list[str]:
+        used, config = self._layout.used, self._config
+        topics = {self._subscriptions[name]: used[name].type for name in self._assembler.missing()}
+        missing = []
+        for subscription, kind in topics.items():
+            publishers = subscription.matched_count
+            said = "nobody publishes" if publishers == 0 else f"{publishers} publisher(s) but no message on"
+            missing.append(f"{said} {subscription.topic} ({kind})")
+        for publisher in (self._arm.publisher, self._gripper.publisher):
+            if publisher is not None and publisher.matched_count == 0:
+                missing.append(f"nobody listens to {publisher.topic}")
+        if self._gripper.client is not None and not self._gripper.client.wait(0.0):
+            missing.append(f"no action {config.gripper.name}")
+        if not self._reset_client.wait(0.0):
+            missing.append(f"no service {config.reset.service} ({TRIGGER})")
+        return missing
+
+    def _call_reset(self) -> None:
+        assert self._node is not None
+        config = self._config.reset
+        request = self._node.types.make(f"{TRIGGER}_Request")
+        reason = ""
+        for attempt in range(config.attempts):
+            if attempt:
+                self.clock.sleep_until_ns(self.clock.now_ns() + round(config.pause * 1e9))
+            try:
+                response = self._reset_client.call(request, config.timeout)
+            except DriverError as error:
+                reason = str(error)
+                continue
+            if response.success:
+                return
+            reason = response.message
+        raise SafetyStop("reset_failed", f"the reset failed {config.attempts} times: {reason}")
+
+    # --- observing ---------------------------------------------------------------------------------------------------
+
+    def _wait_for_selection(self, began_ns: int, seconds: float, begins: bool = False) -> Selection:
+        """Return messages of which none is too old; the robot holds still while there are none.
+
+        Args:
+            began_ns: monotonic time from which on to wait.
+            seconds: how long.
+            begins: whether to wait for the robot to obey, too: word of the reset may be on its way.
+
+        Raises:
+            SafetyStop: if they do not come within ``seconds``, or the robot does not obey.
+        """
+        deadline_ns = began_ns + round(seconds * 1e9)
+        holds = False
+        while True:
+            now_ns = self.clock.now_ns()
+            selection = self._assembler.select(now_ns)
+            if selection is not None:
+                if self._understood(partial(self._layout.ready, selection.messages)):
+                    return selection
+                if not begins or now_ns >= deadline_ns:
+                    raise self._stopped("robot_stopped", "the robot says that it does not obey commands any more")
+            elif now_ns >= deadline_ns:
+                ages = [
+                    f"{self._subscriptions[name].topic} "
+                    + ("never came" if age == float("inf") else f"is {age:.2f} s old")
+                    + f" ({self._layout.used[name].max_age:g} s are allowed)"
+                    for name, age in self._assembler.stale(now_ns).items()
+                ]
+                raise self._stopped("driver_silent", f"the robot has fallen silent: {', '.join(ages)}")
+            if selection is None and not holds:
+                self._hold()
+                holds = True
+            self.clock.sleep_until_ns(now_ns + POLL_NS)
+
+    def _longest_age(self) -> float:
+        return max(source.max_age for source in self._layout.used.values())
+
+    def _understood(self, decode: Callable[[], Any]) -> Any:
+        try:
+            return decode()
+        except SpecError as error:
+            raise self._stopped("observation_invalid", str(error)) from error
+
+    def _check_pose(self, selection: Selection) -> None:
+        """Raise :class:`DriverError` where robot and task are not the same arm."""
+        positions, _ = self._layout.joints(selection.messages)
+        away = float(
+            np.linalg.norm(self._layout.pose(selection.messages).position - self._model.pose(positions).position)
+        )
+        if away > self._config.pose_tolerance:
+            raise DriverError(
+                f"robot {self._config.name!r} measures its end effector {away:.3f} m from where the task's arm has it "
+                f"with the same joints; {self._config.pose_tolerance:g} m are allowed (robot.pose_tolerance). Give the "
+                "task this robot's model (task.arm) and the robot the same tool frame"
+            )
+
+    def _step_of(self, selection: Selection, rewarded: bool) -> Step:
+        messages = selection.messages
+        observation: Observation = self._understood(partial(self._layout.observation, messages))
+        rewards: dict[str, float] = self._understood(partial(self._layout.rewards, messages))
+        success = rewards["success"] > 0.5 if self._layout.reports_success else None
+        terminated = rewarded and bool(success) and self._config.terminate_on_success
+        limit = self._spec.max_episode_steps
+        truncated = rewarded and not terminated and limit is not None and self._steps >= limit
+        self._running = not (terminated or truncated)
+        return Step(
+            observation=observation,
+            rewards=rewards if rewarded else dict.fromkeys(rewards, 0.0),
+            terminated=terminated,
+            truncated=truncated,
+            stamp_ns=selection.stamp_ns,
+            success=success,
+        )
+
+    # --- commanding --------------------------------------------------------------------------------------------------
+
+    def _target(self, action: NDArray[np.float32]) -> tuple[ArmTarget, ArmPose]:
+        """Return what ``action`` means where the arm is now, and where that is.
+
+        Robot and model differ by calibration. What the model wants of its own end effector is carried over to where
+        the robot has its own, so that nothing creeps.
+        """
+        messages = {name: self._assembler.newest(name) for name in self._layout.used}
+        positions, _ = self._layout.joints(messages)
+        modelled, measured = self._model.pose(positions), self._layout.pose(messages)
+        target = self._model.target(positions, action)
+        if target.pose is not None:
+            pose = ArmPose(
+                target.pose.position + measured.position - modelled.position,
+                target.pose.rotation @ modelled.rotation.T @ measured.rotation,
+            )
+            target = replace(target, pose=pose)
+        return target, measured
+
+    def _hold(self) -> None:
+        """Tell the robot to stay where it was seen last, if that is known."""
+        messages = {name: self._assembler.newest(name) for name in self._layout.used} if self._node else {}
+        names = [self._layout.by_kind[kind] for kind in ("joints", "end_effector_pose") if kind in self._layout.by_kind]
+        if not messages or any(messages[name] is None for name in names):
+            return
+        try:
+            pose = self._layout.pose(messages)
+            positions, _ = self._layout.joints(messages)
+        except SpecError:
+            return  # nothing is known of where it is; it is left with what it does in silence
+        if self._config.command.kind in ("pose", "twist"):
+            self._arm.send(ArmTarget(pose=pose), pose)
+        else:
+            self._arm.send(ArmTarget(joints=positions), pose)
+
+    def _stopped(self, reason: str, message: str) -> SafetyStop:
+        self.stop(message)
+        return SafetyStop(reason, message)

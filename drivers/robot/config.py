@@ -1,0 +1,214 @@
+"""Configuration of a robot over ROS 2: which topics give the observation, and which take the action."""
+
+from dataclasses import dataclass, field
+
+from robo_rl.core import nearest, require
+
+IMAGES = "images/"
+GIVES = {
+    "joints": ("sensor_msgs/msg/JointState",),
+    "end_effector_pose": ("geometry_msgs/msg/PoseStamped",),
+    "end_effector_velocity": ("geometry_msgs/msg/TwistStamped",),
+    "wrist_wrench": ("geometry_msgs/msg/WrenchStamped",),
+    "gripper": ("sensor_msgs/msg/JointState",),
+    "object": ("sensor_msgs/msg/JointState",),
+    "rewards": ("sensor_msgs/msg/JointState",),
+    "ready": ("std_msgs/msg/Bool",),
+    IMAGES: ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"),
+}
+"""What a source may give, and the message types that it may come in."""
+
+COMMANDS = {
+    "pose": "geometry_msgs/msg/PoseStamped",
+    "twist": "geometry_msgs/msg/TwistStamped",
+    "joint_positions": "std_msgs/msg/Float64MultiArray",
+    "joint_trajectory": "trajectory_msgs/msg/JointTrajectory",
+}
+"""Kinds of arm commands and their message types."""
+
+GRIPPER_COMMANDS = ("none", "positions", "action")
+
+
+@dataclass  # not frozen: OmegaConf makes frozen entries of a dictionary read-only before a file has filled them in
+class SourceConfig:
+    """A topic that gives a part of the observation.
+
+    Attributes:
+        topic: its name; without a leading slash in ``robot.namespace``.
+        type: message type.
+        gives: what it is: ``joints``, ``end_effector_pose``, ``end_effector_velocity``, ``wrist_wrench``, ``gripper``,
+            ``object``, ``rewards``, ``ready`` or ``images/<camera>``. ``object`` and ``rewards`` are named numbers:
+            ``name`` and ``position`` of a JointState.
+        max_age: of what is acted on, by monotonic time since it was measured [s].
+        delay: known time between measurement and arrival [s].
+        reliability: ``reliable`` or ``best_effort``, as the publisher offers.
+        latched: the publisher keeps its last message for those that come later (transient-local) and repeats nothing,
+            so that it never grows old.
+        names: of joints in the message, in the order of the task's joints (of the fingers for ``gripper``); none: as
+            the task calls them.
+        closed: position of a closed finger, for ``gripper`` [m or rad].
+        open: position of an open finger.
+    """
+
+    topic: str = ""
+    type: str = ""
+    gives: str = ""
+    max_age: float = 0.1
+    delay: float = 0.0
+    reliability: str = "best_effort"
+    latched: bool = False
+    names: tuple[str, ...] = ()
+    closed: float = 0.0
+    open: float = 0.04
+
+    def __post_init__(self) -> None:
+        kind = IMAGES if self.gives.startswith(IMAGES) else self.gives
+        known = kind in GIVES and self.gives != IMAGES
+        require(known, "robot.sources.*.gives", nearest(self.gives, [*GIVES, "images/<camera>"]), self.gives)
+        require(bool(self.topic), "robot.sources.*.topic", "the name of a topic", self.topic)
+        require(self.type in GIVES[kind], f"robot.sources.*.type of {self.gives}", " or ".join(GIVES[kind]), self.type)
+        require(self.max_age > 0, "robot.sources.*.max_age", "above 0", self.max_age)
+        require(self.delay >= 0, "robot.sources.*.delay", "0 or more", self.delay)
+        allowed = ("reliable", "best_effort")
+        require(self.reliability in allowed, "robot.sources.*.reliability", " or ".join(allowed), self.reliability)
+        fits = not self.latched or self.reliability == "reliable"
+        require(fits, "robot.sources.*.reliability", "reliable where latched", self.reliability)
+        require(self.open != self.closed, "robot.sources.*.open", "unlike closed", self.open)
+
+
+@dataclass(frozen=True)
+class CommandConfig:
+    """What moves the arm.
+
+    Attributes:
+        kind: ``pose``: equilibrium poses of a Cartesian impedance controller; ``twist``: velocities of the end
+            effector, as MoveIt Servo takes; ``joint_positions``: of ros2_control's forward_command_controller;
+            ``joint_trajectory``: of its joint_trajectory_controller, one point a command.
+        topic: its name.
+        frame: ``frame_id`` of poses and twists: the arm's base.
+        rate: of repetitions within a control period [Hz]; they end when the policy does, so that what the robot has
+            for silence acts.
+        joints: names of joints in trajectories; none: as the task calls them.
+    """
+
+    kind: str = "pose"
+    topic: str = ""
+    frame: str = "base"
+    rate: float = 50.0
+    joints: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require(self.kind in COMMANDS, "robot.command.kind", nearest(self.kind, COMMANDS), self.kind)
+        require(bool(self.topic), "robot.command.topic", "the name of a topic", self.topic)
+        require(self.rate > 0, "robot.command.rate", "above 0", self.rate)
+
+
+@dataclass(frozen=True)
+class GripperConfig:
+    """What moves the gripper, where actions do.
+
+    Attributes:
+        kind: ``none``; ``positions``: Float64MultiArray of a forward_command_controller; ``action``: GripperCommand.
+        name: of the topic or action.
+        closed: position of the closed gripper [m or rad].
+        open: position of the open gripper.
+        fingers: values in a ``positions`` message.
+        effort: ``max_effort`` of goals [N].
+        resolution: smaller changes of the position are not sent.
+    """
+
+    kind: str = "none"
+    name: str = ""
+    closed: float = 0.0
+    open: float = 0.04
+    fingers: int = 1
+    effort: float = 30.0
+    resolution: float = 0.002
+
+    def __post_init__(self) -> None:
+        require(self.kind in GRIPPER_COMMANDS, "robot.gripper.kind", nearest(self.kind, GRIPPER_COMMANDS), self.kind)
+        require(self.kind == "none" or bool(self.name), "robot.gripper.name", "a topic or action", self.name)
+        require(self.open != self.closed, "robot.gripper.open", "unlike closed", self.open)
+        require(self.fingers >= 1, "robot.gripper.fingers", "1 or more", self.fingers)
+        for key in ("effort", "resolution"):
+            require(getattr(self, key) >= 0, f"robot.gripper.{key}", "0 or more", getattr(self, key))
+
+
+@dataclass(frozen=True)
+class ResetConfig:
+    """What brings arm and scene to the start of an episode.
+
+    Attributes:
+        service: of type std_srvs/srv/Trigger; its answer says whether it worked.
+        timeout: longest wait for the answer [s].
+        attempts: how often it is called before the episode is given up.
+        pause: between two attempts [s].
+    """
+
+    service: str = "reset"
+    timeout: float = 30.0
+    attempts: int = 3
+    pause: float = 1.0
+
+    def __post_init__(self) -> None:
+        require(bool(self.service), "robot.reset.service", "the name of a std_srvs/srv/Trigger service", self.service)
+        require(self.timeout > 0, "robot.reset.timeout", "above 0", self.timeout)
+        require(self.attempts >= 1, "robot.reset.attempts", "1 or more", self.attempts)
+        require(self.pause >= 0, "robot.reset.pause", "0 or more", self.pause)
+
+
+@dataclass(frozen=True)
+class RobotConfig:
+    """A robot over ROS 2. What is observed and what actions mean the task says; where it comes from and goes to, this.
+
+    Attributes:
+        name: of the robot, for messages and the ROS 2 node.
+        namespace: of its topics and services.
+        implementation: of ROS 2: ``auto``, ``rclpy`` or ``dds``.
+        sources: topics that give the observation.
+        align_to: name of a source; the others give the message measured nearest to its newest. Null: the newest of
+            each. Worth it where a camera is slow and the arm fast.
+        unmeasured: beginnings of names in ``state`` that this robot does not measure: they are given as 0.
+        command: what moves the arm.
+        gripper: what moves the gripper.
+        reset: what begins an episode.
+        terminate_on_success: whether success ends the episode.
+        real_time_factor: how fast the robot's time passes: 1, or that of a virtual robot.
+        start_timeout: longest wait for all topics and services at the start [s].
+        silence: how long the robot holds still for a source that has become too old before the episode is given up [s].
+        overruns: so many control periods in a row that began too late stop the robot.
+        pose_tolerance: largest distance between the measured end effector and where the task's arm has it in the same
+            posture [m]; beyond it the two are not the same robot, or the tool frame is another.
+    """
+
+    name: str = "robot"
+    namespace: str = ""
+    implementation: str = "auto"
+    sources: dict[str, SourceConfig] = field(default_factory=dict)
+    align_to: str | None = None
+    unmeasured: tuple[str, ...] = ()
+    command: CommandConfig = field(default_factory=lambda: CommandConfig(topic="command"))
+    gripper: GripperConfig = field(default_factory=GripperConfig)
+    reset: ResetConfig = field(default_factory=ResetConfig)
+    terminate_on_success: bool = True
+    real_time_factor: float = 1.0
+    start_timeout: float = 20.0
+    silence: float = 0.4
+    overruns: int = 20
+    pose_tolerance: float = 0.05
+
+    def __post_init__(self) -> None:
+        known = ("auto", "rclpy", "dds")
+        require(
+            self.implementation in known,
+            "robot.implementation",
+            nearest(self.implementation, known),
+            self.implementation,
+        )
+        given = [source.gives for source in self.sources.values()]
+        require(len(set(given)) == len(given), "robot.sources", "sources that give different things", sorted(given))
+        align = self.align_to
+        require(align is None or align in self.sources, "robot.align_to", nearest(align or "", self.sources), align)
+        for key in ("real_time_factor", "start_timeout", "silence", "pose_tolerance"):
+            require(getattr(self, key) > 0, f"robot.{key}", "above 0", getattr(self, key))
+        require(self.overruns >= 1, "robot.overruns", "1 or more", self.overruns)

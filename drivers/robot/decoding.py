@@ -1,0 +1,246 @@
+"""What messages say, as the elements of an observation."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import ArraySpec, ConfigError, SpecError, nearest
+
+from .config import IMAGES, SourceConfig
+from .rotation import to_matrix
+
+Array = NDArray[np.float64]
+
+AXES = ("x", "y", "z")
+POSE = (
+    *(f"end_effector_{axis}" for axis in AXES),
+    *(f"end_effector_r{row}{column}" for column in (1, 2) for row in (1, 2, 3)),
+)
+VELOCITY = tuple(f"end_effector_{kind}{axis}" for kind in ("v", "w") for axis in AXES)
+WRENCH = tuple(f"wrist_{kind}_{axis}" for kind in ("force", "torque") for axis in AXES)
+COLOURS = {
+    "rgb8": (3, None),
+    "bgr8": (3, cv2.COLOR_BGR2RGB),
+    "rgba8": (4, cv2.COLOR_RGBA2RGB),
+    "bgra8": (4, cv2.COLOR_BGRA2RGB),
+    "mono8": (1, cv2.COLOR_GRAY2RGB),
+}
+"""Encodings of sensor_msgs/msg/Image: channels, and how they become RGB."""
+
+
+class Decoder(Protocol):
+    """Turns a message into numbers.
+
+    Attributes:
+        names: of the numbers.
+    """
+
+    names: tuple[str, ...]
+
+    def __call__(self, message: Any) -> NDArray[Any]:
+        """Return the numbers, float64, one a name; an image decoder an image.
+
+        Raises:
+            SpecError: if the message has not what is expected.
+        """
+        ...
+
+
+class NamedNumbers:
+    """Picks elements of a JointState by name, whatever their order.
+
+    Args:
+        topic: for messages.
+        wanted: names in the message.
+        fields: of the message, ``position`` and so on: all of the first, then all of the second.
+        names: what the numbers are called here.
+    """
+
+    def __init__(self, topic: str, wanted: Sequence[str], fields: Sequence[str], names: Sequence[str]) -> None:
+        self._topic, self._wanted, self._fields = topic, list(wanted), tuple(fields)
+        self.names = tuple(names)
+        self._order: list[str] | None = None
+        self._places = np.empty(0, int)
+
+    def __call__(self, message: Any) -> Array:
+        if message.name != self._order:
+            for name in self._wanted:
+                if name not in message.name:
+                    raise SpecError(f"{self._topic}: expected {name!r}, got {', '.join(message.name) or 'no names'}")
+            self._order = list(message.name)
+            self._places = np.array([message.name.index(name) for name in self._wanted], int)
+        parts = []
+        for field in self._fields:
+            values = np.asarray(getattr(message, field), dtype=np.float64)
+            if len(values) != len(message.name):
+                raise SpecError(f"{self._topic}: expected {len(message.name)} values in {field!r}, got {len(values)}")
+            parts.append(values[self._places])
+        return np.concatenate(parts)
+
+
+class Opening:
+    """The gripper's opening, 0 closed to 1 open, of the mean position of its fingers.
+
+    Args:
+        fingers: reads their positions.
+        closed: position of a closed finger.
+        open: of an open one.
+    """
+
+    names: tuple[str, ...] = ("gripper_opening",)
+
+    def __init__(self, fingers: NamedNumbers, closed: float, open: float) -> None:
+        self._fingers, self._closed, self._stroke = fingers, closed, open - closed
+
+    def __call__(self, message: Any) -> Array:
+        return np.array([(float(self._fingers(message).mean()) - self._closed) / self._stroke])
+
+
+class Pose:
+    """Position and the first two columns of the rotation matrix, of a PoseStamped.
+
+    Args:
+        topic: for messages.
+    """
+
+    names = POSE
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+
+    def __call__(self, message: Any) -> Array:
+        position, quaternion = message.pose.position, message.pose.orientation
+        try:
+            rotation = to_matrix(np.array([quaternion.x, quaternion.y, quaternion.z, quaternion.w]))
+        except ValueError as error:
+            raise SpecError(f"{self._topic}: {error}") from error
+        return np.concatenate([[position.x, position.y, position.z], rotation[:, 0], rotation[:, 1]])
+
+
+class Velocity:
+    """Linear and angular velocity of a TwistStamped."""
+
+    names = VELOCITY
+
+    def __call__(self, message: Any) -> Array:
+        linear, angular = message.twist.linear, message.twist.angular
+        return np.array([linear.x, linear.y, linear.z, angular.x, angular.y, angular.z])
+
+
+class Wrench:
+    """Force and torque of a WrenchStamped."""
+
+    names = WRENCH
+
+    def __call__(self, message: Any) -> Array:
+        force, torque = message.wrench.force, message.wrench.torque
+        return np.array([force.x, force.y, force.z, torque.x, torque.y, torque.z])
+
+
+class Truth:
+    """The value of a Bool: 1 true, 0 false."""
+
+    names: tuple[str, ...] = ("ready",)
+
+    def __call__(self, message: Any) -> Array:
+        return np.array([float(message.data)])
+
+
+class Picture:
+    """An image (height, width, 3) in RGB, scaled to the size that the task observes.
+
+    Args:
+        topic: for messages.
+        spec: of the image.
+        compressed: whether messages are CompressedImage (JPEG or PNG) rather than Image.
+
+    Raises:
+        ConfigError: if the task wants several frames in one image.
+    """
+
+    names: tuple[str, ...] = ()
+
+    def __init__(self, topic: str, spec: ArraySpec, compressed: bool) -> None:
+        if spec.shape[2] != 3:
+            raise ConfigError(
+                f"{topic}: the task stacks images of shape {spec.shape}; a robot gives one frame at a time: choose "
+                "task.observation.frame_stack=1"
+            )
+        self._topic, self._size, self._compressed = topic, (spec.shape[1], spec.shape[0]), compressed
+
+    def __call__(self, message: Any) -> NDArray[np.uint8]:
+        image = self._decompressed(message) if self._compressed else self._plain(message)
+        if (image.shape[1], image.shape[0]) != self._size:
+            image = cv2.resize(image, self._size, interpolation=cv2.INTER_AREA)
+        return np.ascontiguousarray(image, dtype=np.uint8)
+
+    def _plain(self, message: Any) -> Any:
+        if message.encoding not in COLOURS:
+            raise SpecError(
+                f"{self._topic}: unknown encoding {message.encoding!r}; {nearest(message.encoding, COLOURS)}"
+            )
+        channels, conversion = COLOURS[message.encoding]
+        data = np.frombuffer(message.data, np.uint8) if isinstance(message.data, bytes) else message.data
+        height, width, row = message.height, message.width, message.step
+        if height < 1 or row < width * channels or len(data) != height * row or width < 1:
+            raise SpecError(
+                f"{self._topic}: {len(data)} bytes are no {message.encoding} image of {width} x {height} pixels with "
+                f"rows of {row} bytes"
+            )
+        image = data.reshape(height, row)[:, : width * channels].reshape(height, width, channels)
+        return image if conversion is None else cv2.cvtColor(np.ascontiguousarray(image), conversion)
+
+    def _decompressed(self, message: Any) -> Any:
+        data = np.frombuffer(message.data, np.uint8)
+        image = cv2.imdecode(data, cv2.IMREAD_COLOR_RGB) if len(data) else None
+        if image is None:
+            raise SpecError(f"{self._topic}: {len(data)} bytes of format {message.format!r} are no image")
+        return image
+
+
+def make_decoder(
+    source: SourceConfig, observation: Mapping[str, ArraySpec], joints: Sequence[str], terms: Sequence[str]
+) -> Decoder:
+    """Return the decoder of a source.
+
+    Args:
+        source: its configuration.
+        observation: specs of what the task observes.
+        joints: names of the task's joints.
+        terms: names of reward terms.
+
+    Raises:
+        ConfigError: if the task observes nothing of the kind, or the source has too few names.
+    """
+    topic, names = source.topic, source.names
+    match source.gives:
+        case "joints":
+            wanted = names or tuple(joints)
+            if len(wanted) != len(joints):
+                raise ConfigError(f"{topic}: {len(wanted)} joint names are given, the task has {len(joints)} joints")
+            called = [f"{joint}_{kind}" for kind in ("position", "velocity") for joint in joints]
+            return NamedNumbers(topic, wanted, ("position", "velocity"), called)
+        case "gripper":
+            if not names:
+                raise ConfigError(f"{topic}: the names of the finger joints are missing (names)")
+            return Opening(NamedNumbers(topic, names, ("position",), names), source.closed, source.open)
+        case "end_effector_pose":
+            return Pose(topic)
+        case "end_effector_velocity":
+            return Velocity()
+        case "wrist_wrench":
+            return Wrench()
+        case "ready":
+            return Truth()
+        case "rewards":
+            return NamedNumbers(topic, terms, ("position",), terms)
+    key = source.gives
+    if key not in observation:
+        raise ConfigError(f"{topic} gives {key!r}, which the task does not observe; {nearest(key, observation)}")
+    if key.startswith(IMAGES):
+        return Picture(topic, observation[key], compressed=source.type.endswith("CompressedImage"))
+    elements = observation[key].names
+    return NamedNumbers(topic, names or elements, ("position",), elements)

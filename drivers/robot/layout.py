@@ -1,0 +1,164 @@
+"""From the messages of all sources to the observation that the task wants."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import ArmPose, ArmTarget, ArraySpec, ConfigError, EnvSpec, Observation, SpecError
+
+from .config import IMAGES, RobotConfig
+from .decoding import POSE, VELOCITY, make_decoder
+
+Array = NDArray[np.float64]
+
+
+class ArmModel(Protocol):
+    """Kinematics of the arm, and what its actions mean; :class:`robo_rl.sim.arm_model.ArmModel` is one."""
+
+    def begin(self, joints: Array) -> None: ...
+
+    def pose(self, joints: Array) -> ArmPose: ...
+
+    def velocity(self, joints: Array, velocities: Array) -> tuple[Array, Array]: ...
+
+    def target(self, joints: Array, action: NDArray[np.float32]) -> ArmTarget: ...
+
+
+class ObservationLayout:
+    """Fills every element of the task's observation from what the robot's sources give.
+
+    What no source measures of the end effector's pose and velocity is computed from the joints.
+
+    Args:
+        config: sources.
+        spec: of the task.
+        joints: names of its joints.
+        model: kinematics.
+
+    Raises:
+        ConfigError: if an element or image comes from nowhere.
+    """
+
+    def __init__(self, config: RobotConfig, spec: EnvSpec, joints: tuple[str, ...], model: ArmModel) -> None:
+        # A camera that the task does not look at is no fault of the robot's; anything else is.
+        self.used = {
+            name: source
+            for name, source in config.sources.items()
+            if not (source.gives == "object" or source.gives.startswith(IMAGES)) or source.gives in spec.observation
+        }
+        self._decoders = {
+            name: make_decoder(source, spec.observation, joints, spec.reward_terms)
+            for name, source in self.used.items()
+        }
+        self.by_kind = {source.gives: name for name, source in self.used.items()}
+        self._spec, self._model = spec, model
+        self._count = len(joints)
+        if "joints" not in self.by_kind:
+            raise ConfigError(f"robot {config.name!r}: no source gives 'joints'; without them it cannot be driven")
+        elements = spec.observation["state"].names
+        kinds = ("joints", "end_effector_pose", "end_effector_velocity", "wrist_wrench", "gripper")
+        self._parts = [
+            (name, _places(self._decoders[name].names, elements)) for kind in kinds if (name := self.by_kind.get(kind))
+        ]
+        given = {element for name, _ in self._parts for element in self._decoders[name].names}
+        computed = ((POSE, "end_effector_pose"), (VELOCITY, "end_effector_velocity"))
+        self._computed = {kind: _places(names, elements) for names, kind in computed if kind not in self.by_kind}
+        given |= {element for names, kind in computed if kind in self._computed for element in names}
+        given |= {element for element in elements if element.startswith(tuple(config.unmeasured))}
+        for key, spec_of_key in spec.observation.items():
+            _require_given(config.name, key, spec_of_key, given, self.by_kind)
+
+    @property
+    def reports_success(self) -> bool:
+        """Whether a source gives reward terms."""
+        return "rewards" in self.by_kind
+
+    def joints(self, messages: Mapping[str, Any]) -> tuple[Array, Array]:
+        """Return positions (n,) and velocities (n,) of the joints."""
+        values = self._numbers(self.by_kind["joints"], messages)
+        return values[: self._count], values[self._count :]
+
+    def pose(self, messages: Mapping[str, Any]) -> ArmPose:
+        """Return where the end effector is: measured, or computed where no source measures it."""
+        name = self.by_kind.get("end_effector_pose")
+        if name is None:
+            return self._model.pose(self.joints(messages)[0])
+        values = self._numbers(name, messages)
+        x, y = values[3:6], values[6:9]
+        return ArmPose(values[:3], np.stack([x, y, np.cross(x, y)], axis=1))
+
+    def observation(self, messages: Mapping[str, Any]) -> Observation:
+        """Return what the task observes.
+
+        Args:
+            messages: by source.
+
+        Raises:
+            SpecError: if a message has not what is expected.
+        """
+        state = np.zeros(self._spec.observation["state"].shape)
+        for name, (from_, to) in self._parts:
+            state[to] = self._numbers(name, messages)[from_]
+        if self._computed:
+            positions, velocities = self.joints(messages)
+            pose = self._model.pose(positions)
+            values = {
+                "end_effector_pose": (pose.position, pose.rotation[:, 0], pose.rotation[:, 1]),
+                "end_effector_velocity": self._model.velocity(positions, velocities),
+            }
+            for kind, (from_, to) in self._computed.items():
+                state[to] = np.concatenate(values[kind])[from_]
+        observation: Observation = {"state": state.astype(np.float32)}
+        for key in self._spec.observation:
+            if key != "state":
+                numbers = self._numbers(self.by_kind[key], messages)
+                observation[key] = numbers if key.startswith(IMAGES) else numbers.astype(np.float32)
+        return observation
+
+    def rewards(self, messages: Mapping[str, Any]) -> dict[str, float]:
+        """Return the reward terms, all 0 where no source gives any."""
+        terms = self._spec.reward_terms
+        name = self.by_kind.get("rewards")
+        if name is None:
+            return dict.fromkeys(terms, 0.0)
+        return dict(zip(terms, self._numbers(name, messages).tolist(), strict=True))
+
+    def ready(self, messages: Mapping[str, Any]) -> bool:
+        """Return whether the robot says that it obeys; true where no source says anything."""
+        name = self.by_kind.get("ready")
+        return name is None or bool(self._numbers(name, messages)[0])
+
+    def _numbers(self, source: str, messages: Mapping[str, Any]) -> NDArray[Any]:
+        """Return what a source says.
+
+        Raises:
+            SpecError: if that is not what is expected, or not finite.
+        """
+        values = self._decoders[source](messages[source])
+        if not np.isfinite(values).all():
+            raise SpecError(f"{self.used[source].topic}: expected finite values, got {values.tolist()}")
+        return values
+
+
+def _places(names: tuple[str, ...], elements: tuple[str, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where in ``names`` and where in ``elements`` the names are that both have."""
+    both = [name for name in names if name in elements]
+    return np.array([names.index(name) for name in both], int), np.array([elements.index(name) for name in both], int)
+
+
+def _require_given(robot: str, key: str, spec: ArraySpec, given: set[str], sources: Mapping[str, str]) -> None:
+    if key == "state":
+        missing = [element for element in spec.names if element not in given]
+        if missing:
+            raise ConfigError(
+                f"robot {robot!r}: nothing gives {', '.join(missing)} of the observation 'state' of shape "
+                f"{spec.shape}; it gives {len(spec.names) - len(missing)} elements; add a source, or name them in "
+                "robot.unmeasured"
+            )
+    elif key not in sources:
+        raise ConfigError(
+            f"robot {robot!r}: the task observes {key!r} of shape {spec.shape}, which no source gives; add a source "
+            f"with gives: {key}, or take it out of task.observation"
+        )

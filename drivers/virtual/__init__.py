@@ -1,0 +1,33 @@
+"""A simulated arm as a robot over ROS 2, in a process of its own."""
+
+from typing import TYPE_CHECKING, Any
+
+from .config import VirtualRobotConfig
+
+if TYPE_CHECKING:
+    from .robot import VirtualRobot
+
+__all__ = ["VirtualRobotConfig", "make_virtual_robot", "register_configs"]
+
+
+def make_virtual_robot(arm: Any, **fields: Any) -> "VirtualRobot":
+    """Return a virtual robot.
+
+    Args:
+        arm: simulated robot, :class:`robo_rl.sim.simulated_robot.SimulatedRobot`.
+        fields: of :class:`VirtualRobotConfig`.
+    """
+    from .robot import VirtualRobot  # ROS 2 comes with it
+
+    return VirtualRobot(VirtualRobotConfig(**fields), arm)
+
+
+def register_configs() -> None:
+    """Offer ``virtual_schema`` to Hydra: the section ``virtual`` of configs/robot.yaml."""
+    from hydra.core.config_store import ConfigStore
+    from omegaconf import OmegaConf
+
+    from robo_rl.core import config_node
+
+    node = OmegaConf.create({"virtual": config_node(make_virtual_robot, VirtualRobotConfig)})
+    ConfigStore.instance().store(name="virtual_schema", node=node)

@@ -1,0 +1,48 @@
+"""Configuration of the virtual robot."""
+
+from dataclasses import dataclass, field
+
+from robo_rl.core import require
+
+from ..watchdog import WatchdogConfig
+
+
+@dataclass(frozen=True)
+class VirtualRobotConfig:
+    """A simulated arm that publishes and subscribes what a ros2_control robot with cameras does.
+
+    Rates are in real time [Hz], as a driver sees them; only physics is faster with a ``real_time_factor`` above 1.
+
+    Attributes:
+        name: of the node.
+        namespace: of its topics and services.
+        implementation: of ROS 2: ``auto``, ``rclpy`` or ``dds``.
+        real_time_factor: simulated seconds in a second.
+        state_rate: of joint states, pose, velocity, wrench, objects and rewards.
+        camera_rate: of each camera.
+        compressed: publish CompressedImage (JPEG) rather than Image.
+        camera_noise: standard deviation of the noise on pixels, of 255; real cameras never give the same picture twice.
+        watchdog: what the robot does when commands stop, in real time.
+        seed: of the episodes' starts.
+    """
+
+    name: str = "virtual_robot"
+    namespace: str = ""
+    implementation: str = "auto"
+    real_time_factor: float = 1.0
+    state_rate: float = 250.0
+    camera_rate: float = 30.0
+    compressed: bool = False
+    camera_noise: float = 1.0
+    watchdog: WatchdogConfig = field(default_factory=WatchdogConfig)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        known = ("auto", "rclpy", "dds")
+        require(
+            self.implementation in known, "virtual.implementation", f"one of {', '.join(known)}", self.implementation
+        )
+        require(0 < self.real_time_factor <= 100, "virtual.real_time_factor", "in (0, 100]", self.real_time_factor)
+        require(1 <= self.state_rate <= 1000, "virtual.state_rate", "in [1, 1000]", self.state_rate)
+        require(0 < self.camera_rate <= 120, "virtual.camera_rate", "in (0, 120]", self.camera_rate)
+        require(0 <= self.camera_noise <= 50, "virtual.camera_noise", "in [0, 50]", self.camera_noise)

@@ -1,0 +1,229 @@
+"""The virtual robot: a loop that moves the simulated arm with the clock, and its topics and services."""
+
+import math
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import ArmTarget, Clock, MonotonicClock, derive_seed
+
+from ..ros2 import open_node
+from ..watchdog import Watch, Watchdog
+from .config import VirtualRobotConfig
+from .topics import Topics
+
+Array = NDArray[np.float64]
+
+LONGEST_CATCH_UP = 0.1
+"""Simulated time that one turn of the loop makes up for; what a slow machine lacks beyond that is lost [s]."""
+DIAGNOSTICS_SECONDS = 1.0
+ANSWER_SECONDS = 5.0
+
+
+class SimulatedArm(Protocol):
+    """What the virtual robot moves; :class:`robo_rl.sim.simulated_robot.SimulatedRobot` is one."""
+
+    joints: tuple[str, ...]
+    fingers: tuple[str, ...]
+    finger_stroke: tuple[tuple[float, float], ...]
+    cameras: tuple[str, ...]
+    takes: str
+    tick: float
+    object_names: tuple[str, ...]
+
+    def reset(self, seed: int) -> None: ...
+
+    def advance(self, ticks: int) -> None: ...
+
+    def hold(self) -> None: ...
+
+    def command(self, target: ArmTarget) -> None: ...
+
+    def measure(self) -> dict[str, Array]: ...
+
+    def objects(self) -> Array: ...
+
+    def rewards(self) -> dict[str, float]: ...
+
+    def image(self, camera: str) -> NDArray[np.uint8]: ...
+
+    def close(self) -> None: ...
+
+
+class VirtualRobot:
+    """Moves the simulated arm in real time, or at a factor of it, and speaks ROS 2.
+
+    The arm obeys from a reset on, until commands stop for long or the emergency stop is pressed. It holds still while
+    they stop for a moment. Physics and rendering run in the thread that calls :meth:`run`; what comes over ROS 2 waits
+    for its next turn.
+
+    Args:
+        config: rates, names, watchdog.
+        arm: what is moved.
+        clock: monotonic time.
+    """
+
+    def __init__(self, config: VirtualRobotConfig, arm: SimulatedArm, clock: Clock | None = None) -> None:
+        self._config, self._arm = config, arm
+        self._clock = clock or MonotonicClock()
+        self._requests: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._targets: queue.SimpleQueue[ArmTarget] = queue.SimpleQueue()
+        self._watchdog = Watchdog(config.watchdog)
+        self._emergency = ""
+        self._holds = True
+        self._episode = -1
+        self._late_ticks = 0
+        self._ticks = 0
+        self._rng = np.random.default_rng(config.seed)
+        self.node = open_node(config.name, config.namespace, config.implementation)  # type: ignore[arg-type]
+        try:
+            self._topics = Topics(self.node, config, arm, self._targets.put)
+            services: Mapping[str, Callable[[], tuple[bool, str]]] = {
+                "reset": self._reset,
+                "emergency_stop": self._stop,
+                "rearm": self._rearm,
+            }
+            for name, action in services.items():
+                self._serve(name, action)
+            arm.reset(derive_seed(config.seed, "virtual robot", -1))
+        except BaseException:
+            self.node.close()
+            raise
+
+    def run(self, must_end: Callable[[], bool]) -> None:
+        """Move until ``must_end``."""
+        config, clock = self._config, self._clock
+        period_ns = round(1e9 / config.state_rate)
+        began_ns = turn_ns = clock.now_ns()
+        advanced = 0.0  # simulated time that has been accounted for
+        diagnostics_ns = camera_ns = 0
+        while not must_end():
+            turn_ns = max(turn_ns + period_ns, clock.now_ns())
+            clock.sleep_until_ns(turn_ns)
+            now_ns = clock.now_ns()
+            self._obey(now_ns)
+            due = (now_ns - began_ns) * 1e-9 * config.real_time_factor - advanced
+            ticks = math.floor(due / self._arm.tick)
+            advanced += ticks * self._arm.tick
+            kept = min(ticks, round(LONGEST_CATCH_UP / self._arm.tick))
+            self._late_ticks += ticks - kept
+            self._ticks += kept
+            if kept:
+                self._arm.advance(kept)
+            self._topics.publish_state(self._arm)
+            self._topics.publish_ready(self._obeys(now_ns))
+            if now_ns - diagnostics_ns >= DIAGNOSTICS_SECONDS * 1e9:
+                diagnostics_ns = now_ns
+                self._topics.publish_diagnostics(*self._diagnosis(now_ns))
+            if self._arm.cameras and now_ns - camera_ns >= 1e9 / config.camera_rate:
+                camera_ns = now_ns
+                for camera in self._arm.cameras:
+                    self._topics.publish_image(camera, self._noisy(self._arm.image(camera)))
+
+    def close(self) -> None:
+        """Leave ROS 2 and free the arm."""
+        self.node.close()
+        self._arm.close()
+
+    # --- what comes over ROS 2 ---------------------------------------------------------------------------------------
+
+    def _serve(self, name: str, action: Callable[[], tuple[bool, str]]) -> None:
+        """Offer a Trigger service; ``action`` runs in the thread of the loop."""
+
+        def answer(_: Any) -> Any:
+            done = threading.Event()
+            outcome = [(False, "the robot's loop does not turn")]
+
+            def act() -> None:
+                outcome[0] = action()
+                done.set()
+
+            self._requests.put(act)
+            done.wait(ANSWER_SECONDS)
+            success, message = outcome[0]
+            return self.node.types.make("std_srvs/srv/Trigger_Response", success=success, message=message)
+
+        self.node.create_service("std_srvs/srv/Trigger", name, answer)
+
+    def _obey(self, now_ns: int) -> None:
+        """Take in services and commands, and hold still when there were none for long."""
+        while not self._requests.empty():
+            self._requests.get()()
+        newest: ArmTarget | None = None
+        while not self._targets.empty():
+            target = self._targets.get()
+            if target.opening is None:
+                newest = target
+            elif self._obeys(now_ns):
+                self._arm.command(target)
+        if newest is not None:
+            self._watchdog.feed(now_ns)
+            if self._obeys(now_ns):
+                self._arm.command(newest)
+                self._holds = False
+        if self._watchdog.look(now_ns) is not Watch.RUN and not self._holds:
+            self._arm.hold()
+            self._holds = True
+
+    def _obeys(self, now_ns: int) -> bool:
+        return not self._emergency and self._watchdog.look(now_ns) is not Watch.STOPPED
+
+    def _reset(self) -> tuple[bool, str]:
+        if self._emergency:
+            return False, f"{self._emergency}; rearm takes it back"
+        self._episode += 1
+        self._arm.reset(derive_seed(self._config.seed, "virtual robot", self._episode))
+        self._holds = True
+        self._drop_targets()
+        self._watchdog.begin(self._clock.now_ns())
+        self._topics.publish_state(self._arm)
+        self._topics.publish_ready(True)
+        return True, f"episode {self._episode}"
+
+    def _stop(self) -> tuple[bool, str]:
+        self._emergency = "the emergency stop is pressed"
+        self._watchdog.stop()
+        self._arm.hold()
+        self._holds = True
+        self._topics.publish_ready(False)
+        return True, self._emergency
+
+    def _rearm(self) -> tuple[bool, str]:
+        self._emergency = ""
+        return True, "the next reset begins an episode"
+
+    def _drop_targets(self) -> None:
+        """Forget commands of the episode before."""
+        while not self._targets.empty():
+            self._targets.get()
+
+    # --- what goes out -----------------------------------------------------------------------------------------------
+
+    def _noisy(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        if self._config.camera_noise == 0:
+            return image
+        noise = self._rng.normal(0.0, self._config.camera_noise, image.shape)
+        noisy: NDArray[np.uint8] = np.clip(image + np.round(noise), 0, 255).astype(np.uint8)
+        return noisy
+
+    def _diagnosis(self, now_ns: int) -> tuple[int, str, dict[str, str]]:
+        """Return level (0 good, 1 warning, 2 error), message and values."""
+        watch = self._watchdog.look(now_ns)
+        total = self._ticks + self._late_ticks
+        values = {
+            "episode": str(self._episode),
+            "watchdog": watch.name.lower(),
+            "simulated_seconds": f"{self._ticks * self._arm.tick:.1f}",
+            "simulated_seconds_lost": f"{self._late_ticks * self._arm.tick:.1f}",
+        }
+        if self._emergency:
+            return 2, self._emergency, values
+        if total and self._late_ticks > 0.01 * total:
+            return 1, f"this machine is too slow for real_time_factor={self._config.real_time_factor:g}", values
+        if watch is not Watch.RUN:
+            return 1, "no commands: it holds still", values
+        return 0, "running", values

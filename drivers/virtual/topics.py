@@ -1,0 +1,188 @@
+"""The topics of the virtual robot, named as ros2_control's controllers and broadcasters name theirs."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import ArmPose, ArmTarget
+
+from ..robot.rotation import to_matrix
+from ..ros2 import LATCHED, Node, QoSProfile, ServerGoal
+from .config import VirtualRobotConfig
+
+if TYPE_CHECKING:
+    from .robot import SimulatedArm
+
+Array = NDArray[np.float64]
+
+JOINT_STATE = "sensor_msgs/msg/JointState"
+POSE = "geometry_msgs/msg/PoseStamped"
+NUMBERS = "std_msgs/msg/Float64MultiArray"
+STATE_QOS = QoSProfile(depth=10)
+CAMERA_QOS = QoSProfile(depth=2)
+COMMAND_QOS = QoSProfile(depth=10)
+BASE = "base"
+GRIPPER = "control_msgs/action/GripperCommand"
+GRIPPER_TOLERANCE = 0.002
+"""Distance of the fingers from a goal that has reached it [m]."""
+GRIPPER_STILL = 0.0002
+"""Fingers that move by less do not move [m]."""
+GRIPPER_STALL_STATES = 100
+"""So many states in a row without motion are a stall."""
+GRIPPER_POLL_SECONDS = 0.02
+
+
+class Topics:
+    """Publishes what the arm measures and turns commands into targets.
+
+    Args:
+        node: of the virtual robot.
+        config: its configuration.
+        arm: what is moved.
+        obey: given each target, in the node's thread.
+    """
+
+    def __init__(
+        self, node: Node, config: VirtualRobotConfig, arm: "SimulatedArm", obey: Callable[[ArmTarget], None]
+    ) -> None:
+        self._node, self._arm, self._obey = node, arm, obey
+        self._compressed = config.compressed
+        self._image_type = f"sensor_msgs/msg/{'CompressedImage' if config.compressed else 'Image'}"
+        publish = node.create_publisher
+        self._joints = publish(JOINT_STATE, "joint_states", STATE_QOS)
+        self._pose = publish(POSE, "cartesian_pose_broadcaster/pose", STATE_QOS)
+        self._velocity = publish("geometry_msgs/msg/TwistStamped", "cartesian_pose_broadcaster/twist", STATE_QOS)
+        self._wrench = publish("geometry_msgs/msg/WrenchStamped", "force_torque_sensor_broadcaster/wrench", STATE_QOS)
+        self._objects = publish(JOINT_STATE, "task/objects", STATE_QOS) if arm.object_names else None
+        self._rewards = publish(JOINT_STATE, "task/rewards", STATE_QOS)
+        self._said_ready: bool | None = None
+        self._ready = publish("std_msgs/msg/Bool", "robot_program_running", LATCHED)
+        self._diagnostics = publish("diagnostic_msgs/msg/DiagnosticArray", "diagnostics", QoSProfile(depth=10))
+        suffix = "/compressed" if config.compressed else ""
+        self._images = {
+            camera: publish(self._image_type, f"{camera}/image_raw{suffix}", CAMERA_QOS) for camera in arm.cameras
+        }
+        subscribe = node.create_subscription
+        if arm.takes == "pose":
+            topic = "cartesian_impedance_controller/equilibrium_pose"
+            subscribe(POSE, topic, self._take_pose, COMMAND_QOS)
+        else:
+            subscribe(NUMBERS, "forward_position_controller/commands", self._take_joints, COMMAND_QOS)
+        self._fingers = np.zeros(len(arm.fingers))
+        self._states = 0
+        if arm.fingers:
+            subscribe(NUMBERS, "gripper_controller/commands", self._take_gripper, COMMAND_QOS)
+            node.create_action_server(GRIPPER, "gripper_controller/gripper_cmd", self._grip)
+
+    def publish_state(self, arm: "SimulatedArm") -> None:
+        """Publish what the arm measures, the objects' state and the rewards, all of one instant."""
+        make, measured = self._node.types.make, arm.measure()
+        stamp = self._node.now()
+        header = {"stamp": stamp, "frame_id": BASE}
+        fingers, still = measured["fingers"], np.zeros(len(arm.fingers))
+        self._fingers = fingers
+        self._states += 1
+        joints = make(
+            JOINT_STATE,
+            header=header,
+            name=[*arm.joints, *arm.fingers],
+            position=np.concatenate([measured["joint_positions"], fingers]),
+            velocity=np.concatenate([measured["joint_velocities"], still]),
+            effort=np.concatenate([measured["joint_efforts"], still]),
+        )
+        w, x, y, z = measured["quaternion"].tolist()
+        pose = {"position": _vector(measured["position"]), "orientation": {"x": x, "y": y, "z": z, "w": w}}
+        twist = {"linear": _vector(measured["linear_velocity"]), "angular": _vector(measured["angular_velocity"])}
+        wrench = {"force": _vector(measured["wrist_force"]), "torque": _vector(measured["wrist_torque"])}
+        self._joints.publish(joints)
+        self._pose.publish(make(POSE, header=header, pose=pose))
+        self._velocity.publish(make("geometry_msgs/msg/TwistStamped", header=header, twist=twist))
+        wrist = {"stamp": stamp, "frame_id": "wrist"}
+        self._wrench.publish(make("geometry_msgs/msg/WrenchStamped", header=wrist, wrench=wrench))
+        if self._objects is not None:
+            self._objects.publish(make(JOINT_STATE, header=header, name=list(arm.object_names), position=arm.objects()))
+        rewards = arm.rewards()
+        self._rewards.publish(make(JOINT_STATE, header=header, name=list(rewards), position=list(rewards.values())))
+
+    def publish_ready(self, ready: bool) -> None:
+        """Publish whether commands are obeyed, when that has changed."""
+        if ready == self._said_ready:
+            return
+        self._said_ready = ready
+        self._ready.publish(self._node.types.make("std_msgs/msg/Bool", data=ready))
+
+    def publish_diagnostics(self, level: int, message: str, values: Mapping[str, str]) -> None:
+        """Publish how the robot is: level 0 good, 1 warning, 2 error."""
+        status = {
+            "level": level,
+            "name": f"{self._node.name}: robot",
+            "message": message,
+            "hardware_id": "simulation",
+            "values": [{"key": key, "value": value} for key, value in values.items()],
+        }
+        kind = "diagnostic_msgs/msg/DiagnosticArray"
+        self._diagnostics.publish(self._node.types.make(kind, header={"stamp": self._node.now()}, status=[status]))
+
+    def publish_image(self, camera: str, image: NDArray[np.uint8]) -> None:
+        """Publish a camera's picture (height, width, 3)."""
+        header = {"stamp": self._node.now(), "frame_id": f"{camera}_optical_frame"}
+        fields: dict[str, Any]
+        if self._compressed:
+            _, data = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR))
+            fields = {"format": "rgb8; jpeg compressed bgr8", "data": data.ravel()}
+        else:
+            height, width, _ = image.shape
+            fields = {"height": height, "width": width, "encoding": "rgb8", "step": 3 * width, "data": image.ravel()}
+        self._images[camera].publish(self._node.types.make(self._image_type, header=header, **fields))
+
+    def _take_pose(self, message: Any) -> None:
+        """Called in the node's thread. What is no pose is not obeyed."""
+        position, quaternion = message.pose.position, message.pose.orientation
+        values = np.array([position.x, position.y, position.z, quaternion.x, quaternion.y, quaternion.z, quaternion.w])
+        if not np.isfinite(values).all() or not 0.9 < np.linalg.norm(values[3:]) < 1.1:
+            return
+        self._obey(ArmTarget(ArmPose(values[:3], to_matrix(values[3:]))))
+
+    def _take_joints(self, message: Any) -> None:
+        values = np.asarray(message.data, dtype=np.float64)
+        if values.shape == (len(self._arm.joints),) and np.isfinite(values).all():
+            self._obey(ArmTarget(joints=values))
+
+    def _take_gripper(self, message: Any) -> None:
+        values = np.asarray(message.data, dtype=np.float64)
+        if values.shape == (len(self._arm.fingers),) and np.isfinite(values).all():
+            self._obey(ArmTarget(opening=self._opening(values)))
+
+    def _opening(self, fingers: Array) -> float:
+        closed, open_ = np.array(self._arm.finger_stroke).T
+        return float(((fingers - closed) / (open_ - closed)).mean())
+
+    def _grip(self, goal: ServerGoal) -> Any:
+        """Called in a thread of the goal's: move the fingers until they are there, or something is in between."""
+        wanted = float(goal.request.command.position)
+        if not np.isfinite(wanted):
+            goal.abort()
+            return self._node.types.make(f"{GRIPPER}_Result")
+        self._obey(ArmTarget(opening=self._opening(np.full(len(self._arm.fingers), wanted))))
+        moved_at, before = self._states, float("inf")
+        while True:
+            position = float(self._fingers.mean())
+            if abs(position - before) > GRIPPER_STILL:
+                moved_at, before = self._states, position
+            reached = abs(position - wanted) < GRIPPER_TOLERANCE
+            stalled = not reached and self._states - moved_at > GRIPPER_STALL_STATES
+            if goal.cancel_requested:
+                goal.canceled()
+            if reached or stalled or goal.cancel_requested:
+                result = {"position": position, "stalled": stalled, "reached_goal": reached}
+                return self._node.types.make(f"{GRIPPER}_Result", **result)
+            time.sleep(GRIPPER_POLL_SECONDS)
+
+
+def _vector(values: Array) -> dict[str, float]:
+    x, y, z = values.tolist()
+    return {"x": x, "y": y, "z": z}

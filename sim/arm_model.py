@@ -1,0 +1,80 @@
+"""An arm's kinematics and the meaning of its actions, for the driver of a robot like it."""
+
+from typing import TYPE_CHECKING
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import ArmPose, ArmTarget
+
+from .controller import EndEffectorController, JointController
+
+if TYPE_CHECKING:
+    from .backend import ArmBackend
+
+Array = NDArray[np.float64]
+
+
+class ArmModel:
+    """Says what the controller of a simulated arm would pull towards, were it in the posture of the real one.
+
+    So an action means the same on a robot and in simulation, to the last rule of the controller.
+
+    Args:
+        backend: simulated arm, of which this uses model, state and controller. Nobody may step it beside this.
+    """
+
+    def __init__(self, backend: "ArmBackend") -> None:
+        model = backend.model
+        self._model, self._data, self._controller = model, backend.data, backend.controller
+        joints = [model.joint(name) for name in backend.config.arm.joints]
+        self._qpos = np.array([joint.qposadr[0] for joint in joints])
+        self._dofs = np.array([joint.dofadr[0] for joint in joints])
+        self._site = model.site(backend.config.arm.end_effector).id
+        self._velocity = np.empty(6)
+        self._moves_gripper = bool(backend.spec.action.names) and backend.spec.action.names[-1] == "gripper"
+
+    def begin(self, joints: Array) -> None:
+        """Begin an episode in a posture (n,) [rad or m]."""
+        self._place(joints, np.zeros_like(joints))
+        self._controller.reset(self._data)
+
+    def pose(self, joints: Array) -> ArmPose:
+        """Return where the end effector is in a posture (n,) [rad or m]."""
+        self._place(joints, np.zeros_like(joints))
+        data = self._data
+        return ArmPose(data.site_xpos[self._site].copy(), data.site_xmat[self._site].reshape(3, 3).copy())
+
+    def velocity(self, joints: Array, velocities: Array) -> tuple[Array, Array]:
+        """Return linear [m/s] and angular velocity [rad/s] of the end effector, (3,) each, in the base frame.
+
+        Args:
+            joints: posture (n,) [rad or m].
+            velocities: of the joints (n,) [rad/s or m/s].
+        """
+        self._place(joints, velocities)
+        mujoco.mj_objectVelocity(self._model, self._data, mujoco.mjtObj.mjOBJ_SITE, self._site, self._velocity, 0)
+        return self._velocity[3:].copy(), self._velocity[:3].copy()
+
+    def target(self, joints: Array, action: NDArray[np.float32]) -> ArmTarget:
+        """Return what ``action`` (A,) in [-1, 1] means in a posture (n,) [rad or m]."""
+        controller = self._controller
+        self._place(joints, np.zeros_like(joints))
+        controller.command(self._data, action)
+        opening = (1.0 - float(action[-1])) / 2 if self._moves_gripper else None
+        if isinstance(controller, EndEffectorController):
+            rotation = np.empty(9)
+            mujoco.mju_quat2Mat(rotation, controller.reference_quaternion)
+            return ArmTarget(ArmPose(controller.reference_position.copy(), rotation.reshape(3, 3)), opening=opening)
+        assert isinstance(controller, JointController)
+        return ArmTarget(joints=controller.goal.copy(), opening=opening)
+
+    def _place(self, joints: Array, velocities: Array) -> None:
+        data = self._data
+        data.qpos[self._qpos] = joints
+        data.qvel[:] = 0.0
+        data.qvel[self._dofs] = velocities
+        mujoco.mj_kinematics(self._model, data)
+        mujoco.mj_comPos(self._model, data)
+        mujoco.mj_fwdVelocity(self._model, data)

@@ -1,0 +1,134 @@
+"""A simulated arm that goes on by itself, as a robot does: told by targets, not stepped by actions."""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import ArmTarget, ConfigError, DriverError
+
+from .controller import EndEffectorController, JointController
+
+if TYPE_CHECKING:
+    from .backend import ArmBackend
+
+Array = NDArray[np.float64]
+
+
+class SimulatedRobot:
+    """The robot's side of an :class:`~robo_rl.sim.backend.ArmBackend`, whose physics and controller it uses.
+
+    Args:
+        backend: simulated arm before its task. Nobody may step it beside this.
+
+    Attributes:
+        joints: names of the arm's joints.
+        fingers: names of the gripper's joints, or none.
+        finger_stroke: of each finger joint, closed and open [m].
+        cameras: that the task observes.
+        takes: what the controller is told: ``pose`` or ``joints``.
+        tick: time between two controller ticks [s].
+        object_names: of the elements of :meth:`objects`.
+    """
+
+    def __init__(self, backend: "ArmBackend") -> None:
+        config, model = backend.config, backend.model
+        self._backend = backend
+        self.joints = tuple(config.arm.joints)
+        self.fingers = tuple(config.arm.gripper_joints) if config.arm.gripper_actuator is not None else ()
+        self.finger_stroke = tuple(
+            (float(low), float(high)) for low, high in (model.joint(f).range for f in self.fingers)
+        )
+        self.cameras = tuple(config.observation.cameras)
+        self.takes = "pose" if isinstance(backend.controller, EndEffectorController) else "joints"
+        self.tick = 1.0 / config.controller.rate
+        observed = backend.spec.observation
+        self.object_names = observed["object"].names if "object" in observed else ()
+        self._dofs = np.array([model.joint(name).dofadr[0] for name in self.joints])
+        self._fingers = np.array([model.joint(name).qposadr[0] for name in self.fingers], dtype=int)
+        self._filtered = config.ticks
+        self._felt: deque[tuple[int, Array]] = deque()  # newest last: ticks and what the wrist felt in them
+
+    def reset(self, seed: int) -> None:
+        """Begin an episode as :meth:`ArmBackend.reset` does; the arm holds its pose."""
+        self._backend.reset(seed)
+        self._felt.clear()
+
+    def advance(self, ticks: int) -> None:
+        """Let ``ticks`` controller ticks of time pass.
+
+        Raises:
+            DriverError: if the simulation became unstable.
+        """
+        backend = self._backend
+        backend.advance(ticks)
+        wrist, addresses = backend.data.sensordata, backend.arm.wrench_addresses
+        self._felt.append((ticks, wrist[addresses].copy()))
+        while sum(count for count, _ in self._felt) - self._felt[0][0] >= self._filtered:
+            self._felt.popleft()
+        # As in a step, the mean of a control period.
+        wrist[addresses] = np.average(
+            [felt for _, felt in self._felt], axis=0, weights=[count for count, _ in self._felt]
+        )
+        if not np.isfinite(backend.data.qpos).all():
+            raise DriverError("the simulation became unstable; more task.controller.damping or a higher rate helps")
+
+    def hold(self) -> None:
+        """Stay at the measured pose from now on."""
+        self._backend.controller.hold(self._backend.data)
+
+    def command(self, target: ArmTarget) -> None:
+        """Pull towards ``target`` from now on.
+
+        Raises:
+            ConfigError: if the controller takes another kind of target.
+        """
+        controller = self._backend.controller
+        if target.pose is not None:
+            if not isinstance(controller, EndEffectorController):
+                raise ConfigError("this robot's controller takes joint positions, not poses")
+            controller.set_reference(target.pose.position, target.pose.rotation)
+        if target.joints is not None:
+            if not isinstance(controller, JointController):
+                raise ConfigError("this robot's controller takes poses, not joint positions")
+            controller.set_goal(target.joints)
+        if target.opening is not None:
+            controller.set_opening(target.opening)
+
+    def measure(self) -> dict[str, Array]:
+        """Return what the robot's sensors say, with their noise.
+
+        Beside the groups of :class:`~robo_rl.sim.observation.ArmState`: ``joint_efforts`` (n,) [Nm or N],
+        ``quaternion`` (w, x, y, z) of the end effector and ``fingers``, the positions of the gripper's joints [m].
+        """
+        data, arm = self._backend.data, self._backend.arm
+        parts = np.split(self._backend.measure_state(), np.cumsum(list(arm.groups.values()))[:-1])
+        measured = dict(zip(arm.groups, parts, strict=True))
+        x, y = measured["orientation"][:3], measured["orientation"][3:]
+        x = x / np.linalg.norm(x)  # noise may have spoilt what makes it a rotation
+        y = y - (x @ y) * x
+        y /= np.linalg.norm(y)
+        quaternion = np.empty(4)
+        mujoco.mju_mat2Quat(quaternion, np.stack([x, y, np.cross(x, y)], axis=1).ravel())
+        measured["quaternion"] = quaternion
+        measured["joint_efforts"] = data.qfrc_actuator[self._dofs].copy()
+        measured["fingers"] = data.qpos[self._fingers].copy()
+        return measured
+
+    def objects(self) -> Array:
+        """Return the state of the task's objects (m,), with the sensors' noise."""
+        return self._backend.measure_objects()
+
+    def rewards(self) -> dict[str, float]:
+        """Return the reward terms of the present state."""
+        return self._backend.rewards()
+
+    def image(self, camera: str) -> NDArray[np.uint8]:
+        """Return what a camera sees (height, width, 3)."""
+        return self._backend.image(camera)
+
+    def close(self) -> None:
+        """Free rendering contexts."""
+        self._backend.close()

@@ -1,0 +1,91 @@
+"""Commands over real DDS: joint positions, and the gripper as an action, for which the arm never waits."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from robo_rl.drivers.robot.commanding import GripperCommander
+from robo_rl.drivers.robot.config import GripperConfig
+from robo_rl.drivers.ros2 import open_node
+
+from ..robot_rig import begin, composed, driver, free_domain, virtual_robot, wait_until
+
+GRIPPER = "control_msgs/action/GripperCommand"
+
+
+def test_the_newest_opening_reaches_a_gripper_action(monkeypatch, capsys):
+    config = GripperConfig(kind="action", name="grip", closed=0.8, open=0.0, effort=20.0)
+    positions: list[float] = []
+    held = threading.Event()
+
+    def execute(goal):
+        positions.append(round(goal.request.command.position, 3))
+        assert goal.request.command.max_effort == 20.0
+        goal.succeed()
+        return hand.types.make(f"{GRIPPER}_Result", position=positions[-1], reached_goal=True)
+
+    def accept(goal):
+        held.wait(20)  # a slow gripper
+        return True
+
+    with free_domain() as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        with open_node("hand") as hand, open_node("driver") as node:
+            hand.create_action_server(GRIPPER, "grip", execute, accept)
+            commander = GripperCommander(node, config)
+            try:
+                wait_until(lambda: commander.client.wait(0.0))
+                began = time.monotonic()
+                for opening in (1.0, 0.75, 0.5, 0.25):
+                    commander.send(opening)
+                assert time.monotonic() - began < 1.0, "nobody waits for the gripper"
+                held.set()
+                wait_until(lambda: positions and positions[-1] == 0.6)
+                assert len(positions) <= 3, "openings that are out of date are left out"
+                commander.reset()
+                commander.send(0.25)
+                wait_until(lambda: positions.count(0.6) == 2)
+            finally:
+                commander.close()
+
+
+@pytest.mark.parametrize(("asked", "reached"), [(0.0, True), (0.08, False)])
+def test_the_virtual_robot_has_a_gripper_action(monkeypatch, asked, reached):
+    """To closed fingers it comes; to further than open it does not, and stalls."""
+    with free_domain() as environment, virtual_robot(environment, "virtual.watchdog.stop_after=60"):
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        with open_node("lab") as node:
+            make = node.types.make
+            reset = node.create_client("std_srvs/srv/Trigger", "reset")
+            gripper = node.create_action_client(GRIPPER, "gripper_controller/gripper_cmd")
+            assert reset.wait(20.0) and gripper.wait(20.0)
+            assert reset.call(make("std_srvs/srv/Trigger_Request"), 20.0).success
+            goal = gripper.send_goal(make(f"{GRIPPER}_Goal", command={"position": asked}), timeout_s=20.0)
+            _, result = goal.result(30.0)
+            assert (result.reached_goal, result.stalled) == (reached, not reached)
+            assert result.position == pytest.approx(min(asked, 0.04), abs=0.003)
+
+
+def test_joint_actions_move_the_joints_of_the_virtual_robot(monkeypatch):
+    space = "task.controller.action_space=joint_delta"
+    topic = "robot.command.topic=forward_position_controller/commands"
+    inner = driver(composed(space, "robot.command.kind=joint_positions", topic))
+    patience = "virtual.watchdog.hold_after=1", "virtual.watchdog.stop_after=5"
+    with free_domain() as environment, virtual_robot(environment, space, *patience):
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        try:
+            first = begin(inner).observation["state"][:7]
+            action = np.zeros(7, np.float32)
+            action[6] = -1.0
+            for _ in range(5):
+                step = inner.step(action)
+            moved = step.observation["state"][:7] - first
+            assert moved[6] < -0.2
+            assert np.abs(moved[:6]).max() < 0.05
+        finally:
+            inner.close()

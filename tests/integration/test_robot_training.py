@@ -1,0 +1,100 @@
+"""robo-rl train task=reach robot=virtual: virtual robot, actor and learner as processes, over real DDS on loopback."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from robo_rl.core import Source
+from robo_rl.replay import EpisodeStore
+
+from ..robot_rig import composed, driver, free_domain, virtual_robot
+
+STEPS = 40
+SMALL = [
+    "task=reach",
+    "robot=virtual",
+    "agent.hidden=[32]",
+    "agent.ensemble_size=3",
+    "agent.update_to_data=2",
+    "agent.batch_size=32",
+    "agent.learning_starts=10",
+    "agent.random_steps=5",
+    "agent.pretrain_steps=20",
+    "demonstrations.episodes=2",
+    f"run.env_steps={STEPS}",
+    "run.evaluation_interval=0",
+    "run.final_evaluation_episodes=2",
+    "run.video_episodes=0",
+    "runtime.threads=1",
+    "safety.observations.max_age=5",
+    "robot.start_timeout=60",
+]
+
+
+def train(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "robo_rl.cli", "train", *SMALL, *words],
+        env={**os.environ, **environment, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+
+
+def test_a_run_learns_from_the_virtual_robot_and_its_demonstrations_fit(tmp_path):
+    with free_domain() as environment, virtual_robot(environment, "virtual.watchdog.stop_after=5"):
+        done = train(environment, f"run.dir={tmp_path}/run")
+    assert done.returncode == 0, done.stderr + done.stdout
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["status"] == "completed"
+    assert summary["env_steps"] >= STEPS
+    assert summary["actors"]["received"] == summary["actors"]["stored"] + summary["actors"]["refused"]
+    robot = driver(composed())
+    with EpisodeStore.open(tmp_path / "run" / "replay" / "episodes") as store:
+        steps = [step for number in range(len(store)) for step in store.episode(number)]
+        store.check_against(robot.spec)
+    assert {step.source for step in steps} <= {Source.RANDOM, Source.POLICY}
+    moved = [abs(step.next_observation["state"][:7] - step.observation["state"][:7]).max() for step in steps]
+    assert max(moved) > 0.02, "the robot moved"
+    with EpisodeStore.open(tmp_path / "run" / "demonstrations") as demonstrations:
+        demonstrations.check_against(robot.spec)
+    assert "control periods of 100.0 ms" in (tmp_path / "run" / "actors" / "actor_0" / "output.log").read_text()
+
+
+def test_a_run_without_a_robot_says_what_is_missing(tmp_path):
+    with free_domain() as environment:
+        done = train(environment, f"run.dir={tmp_path}/run", "robot.start_timeout=2", "runtime.restarts=0")
+    assert done.returncode == 2
+    assert "no restart left" in done.stderr
+    output = (tmp_path / "run" / "actors" / "actor_0" / "output.log").read_text()
+    assert "robot 'virtual' is not all there after 2 s: nobody publishes /joint_states" in output
+    assert "The virtual one is started by robo-rl robot task=..." in output
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["runtime.actors=2"], "runtime.actors must be 0 or 1 with a robot: there is one, got 2"),
+        (["runtime=local"], "a robot does not wait while something learns: choose runtime=async"),
+        (["~robot.sources.object"], "observes 'object' of shape (6,), which no source gives"),
+        (["robot=virtul"], "unknown robot 'virtul': did you mean 'virtual'?"),
+    ],
+)
+def test_mistakes_are_told_before_anything_moves(tmp_path, options, message):
+    done = train({}, f"run.dir={tmp_path}/run", *options)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_demonstrations_of_another_shape_are_refused_with_both(tmp_path):
+    other = driver(composed("task=pick_cube")).spec
+    with EpisodeStore.create(tmp_path / "other", other):
+        pass
+    done = train({}, f"run.dir={tmp_path}/run", f"demonstrations.path={tmp_path}/other")
+    assert done.returncode == 2
+    assert "observation 'object': expected float32 (6,), found float32" in done.stderr
+    assert "action: expected shape (3,), found (4,)" in done.stderr

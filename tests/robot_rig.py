@@ -1,0 +1,106 @@
+"""A virtual robot in a process of its own, and the driver that the tests drive it with over real DDS."""
+
+import fcntl
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hydra import compose, initialize_config_module
+
+from robo_rl.app import build, register_all_configs
+from robo_rl.core import Observation, SafetyStop, Step
+
+GROUPS = ("task=", "robot=")
+
+
+@contextmanager
+def free_domain() -> Iterator[dict[str, str]]:
+    """Give the environment of a ROS 2 domain that no other test on this machine uses meanwhile."""
+    folder = Path(tempfile.gettempdir()) / f"robo_rl_ros_domains_{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    for domain in range(101, 201):
+        with (folder / str(domain)).open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            yield {"ROS_DOMAIN_ID": str(domain), "ROS_LOCALHOST_ONLY": "1"}
+            return
+    raise RuntimeError("all domains are in use")
+
+
+@contextmanager
+def virtual_robot(environment: dict[str, str], *options: str) -> Iterator[subprocess.Popen[str]]:
+    """Run ``robo-rl robot`` and end it after the block, also where it was stopped by a signal."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "robo_rl.cli", "robot", "task=reach", *options],
+        env={**os.environ, **environment, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        assert "Ctrl-C ends it" in process.stdout.readline()
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def composed(*options: str) -> Any:
+    """Return the configuration of ``robo-rl train task=reach robot=virtual`` with further options.
+
+    Times are those of a busy machine: what is tested is what happens then, not how soon.
+    """
+    register_all_configs()
+    groups = {"task": "reach", "robot": "virtual"} | dict(
+        word.split("=") for word in options if word.startswith(GROUPS)
+    )
+    rest = [word for word in options if not word.startswith(GROUPS)]
+    words = [f"{group}={choice}" for group, choice in groups.items()]
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        return compose("train", overrides=[*words, "robot.start_timeout=60", "safety.observations.max_age=5", *rest])
+
+
+def driver(config: Any) -> Any:
+    """Return the driver alone, without safety around it."""
+    return build(config.robot, simulation=build(config.task))
+
+
+def towards_goal(observation: Observation) -> np.ndarray:
+    """Return the action that leads towards the goal of ``reach``, by what is observed alone."""
+    action: np.ndarray = np.clip(observation["object"][3:] / 0.05, -1, 1).astype(np.float32)
+    return action
+
+
+def begin(backend: Any, attempts: int = 5) -> Step:
+    """Begin an episode, also on a machine that is too busy at first."""
+    for attempt in range(attempts):
+        try:
+            step: Step = backend.reset(0)
+            return step
+        except SafetyStop:
+            if attempt == attempts - 1:
+                raise
+    raise AssertionError
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> None:
+    """Wait until ``condition`` holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def largest(values: Sequence[float]) -> float:
+    """Return the largest magnitude."""
+    return max(map(abs, values))

@@ -1,0 +1,140 @@
+"""From messages to elements of the observation; what is wrong is named (fault cases 3 and 4)."""
+
+import cv2
+import numpy as np
+import pytest
+
+from robo_rl.core import ArraySpec, ConfigError, SpecError
+from robo_rl.drivers.robot.config import SourceConfig
+from robo_rl.drivers.robot.decoding import COLOURS, NamedNumbers, Picture, make_decoder
+from robo_rl.drivers.robot.rotation import to_matrix, to_quaternion, to_vector
+from robo_rl.drivers.ros2.message_types import RosbagsTypes
+from robo_rl.sim.controller import exponential
+
+TYPES = RosbagsTypes()
+JOINTS = ("a", "b", "c")
+OBSERVATION = {
+    "state": ArraySpec((1,), names=("a_position",)),
+    "object": ArraySpec((2,), names=("goal_x", "goal_y")),
+    "images/front": ArraySpec((12, 16, 3), "uint8", 0, 255),
+}
+
+
+def joint_state(**fields):
+    return TYPES.make("sensor_msgs/msg/JointState", **fields)
+
+
+def decoder(gives: str, kind: str, **fields):
+    return make_decoder(SourceConfig("topic", kind, gives, **fields), OBSERVATION, JOINTS, ("success", "near"))
+
+
+def test_rotations_against_their_exponential():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        vector = rng.normal(size=3)
+        vector *= rng.uniform(0, 3.14) / np.linalg.norm(vector)
+        rotation = exponential(vector)
+        quaternion = to_quaternion(rotation)
+        np.testing.assert_allclose(to_matrix(quaternion), rotation, atol=1e-12)
+        assert quaternion[3] >= 0
+        np.testing.assert_allclose(to_vector(rotation), vector, atol=1e-9)
+    for axis in np.eye(3):
+        half_turn = exponential(np.pi * axis)
+        np.testing.assert_allclose(to_matrix(to_quaternion(half_turn)), half_turn, atol=1e-12)
+    assert (to_vector(np.eye(3)) == 0).all()
+    with pytest.raises(ValueError, match=r"unit quaternion, got one of length 0\.000"):
+        to_matrix(np.zeros(4))
+
+
+def test_joints_are_found_by_name_in_any_order():
+    decode = decoder("joints", "sensor_msgs/msg/JointState", names=("x", "y", "z"))
+    assert decode.names == tuple(f"{joint}_{kind}" for kind in ("position", "velocity") for joint in JOINTS)
+    message = joint_state(name=["z", "finger", "x", "y"], position=[3, 9, 1, 2], velocity=[30, 90, 10, 20])
+    for _ in range(2):
+        np.testing.assert_array_equal(decode(message), [1, 2, 3, 10, 20, 30])
+    other = joint_state(name=["x", "y", "z"], position=[1, 2, 3], velocity=[4, 5, 6])
+    np.testing.assert_array_equal(decode(other), [1, 2, 3, 4, 5, 6])
+    with pytest.raises(SpecError, match="topic: expected 'y', got x, z"):
+        decode(joint_state(name=["x", "z"], position=[1, 2]))
+    with pytest.raises(SpecError, match="topic: expected 3 values in 'velocity', got 0"):
+        decode(joint_state(name=["z", "y", "x"], position=[1, 2, 3]))
+    with pytest.raises(ConfigError, match="2 joint names are given, the task has 3"):
+        decoder("joints", "sensor_msgs/msg/JointState", names=("x", "y"))
+
+
+def test_the_gripper_opens_from_0_to_1():
+    decode = decoder("gripper", "sensor_msgs/msg/JointState", names=("l", "r"), closed=0.8, open=0.0)
+    for position, opening in ((0.8, 0.0), (0.0, 1.0), (0.2, 0.75)):
+        assert decode(joint_state(name=["r", "l"], position=[position, position])) == pytest.approx([opening])
+
+
+def test_named_numbers_follow_the_task():
+    decode = decoder("object", "sensor_msgs/msg/JointState")
+    np.testing.assert_array_equal(decode(joint_state(name=["goal_y", "goal_x"], position=[2, 1])), [1, 2])
+    assert decoder("rewards", "sensor_msgs/msg/JointState").names == ("success", "near")
+
+
+def test_pose_velocity_wrench_and_truth():
+    rotation = exponential(np.array([0.3, -0.2, 0.9]))
+    orientation = dict(zip("xyzw", to_quaternion(rotation).tolist(), strict=True))
+    pose = TYPES.make(
+        "geometry_msgs/msg/PoseStamped", pose={"position": {"x": 1.0, "y": 2.0, "z": 3.0}, "orientation": orientation}
+    )
+    decode = decoder("end_effector_pose", "geometry_msgs/msg/PoseStamped")
+    np.testing.assert_allclose(decode(pose), [1, 2, 3, *rotation[:, 0], *rotation[:, 1]], atol=1e-12)
+    with pytest.raises(SpecError, match="topic: expected a unit quaternion"):
+        decode(TYPES.make("geometry_msgs/msg/PoseStamped", pose={"orientation": {"w": 0.0}}))
+    six = {"x": 1.0, "y": 2.0, "z": 3.0}, {"x": 4.0, "y": 5.0, "z": 6.0}
+    twist = TYPES.make("geometry_msgs/msg/TwistStamped", twist={"linear": six[0], "angular": six[1]})
+    wrench = TYPES.make("geometry_msgs/msg/WrenchStamped", wrench={"force": six[0], "torque": six[1]})
+    assert decoder("end_effector_velocity", "geometry_msgs/msg/TwistStamped")(twist).tolist() == [1, 2, 3, 4, 5, 6]
+    assert decoder("wrist_wrench", "geometry_msgs/msg/WrenchStamped")(wrench).tolist() == [1, 2, 3, 4, 5, 6]
+    assert decoder("ready", "std_msgs/msg/Bool")(TYPES.make("std_msgs/msg/Bool", data=True)).tolist() == [1]
+
+
+@pytest.mark.parametrize("encoding", COLOURS)
+def test_images_of_all_encodings_with_padded_rows(encoding):
+    rng = np.random.default_rng(0)
+    picture = rng.integers(0, 256, (12, 16, 3), np.uint8)
+    if encoding == "mono8":
+        picture[..., 1:] = picture[..., :1]
+    channels, _ = COLOURS[encoding]
+    order = [2, 1, 0] if encoding.startswith("bgr") else [0, 1, 2]
+    raw = np.full((12, 16, channels), 255, np.uint8)
+    raw[..., : min(channels, 3)] = picture[..., order][..., : min(channels, 3)]
+    step = 16 * channels + 5
+    rows = np.zeros((12, step), np.uint8)
+    rows[:, : 16 * channels] = raw.reshape(12, -1)
+    fields = {"height": 12, "width": 16, "encoding": encoding, "step": step}
+    message = TYPES.make("sensor_msgs/msg/Image", data=rows.ravel(), **fields)
+    decode = decoder("images/front", "sensor_msgs/msg/Image")
+    np.testing.assert_array_equal(decode(message), picture)
+    for wrong in ({"data": rows.ravel()[:-1]}, {"data": rows.ravel(), "step": 3}):
+        with pytest.raises(SpecError, match=f"bytes are no {encoding} image of 16 x 12 pixels"):
+            decode(TYPES.make("sensor_msgs/msg/Image", **{**fields, **wrong}))
+    with pytest.raises(SpecError, match="unknown encoding 'rgb16'"):
+        decode(TYPES.make("sensor_msgs/msg/Image", **{**fields, "encoding": "rgb16"}))
+
+
+def test_images_are_scaled_and_decompressed():
+    decode = decoder("images/front", "sensor_msgs/msg/CompressedImage")
+    grey = np.full((24, 32, 3), (10, 60, 200), np.uint8)
+    _, png = cv2.imencode(".png", cv2.cvtColor(grey, cv2.COLOR_RGB2BGR))
+    message = TYPES.make("sensor_msgs/msg/CompressedImage", format="png", data=png.ravel())
+    np.testing.assert_array_equal(decode(message), grey[:12, :16])
+    with pytest.raises(SpecError, match="3 bytes of format 'png' are no image"):
+        decode(TYPES.make("sensor_msgs/msg/CompressedImage", format="png", data=[1, 2, 3]))
+    with pytest.raises(SpecError, match="0 bytes"):
+        decode(TYPES.make("sensor_msgs/msg/CompressedImage", format="png"))
+    with pytest.raises(ConfigError, match=r"stacks images of shape \(12, 16, 9\)"):
+        Picture("topic", ArraySpec((12, 16, 9), "uint8", 0, 255), compressed=False)
+
+
+def test_mistakes_in_the_configuration_are_named():
+    with pytest.raises(ConfigError, match="did you mean 'wrist_wrench'"):
+        SourceConfig("topic", "geometry_msgs/msg/WrenchStamped", "wrist_wrensh")
+    with pytest.raises(ConfigError, match="type of joints must be sensor_msgs/msg/JointState"):
+        SourceConfig("topic", "sensor_msgs/msg/Imu", "joints")
+    with pytest.raises(ConfigError, match="'images/side', which the task does not observe"):
+        decoder("images/side", "sensor_msgs/msg/Image")
+    assert isinstance(decoder("joints", "sensor_msgs/msg/JointState"), NamedNumbers)

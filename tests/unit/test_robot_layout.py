@@ -1,0 +1,219 @@
+"""What the virtual robot publishes becomes what the simulator observes; commands say what actions mean; refusals."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robo_rl.core import ArmPose, ArmTarget, ConfigError, SpecError
+from robo_rl.drivers.robot import make_robot
+from robo_rl.drivers.robot.commanding import ArmCommander, GripperCommander
+from robo_rl.drivers.robot.config import CommandConfig, GripperConfig, RobotConfig
+from robo_rl.drivers.robot.layout import ObservationLayout
+from robo_rl.drivers.ros2.message_types import RosbagsTypes
+from robo_rl.drivers.virtual.config import VirtualRobotConfig
+from robo_rl.drivers.virtual.topics import Topics
+from robo_rl.sim import make_backend
+from robo_rl.sim.controller import exponential
+
+from ..robot_rig import composed, driver
+
+SIX_JOINTS = """
+<mujoco>
+  <worldbody>
+    <body name="base">
+      {links}
+    </body>
+  </worldbody>
+</mujoco>
+"""
+
+
+class Recorder:
+    """A node that keeps what is published."""
+
+    name = "recorder"
+
+    def __init__(self) -> None:
+        self.types = RosbagsTypes()
+        self.published: dict[str, list[Any]] = {}
+        self.taking: dict[str, Any] = {}
+
+    def create_publisher(self, kind, topic, qos):
+        messages = self.published.setdefault(topic, [])
+
+        def publish(message):
+            assert type(message) is self.types[kind]
+            messages.append(message)
+
+        return SimpleNamespace(publish=publish, topic=topic)
+
+    def create_subscription(self, kind, topic, callback, qos):
+        self.taking[topic] = callback
+
+    def create_action_server(self, kind, name, execute):
+        self.taking[name] = execute
+
+    def now(self):
+        return {"sec": 1, "nanosec": 2}
+
+
+def newest(layout: ObservationLayout, node: Recorder) -> dict[str, Any]:
+    return {name: node.published[source.topic][-1] for name, source in layout.used.items()}
+
+
+@pytest.mark.parametrize("task", ["reach", "pick_cube", "open_door"])
+def test_what_the_virtual_robot_publishes_is_what_the_simulator_observes(task):
+    inner = driver(composed(f"task={task}"))
+    backend = make_backend(task)
+    robot, node, obeyed = backend.as_robot(), Recorder(), []
+    topics = Topics(node, VirtualRobotConfig(), robot, obeyed.append)
+    layout = inner._layout
+    assert inner.spec == backend.spec
+    backend.reset(0)
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        step = backend.step(rng.uniform(-0.5, 0.5, backend.spec.action.shape).astype(np.float32))
+        topics.publish_state(robot)
+        topics.publish_ready(True)
+        messages = newest(layout, node)
+        observation = layout.observation(messages)
+        assert observation.keys() == step.observation.keys()
+        for key, value in step.observation.items():
+            np.testing.assert_allclose(observation[key], value, atol=2e-6)
+            assert observation[key].dtype == value.dtype
+        assert layout.rewards(messages) == pytest.approx(step.rewards)
+        assert layout.ready(messages)
+        np.testing.assert_allclose(layout.pose(messages).position, backend.arm.position(backend.data))
+    assert len(node.published["robot_program_running"]) == 1, "said once, when it changed"
+
+
+def test_without_sources_of_pose_and_velocity_they_are_computed():
+    given = driver(composed())._layout.used
+    sources = {name: source for name, source in given.items() if name not in ("pose", "twist")}
+    backend = make_backend("reach")
+    robot, node = backend.as_robot(), Recorder()
+    topics = Topics(node, VirtualRobotConfig(), robot, lambda target: None)
+    spec = backend.spec
+    layout = ObservationLayout(RobotConfig(sources=sources), spec, robot.joints, make_backend("reach").as_model())
+    backend.reset(1)
+    step = backend.step(np.array([0.3, -0.5, 0.2], np.float32))
+    topics.publish_state(robot)
+    topics.publish_ready(True)
+    observation = layout.observation(newest(layout, node))
+    np.testing.assert_allclose(observation["state"], step.observation["state"], atol=2e-6)
+
+
+def test_a_message_with_a_value_that_is_not_finite_is_named():
+    inner = driver(composed("task=reach"))
+    backend = make_backend("reach")
+    backend.reset(0)
+    node = Recorder()
+    topics = Topics(node, VirtualRobotConfig(), backend.as_robot(), lambda target: None)
+    topics.publish_state(backend.as_robot())
+    topics.publish_ready(True)
+    messages = newest(inner._layout, node)
+    messages["wrench"].wrench.force.y = float("inf")
+    with pytest.raises(SpecError, match=r"force_torque_sensor_broadcaster/wrench: expected finite values, got \["):
+        inner._layout.observation(messages)
+
+
+def test_commands_are_taken_back_by_the_virtual_robot():
+    node, obeyed = Recorder(), []
+    robot = make_backend("pick_cube").as_robot()
+    Topics(node, VirtualRobotConfig(), robot, obeyed.append)
+    pose = ArmPose(np.array([0.4, 0.1, 0.3]), exponential(np.array([3.0, 0.2, -0.1])))
+    commander = ArmCommander(node, CommandConfig(kind="pose", topic="pose"), robot.joints, 0.1)
+    commander.send(ArmTarget(pose=pose), pose)
+    take = node.taking["cartesian_impedance_controller/equilibrium_pose"]
+    take(node.published["pose"][-1])
+    np.testing.assert_allclose(obeyed[-1].pose.position, pose.position)
+    np.testing.assert_allclose(obeyed[-1].pose.rotation, pose.rotation, atol=1e-12)
+    gripper = GripperCommander(node, GripperConfig(kind="positions", name="grip", fingers=2))
+    for opening in (0.25, 0.26, 0.9):
+        gripper.send(opening)
+    sent = node.published["grip"]
+    assert [message.data.tolist() for message in sent] == [[0.01] * 2, pytest.approx([0.036] * 2)], "small changes stay"
+    node.taking["gripper_controller/commands"](sent[-1])
+    assert obeyed[-1].opening == pytest.approx(0.9)
+    count = len(obeyed)
+    node.taking["gripper_controller/commands"](node.types.make("std_msgs/msg/Float64MultiArray", data=[0.1]))
+    assert len(obeyed) == count
+
+
+def test_twists_joint_positions_and_trajectories_say_the_same_target():
+    node = Recorder()
+    here = ArmPose(np.array([0.4, 0.1, 0.3]), exponential(np.array([0.0, 0.0, 0.5])))
+    turn = np.array([0.05, 0.0, 0.1])
+    there = ArmPose(np.array([0.45, 0.1, 0.28]), exponential(turn) @ here.rotation)
+    commander = ArmCommander(node, CommandConfig(kind="twist", topic="twist", frame="base_link"), ("a",), 0.1)
+    commander.send(ArmTarget(pose=there), here)
+    message = node.published["twist"][-1]
+    assert message.header.frame_id == "base_link"
+    linear, angular = message.twist.linear, message.twist.angular
+    np.testing.assert_allclose([linear.x, linear.y, linear.z], [0.5, 0.0, -0.2], atol=1e-12)
+    np.testing.assert_allclose([angular.x, angular.y, angular.z], turn / 0.1, atol=1e-9)
+    joints = ArmTarget(joints=np.array([0.1, -0.2]))
+    ArmCommander(node, CommandConfig(kind="joint_positions", topic="joints"), ("a", "b"), 0.1).send(joints, here)
+    assert node.published["joints"][-1].data.tolist() == [0.1, -0.2]
+    config = CommandConfig(kind="joint_trajectory", topic="trajectory", joints=("x", "y"))
+    ArmCommander(node, config, ("a", "b"), 0.1).send(joints, here)
+    trajectory = node.published["trajectory"][-1]
+    assert trajectory.joint_names == ["x", "y"]
+    assert trajectory.points[0].positions.tolist() == [0.1, -0.2]
+    assert trajectory.points[0].time_from_start.nanosec == 100_000_000
+
+
+def test_what_does_not_fit_is_refused_with_its_shape():
+    for options, message in (
+        (("~robot.sources.wrench",), r"nothing gives wrist_force_x, .* of the observation 'state' of shape \(36,\)"),
+        (("~robot.sources.object",), r"observes 'object' of shape \(6,\), which no source gives"),
+        (
+            ("task.observation.cameras=[view]",),
+            r"observes 'images/view' of shape \(128, 128, 3\), which no source gives",
+        ),
+        (("~robot.sources.joints",), "no source gives 'joints'"),
+        (("task.controller.action_space=joint_delta",), "kind=pose cannot carry actions of the space 'joint_delta'"),
+        (("task=pick_cube", "robot.gripper.kind=none"), "has no gripper .*, but actions of 'pick_cube' move one"),
+        (("robot.sources.wrench.gives=joints",), "type of joints must be|give different things"),
+        (("robot.align_to=cam",), "robot.align_to must be Valid: "),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            driver(composed(*options))
+    with pytest.raises(ConfigError, match=r"needs a task with a simulated arm, .* 'walk' has none"):
+        make_robot(SimpleNamespace(spec=SimpleNamespace(task="walk")))
+    unmeasured = driver(composed("~robot.sources.wrench", "robot.unmeasured=[wrist_]"))
+    assert unmeasured.spec.observation["state"].shape == (36,)
+
+
+def test_the_ready_configurations_fit_their_tasks(tmp_path):
+    blind = "task.observation.object=false"
+    franka = driver(composed("robot=franka", blind))
+    assert not franka.spec.reports_success
+    driver(composed("robot=franka", "task=pick_cube", blind))
+    joints = [f"{name}_joint" for name in ("shoulder_pan", "shoulder_lift", "elbow", "wrist_1", "wrist_2", "wrist_3")]
+    axes = ("0 0 1", "0 1 0", "0 1 0", "0 1 0", "0 0 1", "0 1 0")
+    opened = "".join(
+        f'<body pos="0 0 0.15"><joint name="{joint}" axis="{axis}" range="-3 3"/>'
+        '<geom type="capsule" fromto="0 0 0 0 0 0.1" size="0.03"/>'
+        for joint, axis in zip(joints, axes, strict=True)
+    )
+    model = tmp_path / "arm.xml"
+    model.write_text(SIX_JOINTS.format(links=opened + '<site name="tool" pos="0 0 0.1"/>' + "</body>" * 6))
+    six = [
+        f"task.arm.model={model}",
+        f"task.arm.joints=[{','.join(joints)}]",
+        "task.arm.end_effector=tool",
+        "task.arm.home=[0,0.4,0.5,0.3,0,0]",
+        "task.arm.torque_limits=[150,150,150,28,28,28]",
+        "task.arm.velocity_limits=[2,2,2,2,2,2]",
+        "task.arm.gripper_actuator=null",
+        "task.arm.wrist_sensor_site=null",
+        blind,
+    ]
+    joint_actions = driver(composed("robot=ur", "task.controller.action_space=joint_delta", *six))
+    assert joint_actions.spec.action.shape == (6,)
+    assert driver(composed("robot=ur_servo", *six)).spec.action.names == ("x", "y", "z")
+    with pytest.raises(ConfigError, match="6 joint names are given, the task has 7 joints"):
+        driver(composed("robot=ur", "task.controller.action_space=joint_delta", blind))
