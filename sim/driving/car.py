@@ -44,12 +44,17 @@ def add_car(spec: mujoco.MjSpec, config: CarConfig) -> None:
     box: dict[str, Any] = {"type": mujoco.mjtGeom.mjGEOM_BOX, "mass": 0}
     touches = {"contype": BODY, "conaffinity": GROUND | WALL, "friction": (0.3, 0.005, 0.0001)}
     touches |= {"solref": BUMPER, "solmix": 1e3}
-    car.add_geom(name="bumper", pos=(0, 0, 0.02), size=(length / 2 + 0.02, width / 2, 0.025), rgba=BODYWORK,
-                 **box, **touches)  # fmt: skip
-    car.add_geom(name="cabin", pos=(-0.03, 0, 0.07), size=(0.1, 0.09, 0.035), rgba=WINDOW, **box, **touches)
+    # What touches walls is a box around everything; what is seen of it are body and bumpers.
+    half = length / 2 + 0.02
+    car.add_geom(name="hull", pos=(0, 0, 0.02), size=(half, width / 2, 0.025), group=3, **box, **touches)
+    car.add_geom(name="cabin", pos=(-0.03, 0, 0.07), size=(0.1, 0.08, 0.03), rgba=WINDOW, **box, **touches)
+    seen = {"contype": 0, "conaffinity": 0, "rgba": BODYWORK}
+    car.add_geom(pos=(0, 0, 0.02), size=(half - 0.02, 0.085, 0.025), **box, **seen)
+    for x in (-half + 0.01, half - 0.01):
+        car.add_geom(pos=(x, 0, 0.01), size=(0.012, width / 2, 0.015), **box, **(seen | {"rgba": TYRE}))
     car.add_site(name="imu", pos=(0, 0, 0))
-    eye = (0.1, 0, 0.14)
-    car.add_camera(name="front", pos=eye, fovy=80, **looking_at(eye, (1.1, 0, -0.15)))
+    eye = (0.2, 0, 0.12)
+    car.add_camera(name="front", pos=eye, fovy=80, **looking_at(eye, (1.2, 0, -0.05)))
     chase = (-1.5, 0, 0.9)
     car.add_camera(name="chase", pos=chase, fovy=60, **looking_at(chase, (0.6, 0, 0)))
     for name in WHEELS:

@@ -41,10 +41,8 @@ def make_scene(config: DriveConfig, track: ClosedPath) -> mujoco.MjSpec:
 
     low, high = track.points.min(0), track.points.max(0)
     middle, reach = (low + high) / 2, float((high - low).max())
-    eye = (middle[0], middle[1] - 0.62 * reach, 0.85 * reach)
-    spec.worldbody.add_camera(
-        name="view", pos=eye, fovy=52, **looking_at(eye, (middle[0], middle[1] - 0.06 * reach, 0))
-    )
+    eye, target = (middle[0], middle[1] - 0.66 * reach, 0.98 * reach), (middle[0], middle[1] - 0.16 * reach, 0)
+    spec.worldbody.add_camera(name="view", pos=eye, fovy=54, **looking_at(eye, target))
     spec.stat.extent = reach
     spec.stat.center = (*middle, 0)
     spec.visual.map.znear = 0.005

@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 
 HARMONICS = (2, 3, 4)
 DENSE = 4000
-ATTEMPTS = 2000
+ATTEMPTS = 300
 
 
 class ClosedPath:
