@@ -80,21 +80,6 @@ def test_a_resumed_run_is_the_unbroken_one_bit_for_bit(unbroken: Path, tmp_path:
         np.testing.assert_array_equal(value, resumed[key], err_msg=key, strict=True)
 
 
-def test_lap_times_are_reported_where_laps_are_driven(unbroken: Path, tmp_path: Path) -> None:
-    """Behaviour cloning of two laps comes round; so do the lap times of eval and of summary.json."""
-    folder = tmp_path / "run"
-    output = train(
-        "task=drive", "agent=bc", "agent.hidden=[64]", "demonstrations.episodes=2", "demonstrations.noise=0.1",
-        "run.final_evaluation_episodes=1", "run.video_episodes=0", "runtime.threads=1", "task.driver.speed=3",
-        f"run.dir={folder}",
-    )  # fmt: skip
-    laps = json.loads((folder / "summary.json").read_text())["lap_seconds"]
-    assert laps is not None, output
-    assert 8 < laps["median"] < 20
-    assert laps["laps"] == 1
-    assert f"Lap time {laps['median']:.2f} s (median of 1)" in output
-
-
 def test_practice_in_processes_apart_is_refused(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "robo_rl.cli", "train", *COMMON, "runtime=async", f"run.dir={tmp_path / 'run'}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
