@@ -29,6 +29,7 @@ from .core import (
     EnvBackend,
     EnvSpec,
     Policy,
+    ResetController,
     Reward,
     RewardConfig,
     RoboRLError,
@@ -36,6 +37,7 @@ from .core import (
     require,
 )
 from .learner import Checkpoint, CheckpointFolder, load_checkpoint
+from .reset import register_configs as register_resets
 from .safety import EmergencyStop
 from .safety import register_configs as register_safety
 from .telemetry import register_configs as register_logging
@@ -203,6 +205,7 @@ def register_configs() -> None:
     bc.register_configs()
     drq.register_configs()
     register_safety()
+    register_resets()
     register_logging()
 
 
@@ -286,6 +289,11 @@ def build_reward(node: DictConfig, spec: EnvSpec, seed: int) -> Reward:
     return cast(RewardConfig, build(node)).make(spec, seed)
 
 
+def build_resets(node: DictConfig, spec: EnvSpec, seed: int) -> ResetController | None:
+    """Make what begins episodes, as ``reset`` configures it; None: the backend's own reset does."""
+    return cast("ResetController | None", build(node, spec=spec, seed=seed))
+
+
 def section(config: DictConfig, name: str) -> Any:
     """Return a part of the configuration as its dataclass, which checks the values."""
     return OmegaConf.to_object(config[name])
@@ -298,6 +306,7 @@ class Components:
         backend: where the agent acts.
         agent: what learns.
         reward: makes one number of the reward terms, some of which it may compute itself.
+        resets: begins the episodes of the training, or None.
     """
 
     def __init__(self, config: DictConfig) -> None:
@@ -308,6 +317,7 @@ class Components:
         self.backend = build_backend(config)
         self.reward = build_reward(config.reward, self.backend.spec, config.seed)
         self.agent = build_agent(config.agent, self.backend.spec, config.seed)
+        self.resets = build_resets(config.reset, self.backend.spec, config.seed)
         self._evaluation_backend: EnvBackend | None = None
 
     def evaluation_backend(self) -> EnvBackend:

@@ -180,7 +180,8 @@ def _siblings(key: str, command: str) -> tuple[str, list[str]]:
 
 def _selects_group(word: str) -> bool:
     group, _, value = word.partition("=")
-    return group in ("task", "robot", "agent", "runtime", "reward", "safety", "logging", "trainer") and "," not in value
+    groups = ("task", "robot", "agent", "runtime", "reward", "safety", "reset", "logging", "trainer")
+    return group in groups and "," not in value
 
 
 if __name__ == "__main__":

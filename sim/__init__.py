@@ -1,4 +1,4 @@
-"""Simulated arms and tasks in MuJoCo.
+"""Simulated arms, a simulated car, and their tasks in MuJoCo.
 
 Importing this package registers the tasks with Gymnasium and is quick: MuJoCo comes with the first backend.
 """
@@ -11,6 +11,7 @@ choose_graphics()
 
 if TYPE_CHECKING:
     from .backend import ArmBackend
+    from .driving import CarBackend
     from .tasks import TASKS
 
 ENVIRONMENTS = {
@@ -20,11 +21,12 @@ ENVIRONMENTS = {
     "open_door": "robo_rl/OpenDoor-v0",
     "cable_route": "robo_rl/CableRoute-v0",
     "bin_relocate": "robo_rl/BinRelocate-v0",
+    "drive": "robo_rl/Drive-v0",
 }
 """Ids for ``gymnasium.make`` by name of the task."""
 
 
-def make_backend(name: str, **values: Any) -> "ArmBackend":
+def make_backend(name: str, **values: Any) -> "ArmBackend | CarBackend":
     """Return the simulated task ``name``.
 
     Args:
@@ -38,7 +40,6 @@ def make_backend(name: str, **values: Any) -> "ArmBackend":
 
     from robo_rl.core import ConfigError, nearest
 
-    from .backend import ArmBackend
     from .tasks import TASKS
 
     if name not in TASKS:
@@ -48,11 +49,14 @@ def make_backend(name: str, **values: Any) -> "ArmBackend":
     for key in values:
         if key not in valid:
             raise ConfigError(f"task {name!r} has no field {key!r}; {nearest(key, valid)}")
-    return ArmBackend(task_class(task_class.config_class(name=name, **values)))
+    return task_class.make_backend(name=name, **values)
 
 
 def register_configs() -> None:
-    """Offer every task to Hydra: ``task=pick_cube task.cube_size=0.05``."""
+    """Offer every task to Hydra: ``task=pick_cube task.cube_size=0.05``.
+
+    Tasks with a file in configs/task, which is made from it, are offered as ``NAME_schema``.
+    """
     from hydra.core.config_store import ConfigStore
 
     from robo_rl.core import config_node
@@ -62,7 +66,8 @@ def register_configs() -> None:
 
     store = ConfigStore.instance()
     for name, task_class in TASKS.items():
-        store.store(group="task", name=name, node=config_node(make_backend, task_class.config_class))
+        choice = f"{name}_schema" if task_class.has_file else name
+        store.store(group="task", name=choice, node=config_node(make_backend, task_class.config_class))
     register_gymnasium_task()
 
 
@@ -84,6 +89,10 @@ def __getattr__(name: str) -> Any:
         from .backend import ArmBackend
 
         return ArmBackend
+    if name == "CarBackend":
+        from .driving import CarBackend
+
+        return CarBackend
     if name == "TASKS":
         from .tasks import TASKS
 
@@ -93,4 +102,12 @@ def __getattr__(name: str) -> Any:
 
 register_environments()
 
-__all__ = ["ENVIRONMENTS", "TASKS", "ArmBackend", "make_backend", "register_configs", "register_environments"]
+__all__ = [
+    "ENVIRONMENTS",
+    "TASKS",
+    "ArmBackend",
+    "CarBackend",
+    "make_backend",
+    "register_configs",
+    "register_environments",
+]

@@ -23,6 +23,18 @@ MOTIONS = {
 """Keys by name: the element of the action that they move, and the direction. x points away from the robot's base, y to
 its left, z up."""
 
+VEHICLE_MOTIONS = {
+    "w": ("throttle", 1.0),
+    "s": ("throttle", -1.0),
+    "a": ("steering", 1.0),
+    "d": ("steering", -1.0),
+    "up": ("throttle", 1.0),
+    "down": ("throttle", -1.0),
+    "left": ("steering", 1.0),
+    "right": ("steering", -1.0),
+}
+"""The same for a vehicle, whose steering is positive to the left."""
+
 BUTTONS = {"enter": "success", "backspace": "discard", "escape": "stop", "x": "emergency_stop"}
 
 GRIPPER_KEY = "space"
@@ -36,6 +48,8 @@ HELP = (
     ("\u2191 \u2193", "pitch", "pitch"),
     ("\u2190 \u2192", "yaw", "turn"),
     ("space", "gripper", "open, close the gripper"),
+    ("w s \u2191 \u2193", "throttle", "forward, back"),
+    ("a d \u2190 \u2192", "steering", "left, right"),
 )
 BUTTON_HELP = (
     "enter: success, end the episode   backspace: discard the episode   esc: stop recording   x: emergency stop"
@@ -46,8 +60,8 @@ class KeyMotion:
     """Turns keys that go down and up into an :class:`~robo_rl.core.Intervention`.
 
     Args:
-        spec: of the robot; its action's elements must be x, y, z, roll, pitch, yaw or gripper, by name. Without names
-            three elements are taken as x, y, z, four as these and the gripper, seven as all.
+        spec: of the robot; its action's elements must be x, y, z, roll, pitch, yaw or gripper, by name, or steering and
+            throttle. Without names three elements are taken as x, y, z, four as these and the gripper, seven as all.
         config: speeds and times.
         clock: monotonic time.
 
@@ -57,6 +71,7 @@ class KeyMotion:
 
     def __init__(self, spec: EnvSpec, config: TeleopConfig, clock: Clock) -> None:
         self._names = _action_names(spec)
+        self._motions = VEHICLE_MOTIONS if "throttle" in self._names else MOTIONS
         self._config = config
         self._clock = clock
         self._pressed_ns: dict[str, int] = {}
@@ -72,7 +87,7 @@ class KeyMotion:
             return
         if key == GRIPPER_KEY and "gripper" in self._names:
             self._closed = not self._closed
-        elif key in MOTIONS and MOTIONS[key][0] in self._names:
+        elif key in self._motions and self._motions[key][0] in self._names:
             self._pressed_ns[key] = self._clock.now_ns()
         else:
             return
@@ -81,7 +96,7 @@ class KeyMotion:
     def hold(self, key: str) -> None:
         """Take note that ``key`` went down and will act until :meth:`release`."""
         self.press(key)
-        if key in MOTIONS:
+        if key in self._motions:
             self._held.add(key)
 
     def release(self, key: str) -> None:
@@ -103,7 +118,7 @@ class KeyMotion:
         now = self._clock.now_ns()
         action = np.zeros(len(self._names), np.float32)
         for key, pressed_ns in self._pressed_ns.items():
-            name, direction = MOTIONS[key]
+            name, direction = self._motions[key]
             level = 1.0 if key in self._held else self._level((now - pressed_ns) * 1e-9)
             action[self._names.index(name)] += direction * level * self._config.speed
         if self._held:
@@ -132,11 +147,14 @@ def _action_names(spec: EnvSpec) -> list[str]:
     order = ["x", "y", "z", "roll", "pitch", "yaw", "gripper"]
     by_size = {3: order[:3], 4: [*order[:3], "gripper"], 7: order}
     names = list(spec.action.names) or by_size.get(spec.action.shape[0], [])
+    if sorted(names) == ["steering", "throttle"]:
+        return names
     unknown = [name for name in names if name not in order]
     if unknown or not names:
         got = f"elements {', '.join(names)}" if names else f"{spec.action.shape[0]} elements without names"
         raise ConfigError(
-            f"keys drive an end effector (action elements {', '.join(order)}), but the action of task {spec.task!r} "
-            f"has {got}; choose a task or task.controller.action_space=end_effector_delta that moves one"
+            f"keys drive an end effector (action elements {', '.join(order)}) or a vehicle (steering, throttle), but "
+            f"the action of task {spec.task!r} has {got}; choose a task or "
+            "task.controller.action_space=end_effector_delta that moves one"
         )
     return names

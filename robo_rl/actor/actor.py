@@ -10,6 +10,8 @@ from robo_rl.core import (
     CheckpointError,
     EnvBackend,
     Observation,
+    PersistentWorld,
+    ResetController,
     SafetyStop,
     Source,
     State,
@@ -42,15 +44,29 @@ class Actor:
     episode's number. An interrupted episode is taken up again by repeating its actions, which in simulation leads
     to the same state, bit for bit: no simulator needs to save its state for that.
 
+    With ``resets`` only the first episode begins so, and others where the controller could not begin them. Then an
+    episode depends on all that went before, so the world in which it began is saved where the backend can tell it;
+    where it cannot, as on a robot, an interrupted episode counts as cut.
+
     Args:
         backend: robot or simulator.
         seed: seed of the run.
         name: identity of this actor, part of every transition.
         session: number of this actor's run.
+        resets: begins all episodes but the first; None: ``backend.reset(seed)`` begins every one.
     """
 
-    def __init__(self, backend: EnvBackend, seed: int, name: str = "local", session: int = 0) -> None:
+    def __init__(
+        self,
+        backend: EnvBackend,
+        seed: int,
+        name: str = "local",
+        session: int = 0,
+        resets: ResetController | None = None,
+    ) -> None:
         self._backend = backend
+        self._resets = resets
+        self._world: State | None = None
         self._seed = seed
         self._name = name
         self._session = session
@@ -115,12 +131,29 @@ class Actor:
     def _begin_episode(self) -> None:
         self._actions = []
         self._step = None
-        self._step = self._backend.reset(derive_seed(self._seed, "episode", self._name, self._episode + 1))
+        seed = derive_seed(self._seed, "episode", self._name, self._episode + 1)
+        step = None
+        if self._resets is not None and self._episode >= 0:
+            step = self._resets.run(self._backend).step
+        self._step = self._backend.reset(seed) if step is None else step
+        self._world = self._present_world()
         self._episode += 1
 
+    def _present_world(self) -> State | None:
+        """Return the world as it is now, where later episodes depend on it and the backend can tell it."""
+        if self._resets is None or not isinstance(self._backend, PersistentWorld):
+            return None
+        return self._backend.world()
+
     def state(self) -> State:
-        """Return the counters, and the actions and last observation of the open episode."""
+        """Return the counters, and the actions and last observation of the open episode.
+
+        With a reset controller also the world in which the open episode began, or else the present one.
+        """
         ended = self._step is None or self._step.ended
+        world = self._present_world() if ended else self._world
+        if self._resets is not None and world is None:
+            ended = True
         size = self._backend.spec.action.shape[0]
         actions = np.zeros((0, size), np.float32) if ended or not self._actions else np.stack(self._actions)
         state: State = {
@@ -129,7 +162,7 @@ class Actor:
         }
         if self._step is not None and not ended:
             state |= {f"observation/{key}": value for key, value in self._step.observation.items()}
-        return state
+        return state | {f"world/{key}": value for key, value in (world or {}).items()}
 
     def load(self, state: State) -> None:
         """Go on from ``state``: an open episode is begun again and its actions are repeated.
@@ -141,10 +174,19 @@ class Actor:
         self._episode, self._sequence, is_open = (int(value) for value in state["counters"])
         self._step = None
         self._actions = []
+        prefix = "world/"
+        world = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+        if world and self._episode >= 0:
+            if not isinstance(self._backend, PersistentWorld):
+                raise CheckpointError("the checkpoint holds a simulator's world: resume on that simulator")
+            self._step = self._backend.restore(world)
+            self._world = world
         if not is_open:
+            self._step = None
             return
-        self._episode -= 1
-        self._begin_episode()
+        if self._step is None:
+            self._episode -= 1
+            self._begin_episode()
         for action in state["actions"]:
             self._step = self._backend.step(action)
             self._actions.append(action)

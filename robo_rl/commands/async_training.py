@@ -145,6 +145,8 @@ class AsyncTraining(LocalTraining):
     def _open_experience(self) -> None:
         if self._scorer is not None:
             raise ConfigError("rewards that are computed or learned from stored steps need runtime=local")
+        if self.parts.resets is not None:
+            raise ConfigError("practice without resets needs runtime=local: actors apart know reset=seeded only")
         self.intake = Intake(self.folder / "replay", self.parts.backend.spec)
         self.intake.recover(self.online)
 

@@ -47,6 +47,12 @@ def run(config: DictConfig) -> int:
         low, high = 100 * rate.low, 100 * rate.high
         console.print(f"Success {100 * rate.value:.1f} % (95 % interval {low:.1f} to {high:.1f} %)")
     console.print(f"Mean return {result.return_mean:.2f}, median length {result.seconds_median:.1f} s")
+    if result.lap_seconds:
+        fastest, slowest = min(result.lap_seconds), max(result.lap_seconds)
+        console.print(
+            f"Lap time {result.lap_seconds_median:.2f} s (median of {len(result.lap_seconds)}, "
+            f"{fastest:.2f} to {slowest:.2f} s)"
+        )
     if result.video is not None:
         console.print(f"Video {result.video}", soft_wrap=True)
     if config.output:

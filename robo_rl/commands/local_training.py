@@ -16,6 +16,7 @@ from ..core import (
     ConfigError,
     DivergenceError,
     DriverError,
+    Metrics,
     Observation,
     SafetyStop,
     Source,
@@ -97,6 +98,8 @@ class LocalTraining:
             run_config=OmegaConf.to_container(config, resolve=True),
             resume_step=self.step if resumed else None,
         )
+        if self.parts.resets is not None:
+            self.parts.resets.watch(self.logger.status)
         if not resumed:
             self._begin()
 
@@ -162,6 +165,8 @@ class LocalTraining:
             if ACTION_NOT_FINITE in transition.verdict.reasons:  # such a step can neither be stored nor counted
                 raise DivergenceError(f"the policy is rejected, the robot held still: {transition.verdict.message}")
             self.step += 1
+            if self.parts.resets is not None:
+                self.parts.resets.note(transition)
             self._insert(transition)
             metrics = {}
             # The first episode may be held back until its reward is known.
@@ -319,6 +324,7 @@ class LocalTraining:
             **{f"reward/{name}": total for name, total in self._episode_terms.items()},
             stopped=stopped,
             **self._safety.metrics(),
+            **self._practice(),
         )
         if self._watch is not None:
             self._watch.add_episode(self.actor.episode, self._episode_return, length, success)
@@ -362,6 +368,7 @@ class LocalTraining:
             episodes=episodes,
             return_mean=result.return_mean,
             length_median=result.length_median,
+            lap_seconds_median=result.lap_seconds_median,
         )
         if self._watch is not None and rate is not None and (warning := self._watch.evaluated(self.step, rate.value)):
             self.logger.message(warning)
@@ -417,7 +424,7 @@ class LocalTraining:
     def _open_experience(self) -> None:
         """Make what steps come from."""
         seed = self.config.seed
-        self.actor = Actor(self.parts.backend, seed)
+        self.actor = Actor(self.parts.backend, seed, resets=self.parts.resets)
         intervention: InterventionConfig = section(self.config, "intervention")
         self._intervention: SimulatedIntervention | None = None
         if intervention.criterion != "never":
@@ -430,18 +437,27 @@ class LocalTraining:
         if self._intervention is not None:
             parts["intervention"] = self._intervention.state()
         parts["run"] |= {f"actor/{key}": value for key, value in self.actor.state().items()}
+        if self.parts.resets is not None:
+            parts["resets"] = self.parts.resets.save()
 
     def _load_experience(self, parts: Mapping[str, State]) -> None:
         """Go on with the experience of a checkpoint."""
         self.online.load(parts["replay"])
         if self._intervention is not None:
             self._intervention.load(parts.get("intervention", {}))
+        if self.parts.resets is not None:
+            self.parts.resets.load(parts["resets"])
         prefix, saved = "actor/", parts["run"]
         self.actor.load({key.removeprefix(prefix): value for key, value in saved.items() if key.startswith(prefix)})
 
     def _experience_summary(self) -> dict[str, Any]:
         """Return what summary.json says beside the results."""
-        return {}
+        practice = {name.removeprefix("practice/"): value for name, value in self._practice().items()}
+        return {"practice": practice} if practice else {}
+
+    def _practice(self) -> Metrics:
+        """Return what practice without resets came to; nothing where a seed begins every episode."""
+        return {} if self.parts.resets is None else self.parts.resets.metrics()
 
     def _summarise(self, status: str, result: EvaluationResult | None) -> None:
         rate = result.success_rate if result else None
@@ -460,6 +476,7 @@ class LocalTraining:
             if rate is None or result is None
             else {"value": rate.value, "low": rate.low, "high": rate.high, "episodes": len(result.episodes)},
             return_mean=result.return_mean if result else None,
+            lap_seconds=_lap_times(result) if result else None,
             steps_to_95=self._steps_to_95,
             updates_per_second=updates / self._update_seconds if self._update_seconds else None,
             learner=self.parts.agent.backend,
@@ -477,6 +494,8 @@ class LocalTraining:
             )
         else:
             say(f"Mean return {result.return_mean:.1f} over {len(result.episodes)} evaluation episodes")
+        if result.lap_seconds:
+            say(f"Lap time {result.lap_seconds_median:.2f} s (median of {len(result.lap_seconds)})")
         minutes = self.step / self.parts.backend.spec.control_rate / 60
         say(f"{self.step:,} environment steps ({minutes:.1f} robot-minutes) in {self.logger.wall_seconds:.0f} s")
         say(f"Policy    {self._checkpoints.best()}")
@@ -486,3 +505,11 @@ class LocalTraining:
         say(f"Curve     {curve}")
         say(f"Report    {page}")
         say(f"Run it    robo-rl eval run={self.folder}")
+
+
+def _lap_times(result: EvaluationResult) -> dict[str, float | int] | None:
+    """Return what summary.json says of lap times [s]; None where none was driven."""
+    laps = result.lap_seconds
+    if not laps:
+        return None
+    return {"median": float(np.median(laps)), "fastest": min(laps), "slowest": max(laps), "laps": len(laps)}

@@ -1,7 +1,7 @@
 """All interfaces on one page."""
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,11 @@ class EnvBackend(Protocol):
         ...
 
     def reset(self, seed: int | None = None) -> Step:
-        """Begin an episode. In simulation the same ``seed`` gives the same episode, whatever went before."""
+        """Begin an episode. In simulation the same ``seed`` gives the same episode, whatever went before.
+
+        Without ``seed`` a robot begins where it stands. Where somebody, or a simulator, put it somewhere else,
+        ``info["placed"]`` of the step may say so.
+        """
         ...
 
     def step(self, action: NDArray[np.float32]) -> Step:
@@ -422,9 +426,57 @@ class ObservationGuard(Protocol):
 
 
 class ResetController(Protocol):
-    """Brings a robot back to where an episode may begin, in a bounded number of attempts."""
+    """Brings a robot back to where an episode may begin, in a bounded number of attempts.
 
-    def run(self, backend: EnvBackend) -> ResetOutcome: ...
+    Nothing that it does is learned from: the actor stores no transition of it.
+    """
+
+    def run(self, backend: EnvBackend) -> ResetOutcome:
+        """Begin the next episode.
+
+        Returns:
+            its first step; none where every attempt failed and a person has to help.
+
+        Raises:
+            SafetyStop: if the robot was stopped on the way.
+        """
+        ...
+
+    def note(self, transition: Transition) -> None:
+        """Take note of a step of an episode."""
+        ...
+
+    def watch(self, listener: Callable[[str], None]) -> None:
+        """Tell ``listener`` from now on what the robot is doing, in a word, whenever that changes."""
+        ...
+
+    def metrics(self) -> Metrics:
+        """Return counts and times so far, by name; ``practice/manual_resets`` among them."""
+        ...
+
+    def save(self) -> State:
+        """Return everything needed to go on."""
+        ...
+
+    def load(self, saved: State) -> None:
+        """Go on from what :meth:`save` returned."""
+        ...
+
+
+@runtime_checkable
+class PersistentWorld(Protocol):
+    """What a backend offers whose episodes may begin where the last one ended, if its world can be saved.
+
+    A simulator's can; a robot's cannot.
+    """
+
+    def world(self) -> State | None:
+        """Return all that the next episode depends on if it begins where the robot is; None if that cannot be told."""
+        ...
+
+    def restore(self, world: State) -> Step:
+        """Begin an episode in the world as it was when :meth:`world` returned it, bit for bit."""
+        ...
 
 
 class Teleop(Protocol):

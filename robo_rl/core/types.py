@@ -72,7 +72,8 @@ class Step:
         success: whether the task is solved in this observation; None where nobody knows.
         executed_action: (A,) float32 in [-1, 1], what the robot really did; None if it did what it was told.
         verdict: of the safety filters on the action that led here.
-        info: further facts for logs; never read by the learner.
+        info: further facts for logs; never read by the learner. ``lap_seconds`` [s] of a step that completes a lap,
+            ``placed`` of a first step: somebody put the robot there.
     """
 
     observation: Observation

@@ -26,6 +26,7 @@ class EpisodeOutcome:
         total_reward: undiscounted return, weighted and with the offset of every step.
         length: control steps.
         terminated: whether the task itself ended the episode (otherwise it was cut).
+        lap_seconds: how long each lap took that was completed, where the task is to drive laps [s of robot time].
     """
 
     index: int
@@ -33,6 +34,7 @@ class EpisodeOutcome:
     total_reward: float
     length: int
     terminated: bool
+    lap_seconds: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,16 @@ class EvaluationResult:
         """Median length of an episode [s of robot time]."""
         return self.length_median / self.control_rate
 
+    @property
+    def lap_seconds(self) -> list[float]:
+        """How long each lap of all episodes took [s of robot time]; none where the task has no laps."""
+        return [seconds for episode in self.episodes for seconds in episode.lap_seconds]
+
+    @property
+    def lap_seconds_median(self) -> float | None:
+        """Median lap time [s of robot time]; None without a lap."""
+        return float(np.median(self.lap_seconds)) if self.lap_seconds else None
+
     def to_json(self) -> dict[str, Any]:
         """Return the result as a JSON object, the single episodes included."""
         rate = self.success_rate
@@ -84,6 +96,7 @@ class EvaluationResult:
             "return_mean": self.return_mean,
             "length_median": self.length_median,
             "seconds_median": self.seconds_median,
+            "lap_seconds_median": self.lap_seconds_median,
             "control_rate": self.control_rate,
             "video": None if self.video is None else str(self.video),
             "episodes": [dataclasses.asdict(episode) for episode in self.episodes],
@@ -139,7 +152,7 @@ def evaluate(
         for index in range(episodes):
             step = backend.reset(derive_seed(seed, "evaluation", index))
             filming = writer if index < video_episodes else None
-            total, length = 0.0, 0
+            total, length, laps = 0.0, 0, []
             while not step.ended and length < min(limits):
                 if filming is not None:
                     filming.add(backend.render(), _caption(index, None))
@@ -153,9 +166,11 @@ def evaluate(
                     break
                 total += reward_offset + sum(weight * step.rewards[term] for term, weight in weights.items())
                 length += 1
+                if "lap_seconds" in step.info:
+                    laps.append(float(step.info["lap_seconds"]))
             if filming is not None:
                 _film_ending(filming, backend, step, index)
-            outcomes.append(EpisodeOutcome(index, step.success, total, length, step.terminated))
+            outcomes.append(EpisodeOutcome(index, step.success, total, length, step.terminated, tuple(laps)))
             if on_episode is not None:
                 on_episode(outcomes[-1])
     return EvaluationResult(spec.task, seed, spec.control_rate, tuple(outcomes), video)

@@ -1,6 +1,6 @@
 """A robot with safety around it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,13 +8,16 @@ from numpy.typing import NDArray
 
 from robo_rl.core import (
     PASSED,
+    CheckpointError,
     Clock,
     EnvBackend,
     EnvSpec,
     ObservationGuard,
+    PersistentWorld,
     RobotDescription,
     SafetyStop,
     ScriptedExpert,
+    State,
     Step,
     Verdict,
 )
@@ -80,16 +83,23 @@ class SafeBackend:
         Raises:
             SafetyStop: if a person has stopped the robot, or the first observation is not believed.
         """
-        self._obey_person()
-        self._last = None
-        self._stale = 0
-        self._chain.reset()
-        for guard in self._guards:
-            guard.reset()
-        step = self._backend.reset(seed)
-        self._believe(step)
-        self._last = step
-        return step
+        return self._begin(lambda: self._backend.reset(seed))
+
+    def world(self) -> State | None:
+        """Return all that the next episode depends on if it begins where the robot is; None if that cannot be told."""
+        return self._backend.world() if isinstance(self._backend, PersistentWorld) else None
+
+    def restore(self, world: State) -> Step:
+        """Begin an episode in a ``world`` that was returned by :meth:`world`.
+
+        Raises:
+            SafetyStop: as :meth:`reset`.
+            CheckpointError: if this backend's world cannot be restored.
+        """
+        backend = self._backend
+        if not isinstance(backend, PersistentWorld):
+            raise CheckpointError(f"the world of task {self.spec.task!r} cannot be restored: resume on its simulator")
+        return self._begin(lambda: backend.restore(world))
 
     def step(self, action: NDArray[np.float32]) -> Step:
         """Execute what the filters make of ``action`` for one control period.
@@ -131,6 +141,18 @@ class SafeBackend:
     def close(self) -> None:
         self._last = None
         self._backend.close()
+
+    def _begin(self, begin: Callable[[], Step]) -> Step:
+        self._obey_person()
+        self._last = None
+        self._stale = 0
+        self._chain.reset()
+        for guard in self._guards:
+            guard.reset()
+        step = begin()
+        self._believe(step)
+        self._last = step
+        return step
 
     def _obey_person(self) -> None:
         reason = self._button.reason()

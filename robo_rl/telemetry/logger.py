@@ -108,6 +108,11 @@ class RunLogger:
         if self._config.progress:
             self._progress.update(step, total, updates)
 
+    def status(self, text: str) -> None:
+        """Say in the progress line what the robot is doing, in a word."""
+        if self._config.progress:
+            self._progress.status(text)
+
     def message(self, text: str) -> None:
         """Print ``text`` for people, above the progress line where there is one."""
         self._progress.message(text)

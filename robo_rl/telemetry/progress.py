@@ -24,7 +24,7 @@ class _Sample(NamedTuple):
 
 
 class ProgressLine:
-    """Steps, last return, success rate over the last 20 episodes, updates/s, update-to-data ratio and time left.
+    """Steps, what the robot does, last return, success over the last 20 episodes, updates/s, update-to-data, time left.
 
     Rates are taken over the last 20 s, so that they follow what the run does now.
 
@@ -44,6 +44,7 @@ class ProgressLine:
         self._interval_ns = LIVE_INTERVAL_NS if self._console.is_terminal else int(seconds * 1e9)
         self._samples: deque[_Sample] = deque()
         self._successes: deque[bool] = deque(maxlen=SUCCESS_WINDOW)
+        self._status = ""
         self._return: float | None = None
         self._total = 0
         self._shown: _Sample | None = None
@@ -54,6 +55,12 @@ class ProgressLine:
         self._return = episode_return
         if success is not None:
             self._successes.append(success)
+
+    def status(self, text: str) -> None:
+        """Say what the robot is doing, in a word. A terminal shows it at once."""
+        self._status = text
+        if self._samples and self._console.is_terminal:
+            self._show(again=True)
 
     def update(self, step: int, total: int, updates: int) -> None:
         """Tell where the run is; cheap enough to be called at each environment step.
@@ -90,9 +97,9 @@ class ProgressLine:
         """Return the line as plain text."""
         return "  ".join([self._label, self._count(), *self._facts()])
 
-    def _show(self) -> None:
+    def _show(self, again: bool = False) -> None:
         newest = self._samples[-1]
-        if self._shown is not None and self._shown.step == newest.step:
+        if self._shown is not None and self._shown.step == newest.step and not again:
             return
         self._shown = newest
         if not self._console.is_terminal:
@@ -117,7 +124,7 @@ class ProgressLine:
         return f"{self._samples[-1].step:,}/{self._total:,} steps"
 
     def _facts(self) -> list[str]:
-        facts = []
+        facts = [self._status] if self._status else []
         if self._return is not None:
             facts.append(f"return {self._return:.2f}")
         if self._successes:

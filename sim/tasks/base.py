@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import mujoco
 import numpy as np
@@ -27,15 +27,26 @@ class Task(ABC):
     Attributes:
         config_class: configuration of this task; its defaults make the task.
         gymnasium_id: the environment's id for ``gymnasium.make``.
+        cameras: those that every task has, for ``observation.cameras``.
+        has_file: whether configs/task has a file of this task.
         shaped_terms: names of the reward terms besides ``success``.
     """
 
     config_class: ClassVar[type[TaskConfig]]
     gymnasium_id: ClassVar[str]
+    cameras: ClassVar[tuple[str, ...]] = ("front", "wrist")
+    has_file: ClassVar[bool] = False
     shaped_terms: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, config: TaskConfig) -> None:
         self.config = config
+
+    @classmethod
+    def make_backend(cls, **values: Any) -> "ArmBackend":
+        """Return an arm before this task, as fields of ``config_class`` have it."""
+        from ..backend import ArmBackend  # which imports this module
+
+        return ArmBackend(cls(cls.config_class(**values)))
 
     @abstractmethod
     def build(self, spec: mujoco.MjSpec) -> None:

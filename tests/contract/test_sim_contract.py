@@ -185,12 +185,13 @@ def test_the_object_state_can_be_left_out(task):
 def test_images_fit_the_spec_and_show_the_scene(task):
     from robo_rl.sim.config import ObservationConfig
 
-    view = ObservationConfig(cameras=("front", "wrist"), width=48, height=32, picture_width=64, picture_height=40)
+    cameras = TASKS[task].cameras
+    view = ObservationConfig(cameras=cameras, width=48, height=32, picture_width=64, picture_height=40)
     backend = make_backend(task, observation=view)
     step = backend.reset(0)
     backend.spec.check_observation(step.observation)
     assert step.observation["images/front"].shape == (32, 48, 3)
-    for image in (step.observation["images/front"], step.observation["images/wrist"], backend.render()):
+    for image in (*(step.observation[f"images/{camera}"] for camera in cameras), backend.render()):
         assert image.dtype == np.uint8
         assert image.std() > 5, "a blank image"
     assert backend.render().shape == (40, 64, 3)

@@ -18,7 +18,7 @@ def fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return line
 
 
-TASKS = "bin_relocate, cable_route, fake_arm, gymnasium, open_door, peg_insert, pick_cube, reach"
+TASKS = "bin_relocate, cable_route, drive, fake_arm, gymnasium, open_door, peg_insert, pick_cube, reach"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from robo_rl.actor import ActionChoice, Actor
-from robo_rl.core import ArraySpec, ConfigError, EnvSpec, SafetyStop, Source, SpecError, Step, Verdict
+from robo_rl.core import ArraySpec, CheckpointError, ConfigError, EnvSpec, SafetyStop, Source, SpecError, Step, Verdict
 from robo_rl.replay import EpisodeStore, ReplayRing
 from robo_rl.safety import make_safe_backend
 from robo_rl.safety.config import ContactConfig, JointsConfig, ObservationsConfig, WorkspaceConfig
@@ -299,6 +299,25 @@ def test_safety_can_be_given_to_an_environment_that_tells_nothing_of_its_robot()
     assert backend.step(np.zeros(1, np.float32)).verdict == Verdict()
     assert backend.step(np.full(1, np.nan, np.float32)).truncated
     backend.close()
+
+
+def test_the_world_is_told_and_restored_where_the_backend_can():
+    arm_backend = make_safe_backend(make_backend("reach"))
+    assert arm_backend.world() is None
+    with pytest.raises(CheckpointError, match="the world of task 'reach' cannot be restored"):
+        arm_backend.restore({})
+    car = make_safe_backend(make_backend("drive", autonomous=True))
+    car.reset(0)
+    car.step(np.array([0.5, 1], np.float32))
+    first = car.reset()
+    world = car.world()
+    after = car.step(np.array([-0.5, 1], np.float32))
+    np.testing.assert_array_equal(car.restore(world).observation["state"], first.observation["state"])
+    again = car.step(np.array([-0.5, 1], np.float32))
+    np.testing.assert_array_equal(again.observation["state"], after.observation["state"])
+    car.stop("test")
+    with pytest.raises(RuntimeError, match=r"call reset\(\)"):
+        car.step(np.zeros(2, np.float32))
 
 
 # --- configuration ---------------------------------------------------------------------------------------------------

@@ -92,3 +92,19 @@ def test_in_a_terminal_one_line_is_rewritten_and_messages_stand_above_it() -> No
     assert shown[1].startswith("reach  50/50 steps")
     assert shown[1].endswith("20 updates/s  update-to-data 20  0:00 left")
     assert stream.getvalue().endswith("\x1b[?25h"), "the cursor must be given back"
+
+
+def test_what_the_robot_does_stands_before_the_rest_and_a_terminal_shows_it_at_once() -> None:
+    line, stream, _ = plain_line()
+    line.status("LEARNING")
+    line.update(10, 10, 0)
+    assert stream.getvalue().splitlines()[-1] == "pick_cube  10/10 steps  LEARNING"
+    line.status("RECOVERY")
+    assert "RECOVERY" not in stream.getvalue(), "no line for each change where the output is no terminal"
+    screen = io.StringIO()
+    live = ProgressLine("drive", 10.0, Console(file=screen, force_terminal=True, width=100), ManualClock())
+    live.status("LEARNING")
+    live.update(1, 10, 0)
+    live.status("RECOVERY")
+    assert "RECOVERY" in screen.getvalue()
+    live.close()

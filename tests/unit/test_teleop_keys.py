@@ -60,6 +60,18 @@ def test_each_key_moves_its_axis_alone(key: str, axis: str, value: float) -> Non
     assert said.in_control
 
 
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [("w", (0, 1)), ("s", (0, -1)), ("a", (1, 0)), ("d", (-1, 0)), ("up", (0, 1)), ("left", (1, 0)), ("e", (0, 0))],
+)
+def test_keys_drive_a_vehicle(key: str, expected: tuple[float, float]) -> None:
+    motion, _ = make_motion(("steering", "throttle"))
+    motion.press(key)
+    np.testing.assert_array_equal(motion.intervention().action, np.array(expected, np.float32))
+    assert "a d ← →: left, right" in motion.help()[0]
+    assert "gripper" not in motion.help()[0]
+
+
 def test_a_key_acts_in_full_and_then_fades() -> None:
     motion, clock = make_motion(hold_seconds=0.2, decay_seconds=0.4, speed=0.5)
     motion.press("w")

@@ -1,0 +1,187 @@
+"""Configuration of the simulated car, its track and the task. Lengths in m, angles in rad, times in s, masses in kg."""
+
+import math
+from dataclasses import dataclass, field
+
+from robo_rl.core import ConfigError, require
+
+from ..config import ObservationConfig
+
+
+@dataclass(frozen=True)
+class CarConfig:
+    """A car of a tenth of the usual size, with four driven wheels on springs, the front ones steered.
+
+    Attributes:
+        wheelbase: distance of the axles [m].
+        track_width: distance of the wheels of an axle [m].
+        wheel_radius: [m].
+        mass: of the body, without wheels [kg].
+        wheel_mass: of each wheel [kg].
+        centre_of_mass_height: of the body above the ground [m].
+        max_steering: largest angle of the (imagined) middle front wheel [rad].
+        steering_rate: of the servo [rad/s].
+        stall_force: push of all motors together at full throttle and at rest [N].
+        top_speed: at which full throttle pushes no more [m/s].
+        friction: coefficient of the tyres on the floor.
+        suspension_frequency: of the body on its springs [Hz].
+        suspension_damping: share of critical damping.
+    """
+
+    wheelbase: float = 0.32
+    track_width: float = 0.26
+    wheel_radius: float = 0.055
+    mass: float = 3.0
+    wheel_mass: float = 0.15
+    centre_of_mass_height: float = 0.06
+    max_steering: float = 0.42
+    steering_rate: float = 4.0
+    stall_force: float = 22.0
+    top_speed: float = 5.0
+    friction: float = 0.85
+    suspension_frequency: float = 5.0
+    suspension_damping: float = 0.6
+
+    def __post_init__(self) -> None:
+        for key in self.__dataclass_fields__:
+            require(getattr(self, key) > 0, f"car.{key}", "above 0", getattr(self, key))
+        require(self.max_steering < math.pi / 4, "car.max_steering", "below pi / 4", self.max_steering)
+
+
+@dataclass(frozen=True)
+class TrackConfig:
+    """A closed track between walls, made from its seed.
+
+    Attributes:
+        seed: of its shape and of where its rough patches lie.
+        length: of the centre line [m].
+        width: between the walls [m].
+        waviness: how far the shape departs from a circle, 0 to 0.5.
+        min_radius: smallest radius of the centre line [m].
+        wall_height: [m].
+        rough_patches: how many there are.
+        rough_friction: factor on the tyres' friction there.
+        rough_height: how far their ribs stand out [m].
+    """
+
+    seed: int = 0
+    length: float = 30.0
+    width: float = 1.8
+    waviness: float = 0.45
+    min_radius: float = 1.0
+    wall_height: float = 0.2
+    rough_patches: int = 3
+    rough_friction: float = 0.65
+    rough_height: float = 0.005
+
+    def __post_init__(self) -> None:
+        for key in ("length", "width", "min_radius", "wall_height", "rough_friction"):
+            require(getattr(self, key) > 0, f"track.{key}", "above 0", getattr(self, key))
+        require(0 <= self.waviness <= 0.5, "track.waviness", "in [0, 0.5]", self.waviness)
+        require(self.width < 2 * self.min_radius, "track.width", "below 2 * track.min_radius", self.width)
+        require(self.rough_patches >= 0, "track.rough_patches", "0 or more", self.rough_patches)
+        require(0 <= self.rough_height < 0.02, "track.rough_height", "in [0, 0.02)", self.rough_height)
+
+
+@dataclass(frozen=True)
+class DriverConfig:
+    """The scripted driver, whose first lap becomes the checkpoints.
+
+    Attributes:
+        speed: that it does not exceed [m/s].
+        lateral_acceleration: that it does not exceed in bends [m/s^2].
+        look_ahead: distance of the point that it steers for [m].
+    """
+
+    speed: float = 1.5
+    lateral_acceleration: float = 6.0
+    look_ahead: float = 0.8
+
+    def __post_init__(self) -> None:
+        for key in self.__dataclass_fields__:
+            require(getattr(self, key) > 0, f"driver.{key}", "above 0", getattr(self, key))
+
+
+@dataclass(frozen=True)
+class DetectorConfig:
+    """What ends an episode besides laps and the time limit (as in FastRLAP, Stachowicz et al. 2023).
+
+    Attributes:
+        stuck_positions: the car is stuck when so many positions, one a control step,
+        stuck_distance: lie within this distance of the newest [m].
+        flip_acceleration: it has flipped when the vertical acceleration that it feels, mean of a control period, is
+            below this [m/s^2]; at rest on its wheels it feels 9.81.
+        crash_acceleration: it has crashed when the horizontal acceleration that it feels is above this at any time
+            [m/s^2]; tyres cannot give more than their friction times 9.81.
+    """
+
+    stuck_positions: int = 30
+    stuck_distance: float = 0.3
+    flip_acceleration: float = -4.0
+    crash_acceleration: float = 20.0
+
+    def __post_init__(self) -> None:
+        require(self.stuck_positions >= 2, "detectors.stuck_positions", "2 or more", self.stuck_positions)
+        require(self.stuck_distance > 0, "detectors.stuck_distance", "above 0", self.stuck_distance)
+        require(-9.81 < self.flip_acceleration < 9.81, "detectors.flip_acceleration", "in (-9.81, 9.81)",
+                self.flip_acceleration)  # fmt: skip
+        require(self.crash_acceleration > 0, "detectors.crash_acceleration", "above 0", self.crash_acceleration)
+
+
+@dataclass(frozen=True)
+class DriveConfig:
+    """Configuration of ``drive``.
+
+    Attributes:
+        name: of the task.
+        control_rate: actions a second [Hz]; must divide ``physics_rate``.
+        physics_rate: steps of physics a second [Hz].
+        max_episode_steps: time limit, a truncation.
+        laps: success is so many laps since the episode began.
+        terminate_on_success: whether success ends the episode as a goal that was reached.
+        truncate_on_success: whether success ends the episode as a cut: the drive goes on in the next one.
+        autonomous: whether ``reset()`` without a seed begins an episode where the car stands, as on a real car. With a
+            seed the car is always put at the start line.
+        checkpoint_spacing: distance of checkpoints on the demonstrated lap [m].
+        checkpoint_reach: a checkpoint counts as reached from this distance along the lap [m].
+        checkpoints_ahead: how many checkpoints the observation ``object`` shows.
+    """
+
+    name: str = "drive"
+    control_rate: float = 20.0
+    physics_rate: float = 400.0
+    max_episode_steps: int = 600
+    laps: int = 1
+    terminate_on_success: bool = True
+    truncate_on_success: bool = False
+    autonomous: bool = False
+    checkpoint_spacing: float = 1.0
+    checkpoint_reach: float = 1.0
+    checkpoints_ahead: int = 6
+    car: CarConfig = field(default_factory=CarConfig)
+    track: TrackConfig = field(default_factory=TrackConfig)
+    driver: DriverConfig = field(default_factory=DriverConfig)
+    detectors: DetectorConfig = field(default_factory=DetectorConfig)
+    observation: ObservationConfig = field(default_factory=ObservationConfig)
+
+    def __post_init__(self) -> None:
+        for key in ("control_rate", "physics_rate", "checkpoint_spacing", "checkpoint_reach"):
+            require(getattr(self, key) > 0, key, "above 0", getattr(self, key))
+        for key in ("max_episode_steps", "laps", "checkpoints_ahead"):
+            require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
+        require(self.physics_rate >= 200, "physics_rate", "200 Hz or more", self.physics_rate)
+        ticks = self.physics_rate / self.control_rate
+        if ticks < 1 or abs(ticks - round(ticks)) > 1e-9:
+            raise ConfigError(
+                f"physics_rate ({self.physics_rate} Hz) must be a whole multiple of control_rate "
+                f"({self.control_rate} Hz), got {ticks:g} steps of physics a control step"
+            )
+        both = self.terminate_on_success and self.truncate_on_success
+        require(not both, "truncate_on_success", "false where terminate_on_success is true", self.truncate_on_success)
+        require(self.track.width > 3 * self.car.track_width, "track.width", "above 3 * car.track_width",
+                self.track.width)  # fmt: skip
+
+    @property
+    def ticks(self) -> int:
+        """Steps of physics in a control period."""
+        return round(self.physics_rate / self.control_rate)

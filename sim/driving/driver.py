@@ -1,0 +1,65 @@
+"""A scripted driver: pure pursuit of a path (Coulter 1992), at a speed that its bends allow."""
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import Observation
+
+from .config import DriverConfig
+from .track import ClosedPath
+
+if TYPE_CHECKING:
+    from .backend import CarBackend
+
+BRAKING_SHARE = 0.5
+"""Braking that the driver counts on, as a share of its lateral acceleration."""
+
+PREVIEW = np.arange(0.0, 5.0, 0.25)
+"""Distances ahead at which it looks for bends [m]."""
+
+SPEED_GAIN = 0.6  # throttle for a speed that is wrong by 1 m/s [s/m]
+
+
+class PurePursuit:
+    """Steers for a point of the path ahead, on the arc of a circle; brakes in time for the bends.
+
+    Args:
+        backend: whose car it drives.
+        path: to follow.
+        config: how fast, and how far ahead it looks.
+    """
+
+    def __init__(self, backend: "CarBackend", path: ClosedPath, config: DriverConfig) -> None:
+        self._backend = backend
+        self._path = path
+        self._config = config
+
+    def reset(self) -> None:
+        """Nothing to forget."""
+
+    def act(self, observation: Observation) -> NDArray[np.float32]:
+        """Return the action (2,) for the car's present pose; ``observation`` is not looked at."""
+        config, car, data = self._config, self._backend.config.car, self._backend.data
+        rotation = self._backend.car.rotation(data)[:2, :2]
+        rear = self._backend.car.position(data) - rotation @ (car.wheelbase / 2, 0.0)
+        s = self._path.locate(rear)
+        x, y = rotation.T @ (self._path.at(s + config.look_ahead) - rear)
+        angle = math.atan2(2 * car.wheelbase * y, x**2 + y**2)
+        if x < 0:  # it looks the wrong way: round as tightly as it can
+            angle = math.copysign(car.max_steering, y)
+        speed = float((rotation.T @ self._backend.car.velocity(data)[:2])[0])
+        wanted = self._speed(s)
+        throttle = wanted / car.top_speed + SPEED_GAIN * (wanted - speed)
+        action: NDArray[np.float32] = np.clip([angle / car.max_steering, throttle], -1, 1).astype(np.float32)
+        return action
+
+    def _speed(self, s: float) -> float:
+        """Return the largest speed at ``s`` from which every bend ahead can still be taken [m/s]."""
+        config = self._config
+        bend = np.abs(self._path.curvature(s + PREVIEW))
+        in_bend = config.lateral_acceleration / np.maximum(bend, 1e-3)
+        now = np.sqrt(in_bend + 2 * BRAKING_SHARE * config.lateral_acceleration * PREVIEW)
+        return min(config.speed, float(now.min()))

@@ -1,0 +1,125 @@
+"""Closed curves in the plane: the track's centre line, and the checkpoints of a demonstrated lap."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from robo_rl.core import ConfigError, generator
+
+from .config import TrackConfig
+
+Array = NDArray[np.float64]
+
+HARMONICS = (2, 3, 4)
+DENSE = 4000
+ATTEMPTS = 300
+
+
+class ClosedPath:
+    """A closed polygon, with positions on it counted by arc length s [m] from its first corner on.
+
+    Args:
+        points: corners (n, 2) [m], in driving order, the first not repeated.
+
+    Attributes:
+        points: the corners.
+        length: of the whole round [m].
+    """
+
+    def __init__(self, points: ArrayLike) -> None:
+        self.points: Array = np.array(points, dtype=np.float64)
+        self._edges = np.roll(self.points, -1, axis=0) - self.points
+        self._lengths = np.hypot(*self._edges.T)
+        self._starts = np.concatenate([[0.0], np.cumsum(self._lengths)])
+        self.length = float(self._starts[-1])
+
+    def at(self, s: ArrayLike) -> Array:
+        """Return the points (..., 2) at arc lengths ``s`` (...), any number of rounds on."""
+        around = np.mod(s, self.length)
+        edge = np.clip(np.searchsorted(self._starts, around, side="right") - 1, 0, len(self.points) - 1)
+        share = (around - self._starts[edge]) / self._lengths[edge]
+        point: Array = self.points[edge] + share[..., None] * self._edges[edge]
+        return point
+
+    def tangent(self, s: ArrayLike, reach: float = 0.1) -> Array:
+        """Return unit directions (..., 2) of the path at ``s`` (...), over a chord of twice ``reach`` [m]."""
+        chord = self.at(np.asarray(s) + reach) - self.at(np.asarray(s) - reach)
+        direction: Array = chord / np.hypot(chord[..., 0], chord[..., 1])[..., None]
+        return direction
+
+    def locate(self, point: ArrayLike, near: float | None = None, within: float = 1.0) -> float:
+        """Return the arc length in [0, length) of the place on the path that is nearest to ``point`` (2,).
+
+        Args:
+            point: anywhere [m].
+            near: only places within ``within`` of this arc length count; None: all.
+            within: see ``near`` [m].
+        """
+        away = np.asarray(point) - self.points
+        share = np.clip((away * self._edges).sum(1) / self._lengths**2, 0.0, 1.0)
+        s = self._starts[:-1] + share * self._lengths
+        distance = np.hypot(*(away - share[:, None] * self._edges).T)
+        if near is not None:
+            distance = np.where(np.abs(self.ahead(s, near)) <= within, distance, np.inf)
+            if not np.isfinite(distance).any():
+                return near % self.length
+        return float(s[np.argmin(distance)]) % self.length
+
+    def ahead(self, s: ArrayLike, origin: float) -> Array:
+        """Return how far ``s`` is ahead of ``origin`` the shorter way round, in [-length / 2, length / 2)."""
+        distance: Array = np.mod(np.asarray(s) - origin + self.length / 2, self.length) - self.length / 2
+        return distance
+
+    def curvature(self, s: ArrayLike, reach: float = 0.3) -> Array:
+        """Return the curvature (...) at ``s`` [1/m], positive to the left: of the circle through three points."""
+        before, here, after = (self.at(np.asarray(s) + offset) for offset in (-reach, 0.0, reach))
+        one, other, chord = here - before, after - here, after - before
+        cross = one[..., 0] * other[..., 1] - one[..., 1] * other[..., 0]
+        lengths = np.hypot(one[..., 0], one[..., 1]) * np.hypot(other[..., 0], other[..., 1])
+        curvature: Array = 2 * cross / (lengths * np.hypot(chord[..., 0], chord[..., 1]))
+        return curvature
+
+    def resampled(self, spacing: float) -> "ClosedPath":
+        """Return a path with corners on this one, about ``spacing`` [m] apart and evenly."""
+        count = max(3, round(self.length / spacing))
+        return ClosedPath(self.at(np.arange(count) * self.length / count))
+
+
+def make_track(config: TrackConfig) -> ClosedPath:
+    """Return the centre line of a track: a circle whose radius has random waves, driven counter-clockwise.
+
+    As the radius is a function of the angle, no track crosses itself. Shapes with bends tighter than
+    ``config.min_radius`` or with parts closer to each other than two widths are drawn again.
+
+    Raises:
+        ConfigError: if no shape of this length and waviness is wide enough.
+    """
+    rng = generator(config.seed, "track")
+    angle = np.linspace(0.0, 2 * np.pi, DENSE, endpoint=False)
+    for _ in range(ATTEMPTS):
+        radius = np.ones_like(angle)
+        for harmonic in HARMONICS:
+            amplitude = config.waviness * rng.uniform(0.4, 1.0) / (harmonic - 1)
+            radius += amplitude * np.cos(harmonic * angle + rng.uniform(0.0, 2 * np.pi))
+        if radius.min() < 0.1:
+            continue
+        path = ClosedPath(radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1))
+        path = ClosedPath(path.points * (config.length / path.length)).resampled(0.1)
+        everywhere = np.arange(len(path.points)) * path.length / len(path.points)
+        if np.abs(path.curvature(everywhere)).max() > 1 / config.min_radius:
+            continue
+        if _narrowest(path, everywhere) > 2 * config.width:
+            return path
+    raise ConfigError(
+        f"track: no track of {config.length} m, waviness {config.waviness}, width {config.width} m and bends of at "
+        f"least {config.min_radius} m was found from seed {config.seed}; take a longer, rounder or narrower one"
+    )
+
+
+def _narrowest(path: ClosedPath, s: Array) -> float:
+    """Return the smallest distance of two places that are far from each other along the path [m]."""
+    points = path.at(s)
+    distance = np.hypot(*(points[:, None] - points[None]).transpose(2, 0, 1))
+    along = np.abs(path.ahead(s[:, None], 0.0) - path.ahead(s[None], 0.0))
+    along = np.minimum(along, path.length - along)
+    far = along > np.pi * path.length / 20
+    return float(distance[far].min())

@@ -1,0 +1,87 @@
+"""Practice without resets through the command line: no manual reset, lap times, and a resume that is bit-exact."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from robo_rl.learner import CheckpointFolder
+
+STEPS = 300
+COMMON = [
+    "task=drive",
+    "agent.hidden=[16]",
+    "agent.ensemble_size=2",
+    "agent.update_to_data=1",
+    "agent.batch_size=16",
+    "agent.learning_starts=280",
+    "agent.random_steps=220",
+    "agent.pretrain_steps=5",
+    "demonstrations.episodes=1",
+    "demonstrations.noise=0",
+    "run.evaluation_interval=0",
+    "run.final_evaluation_episodes=1",
+    "run.video_episodes=0",
+    "runtime.threads=1",
+    "task.driver.speed=3",
+]
+
+
+def train(*arguments: str) -> str:
+    command = [sys.executable, "-m", "robo_rl.cli", "train", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def newest(folder: Path) -> dict[str, np.ndarray]:
+    checkpoint = CheckpointFolder(folder / "checkpoints").load_newest()
+    return {f"{part}/{key}": value for part, state in checkpoint.parts.items() for key, value in state.items()}
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("unbroken") / "run"
+    output = train(*COMMON, f"run.env_steps={STEPS}", f"run.dir={folder}")
+    assert f"{STEPS}/{STEPS} steps  LEARNING" in output, "the progress line says what the car is doing"
+    return folder
+
+
+def test_random_driving_is_recovered_from_without_a_manual_reset(unbroken: Path) -> None:
+    practice = json.loads((unbroken / "summary.json").read_text())["practice"]
+    assert practice["recoveries"] >= 3
+    assert practice["manual_resets"] == 0
+    # Only the steps of episodes are learned from, and time passes in recoveries too.
+    assert practice["learning_seconds"] == pytest.approx(STEPS / 20)
+    assert practice["recovery_seconds"] > 1
+    lines = [json.loads(line) for line in (unbroken / "metrics.jsonl").read_text().splitlines()]
+    episodes = [line for line in lines if line["kind"] == "episode"]
+    assert sum(line["length"] for line in episodes) <= STEPS
+    assert [line["practice/recoveries"] for line in episodes] == sorted(
+        line["practice/recoveries"] for line in episodes
+    )
+
+
+def test_a_resumed_run_is_the_unbroken_one_bit_for_bit(unbroken: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    lines = [json.loads(line) for line in (unbroken / "metrics.jsonl").read_text().splitlines()]
+    ends = [line["step"] for line in lines if line["kind"] == "episode"]
+    in_an_episode = ends[2] + 7
+    assert in_an_episode not in ends
+    train(*COMMON, f"run.env_steps={in_an_episode}", f"run.dir={folder}")
+    train(f"resume={folder}", f"run.env_steps={STEPS}")
+    expected, resumed = newest(unbroken), newest(folder)
+    assert expected.keys() == resumed.keys()
+    assert "run/actor/world/physics" in expected
+    for key, value in expected.items():
+        np.testing.assert_array_equal(value, resumed[key], err_msg=key, strict=True)
+
+
+def test_practice_in_processes_apart_is_refused(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "robo_rl.cli", "train", *COMMON, "runtime=async", f"run.dir={tmp_path / 'run'}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "practice without resets needs runtime=local" in done.stdout + done.stderr
