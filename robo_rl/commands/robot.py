@@ -1,5 +1,7 @@
 """robo-rl robot: a task's simulated arm as a robot over ROS 2."""
 
+import os
+
 from omegaconf import DictConfig
 
 from ..app import build
@@ -8,7 +10,11 @@ from .interruption import Interruption
 
 
 def run(config: DictConfig) -> int:
-    """Be a robot as configs/robot.yaml says until it is ended; return the exit code (130 or 143: by a signal)."""
+    """Be a robot as configs/robot.yaml says until it is ended; return the exit code (130 or 143: by a signal).
+
+    Unless the environment says otherwise only nodes of this machine find it: whoever does may move it.
+    """
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     backend = build(config.task)
     if not hasattr(backend, "as_robot"):
         backend.close()
