@@ -28,18 +28,20 @@ TASKS = "bin_relocate, cable_route, drive, fake_arm, gymnasium, open_door, peg_i
             ["trian"],
             "robo-rl: unknown command 'trian': did you mean 'train'? "
             "Valid: actor, collect, control, doctor, enable, eval, keys, learner, rearm, record, report, "
-            "reward benchmark, reward inspect, robot, stop, top, train, view",
+            "reward benchmark, reward inspect, robot, stop, top, train, view, vision pretrain",
         ),
         (["train", "task=rech"], f"robo-rl: unknown task 'rech': did you mean 'reach'? Valid: {TASKS}"),
         (
             ["train", "agent=rldp"],
-            "robo-rl: unknown agent 'rldp': did you mean 'rlpd'? Valid: bc, drq, rlpd, sac, sac_layer_norm",
+            "robo-rl: unknown agent 'rldp': did you mean 'rlpd'? "
+            "Valid: bc, drq, rlpd, rlpd_driving, sac, sac_layer_norm",
         ),
         (["train", "agent.gama=0.9"], "robo-rl: unknown option 'agent.gama': did you mean 'gamma'? Valid: "),
         (
             ["train", "tsk=reach"],
             "robo-rl: unknown option 'tsk': did you mean 'task'? "
-            "Valid: agent, demonstrations, intervention, logging, resume, reward, run, runtime, safety, seed, task",
+            "Valid: agent, demonstrations, intervention, logging, reset, resume, reward, run, runtime, safety, seed, "
+            "task",
         ),
         (
             ["train", "agent.batch_size=many"],
