@@ -58,7 +58,8 @@ def _library() -> ctypes.CDLL:
 def available() -> tuple[bool, str]:
     """Return whether control periods run in C++ here, and why or how. Compiles the library if that was never done."""
     try:
-        return True, f"compiled with this machine's C++ compiler ({_library()._name})"
+        _library()
+        return True, "compiled with this machine's C++ compiler"
     except NativeBuildError as error:
         return False, str(error)
 

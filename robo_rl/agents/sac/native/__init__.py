@@ -77,7 +77,7 @@ def available(precision: str = "float32") -> tuple[bool, str]:
         if precision == "bfloat16" and not _library().robo_rl_has_bfloat16():
             return False, "this processor has no instruction for products of bfloat16 (AVX512_BF16)"
         _library()
-        return True, f"compiled with this machine's C++ compiler ({library_path()})"
+        return True, "compiled with this machine's C++ compiler"
     except NativeBuildError as error:
         return False, str(error)
 
