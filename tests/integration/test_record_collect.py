@@ -285,7 +285,12 @@ def test_keyboard_recording_in_a_terminal(tmp_path: Path) -> None:
 def test_ctrl_c_keeps_what_was_recorded(tmp_path: Path) -> None:
     path = tmp_path / "data"
     arguments = [sys.executable, "-m", "robo_rl.cli", "record", "task=reach", f"record.path={path}"]
-    process = subprocess.Popen([*arguments, "record.episodes=100000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [*arguments, "record.episodes=100000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where a shell runs this aside
+    )
     assert process.stdout is not None
     process.stdout.readline()
     process.send_signal(signal.SIGINT)

@@ -243,7 +243,13 @@ def test_closing_gives_the_terminal_back(terminal: Terminal) -> None:
 def test_whatever_ends_the_program_the_terminal_is_given_back(terminal: Terminal, how: object, status: int) -> None:
     before = termios.tcgetattr(terminal.near)
     arguments = [sys.executable, "-c", CHILD, json.dumps(SPEC.to_json()), "fail" if how == "fail" else "wait"]
-    child = subprocess.Popen(arguments, stdin=terminal.near, stdout=terminal.near, stderr=subprocess.PIPE)
+    child = subprocess.Popen(
+        arguments,
+        stdin=terminal.near,
+        stdout=terminal.near,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where a shell runs this aside
+    )
     while b"ready" not in terminal.printed and child.poll() is None:
         time.sleep(0.01)
     if isinstance(how, signal.Signals):
