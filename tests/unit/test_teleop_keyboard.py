@@ -229,6 +229,12 @@ def test_closing_gives_the_terminal_back(terminal: Terminal) -> None:
     terminal.wait_for(b"\x1b[?25h\x1b[?1049l")
 
 
+def heed_signals() -> None:
+    """What a shell that runs the tests aside lets be ignored."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(
     ("how", "status"),
     [
@@ -248,7 +254,7 @@ def test_whatever_ends_the_program_the_terminal_is_given_back(terminal: Terminal
         stdin=terminal.near,
         stdout=terminal.near,
         stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where a shell runs this aside
+        preexec_fn=heed_signals,
     )
     while b"ready" not in terminal.printed and child.poll() is None:
         time.sleep(0.01)
