@@ -17,8 +17,8 @@ from .networks import TrainedNetwork
 
 
 @dataclass(frozen=True)
-class ClassifierConfig:
-    """A reward of 1 where a state looks like the ends of demonstrations, else 0.
+class GoalClassifierConfig:
+    """What all classifiers of success have, whose examples of it are the ends of demonstrations.
 
     Attributes:
         keys: observation keys to look at; null: all that are not images.
@@ -29,8 +29,6 @@ class ClassifierConfig:
         fit_steps: steps on the demonstrations.
         batch_size: rows of each step, half of them successes.
         jitter: deviation of the noise added to examples, in deviations of each element over the demonstrations.
-        false_positives: the threshold on the probability, at least 0.5, is the smallest that calls at most this share
-            of the failures a success, in demonstrations that the classifier was not fitted to.
     """
 
     keys: tuple[str, ...] | None = None
@@ -41,7 +39,6 @@ class ClassifierConfig:
     fit_steps: int = 500
     batch_size: int = 128
     jitter: float = 0.05
-    false_positives: float = 0.01
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
@@ -52,18 +49,10 @@ class ClassifierConfig:
         require(self.fit_steps >= 0, "fit_steps", "0 or more", self.fit_steps)
         require(self.batch_size >= 2, "batch_size", "2 or more", self.batch_size)
         require(self.jitter >= 0, "jitter", "0 or more", self.jitter)
-        require(0 <= self.false_positives < 1, "false_positives", "in [0, 1)", self.false_positives)
-
-    def make(self, name: str, spec: EnvSpec, seed: int) -> "SuccessClassifier":
-        """Return the module of term ``name``."""
-        return SuccessClassifier(self, name, spec, seed)
 
 
-class SuccessClassifier(Module):
-    """See :class:`ClassifierConfig`.
-
-    Every fourth demonstration, if there are four, is left out of the fit and decides the threshold; with fewer, all
-    do, and the threshold is only as good as that.
+class GoalClassifier(Module):
+    """See :class:`GoalClassifierConfig`.
 
     Args:
         config: of the module.
@@ -75,7 +64,7 @@ class SuccessClassifier(Module):
         ConfigError: if an observation key is not there.
     """
 
-    def __init__(self, config: ClassifierConfig, name: str, spec: EnvSpec, seed: int) -> None:
+    def __init__(self, config: GoalClassifierConfig, name: str, spec: EnvSpec, seed: int) -> None:
         super().__init__()
         self.config = config
         self._name = name
@@ -93,11 +82,12 @@ class SuccessClassifier(Module):
         self._arrays: dict[str, NDArray[Any]] = {
             "shift": np.zeros(self._input.size, dtype=np.float32),
             "scale": np.ones(self._input.size, dtype=np.float32),
-            "threshold": np.zeros(1, dtype=np.float32),  # of the logit
         }
 
     def fit(self, episodes: Sequence[Batch]) -> None:
-        """Learn from the demonstrations, then choose the threshold. Those too short to hold a failure are left out.
+        """Learn from the demonstrations. Those too short to hold a failure are left out.
+
+        Every fourth one, if there are four, is not fitted to and judges the outcome; with fewer, all do.
 
         Raises:
             DataError: if there are none, or all are too short.
@@ -117,10 +107,10 @@ class SuccessClassifier(Module):
             rng = generator(self._seed, "fit", step)
             self._descend(self._goals, failures[rng.integers(0, len(failures), self.config.batch_size // 2)], rng)
         self._goals, _ = self._examples(trajectories)
-        logits = np.sort(self._logits(self._examples(held_out)[1]))
-        allowed = int(self.config.false_positives * len(logits))
-        # Strictly above this one, so at most ``allowed`` of the failures are called successes.
-        self._arrays["threshold"][0] = max(0.0, float(logits[len(logits) - 1 - allowed]))
+        self._calibrate(self._logits(self._examples(held_out)[1]))
+
+    def _calibrate(self, failures: Floats) -> None:
+        """Take note of the logits (n,) of failures that were not fitted to, where that matters."""
 
     def _examples(self, trajectories: Sequence[Floats]) -> tuple[Floats, Floats]:
         """Return successes (n, F) and failures (m, F) of demonstrations."""
@@ -129,10 +119,6 @@ class SuccessClassifier(Module):
             np.concatenate([each[-goals:] for each in trajectories]),
             np.concatenate([each[: -goals - margin] for each in trajectories]),
         )
-
-    def __call__(self, batch: Batch) -> Floats:
-        """Return 1 or 0 for each of the n rows."""
-        return (self._logits(self._input(batch)) > self._arrays["threshold"]).astype(np.float32)
 
     def _scaled(self, vectors: Floats) -> Tensor:
         return torch.from_numpy((vectors - self._arrays["shift"]) / self._arrays["scale"])
@@ -175,10 +161,49 @@ class SuccessClassifier(Module):
 
 
 @dataclass(frozen=True)
-class ViceConfig(ClassifierConfig):
+class ClassifierConfig(GoalClassifierConfig):
+    """A reward of 1 where a state looks like the ends of demonstrations, else 0.
+
+    Attributes (besides those of :class:`GoalClassifierConfig`):
+        false_positives: the threshold on the probability, at least 0.5, is the smallest that calls at most this share
+            of the failures a success, in demonstrations that the classifier was not fitted to.
+    """
+
+    false_positives: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 <= self.false_positives < 1, "false_positives", "in [0, 1)", self.false_positives)
+
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "SuccessClassifier":
+        """Return the module of term ``name``."""
+        return SuccessClassifier(self, name, spec, seed)
+
+
+class SuccessClassifier(GoalClassifier):
+    """See :class:`ClassifierConfig`. With fewer than four demonstrations the threshold is only as good as the fit."""
+
+    config: ClassifierConfig
+
+    def __init__(self, config: ClassifierConfig, name: str, spec: EnvSpec, seed: int) -> None:
+        super().__init__(config, name, spec, seed)
+        self._arrays["threshold"] = np.zeros(1, dtype=np.float32)  # of the logit
+
+    def __call__(self, batch: Batch) -> Floats:
+        """Return 1 or 0 for each of the n rows."""
+        return (self._logits(self._input(batch)) > self._arrays["threshold"]).astype(np.float32)
+
+    def _calibrate(self, failures: Floats) -> None:
+        allowed = int(self.config.false_positives * len(failures))
+        # Strictly above this one, so at most ``allowed`` of the failures are called successes.
+        self._arrays["threshold"][0] = max(0.0, float(np.sort(failures)[len(failures) - 1 - allowed]))
+
+
+@dataclass(frozen=True)
+class ViceConfig(GoalClassifierConfig):
     """A classifier whose examples of failure are what the policy does: it cannot be fooled for long.
 
-    Attributes (besides those of :class:`ClassifierConfig`):
+    Attributes (besides those of :class:`GoalClassifierConfig`):
         interval: environment steps between updates.
         updates: steps of each update.
         learning_starts: environment steps in the replay before the first.
@@ -207,7 +232,7 @@ class ViceConfig(ClassifierConfig):
         return Vice(self, name, spec, seed)
 
 
-class Vice(SuccessClassifier):
+class Vice(GoalClassifier):
     """See :class:`ViceConfig`.
 
     Half of each batch are examples of success, labelled 1, half are states of the replay, labelled 0, whether they are
@@ -221,11 +246,6 @@ class Vice(SuccessClassifier):
     def __init__(self, config: ViceConfig, name: str, spec: EnvSpec, seed: int) -> None:
         super().__init__(config, name, spec, seed)
         self._waited = np.zeros(1, dtype=np.int64)
-
-    def fit(self, episodes: Sequence[Batch]) -> None:
-        """Begin with a classifier of the demonstrations, and one half as its threshold."""
-        super().fit(episodes)
-        self._arrays["threshold"][0] = 0.0
 
     def __call__(self, batch: Batch) -> Floats:
         """Return 1 or 0, or the probability, for each of the n rows."""

@@ -1,14 +1,11 @@
 """A virtual robot in a process of its own, and the driver that the tests drive it with over real DDS."""
 
-import fcntl
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,22 +15,6 @@ from robo_rl.app import build, register_all_configs
 from robo_rl.core import Observation, SafetyStop, Step
 
 GROUPS = ("task=", "robot=")
-
-
-@contextmanager
-def free_domain() -> Iterator[dict[str, str]]:
-    """Give the environment of a ROS 2 domain that no other test on this machine uses meanwhile."""
-    folder = Path(tempfile.gettempdir()) / f"robo_rl_ros_domains_{os.getuid()}"
-    folder.mkdir(exist_ok=True)
-    for domain in range(101, 201):
-        with (folder / str(domain)).open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                continue
-            yield {"ROS_DOMAIN_ID": str(domain), "ROS_LOCALHOST_ONLY": "1"}
-            return
-    raise RuntimeError("all domains are in use")
 
 
 @contextmanager

@@ -1,18 +1,15 @@
-"""A ROS 2 node in a process of its own, which the tests of drivers/ros2 talk to over real DDS; and domains for it.
+"""A ROS 2 node in a process of its own, which the tests of drivers/ros2 talk to over real DDS.
 
 ``python tests/ros2_rig.py`` is that process: it serves until its standard input closes.
 """
 
-import fcntl
 import os
 import subprocess
 import sys
-import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,22 +23,6 @@ TRIGGER, SET_BOOL = "std_srvs/srv/Trigger", "std_srvs/srv/SetBool"
 GRIPPER = "control_msgs/action/GripperCommand"
 JOINT_MESSAGES, IMAGES = 1000, 30
 HEIGHT, WIDTH = 480, 640
-
-
-@contextmanager
-def free_domain() -> Iterator[dict[str, str]]:
-    """Give the environment of a domain that no other test on this machine uses meanwhile."""
-    folder = Path(tempfile.gettempdir()) / f"robo_rl_ros_domains_{os.getuid()}"
-    folder.mkdir(exist_ok=True)
-    for domain in range(1, 101):
-        with (folder / str(domain)).open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                continue
-            yield {"ROS_DOMAIN_ID": str(domain), "ROS_LOCALHOST_ONLY": "1"}
-            return
-    raise RuntimeError("all domains are in use")
 
 
 @contextmanager

@@ -104,7 +104,7 @@ class RobotBackend:
         if self._node is not None:
             return
         config = self._config
-        node = open_node(f"robo_rl_{config.name}", config.namespace, config.implementation)  # type: ignore[arg-type]
+        node = open_node(f"robo_rl_{config.name}", config.namespace, config.implementation)
         try:
             self._subscriptions = self._subscribe(node)
             self._arm = ArmCommander(node, config.command, self._description.joints, self._period)
@@ -216,6 +216,7 @@ class RobotBackend:
             sharing.setdefault((source.type, source.topic, source.reliability, source.latched), []).append(name)
         subscriptions: dict[str, Subscription] = {}
         for (kind, topic, reliability, latched), names in sharing.items():
+            # SourceConfig has checked the value; Hydra's fields cannot be Literals.
             qos = LATCHED if latched else QoSProfile(depth=10, reliability=reliability)  # type: ignore[arg-type]
             subscription = node.create_subscription(kind, topic, partial(self._receive, names), qos)
             subscriptions |= dict.fromkeys(names, subscription)

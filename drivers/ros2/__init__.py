@@ -19,7 +19,7 @@ from .api import (
     Timer,
 )
 from .names import RosArguments, parse_arguments
-from .opening import Implementation, choose, open_node
+from .opening import choose, open_node
 from .qos import LATCHED, QoSProfile
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     "Goal",
     "GoalStatus",
     "Graph",
-    "Implementation",
     "Message",
     "MessageTypes",
     "Node",

@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import struct
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -166,11 +167,7 @@ class RosbagsTypes:
         decode = definition.deserialize_cdr_le if data[1] else definition.deserialize_cdr_be
         try:
             message, end = decode(data[_HEADER_BYTES:], skip, definition.cls, self._store)
-        except (SerdeError, ValueError, LookupError, ArithmeticError) as error:
-            raise DriverError(f"{name} was received damaged: {error}") from error
-        except Exception as error:
-            if type(error).__name__ != "error":  # struct.error
-                raise
+        except (SerdeError, struct.error, ValueError, LookupError, ArithmeticError) as error:
             raise DriverError(f"{name} was received damaged: {error}") from error
         if end + _HEADER_BYTES > len(data):
             raise DriverError(f"{name} was received incomplete: {len(data)} bytes of {end + _HEADER_BYTES}")

@@ -12,8 +12,6 @@ from robo_rl.core import ConfigError, DriverError, require
 
 from .api import Node
 
-Implementation = Literal["auto", "rclpy", "dds"]
-
 INSTALL = "source /opt/ros/DISTRO/setup.bash, or pip install 'robo-rl[ros2]'"
 
 
@@ -39,7 +37,7 @@ def why_no_dds() -> str | None:
     return f"{' and '.join(missing)} missing" if missing else None
 
 
-def choose(implementation: Implementation = "auto") -> tuple[Literal["rclpy", "dds"], str]:
+def choose(implementation: str = "auto") -> tuple[Literal["rclpy", "dds"], str]:
     """Return the implementation that is used, and why. ``auto`` is rclpy where it can be imported, else plain DDS.
 
     Raises:
@@ -62,7 +60,7 @@ def choose(implementation: Implementation = "auto") -> tuple[Literal["rclpy", "d
 def open_node(
     name: str,
     namespace: str = "",
-    implementation: Implementation = "auto",
+    implementation: str = "auto",
     remappings: Mapping[str, str] | None = None,
     parameters: Mapping[str, Any] | None = None,
     interfaces: Iterable[str | Path] = (),

@@ -79,7 +79,7 @@ class VirtualRobot:
         self._late_ticks = 0
         self._ticks = 0
         self._rng = np.random.default_rng(config.seed)
-        self.node = open_node(config.name, config.namespace, config.implementation)  # type: ignore[arg-type]
+        self.node = open_node(config.name, config.namespace, config.implementation)
         try:
             self._topics = Topics(self.node, config, arm, self._targets.put)
             services: Mapping[str, Callable[[], tuple[bool, str]]] = {

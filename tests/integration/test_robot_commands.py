@@ -10,7 +10,8 @@ from robo_rl.drivers.robot.commanding import GripperCommander
 from robo_rl.drivers.robot.config import GripperConfig
 from robo_rl.drivers.ros2 import open_node
 
-from ..robot_rig import begin, composed, driver, free_domain, virtual_robot, wait_until
+from ..robot_rig import begin, composed, driver, virtual_robot, wait_until
+from ..ros2_domain import free_domain
 
 GRIPPER = "control_msgs/action/GripperCommand"
 

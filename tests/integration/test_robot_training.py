@@ -10,7 +10,8 @@ import pytest
 from robo_rl.core import Source
 from robo_rl.replay import EpisodeStore
 
-from ..robot_rig import composed, driver, free_domain, virtual_robot
+from ..robot_rig import composed, driver, virtual_robot
+from ..ros2_domain import free_domain
 
 STEPS = 40
 SMALL = [

@@ -22,7 +22,8 @@ from cyclonedds.topic import Topic
 from robo_rl.core import DriverError
 from robo_rl.drivers.ros2 import Node, QoSProfile, open_node
 
-from ..ros2_rig import BEST_EFFORT, GRIPPER, JOINTS, SET_BOOL, STRING, TRIGGER, free_domain, peer, wait_until
+from ..ros2_domain import free_domain
+from ..ros2_rig import BEST_EFFORT, GRIPPER, JOINTS, SET_BOOL, STRING, TRIGGER, peer, wait_until
 
 HASH_OF_STRING = "RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18"
 

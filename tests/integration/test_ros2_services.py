@@ -10,7 +10,8 @@ import pytest
 from robo_rl.core import ConfigError, DriverError
 from robo_rl.drivers.ros2 import GoalStatus, Node, open_node
 
-from ..ros2_rig import GRIPPER, SET_BOOL, TRIGGER, free_domain, peer, wait_until
+from ..ros2_domain import free_domain
+from ..ros2_rig import GRIPPER, SET_BOOL, TRIGGER, peer, wait_until
 
 RCL = "rcl_interfaces/srv"
 

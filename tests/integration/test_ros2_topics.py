@@ -15,6 +15,7 @@ from robo_rl.core import ConfigError
 from robo_rl.drivers.ros2 import LATCHED, Node, QoSProfile, open_node
 from robo_rl.drivers.ros2.dds import library
 
+from ..ros2_domain import free_domain
 from ..ros2_rig import (
     BEST_EFFORT,
     HEIGHT,
@@ -26,7 +27,6 @@ from ..ros2_rig import (
     STRING,
     TRIGGER,
     WIDTH,
-    free_domain,
     peer,
     wait_until,
 )

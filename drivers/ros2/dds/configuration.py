@@ -3,12 +3,9 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 from xml.sax.saxutils import quoteattr
 
 from robo_rl.core import require
-
-Range = Literal["SUBNET", "LOCALHOST", "OFF", "SYSTEM_DEFAULT"]
 
 _LARGEST_DOMAIN = 232
 """Above it ports leave the range of UDP."""
@@ -30,7 +27,7 @@ class Discovery:
     """
 
     domain: int = 0
-    range: Range = "SUBNET"
+    range: str = "SUBNET"
     localhost_only: bool = False
     static_peers: tuple[str, ...] = ()
     base: str = ""
@@ -51,7 +48,7 @@ class Discovery:
         require(domain.isdecimal(), "ROS_DOMAIN_ID", f"0 to {_LARGEST_DOMAIN}", domain)
         return cls(
             domain=int(domain),
-            range=environment.get("ROS_AUTOMATIC_DISCOVERY_RANGE") or "SUBNET",  # type: ignore[arg-type]
+            range=environment.get("ROS_AUTOMATIC_DISCOVERY_RANGE") or "SUBNET",
             localhost_only=environment.get("ROS_LOCALHOST_ONLY", "0") == "1",
             static_peers=tuple(peer for peer in environment.get("ROS_STATIC_PEERS", "").split(";") if peer.strip()),
             base=environment.get("CYCLONEDDS_URI", ""),
