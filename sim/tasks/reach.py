@@ -11,6 +11,9 @@ from ..backend import ArmBackend
 from ..config import ControllerConfig, TaskConfig
 from .base import Array, FunctionExpert, Task, distance_captions
 
+FINE = 0.05
+"""Distance that is 1 in the fine part of the observation [m]."""
+
 
 @dataclass(frozen=True)
 class ReachConfig(TaskConfig):
@@ -63,7 +66,12 @@ class Reach(Task):
         data.mocap_pos[self._goal] = rng.uniform(self.config.goal_low, self.config.goal_high)
 
     def object_state(self, data: mujoco.MjData) -> dict[str, Array]:
-        return {"goal": data.mocap_pos[self._goal], "to_goal": self._to_goal(data)}
+        away = self._to_goal(data)
+        return {
+            "goal": data.mocap_pos[self._goal],
+            "to_goal": away,
+            "to_goal_fine": np.clip(away / FINE, -1.0, 1.0),
+        }
 
     def success(self, data: mujoco.MjData) -> bool:
         return bool(np.linalg.norm(self._to_goal(data)) < self.config.tolerance)

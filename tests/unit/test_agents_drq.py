@@ -442,7 +442,7 @@ def test_learns_from_images_alone_what_to_do(head):
         spec=spec, seed=0, hidden=(32,), ensemble_size=2, batch_size=64, shift=0, cloning_weight=0.0,
         final_cloning_weight=0.0,
         encoder=EncoderConfig(channels=(8, 16), head=head, latent=32), normalise_observations=False,
-        actor_learning_rate=2e-3, critic_learning_rate=2e-3,
+        actor_tau=1.0, actor_learning_rate=2e-3, critic_learning_rate=2e-3,
     )  # fmt: skip
 
     def batch(seed, action=None):

@@ -155,8 +155,9 @@ def test_actions_are_samples_of_the_policy_and_its_mode():
     agent = make()
     rng = np.random.default_rng(0)
     state = agent.state()
-    state["actor/output/bias"] = np.array([0.3, -2.0, -1.0, -1.0], np.float32)
-    state["actor/output/weight"] = np.zeros_like(state["actor/output/weight"])
+    for actor in ("actor", "averaged/actor"):
+        state[f"{actor}/output/bias"] = np.array([0.3, -2.0, -1.0, -1.0], np.float32)
+        state[f"{actor}/output/weight"] = np.zeros_like(state[f"{actor}/output/weight"])
     agent.load(state)
     observation = {"state": rng.normal(size=3).astype(np.float32), "object": rng.normal(size=2).astype(np.float32)}
     mode = agent.act(observation, explore=False)
@@ -165,6 +166,27 @@ def test_actions_are_samples_of_the_policy_and_its_mode():
     samples = np.arctanh([agent.act(observation, explore=True) for _ in range(4000)])
     np.testing.assert_allclose(samples.mean(0), [0.3, -2.0], atol=0.03)
     np.testing.assert_allclose(samples.std(0), np.exp([-1, -1]), rtol=0.05)
+
+
+def test_the_average_of_the_actor_acts_where_nothing_is_explored():
+    agent = make(actor_tau=0.25)
+    names = [name for name in agent.state() if name.startswith("actor/")]
+    expected = {name: agent.state()[name].astype(np.float64) for name in names}
+    for k in range(3):
+        agent.update(make_batch(agent.update_rows, k))
+        expected = {name: 0.75 * expected[name] + 0.25 * agent.state()[name] for name in names}
+    state = agent.state()
+    for name in names:
+        np.testing.assert_allclose(state[f"averaged/{name}"], expected[name], rtol=1e-5, atol=1e-7)
+        assert not np.array_equal(state[f"averaged/{name}"], state[name])
+    observation = observation_of(make_batch(1))
+    mode = agent.act(observation, explore=False)
+    agent.load_policy(agent.policy_state() | {name: np.zeros_like(state[name]) for name in names})
+    np.testing.assert_array_equal(agent.act(observation, explore=False), mode)
+    # Cloning has no bad steps to forgive: its newest parameters act.
+    clone = make(actor_tau=0.25)
+    clone.pretrain(make_batch(8))
+    assert all(np.array_equal(clone.state()[f"averaged/{name}"], clone.state()[name]) for name in names)
 
 
 def test_images_are_left_out_and_keys_are_checked():
@@ -314,6 +336,7 @@ def test_learns_the_optimal_controller_of_a_linear_system(backend):
             critic_learning_rate=2e-3,
             temperature_learning_rate=1e-2,
             tau=0.05,
+            actor_tau=0.05,
             gamma=gamma,
             initial_temperature=0.01,
             target_entropy=-4.0,

@@ -33,7 +33,9 @@ class PixelPolicy(TanhGaussianPolicy):
         self.encoder = ImageEncoder(config.encoder, spec, config.image_keys, config.precision)
         super().__init__(config, spec, seed, further_inputs=self.encoder.size)
         source = torch.Generator().manual_seed(derive_seed(seed, "agent", "encoder"))
-        self.parameters |= self.encoder.initialise(source)
+        encoder = self.encoder.initialise(source)
+        self.parameters |= encoder
+        self.averaged |= {name: tensor.clone() for name, tensor in encoder.items()}
         self.augmentation = torch.Generator().manual_seed(derive_seed(seed, "agent", "augmentation"))
         self._shift = config.shift
 
@@ -57,10 +59,10 @@ class PixelPolicy(TanhGaussianPolicy):
             return images
         return [shift_images(x, draw_shifts((len(x),), self._shift, self.augmentation)) for x in images]
 
-    def _row(self, observation: Observation) -> Tensor:
+    def _row(self, parameters: Parameters, observation: Observation) -> Tensor:
         images: list[NDArray[np.uint8]] = [observation[key] for key in self.encoder.keys]
         vector = torch.from_numpy(self.observations.one(observation)).unsqueeze(0)
-        return self.inputs(self.parameters, [torch.from_numpy(image).unsqueeze(0) for image in images], vector)
+        return self.inputs(parameters, [torch.from_numpy(image).unsqueeze(0) for image in images], vector)
 
     def distribution(self, batch: Batch) -> Callable[[Parameters], tuple[Tensor, Tensor]]:
         """As of :class:`~robo_rl.agents.sac.policy.TanhGaussianPolicy`, of shifted images."""

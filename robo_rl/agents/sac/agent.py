@@ -92,7 +92,7 @@ class SAC:
         return critic | target | policy.parameters | temperature
 
     def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
-        """Return an action (A,) in [-1, 1]; the mode of the policy unless ``explore``."""
+        """Return an action (A,) in [-1, 1]; the mode of the averaged policy unless ``explore``."""
         return self._policy.act(observation, explore=explore)
 
     def fit_normaliser(self, batch: Batch) -> None:
@@ -122,6 +122,7 @@ class SAC:
         """
         updates = int(self._updates)
         result = self._update(batch, updates)
+        self._policy.average(self.config.actor_tau)
         self._updates += 1
         metrics = dict(zip(self.metrics, result.tolist(), strict=True))
         self._check(metrics, updates + 1)

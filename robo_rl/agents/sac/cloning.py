@@ -62,6 +62,7 @@ class BehaviourCloning:
         corrections = bias_corrections(self.steps)
         parameters = self._policy.parameters
         adam_step(parameters, cast(Parameters, gradients), self._first, self._second, self._learning_rate, corrections)
+        self._policy.average(1.0)
         return {"bc_loss": value}
 
     def slots(self) -> dict[str, Tensor]:

@@ -27,6 +27,8 @@ class SACConfig:
         temperature_learning_rate: of Adam, on the logarithm of the temperature [1].
         gamma: discount per environment step.
         tau: share of the critics that goes into their target after each critic update.
+        actor_tau: share of the actor that goes, after each update, into its running average, which acts where nothing
+            is explored: in evaluations and on robots; 1: no average.
         initial_log_std: logarithm of the policy's standard deviation before tanh, before anything is learned.
         initial_temperature: weight of the entropy before it is tuned.
         target_entropy: entropy of the policy that the temperature is tuned for [nat]; null: minus half the number
@@ -70,6 +72,7 @@ class SACConfig:
     temperature_learning_rate: float = 3e-4
     gamma: float = 0.97
     tau: float = 0.005
+    actor_tau: float = 0.005
     initial_log_std: float = -1.0
     initial_temperature: float = 0.01
     target_entropy: float | None = None
@@ -116,7 +119,8 @@ class SACConfig:
             list(self.hidden),
         )
         require(0 <= self.gamma <= 1, "agent.gamma", "in [0, 1]", self.gamma)
-        require(0 < self.tau <= 1, "agent.tau", "in (0, 1]", self.tau)
+        for key in ("tau", "actor_tau"):
+            require(0 < getattr(self, key) <= 1, f"agent.{key}", "in (0, 1]", getattr(self, key))
         require(self.initial_temperature > 0, "agent.initial_temperature", "above 0", self.initial_temperature)
         require(0 <= self.demonstration_ratio <= 1, "agent.demonstration_ratio", "in [0, 1]", self.demonstration_ratio)
         for key in ("cloning_weight", "final_cloning_weight"):

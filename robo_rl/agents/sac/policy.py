@@ -42,6 +42,8 @@ class TanhGaussianPolicy:
         observations: makes the network's input.
         input_size: width of the network's input.
         parameters: ``actor/...``, trained in place by the agent.
+        averaged: a running average of them (Polyak and Juditsky 1992), which acts where nothing is explored: single
+            updates move the mode of the policy by more than a task such as inserting a peg forgives.
         action_size: A.
 
     Args:
@@ -69,20 +71,27 @@ class TanhGaussianPolicy:
             output_gain=INITIAL_OUTPUT_GAIN,
         )
         self.parameters["actor/output/bias"][self.action_size :] = config.initial_log_std
+        self.averaged: Parameters = {name: tensor.clone() for name, tensor in self.parameters.items()}
         self.exploration = torch.Generator().manual_seed(derive_seed(seed, "agent", "exploration"))
         self._activation = config.activation
 
     @torch.inference_mode()
     def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
-        """Return an action (A,) in [-1, 1]: tanh of the mean, or of a sample if ``explore``."""
-        mean, log_std = actor_distribution(self.parameters, self._row(observation), self._activation)
+        """Return an action (A,) in [-1, 1]: tanh of the averaged policy's mean, or a sample if ``explore``."""
+        parameters = self.parameters if explore else self.averaged
+        mean, log_std = actor_distribution(parameters, self._row(parameters, observation), self._activation)
         if explore:
             mean = mean + log_std.exp() * torch.randn(1, self.action_size, generator=self.exploration)
         action: NDArray[np.float32] = mean.tanh().squeeze(0).numpy()
         return action
 
-    def _row(self, observation: Observation) -> Tensor:
-        """Return the network's input (1, input_size) for one observation."""
+    def average(self, share: float) -> None:
+        """Move the running average by ``share`` towards the parameters; 1 makes it equal to them."""
+        for name, tensor in self.averaged.items():
+            tensor.lerp_(self.parameters[name], share)
+
+    def _row(self, parameters: Parameters, observation: Observation) -> Tensor:
+        """Return the network's input (1, input_size) for one observation; ``parameters`` may encode it."""
         return torch.from_numpy(self.observations.one(observation)).unsqueeze(0)
 
     def distribution(self, batch: Batch) -> Callable[[Parameters], tuple[Tensor, Tensor]]:
@@ -91,8 +100,12 @@ class TanhGaussianPolicy:
         return lambda parameters: actor_distribution(parameters, rows, self._activation)
 
     def slots(self) -> dict[str, Tensor]:
-        """Return the tensors that make the policy: parameters and normalisation."""
-        return self.parameters | prefixed("normaliser", self.observations.slots())
+        """Return the tensors that make the policy: parameters, their average and normalisation."""
+        return (
+            self.parameters
+            | prefixed("averaged", self.averaged)
+            | prefixed("normaliser", self.observations.slots())
+        )
 
     def state(self) -> State:
         """Return what ``act`` alone needs, without the exploration generator."""
