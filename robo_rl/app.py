@@ -289,9 +289,9 @@ def build_reward(node: DictConfig, spec: EnvSpec, seed: int) -> Reward:
     return cast(RewardConfig, build(node)).make(spec, seed)
 
 
-def build_resets(node: DictConfig, spec: EnvSpec, seed: int) -> ResetController | None:
-    """Make what begins episodes, as ``reset`` configures it; None: the backend's own reset does."""
-    return cast("ResetController | None", build(node, spec=spec, seed=seed))
+def build_resets(node: DictConfig, backend: EnvBackend, seed: int) -> ResetController | None:
+    """Make what begins episodes of ``backend``, as ``reset`` configures it; None: the backend's own reset does."""
+    return cast("ResetController | None", build(node, spec=backend.spec, robot=backend.robot, seed=seed))
 
 
 def section(config: DictConfig, name: str) -> Any:
@@ -317,7 +317,7 @@ class Components:
         self.backend = build_backend(config)
         self.reward = build_reward(config.reward, self.backend.spec, config.seed)
         self.agent = build_agent(config.agent, self.backend.spec, config.seed)
-        self.resets = build_resets(config.reset, self.backend.spec, config.seed)
+        self.resets = build_resets(config.reset, self.backend, config.seed)
         self._evaluation_backend: EnvBackend | None = None
 
     def evaluation_backend(self) -> EnvBackend:

@@ -17,6 +17,7 @@ from robo_rl.core import (
     Observation,
     RobotDescription,
     ScriptedExpert,
+    State,
     Step,
     generator,
 )
@@ -24,7 +25,7 @@ from robo_rl.core import (
 from . import native
 from .arm import load_arm
 from .arm_model import ArmModel
-from .config import TaskConfig
+from .config import RandomisationConfig, TaskConfig
 from .controller import AXIS_NAMES, EndEffectorController, logarithm, make_controller
 from .native import NativeServo
 from .observation import NOISE, ArmState, flatten, object_spec
@@ -85,7 +86,7 @@ class ArmBackend:
         self._finger_home = np.array([(1 - opening) * joint.range[0] + opening * joint.range[1] for joint in fingers])
         self.clock = ManualClock()
         self._steps = 0
-        self._running = False
+        self._running = self._placed = False
         self._rng = generator(0)
         self._late_ticks = 0
 
@@ -104,6 +105,7 @@ class ArmBackend:
         return RobotDescription(
             model=self.model,
             joints=tuple(arm.joints),
+            home=tuple(arm.home),
             end_effector=arm.end_effector,
             position_lower=tuple(float(low) for low, _ in ranges),
             position_upper=tuple(float(high) for _, high in ranges),
@@ -125,25 +127,38 @@ class ArmBackend:
     def reset(self, seed: int | None = None) -> Step:
         """Begin an episode: the arm near home, the gripper open, the objects where ``seed`` puts them.
 
-        Without ``seed`` the episode is a new one each time.
+        ``Step.info["placed"]`` says so. Without ``seed`` arm and objects stay as they are once they were placed, and
+        the arm holds its pose; the first time they are placed in a new way.
         """
+        if seed is None and self._placed:
+            self._begin_here()
+            return self._first_step({})
         if seed is None:
             seed = secrets.randbits(63)
         self._begin(generator(seed, "episode"))
         self._rng = generator(seed, "observation")
-        self._frames = {}
-        self.clock.restart()
-        self._steps = 0
-        self._running = True
-        success = self.task.success(self.data)
-        return Step(
-            observation=self._observe(),
-            rewards=dict.fromkeys(self._spec.reward_terms, 0.0),
-            terminated=False,
-            truncated=False,
-            stamp_ns=0,
-            success=success,
-        )
+        self._placed = True
+        return self._first_step({"placed": True})
+
+    def world(self) -> State | None:
+        """Return everything that the next episode depends on if it begins where arm and objects are.
+
+        None with domain randomisation, whose draws are not kept.
+        """
+        if self.config.randomisation != RandomisationConfig():
+            return None
+        physics = np.empty(mujoco.mj_stateSize(self.model, mujoco.mjtState.mjSTATE_INTEGRATION))
+        mujoco.mj_getState(self.model, self.data, physics, mujoco.mjtState.mjSTATE_INTEGRATION)
+        return {"physics": physics, "controller": self.controller.memory()}
+
+    def restore(self, world: State) -> Step:
+        """Begin an episode in the world as it was when :meth:`world` returned it, bit for bit."""
+        mujoco.mj_resetData(self.model, self.data)
+        mujoco.mj_setState(self.model, self.data, world["physics"], mujoco.mjtState.mjSTATE_INTEGRATION)
+        self.controller.remember(world["controller"])
+        self._placed = True
+        self._begin_here()
+        return self._first_step({})
 
     def step(self, action: NDArray[np.float32]) -> Step:
         """Execute ``action`` for one control period. ``stamp_ns`` of the result is simulated time since the reset.
@@ -160,7 +175,7 @@ class ArmBackend:
         self.clock.sleep_until_ns(round(self.data.time * 1e9))
         self._steps += 1
         if not np.isfinite(self.data.qpos).all():
-            self._running = False
+            self._running = self._placed = False
             raise DriverError(
                 f"the simulation became unstable in step {self._steps} of the episode; reset() begins another. Softer "
                 "controller.stiffness, more controller.damping or a higher controller.rate helps"
@@ -293,7 +308,6 @@ class ArmBackend:
 
     def _begin(self, rng: np.random.Generator) -> None:
         config, data = self.config, self.data
-        self.task.before_reset(data)
         self._randomiser.apply(data, rng)
         mujoco.mj_resetData(self.model, data)
         noise = config.arm.home_noise
@@ -306,6 +320,30 @@ class ArmBackend:
         self.controller.tick(data)
         mujoco.mj_forward(self.model, data)
         self._late_ticks = round(rng.uniform(0, config.randomisation.latency) * config.controller.rate)
+
+    def _begin_here(self) -> None:
+        """Leave arm and objects where they are; the arm holds its pose. Twice is as good as once, bit for bit."""
+        data = self.data
+        data.time = 0.0
+        data.qacc_warmstart[:] = 0.0  # a restored world has none of the last step's
+        self.task.begin_here(data)
+        mujoco.mj_forward(self.model, data)
+        self.controller.hold(data)
+
+    def _first_step(self, info: dict[str, Any]) -> Step:
+        self._frames = {}
+        self.clock.restart()
+        self._steps = 0
+        self._running = True
+        return Step(
+            observation=self._observe(),
+            rewards=dict.fromkeys(self._spec.reward_terms, 0.0),
+            terminated=False,
+            truncated=False,
+            stamp_ns=0,
+            success=self.task.success(self.data),
+            info=info,
+        )
 
     def _run(self, ticks: int) -> Array:
         """Take ``ticks`` physics steps, the controller between the two halves of each; return what the wrist felt.

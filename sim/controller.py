@@ -99,6 +99,15 @@ class Controller(ABC):
         """Pull towards the measured pose from now on; the gripper stays as it is told."""
         self._begin(data)
 
+    def memory(self) -> Array:
+        """Return what ``hold`` leaves as it is: the gripper's opening and the last torques."""
+        return np.array([self._opening, *self._previous])
+
+    def remember(self, memory: Array) -> None:
+        """Take over what :meth:`memory` returned."""
+        self._opening = float(memory[0])
+        self._previous[:] = memory[1:]
+
     def set_opening(self, opening: float) -> None:
         """Move the gripper to ``opening``: 0 closed to 1 open."""
         self._opening = min(max(opening, 0.0), 1.0)

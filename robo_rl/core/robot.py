@@ -17,6 +17,7 @@ class RobotDescription:
         model: compiled MuJoCo model (``mujoco.MjModel``) of the robot and of what stands still around it. Filters make
             state of their own for it; they never write to it.
         joints: names of the arm's joints in ``model``, as in the observation's elements ``<joint>_position``.
+        home: joint positions (n,) at which episodes begin.
         end_effector: name of the site that actions move.
         position_lower: lower joint limits (n,).
         position_upper: upper joint limits (n,).
@@ -37,6 +38,7 @@ class RobotDescription:
 
     model: Any
     joints: tuple[str, ...]
+    home: tuple[float, ...]
     end_effector: str
     position_lower: tuple[float, ...]
     position_upper: tuple[float, ...]
@@ -55,7 +57,7 @@ class RobotDescription:
     torque: float
 
     def __post_init__(self) -> None:
-        for key in ("position_lower", "position_upper", "command_lower", "command_upper"):
+        for key in ("home", "position_lower", "position_upper", "command_lower", "command_upper"):
             require(
                 len(getattr(self, key)) == len(self.joints), f"robot.{key}", "one value a joint", getattr(self, key)
             )

@@ -1,40 +1,52 @@
-"""How episodes begin: by a seed, or where the robot stands, with a recovery from failures."""
+"""How episodes begin: by a seed, or where the robot stands: after a recovery, or after it has put all back itself."""
 
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
 
-from robo_rl.core import EnvSpec, ResetController, config_node
+from robo_rl.core import EnvSpec, ResetController, RobotDescription, config_node
 
-from .config import RecoveryConfig, SeededConfig
+from .config import HomingConfig, RecoveryConfig, ScriptConfig, SeededConfig, WaypointConfig
+from .homing import HomingReset
 from .recovery import RecoveryReset
 from .states import TRANSITIONS, Event, PracticeMachine, PracticeState
 
 
-def make_recovery(spec: EnvSpec, seed: int, **fields: Any) -> ResetController:
+def make_homing(spec: EnvSpec, robot: RobotDescription | None, seed: int, **fields: Any) -> ResetController:
+    """Return a :class:`HomingReset` with the fields of :class:`HomingConfig`."""
+    return HomingReset(HomingConfig(**fields), spec, robot, seed)
+
+
+def make_recovery(spec: EnvSpec, robot: RobotDescription | None, seed: int, **fields: Any) -> ResetController:
     """Return a :class:`RecoveryReset` with the fields of :class:`RecoveryConfig`."""
     return RecoveryReset(RecoveryConfig(**fields), spec, seed)
 
 
-def make_seeded(spec: EnvSpec, seed: int) -> None:
+def make_seeded(spec: EnvSpec, robot: RobotDescription | None, seed: int) -> None:
     """Return that there is no controller: the backend's own reset begins every episode."""
 
 
 def register_configs() -> None:
-    """Offer ``reset=seeded`` and ``reset=recovery`` to Hydra."""
+    """Offer ``reset=seeded``, ``reset=recovery`` and the schema of configs/reset/homing.yaml to Hydra."""
     store = ConfigStore.instance()
     store.store(group="reset", name="seeded", node=config_node(make_seeded, SeededConfig))
+    store.store(group="reset", name="homing_schema", node=config_node(make_homing, HomingConfig))
     store.store(group="reset", name="recovery", node=config_node(make_recovery, RecoveryConfig))
 
 
 __all__ = [
     "TRANSITIONS",
     "Event",
+    "HomingConfig",
+    "HomingReset",
     "PracticeMachine",
     "PracticeState",
     "RecoveryConfig",
     "RecoveryReset",
+    "ScriptConfig",
     "SeededConfig",
+    "WaypointConfig",
+    "make_homing",
     "make_recovery",
     "make_seeded",
     "register_configs",

@@ -1,8 +1,11 @@
 """Configuration of how episodes begin."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from robo_rl.core import require
+
+WAYPOINT_ORIGINS = ("object", "place", "here")
+GRIPPER_STATES = ("open", "closed")
 
 
 @dataclass(frozen=True)
@@ -52,3 +55,93 @@ class RecoveryConfig:
             require(getattr(self, key) >= 0, f"reset.{key}", "0 or more", getattr(self, key))
         require(0 < self.throttle <= 1, "reset.throttle", "in (0, 1]", self.throttle)
         require(-1 <= self.min_upright <= 1, "reset.min_upright", "in [-1, 1]", self.min_upright)
+
+
+@dataclass  # not frozen: see ScriptConfig
+class WaypointConfig:
+    """Where the end effector goes next.
+
+    Attributes:
+        at: from where ``offset`` counts: ``object``; ``place``, of the object in the hand; or ``here``, where the end
+            effector was when it set out.
+        offset: (x, y, z) in the base frame [m].
+        gripper: ``open`` or ``closed``, on the way and after it.
+        seconds: to stay there, for the gripper to move [s].
+    """
+
+    at: str = "here"
+    offset: tuple[float, ...] = (0.0, 0.0, 0.0)
+    gripper: str = "open"
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        for key, choices in (("at", WAYPOINT_ORIGINS), ("gripper", GRIPPER_STATES)):
+            require(getattr(self, key) in choices, f"reset waypoint {key}", ", ".join(choices), getattr(self, key))
+        require(len(self.offset) == 3, "reset waypoint offset", "3 values", self.offset)
+        require(self.seconds >= 0, "reset waypoint seconds", "0 or more", self.seconds)
+
+
+@dataclass  # not frozen: OmegaConf makes frozen entries of a dictionary read-only before a file has filled them in
+class ScriptConfig:
+    """How an object is picked up and put back where a task may begin.
+
+    Attributes:
+        object: the elements ``<object>_x``, ``_y``, ``_z`` of the observation are the vector from the end effector to
+            the object, in the base frame [m].
+        places: where the object may lie: (x, y, z) of its middle in the base frame [m].
+        spread: half widths, in x and y, of the square about a place in which the object is put [m].
+        tolerance: how far outside, in x and y, or off the height of the place it still lies well [m].
+        grasp: how it is picked up; left out where the gripper holds it already.
+        put: how it is put down, at a point of the nearest place that is drawn anew for each attempt.
+    """
+
+    object: str = "to_object"
+    places: list[list[float]] = field(default_factory=list)
+    spread: tuple[float, ...] = (0.0, 0.0)
+    tolerance: float = 0.02
+    grasp: list[WaypointConfig] = field(default_factory=list)
+    put: list[WaypointConfig] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        places = bool(self.places) and all(len(place) == 3 for place in self.places)
+        require(places, "reset.scripts.*.places", "one or more of 3 values", self.places)
+        spread = len(self.spread) == 2 and min(self.spread) >= 0
+        require(spread, "reset.scripts.*.spread", "2 values, 0 or more", self.spread)
+        require(self.tolerance > 0, "reset.scripts.*.tolerance", "above 0", self.tolerance)
+        for key in ("grasp", "put"):
+            require(bool(getattr(self, key)), f"reset.scripts.*.{key}", "one or more waypoints", [])
+
+
+@dataclass(frozen=True)
+class HomingConfig:
+    """Each episode after the first begins where the robot, an arm, has brought itself: at home, the object put back.
+
+    Attributes:
+        scripts: how objects are put back, by the name of the task. Where there is none the arm goes home alone.
+        home: joint positions at which episodes begin [rad]; null: the robot's.
+        attempts: to put the object back and go home, before a person is called.
+        lift: height of the end effector above which it goes home [m]; further attempts go higher, up to twice that.
+        clearance: that the way home keeps from what stands still and from the arm itself [m].
+        tolerance: distance from a waypoint at which it counts as reached [m]; from home, twice that.
+        seconds: to reach a waypoint, before an attempt has failed [s].
+        perturbation: how far off the object further attempts reach for it, in x and y [m].
+        ask: whether a person is at the terminal, to be asked for help when every attempt failed. Otherwise the
+            backend's own reset has to do.
+    """
+
+    scripts: dict[str, ScriptConfig] = field(default_factory=dict)
+    home: tuple[float, ...] | None = None
+    attempts: int = 3
+    lift: float = 0.15
+    clearance: float = 0.01
+    tolerance: float = 0.012
+    seconds: float = 4.0
+    perturbation: float = 0.01
+    ask: bool = False
+
+    def __post_init__(self) -> None:
+        require(self.attempts >= 1, "reset.attempts", "1 or more", self.attempts)
+        for key in ("clearance", "tolerance", "seconds"):
+            require(getattr(self, key) > 0, f"reset.{key}", "above 0", getattr(self, key))
+        for key in ("lift", "perturbation"):
+            require(getattr(self, key) >= 0, f"reset.{key}", "0 or more", getattr(self, key))

@@ -1,22 +1,16 @@
 """Autonomous practice of a vehicle: failures are recovered from by a script, and no person resets anything."""
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from robo_rl.core import (
     ConfigError,
     EnvBackend,
     EnvSpec,
-    ManualClock,
     Metrics,
     Observation,
     ResetOutcome,
-    Source,
-    State,
     Step,
     Transition,
     generator,
@@ -24,7 +18,8 @@ from robo_rl.core import (
 )
 
 from .config import RecoveryConfig
-from .states import Event, PracticeMachine, PracticeState
+from .practice import Element, PracticeReset
+from .states import Event, PracticeState
 
 BRAKE = 1.0
 """Throttle against a speed of 1 m/s, to come to rest [s/m]."""
@@ -33,16 +28,14 @@ ASIDE = math.pi / 4
 """Bearing of the next checkpoint from which recovery turns the robot to it [rad]."""
 
 
-class RecoveryReset:
-    """Begins episodes where the robot stands; a ``ResetController``.
+class RecoveryReset(PracticeReset):
+    """Begins a vehicle's episodes where it stands.
 
     After an episode that was only cut (a lap, a time limit) the next one begins at once. After a failure the robot
     comes to rest, then drives backwards with random steering, and if need be forwards and backwards in turn, until it
     is upright, came away and has the next checkpoint ahead of it. While the checkpoint is aside or behind, it steers
     so that its nose comes round.
     What is random follows from the seed and the numbers of recovery and attempt alone.
-
-    Time is the robot's: control periods counted.
 
     Args:
         config: of the behaviour.
@@ -54,52 +47,25 @@ class RecoveryReset:
     """
 
     def __init__(self, config: RecoveryConfig, spec: EnvSpec, seed: int) -> None:
+        super().__init__(spec)
         self._config = config
         self._seed = seed
-        self._rate = spec.control_rate
-        self._period_ns = round(1e9 / spec.control_rate)
-        self._elements = {name: _element(spec, name) for name in _names(config)}
+        self._elements = {name: Element(spec, name) for name in _names(config)}
         self._size = spec.action.shape[0]
         self._steering, self._throttle = (_action(spec, name) for name in ("steering", "throttle"))
         for term in (*config.crash_terms, *config.stuck_terms):
             if term not in spec.reward_terms:
                 raise ConfigError(f"reset: task {spec.task!r} has no term {term!r}: {nearest(term, spec.reward_terms)}")
-        self._clock = ManualClock()
-        self._machine = PracticeMachine(self._clock)
-        self._attempts = self._manual_resets = 0
-        self._listener: Callable[[str], None] | None = None
-
-    @property
-    def state(self) -> PracticeState:
-        """What the robot is doing."""
-        return self._machine.state
-
-    def watch(self, listener: Callable[[str], None]) -> None:
-        """Tell ``listener`` from now on what the robot is doing, whenever that changes."""
-        self._listener = listener
-        listener(self._machine.state.name)
 
     def note(self, transition: Transition) -> None:
-        """Take note of a step of an episode."""
-        self._clock.advance_ns(self._period_ns)
-        in_control = transition.source is Source.HUMAN
-        if in_control != (self._machine.state is PracticeState.TELEOP):
-            self._happens(Event.TAKEN_OVER if in_control else Event.HANDED_BACK)
+        super().note(transition)
         if any(transition.rewards[term] > 0 for term in self._config.crash_terms):
             self._happens(Event.CRASH)
         elif any(transition.rewards[term] > 0 for term in self._config.stuck_terms):
             self._happens(Event.STUCK)
 
     def run(self, backend: EnvBackend) -> ResetOutcome:
-        """Bring the robot to where the next episode can begin, and begin it.
-
-        Raises:
-            SafetyStop: if the robot was stopped on the way.
-        """
-        step = backend.reset()
-        if step.info.get("placed"):
-            # Somebody carried it, or a simulator that is not told to leave it where it is did.
-            self._manual_resets += 1
+        step = self._begin(backend)
         if self._machine.state is PracticeState.CRASHED:
             step = self._rest(backend, step)
             self._happens(Event.RECOVERY_BEGINS)
@@ -121,31 +87,13 @@ class RecoveryReset:
         return ResetOutcome(None, self._config.attempts, f"not recovered in {self._config.attempts} attempts")
 
     def metrics(self) -> Metrics:
-        """Return counts and times so far, by name."""
         entries = self._machine.entries
         return {
             "practice/crashes": entries[PracticeState.CRASHED],
             "practice/recoveries": entries[PracticeState.RECOVERY],
             "practice/recovery_attempts": self._attempts,
-            "practice/manual_resets": self._manual_resets,
-            "practice/learning_seconds": self._machine.seconds(PracticeState.LEARNING),
-            "practice/recovery_seconds": self._machine.seconds(PracticeState.RECOVERY)
-            + self._machine.seconds(PracticeState.CRASHED),
+            **super().metrics(),
         }
-
-    def save(self) -> State:
-        """Return everything needed to go on."""
-        return self._machine.save() | {"counts": np.array([self._attempts, self._manual_resets], np.int64)}
-
-    def load(self, saved: State) -> None:
-        """Go on from what :meth:`save` returned."""
-        self._machine.load(saved)
-        self._attempts, self._manual_resets = (int(count) for count in saved["counts"])
-
-    def _happens(self, event: Event) -> None:
-        state = self._machine.happens(event)
-        if self._listener is not None:
-            self._listener(state.name)
 
     def _drive(self, backend: EnvBackend, step: Step, direction: float, rng: np.random.Generator) -> tuple[Step, float]:
         """Drive one attempt and come to rest; return the last step and the distance driven [m]."""
@@ -155,7 +103,7 @@ class RecoveryReset:
             steering = math.copysign(rng.uniform(0.7, 1), left * direction)
         distance = 0.0
         for _ in range(max(1, round(self._config.seconds * self._rate))):
-            step = self._act(backend, step, steering, direction * self._config.throttle)
+            step = self._steer(backend, step, steering, direction * self._config.throttle)
             distance += self._of(step.observation, self._config.speed) / self._rate
         return self._rest(backend, step), abs(distance)
 
@@ -163,17 +111,14 @@ class RecoveryReset:
         """Brake; return the last step."""
         for _ in range(round(self._config.rest_seconds * self._rate)):
             speed = self._of(step.observation, self._config.speed)
-            step = self._act(backend, step, 0.0, min(max(-BRAKE * speed, -1.0), 1.0))
+            step = self._steer(backend, step, 0.0, min(max(-BRAKE * speed, -1.0), 1.0))
         return step
 
-    def _act(self, backend: EnvBackend, step: Step, steering: float, throttle: float) -> Step:
+    def _steer(self, backend: EnvBackend, step: Step, steering: float, throttle: float) -> Step:
         """Take one step that nobody learns from."""
-        if step.ended:
-            backend.reset()
         action = np.zeros(self._size, np.float32)
         action[self._steering], action[self._throttle] = steering, throttle
-        self._clock.advance_ns(self._period_ns)
-        return backend.step(action)
+        return self._act(backend, step, action)
 
     def _is_good(self, observation: Observation, farthest: float) -> bool:
         config = self._config
@@ -181,22 +126,11 @@ class RecoveryReset:
         return upright and farthest >= config.min_distance and self._of(observation, config.goal_x) > 0
 
     def _of(self, observation: Observation, name: str) -> float:
-        key, index = self._elements[name]
-        values: NDArray[Any] = observation[key]
-        return float(values[index])
+        return self._elements[name](observation)
 
 
 def _names(config: RecoveryConfig) -> tuple[str, ...]:
     return config.speed, config.upright, config.goal_x, config.goal_y
-
-
-def _element(spec: EnvSpec, name: str) -> tuple[str, int]:
-    """Return under which key and index observations have the element ``name``."""
-    for key, array in spec.observation.items():
-        if name in array.names:
-            return key, array.names.index(name)
-    known = [other for array in spec.observation.values() for other in array.names]
-    raise ConfigError(f"reset: observations of task {spec.task!r} have no element {name!r}: {nearest(name, known)}")
 
 
 def _action(spec: EnvSpec, name: str) -> int:

@@ -28,6 +28,7 @@ class Event(Enum):
 
     CRASH = auto()
     STUCK = auto()
+    EPISODE_ENDED = auto()
     RECOVERY_BEGINS = auto()
     RECOVERED = auto()
     GAVE_UP = auto()
@@ -38,6 +39,7 @@ class Event(Enum):
 TRANSITIONS = {
     (PracticeState.LEARNING, Event.CRASH): PracticeState.CRASHED,
     (PracticeState.LEARNING, Event.STUCK): PracticeState.RECOVERY,
+    (PracticeState.LEARNING, Event.EPISODE_ENDED): PracticeState.RECOVERY,
     (PracticeState.LEARNING, Event.TAKEN_OVER): PracticeState.TELEOP,
     (PracticeState.CRASHED, Event.RECOVERY_BEGINS): PracticeState.RECOVERY,
     (PracticeState.CRASHED, Event.TAKEN_OVER): PracticeState.TELEOP,
@@ -47,6 +49,7 @@ TRANSITIONS = {
     (PracticeState.TELEOP, Event.HANDED_BACK): PracticeState.LEARNING,
     (PracticeState.TELEOP, Event.CRASH): PracticeState.CRASHED,
     (PracticeState.TELEOP, Event.STUCK): PracticeState.RECOVERY,
+    (PracticeState.TELEOP, Event.EPISODE_ENDED): PracticeState.RECOVERY,
 }
 """Every transition that there is, by state and event."""
 

@@ -56,8 +56,8 @@ class Task(ABC):
     def bind(self, model: mujoco.MjModel) -> None:
         """Look up what the other methods need in the compiled model."""
 
-    def before_reset(self, data: mujoco.MjData) -> None:
-        """Look at the state that the last episode left, before it is wiped. Most tasks have no use for it."""
+    def begin_here(self, data: mujoco.MjData) -> None:
+        """Begin an episode in the state that the last one left. What it changes follows from that state alone."""
         return
 
     @abstractmethod

@@ -61,10 +61,8 @@ class BinRelocateConfig(TaskConfig):
 
     Attributes:
         direction: ``forward`` (from the right bin to the left one, as the arm sees them), ``backward`` or ``random``.
-        reset_object: whether an episode begins with the cube at a random place of the start bin. If not, the cube
-            stays where the last episode left it, and the direction is away from the bin it lies in, so that one
-            success sets up the next episode. A cube that lies in neither bin is put back as with ``reset_object``.
-            Episodes then depend on what went before: only a whole session is reproduced by its seeds.
+            An episode that begins where the last one ended, by a reset without a seed, leads away from the bin that
+            the cube lies in, so that a success sets up the next episode; from neither, the way it did.
         cube_size: edge of the cube [m].
         start_range: half widths of the square in the middle of the start bin in which the cube lies, in x and y [m].
         cube_yaw: largest turn of the cube about the vertical, either way [rad].
@@ -74,7 +72,6 @@ class BinRelocateConfig(TaskConfig):
     max_episode_steps: int = 60
     controller: ControllerConfig = field(default_factory=lambda: ControllerConfig(action_axes="xyz+gripper"))
     direction: str = "random"
-    reset_object: bool = True
     cube_size: float = 0.045
     start_range: tuple[float, ...] = (0.06, 0.06)
     cube_yaw: float = 0.2
@@ -109,8 +106,6 @@ class BinRelocate(Task):
     def __init__(self, config: BinRelocateConfig) -> None:
         self.config: BinRelocateConfig = config
         self._goal = 1
-        self._kept: tuple[int, Array] | None = None
-        self._moved = False
 
     def build(self, spec: mujoco.MjSpec) -> None:
         for number, y in enumerate(BIN_Y):
@@ -135,13 +130,13 @@ class BinRelocate(Task):
         self._end_effector = model.site(self.config.arm.end_effector).id
         self._grasp = GraspSensor(model, self.config.arm, CUBE)
 
-    def before_reset(self, data: mujoco.MjData) -> None:
-        """Remember where the cube lies. Until the first step was made it lies nowhere in particular."""
-        self._moved = self._moved or data.time > 0
-        number = self.bin_of(data)
-        self._kept = None
-        if self._moved and not self.config.reset_object and number is not None:
-            self._kept = (number, data.qpos[self._qpos].copy())
+    def begin_here(self, data: mujoco.MjData) -> None:
+        start = self.bin_of(data)
+        if start is None:  # as the marker says
+            self._goal = int(np.argmin(np.abs(np.array(BIN_Y) - data.mocap_pos[self._marker, 1])))
+        else:
+            self._goal = 1 - start
+        data.mocap_pos[self._marker, :2] = self.goal[:2]
 
     def initialise(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
         config = self.config
@@ -149,11 +144,7 @@ class BinRelocate(Task):
         aside = rng.uniform(-1, 1, 2) * config.start_range
         yaw = rng.uniform(-config.cube_yaw, config.cube_yaw)
         start = int(backward)
-        if self._kept is None:
-            place = (BIN_X + aside[0], BIN_Y[start] + aside[1], config.cube_size / 2)
-            set_free_pose(model, data, CUBE, place, yaw)
-        else:
-            start, data.qpos[self._qpos] = self._kept
+        set_free_pose(model, data, CUBE, (BIN_X + aside[0], BIN_Y[start] + aside[1], config.cube_size / 2), yaw)
         self._goal = 1 - start
         data.mocap_pos[self._marker, :2] = self.goal[:2]
 

@@ -9,6 +9,7 @@ import pytest
 
 from robo_rl.core import EnvSpec, SpecError, Step
 from robo_rl.sim import ENVIRONMENTS, TASKS, ArmBackend, make_backend, register_environments
+from robo_rl.sim.config import RandomisationConfig
 
 EXPERT_EPISODES = 20
 """Of each task."""
@@ -95,8 +96,27 @@ def test_other_seeds_give_other_episodes(backend):
     assert not np.array_equal(first["object"], second["object"])
 
 
-def test_without_a_seed_every_episode_is_another(backend):
-    assert not np.array_equal(backend.reset().observation["object"], backend.reset().observation["object"])
+def test_without_a_seed_an_episode_begins_where_the_last_one_ended(task):
+    options = {"autonomous": True} if task == "drive" else {}
+    backend, other = (make_backend(task, **options) for _ in range(2))
+    assert backend.reset(3).info == {"placed": True}
+    actions = random_actions(backend.spec, 6)
+    for action in actions[:3]:
+        backend.step(action)
+    positions = backend.data.qpos.copy()
+    at_the_end = backend.world()
+    first = backend.reset()
+    np.testing.assert_array_equal(backend.data.qpos, positions)
+    assert first.info == {}
+    assert first.stamp_ns == 0
+    at_the_beginning = backend.world()
+    went_on = [backend.step(action) for action in actions[3:]]
+    for world in (at_the_end, at_the_beginning):
+        assert_same([first, *went_on], [other.restore(world), *(other.step(action) for action in actions[3:])])
+
+
+def test_a_world_with_random_draws_is_not_told():
+    assert make_backend("reach", randomisation=RandomisationConfig(mass=0.1)).world() is None
 
 
 def test_the_time_limit_truncates_and_nothing_resets_by_itself(task):

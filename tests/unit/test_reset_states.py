@@ -37,7 +37,9 @@ def test_a_person_can_take_over_at_any_time():
 @pytest.mark.parametrize("event", [Event.RECOVERED, Event.RECOVERY_BEGINS, Event.GAVE_UP, Event.HANDED_BACK])
 def test_what_cannot_happen_is_refused_and_changes_nothing(event):
     machine = PracticeMachine(ManualClock())
-    with pytest.raises(ValueError, match=f"{event.name} cannot happen in LEARNING; what can: CRASH, STUCK, TAKEN_OVER"):
+    with pytest.raises(
+        ValueError, match=f"{event.name} cannot happen in LEARNING; what can: CRASH, STUCK, EPISODE_ENDED, TAKEN_OVER"
+    ):
         machine.happens(event)
     assert machine.state is PracticeState.LEARNING
     assert set(machine.entries.values()) == {0}

@@ -1,0 +1,118 @@
+"""An arm told by waypoints instead of actions, for controllers that bring it and its objects back."""
+
+from collections.abc import Callable
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import ConfigError, EnvSpec, Observation, RobotDescription
+
+from .practice import Element
+
+Array = NDArray[np.float64]
+
+AXES = ("x", "y", "z", "roll", "pitch", "yaw")
+GRIPPER = {"open": -1.0, "closed": 1.0}
+"""Action of the gripper by its state."""
+
+
+class NotReachedError(Exception):
+    """An attempt failed; the message says why. For controllers, never for users."""
+
+
+class ArmGuide:
+    """Leads an arm to waypoints by its own actions, so that whatever is between policy and robot stays there.
+
+    Args:
+        spec: of the backend: what is observed, and end-effector actions.
+        robot: names the joints.
+        home_rotation: (3, 3) of the end effector at home, which rotation axes, where actions have any, turn it to.
+        act: takes one step and returns what is observed after it.
+
+    Raises:
+        ConfigError: if actions are not motion of the end effector in x, y and z.
+    """
+
+    def __init__(
+        self,
+        spec: EnvSpec,
+        robot: RobotDescription,
+        home_rotation: Array,
+        act: Callable[[NDArray[np.float32]], Observation],
+    ) -> None:
+        names = spec.action.names
+        if spec.action_space != "end_effector_delta" or not set("xyz") <= set(names):
+            raise ConfigError(
+                f"reset=homing leads arms by end_effector_delta actions with x, y and z; task {spec.task!r} has "
+                f"{spec.action_space} with {', '.join(names)}: use reset=seeded"
+            )
+        self._moved = [AXES.index(name) for name in names if name in AXES]
+        self._scales = np.repeat([spec.extra["translation_scale"], spec.extra.get("rotation_scale", 1.0)], 3)
+        self._local = spec.action_frame == "end_effector"
+        self._has_gripper = names[-1] == "gripper"
+        self._rate = spec.control_rate
+        self._home_rotation = home_rotation
+        self._act = act
+        self._joints = [Element(spec, f"{name}_position") for name in robot.joints]
+        self._position = [Element(spec, f"end_effector_{axis}") for axis in "xyz"]
+        self._columns = [Element(spec, f"end_effector_r{row}{column}") for column in (1, 2) for row in (1, 2, 3)]
+        self.observation: Observation = {}
+
+    @property
+    def joints(self) -> Array:
+        """Joint positions (n,) [rad]."""
+        return self.read(self._joints)
+
+    @property
+    def position(self) -> Array:
+        """Position of the end effector (3,) in the base frame [m]."""
+        return self.read(self._position)
+
+    def read(self, elements: list[Element]) -> Array:
+        """Return the values (n,) of elements of the newest observation."""
+        return np.array([element(self.observation) for element in elements])
+
+    def step(self, target: Array, gripper: str) -> None:
+        """Take one step towards ``target`` (3,) [m]."""
+        columns = self.read(self._columns)
+        rotation = np.stack([columns[:3], columns[3:], np.cross(columns[:3], columns[3:])], axis=1)
+        delta = np.concatenate([target - self.position, _rotation_vector(self._home_rotation @ rotation.T)])
+        if self._local:
+            delta = (rotation.T @ delta.reshape(2, 3).T).T.ravel()
+        delta /= self._scales
+        delta[[axis for axis in range(6) if axis not in self._moved]] = 0.0
+        for part in (delta[:3], delta[3:]):
+            part /= max(1.0, float(np.abs(part).max()))  # shorter, in the same direction
+        action = delta[self._moved]
+        if self._has_gripper:
+            action = np.append(action, GRIPPER[gripper])
+        self.observation = self._act(action.astype(np.float32))
+
+    def go(self, target: Callable[[], Array], gripper: str, tolerance: float, seconds: float) -> None:
+        """Go where ``target`` says, asked anew before each step.
+
+        Raises:
+            NotReachedError: if that is not within ``tolerance`` [m] after ``seconds`` [s].
+        """
+        for _ in range(max(1, round(seconds * self._rate))):
+            if float(np.linalg.norm(target() - self.position)) <= tolerance:
+                return
+            self.step(target(), gripper)
+        away = float(np.linalg.norm(target() - self.position))
+        if away > tolerance:
+            raise NotReachedError(f"after {seconds:g} s the end effector is {away:.3f} m from where it should be")
+
+    def stay(self, gripper: str, seconds: float) -> None:
+        """Stay where the end effector is, for the gripper to move."""
+        here = self.position
+        for _ in range(round(seconds * self._rate)):
+            self.step(here, gripper)
+
+
+def _rotation_vector(rotation: Array) -> Array:
+    """Return the rotation vector (3,) of a rotation matrix (3, 3) [rad]."""
+    quaternion, vector = np.empty(4), np.empty(3)
+    mujoco.mju_mat2Quat(quaternion, np.ascontiguousarray(rotation).ravel())
+    mujoco.mju_quat2Vel(vector, quaternion, 1.0)
+    return vector

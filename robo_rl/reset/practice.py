@@ -1,0 +1,129 @@
+"""What all controllers of practice without resets have in common: the state machine, its time, and what is counted."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import (
+    ConfigError,
+    EnvBackend,
+    EnvSpec,
+    ManualClock,
+    Metrics,
+    Observation,
+    ResetOutcome,
+    Source,
+    State,
+    Step,
+    Transition,
+    nearest,
+)
+
+from .states import Event, PracticeMachine, PracticeState
+
+
+class PracticeReset(ABC):
+    """Begins episodes where the robot stands; a ``ResetController``. Time is the robot's: control periods counted.
+
+    Args:
+        spec: of the backend.
+    """
+
+    def __init__(self, spec: EnvSpec) -> None:
+        self._rate = spec.control_rate
+        self._period_ns = round(1e9 / spec.control_rate)
+        self._clock = ManualClock()
+        self._machine = PracticeMachine(self._clock)
+        self._attempts = self._manual_resets = 0
+        self._listener: Callable[[str], None] | None = None
+
+    @property
+    def state(self) -> PracticeState:
+        """What the robot is doing."""
+        return self._machine.state
+
+    def watch(self, listener: Callable[[str], None]) -> None:
+        """Tell ``listener`` from now on what the robot is doing, whenever that changes."""
+        self._listener = listener
+        listener(self._machine.state.name)
+
+    def note(self, transition: Transition) -> None:
+        """Take note of a step of an episode."""
+        self._clock.advance_ns(self._period_ns)
+        in_control = transition.source is Source.HUMAN
+        if in_control != (self._machine.state is PracticeState.TELEOP):
+            self._happens(Event.TAKEN_OVER if in_control else Event.HANDED_BACK)
+
+    @abstractmethod
+    def run(self, backend: EnvBackend) -> ResetOutcome:
+        """Bring the robot to where the next episode can begin, and begin it.
+
+        Raises:
+            SafetyStop: if the robot was stopped on the way.
+        """
+
+    def metrics(self) -> Metrics:
+        """Return counts and times so far, by name."""
+        return {
+            "practice/manual_resets": self._manual_resets,
+            "practice/learning_seconds": self._machine.seconds(PracticeState.LEARNING),
+            "practice/recovery_seconds": self._machine.seconds(PracticeState.RECOVERY)
+            + self._machine.seconds(PracticeState.CRASHED),
+        }
+
+    def save(self) -> State:
+        """Return everything needed to go on."""
+        return self._machine.save() | {"counts": np.array([self._attempts, self._manual_resets], np.int64)}
+
+    def load(self, saved: State) -> None:
+        """Go on from what :meth:`save` returned."""
+        self._machine.load(saved)
+        self._attempts, self._manual_resets = (int(count) for count in saved["counts"])
+
+    def _begin(self, backend: EnvBackend) -> Step:
+        """Begin where the robot stands, and count it where somebody or something put it there."""
+        step = backend.reset()
+        if step.info.get("placed"):
+            # Somebody carried it, or a simulator that is not told to leave it where it is did.
+            self._manual_resets += 1
+        return step
+
+    def _happens(self, event: Event) -> None:
+        state = self._machine.happens(event)
+        if self._listener is not None:
+            self._listener(state.name)
+
+    def _act(self, backend: EnvBackend, step: Step, action: NDArray[np.float32]) -> Step:
+        """Take one step that nobody learns from."""
+        if step.ended:
+            backend.reset()
+        self._clock.advance_ns(self._period_ns)
+        return backend.step(action)
+
+
+class Element:
+    """One element of the observation, by its name.
+
+    Args:
+        spec: names the elements.
+        name: of the element.
+
+    Raises:
+        ConfigError: if it is not observed.
+    """
+
+    def __init__(self, spec: EnvSpec, name: str) -> None:
+        for key, array in spec.observation.items():
+            if name in array.names:
+                self._key, self._index = key, array.names.index(name)
+                return
+        known = [other for array in spec.observation.values() for other in array.names]
+        raise ConfigError(f"reset: observations of task {spec.task!r} have no element {name!r}: {nearest(name, known)}")
+
+    def __call__(self, observation: Observation) -> float:
+        """Return its value in ``observation``."""
+        values: NDArray[Any] = observation[self._key]
+        return float(values[self._index])

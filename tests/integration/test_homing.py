@@ -1,0 +1,47 @@
+"""Training without resets of the simulator through the command line: the arm goes home by itself."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+COMMON = [
+    "task=pick_cube",
+    "reset=homing",
+    "agent.hidden=[16]",
+    "agent.ensemble_size=2",
+    "agent.update_to_data=1",
+    "agent.batch_size=16",
+    "agent.learning_starts=80",
+    "agent.random_steps=100",
+    "agent.pretrain_steps=5",
+    "demonstrations.episodes=1",
+    "run.evaluation_interval=0",
+    "run.final_evaluation_episodes=1",
+    "run.video_episodes=0",
+    "runtime.threads=1",
+]
+
+
+def train(*arguments: str) -> str:
+    command = [sys.executable, "-m", "robo_rl.cli", "train", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_episodes_are_begun_by_the_arm_and_a_resumed_run_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    train(*COMMON, "run.env_steps=50", f"run.dir={folder}")
+    output = train(f"resume={folder}", "run.env_steps=90")
+    assert "90/90 steps  LEARNING" in output
+    practice = json.loads((folder / "summary.json").read_text())["practice"]
+    assert practice["resets"] == 2  # random actions use up the time limit of 40 steps
+    assert practice["reset_success_rate"] == 1.0
+    assert practice["manual_resets"] == 0
+    assert practice["learning_seconds"] == 9.0
+    assert practice["recovery_seconds"] > 1
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    episodes = [line for line in lines if line["kind"] == "episode"]
+    assert [line["length"] for line in episodes] == [40, 40]
+    assert episodes[-1]["practice/reset_success_rate"] == 1.0
