@@ -11,6 +11,7 @@ from .interventions import InterventionsConfig
 from .module import Module
 from .perceptual import PerceptualConfig
 from .preferences import PreferencesConfig
+from .specification import SpecificationConfig
 from .successes import SuccessesConfig
 from .transport import OptimalTransportConfig
 from .vision.config import PretrainingConfig
@@ -22,6 +23,7 @@ MODULES: dict[str, type] = {
     "optimal_transport": OptimalTransportConfig,
     "perceptual": PerceptualConfig,
     "preferences": PreferencesConfig,
+    "specification": SpecificationConfig,
     "successes": SuccessesConfig,
     "vice": ViceConfig,
 }

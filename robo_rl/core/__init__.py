@@ -47,7 +47,9 @@ from .protocols import (
 from .reward import RewardWeights
 from .robot import ArmPose, ArmTarget, RobotDescription
 from .seeding import derive_seed, generator
+from .signals import ObservationSignals
 from .specs import ArraySpec, EnvSpec
+from .temporal import Formula, parse_specification
 from .types import (
     PASSED,
     Batch,
@@ -84,6 +86,7 @@ __all__ = [
     "EnvSpec",
     "Experience",
     "FeatureExtractor",
+    "Formula",
     "Intervention",
     "ManualClock",
     "Metrics",
@@ -91,6 +94,7 @@ __all__ = [
     "NativeBuildError",
     "Observation",
     "ObservationGuard",
+    "ObservationSignals",
     "PersistentWorld",
     "Policy",
     "Refusal",
@@ -124,6 +128,7 @@ __all__ = [
     "generator",
     "native_library",
     "nearest",
+    "parse_specification",
     "require",
     "sync_folder",
     "write_durably",

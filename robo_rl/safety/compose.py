@@ -1,5 +1,6 @@
 """From the configuration to a robot with safety around it."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from .kinematics import Kinematics
 from .motion import Action, ActionMap, ArmReader
 from .observations import FrozenImages, PlausibleJoints, ValidObservation
 from .slowing import ContactLimits, EndEffectorSpeed, SingularitySlowdown
+from .specification import SpecificationMonitor
 from .workspace import OrientationCone, WorkspaceBox
 
 KEEP_OUT = "keep_out"
@@ -64,10 +66,10 @@ def make_safe_backend(backend: EnvBackend, **fields: Any) -> EnvBackend:
 
 
 def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: SafetyConfig) -> FilterChain:
-    """Return the filters of actions that ``config`` names; without a description of the robot only one's own."""
+    """Return the filters of actions that ``config`` names; without a description of the robot none that need one."""
     own = [_own_filter(node, spec, robot) for node in config.filters]
     if robot is None:
-        return FilterChain(own, _zero, config.violation_budget)
+        return FilterChain([*_specification(config, spec, _zero), *own], _zero, config.violation_budget)
     reader, kinematics = ArmReader(spec, robot), Kinematics(robot)
     actions = ActionMap(spec, robot, kinematics, reader)
     filters = _arm_filters(config, robot, actions, reader, kinematics)
@@ -76,6 +78,7 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
         barrier, clearances = config.barrier, _clearances(config, robot, kinematics)
         filters.append(BarrierFilter(barrier.margin, barrier.approach, clearances, actions, reader))
         clear = partial(clearances.keeps, barrier.margin / 2)
+    filters += _specification(config, spec, actions.hold)
     filters += own
     if config.joints.enabled:  # last: what this filter returns is what the joints do
         filters.append(JointLimits(_joint_limiter(config, robot, actions), actions, reader, clear))
@@ -104,6 +107,13 @@ def _arm_filters(
     if singularity.enabled:
         filters.append(SingularitySlowdown(singularity.slow, singularity.stop, actions, reader, kinematics))
     return filters
+
+
+def _specification(
+    config: SafetyConfig, spec: EnvSpec, hold: Callable[[Observation, Action], Action]
+) -> list[SafetyFilter]:
+    wanted = config.specification
+    return [] if wanted.formula is None else [SpecificationMonitor(wanted.formula, spec, wanted.backup, hold)]
 
 
 def _clearances(config: SafetyConfig, robot: RobotDescription, kinematics: Kinematics) -> Clearances:

@@ -185,6 +185,26 @@ class ObservationsConfig:
 
 
 @dataclass(frozen=True)
+class SpecificationConfig:
+    """A specification in signal temporal logic, watched while the robot acts.
+
+    Attributes:
+        formula: for example ``always (force < 30 N) and eventually[0, 8 s] (end_effector_z > 0.1 m)``; null: none.
+            Signals are the elements of observations by name, ``force``, ``torque`` and ``speed``. The episode stops
+            once it cannot be kept any more.
+        backup: the robot holds still while the highest robustness that can still be reached is below this; of an
+            ``always`` that is what it came to so far, so for the rest of the episode. Null: never.
+    """
+
+    formula: str | None = None
+    backup: float | None = None
+
+    def __post_init__(self) -> None:
+        backup = self.backup
+        require(backup is None or backup > 0, "safety.specification.backup", "null or above 0", backup)
+
+
+@dataclass(frozen=True)
 class EmergencyStopConfig:
     """What a person stops the robot with. It cannot be switched off.
 
@@ -221,6 +241,7 @@ class SafetyConfig:
     singularity: SingularityConfig = field(default_factory=SingularityConfig)
     barrier: BarrierConfig = field(default_factory=BarrierConfig)
     observations: ObservationsConfig = field(default_factory=ObservationsConfig)
+    specification: SpecificationConfig = field(default_factory=SpecificationConfig)
     emergency_stop: EmergencyStopConfig = field(default_factory=EmergencyStopConfig)
     violation_budget: int = 50
     filters: list[Any] = field(default_factory=list)

@@ -1,0 +1,64 @@
+"""Named signals of observations and reward terms, with units: what specifications talk about."""
+
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .specs import EnvSpec
+from .types import Observation
+
+_UNITS = (
+    (r"end_effector_[xyz]", "m"),
+    (r"(end_effector_v|velocity_)[xyz]", "m/s"),
+    (r"end_effector_w[xyz]", "rad/s"),
+    (r"wrist_force_[xyz]", "N"),
+    (r"wrist_torque_[xyz]", "Nm"),
+    (r".+_position", "rad"),
+    (r".+_velocity", "rad/s"),
+)
+"""Units of elements of ``state`` by patterns of their names; others have none."""
+
+_MAGNITUDES = {
+    "force": tuple(f"wrist_force_{axis}" for axis in "xyz"),
+    "torque": tuple(f"wrist_torque_{axis}" for axis in "xyz"),
+    "speed": tuple(f"end_effector_v{axis}" for axis in "xyz"),
+}
+"""Signals that are lengths of vectors: force [N] and torque [Nm] at the wrist, the end effector's speed [m/s]."""
+
+
+class ObservationSignals:
+    """The signals of an environment: every element of its observations by name, ``force``, ``torque`` and ``speed``.
+
+    Args:
+        spec: of the environment.
+
+    Attributes:
+        units: of each signal by name, None where it has none.
+    """
+
+    def __init__(self, spec: EnvSpec) -> None:
+        elements: dict[str, tuple[str, int]] = {}
+        self.units: dict[str, str | None] = {}
+        for key, array in spec.observation.items():
+            for place, name in enumerate(array.names):
+                elements[name] = (key, place)
+                self.units[name] = _unit(name) if key == "state" else None
+        self._places: dict[str, tuple[tuple[str, int], ...]] = {name: (place,) for name, place in elements.items()}
+        for name, parts in _MAGNITUDES.items():
+            if name not in elements and all(part in elements for part in parts):
+                self._places[name] = tuple(elements[part] for part in parts)
+                self.units[name] = self.units[parts[0]]
+
+    def values(self, name: str, observations: Observation) -> NDArray[np.float64]:
+        """Return a signal (...,) of observations whose arrays are (..., elements)."""
+        places = self._places[name]
+        if len(places) == 1:
+            ((key, place),) = places
+            return np.asarray(observations[key][..., place], np.float64)
+        parts = np.stack([observations[key][..., place] for key, place in places]).astype(np.float64)
+        return np.asarray(np.sqrt((parts**2).sum(axis=0)))
+
+
+def _unit(name: str) -> str | None:
+    return next((unit for pattern, unit in _UNITS if re.fullmatch(pattern, name)), None)

@@ -1,0 +1,382 @@
+"""Signal temporal logic: how well, and by how much, a signal keeps a specification.
+
+    always (force < 30 N) and eventually[0, 8 s] grasped
+
+A comparison of named signals and numbers is an atom; a name by itself is true above one half. ``not``, ``and``, ``or``,
+``implies``, ``always``, ``eventually`` and ``until`` combine them. Without bounds an operator looks to the end of the
+signal. Numbers may have a unit (:data:`UNITS`), which has to be that of what they are compared with.
+
+The robustness (Donzé and Maler 2010) is positive where the specification holds and negative where it does not; its size
+says by how much all signals could change before that changed. On a signal that has ended, operators look at the part of
+their interval that is there; where no part is, ``always`` is inf, the others -inf. Of a signal that goes on, robustness
+is known up to an interval (Deshmukh et al. 2017): what it becomes if all that is to come is as bad, or as good, as it
+can be.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import ConfigError, nearest
+
+Array = NDArray[np.float64]
+Signals = Mapping[str, Array]
+
+UNITS: Mapping[str, tuple[str, float]] = {
+    "m": ("m", 1.0),
+    "cm": ("m", 0.01),
+    "mm": ("m", 0.001),
+    "rad": ("rad", 1.0),
+    "deg": ("rad", math.pi / 180),
+    "s": ("s", 1.0),
+    "ms": ("s", 0.001),
+    "m/s": ("m/s", 1.0),
+    "rad/s": ("rad/s", 1.0),
+    "deg/s": ("rad/s", math.pi / 180),
+    "N": ("N", 1.0),
+    "Nm": ("Nm", 1.0),
+}
+"""Units of numbers: the unit that signals have, and how much of it one is."""
+
+
+class Formula:
+    """A specification."""
+
+    def trace(self, signals: Signals, period: float, beyond: float | None = None) -> Array:
+        """Return the robustness at every time (T,).
+
+        Args:
+            signals: by name, (T,), sampled every ``period``.
+            period: between two samples [s].
+            beyond: robustness of this formula after the last sample, inf or -inf; None: the signals have ended.
+        """
+        raise NotImplementedError
+
+    def check(self, units: Mapping[str, str | None]) -> frozenset[str]:
+        """Return the names of the signals, after checking them against the ``units`` of all that there are.
+
+        Raises:
+            ConfigError: if one is not there, or is compared with what has another unit.
+        """
+        raise NotImplementedError
+
+    def robustness(self, signals: Signals, period: float) -> float:
+        """Return the robustness at the first time of signals that have ended; see :meth:`trace`."""
+        return float(self.trace(signals, period)[0])
+
+    def bounds(self, signals: Signals, period: float) -> tuple[float, float]:
+        """Return the lowest and highest robustness at the first time of signals that go on; see :meth:`trace`."""
+        low, high = (float(self.trace(signals, period, beyond)[0]) for beyond in (-math.inf, math.inf))
+        return low, high
+
+
+@dataclass(frozen=True)
+class Atom(Formula):
+    """``left`` minus ``right``, or the reverse, is positive. Each is a signal's name or a number, of ``unit``."""
+
+    left: str | float
+    right: str | float
+    greater: bool
+    unit: str | None = None
+
+    def trace(self, signals: Signals, period: float, beyond: float | None = None) -> Array:
+        length = len(next(iter(signals.values())))
+        left, right = (
+            np.full(length, side) if isinstance(side, float) else np.asarray(signals[side], np.float64)
+            for side in (self.left, self.right)
+        )
+        return left - right if self.greater else right - left
+
+    def check(self, units: Mapping[str, str | None]) -> frozenset[str]:
+        names = [side for side in (self.left, self.right) if isinstance(side, str)]
+        for name in names:
+            if name not in units:
+                raise ConfigError(f"the specification names {name!r}, which is no signal: {nearest(name, units)}")
+        found = {units[name] for name in names} | ({self.unit} if self.unit else set())
+        if len(found) > 1:
+            told = " and ".join(f"{name!r} [{units[name] or 'no unit'}]" for name in names)
+            with_unit = f" and a number [{self.unit}]" if self.unit else ""
+            raise ConfigError(f"the specification compares {told}{with_unit}, whose units differ")
+        return frozenset(names)
+
+
+@dataclass(frozen=True)
+class Not(Formula):
+    """The negation."""
+
+    child: Formula
+
+    def trace(self, signals: Signals, period: float, beyond: float | None = None) -> Array:
+        return -self.child.trace(signals, period, None if beyond is None else -beyond)
+
+    def check(self, units: Mapping[str, str | None]) -> frozenset[str]:
+        return self.child.check(units)
+
+
+@dataclass(frozen=True)
+class _Pair(Formula):
+    left: Formula
+    right: Formula
+
+    def check(self, units: Mapping[str, str | None]) -> frozenset[str]:
+        return self.left.check(units) | self.right.check(units)
+
+
+class And(_Pair):
+    """Both."""
+
+    def trace(self, signals: Signals, period: float, beyond: float | None = None) -> Array:
+        return np.minimum(self.left.trace(signals, period, beyond), self.right.trace(signals, period, beyond))
+
+
+class Or(_Pair):
+    """One or both."""
+
+    def trace(self, signals: Signals, period: float, beyond: float | None = None) -> Array:
+        return np.maximum(self.left.trace(signals, period, beyond), self.right.trace(signals, period, beyond))
+
+
+class Interval(NamedTuple):
+    """Of time, from now [s], both ends included."""
+
+    start: float = 0.0
+    end: float = math.inf
+
+    def samples(self, period: float, length: int) -> tuple[int, int]:
+        """Return the first sample and the one after the last, relative to now.
+
+        The sample ``length`` from now stands for all that are further.
+        """
+        # A bound that is a multiple of the period is not lost to rounding.
+        first = math.ceil(self.start / period - 1e-9)
+        last = length if math.isinf(self.end) else math.floor(self.end / period + 1e-9)
+        return min(first, length), min(last, length) + 1
+
+
+TO_THE_END = Interval()
+
+
+@dataclass(frozen=True)
+class Always(Formula):
+    """At all times of the interval."""
+
+    child: Formula
+    interval: Interval = TO_THE_END
+
+    def trace(self, signals: Signals, period: float, beyond: float | None = None) -> Array:
+        values = self.child.trace(signals, period, beyond)
+        return -_largest(-values, self.interval, period, -math.inf if beyond is None else -beyond)
+
+    def check(self, units: Mapping[str, str | None]) -> frozenset[str]:
+        return self.child.check(units)
+
+
+@dataclass(frozen=True)
+class Eventually(Formula):
+    """At some time of the interval."""
+
+    child: Formula
+    interval: Interval = TO_THE_END
+
+    def trace(self, signals: Signals, period: float, beyond: float | None = None) -> Array:
+        values = self.child.trace(signals, period, beyond)
+        return _largest(values, self.interval, period, -math.inf if beyond is None else beyond)
+
+    def check(self, units: Mapping[str, str | None]) -> frozenset[str]:
+        return self.child.check(units)
+
+
+def _largest(values: Array, interval: Interval, period: float, after: float) -> Array:
+    """Return the largest of ``values`` (T,), which go on as ``after``, within the interval from each time on."""
+    length = len(values)
+    first, end = interval.samples(period, length)
+    if first >= end:  # no sample is in it
+        return np.full(length, -math.inf)
+    padded = np.concatenate([values, np.full(end, after)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, end - first)
+    largest: Array = windows[first : first + length].max(axis=1)
+    return largest
+
+
+@dataclass(frozen=True)
+class Until(_Pair):
+    """``right`` at some time of the interval, and ``left`` at all times before."""
+
+    interval: Interval = TO_THE_END
+
+    def trace(self, signals: Signals, period: float, beyond: float | None = None) -> Array:
+        length = len(next(iter(signals.values())))
+        first, end = self.interval.samples(period, length)
+        after = np.full(end, -math.inf if beyond is None else beyond)
+        left, right = (np.concatenate([side.trace(signals, period, beyond), after]) for side in (self.left, self.right))
+        result = np.full(length, -math.inf)
+        for now in range(length if first < end else 0):
+            before = np.concatenate([[math.inf], np.minimum.accumulate(left[now : now + end - 1])])
+            result[now] = np.minimum(right[now + first : now + end], before[first:]).max()
+        return result
+
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
+    r"|(?P<name>[A-Za-z_]\w*(?:/[A-Za-z]\w*)?)"
+    r"|(?P<sign><=|>=|<|>|\(|\)|\[|\]|,))"
+)
+_UNARY: Mapping[str, type[Always] | type[Eventually]] = {"always": Always, "eventually": Eventually}
+_WORDS = ("always", "eventually", "until", "not", "and", "or", "implies")
+
+
+def parse_specification(text: str) -> Formula:
+    """Return the specification that ``text`` writes.
+
+    ``not``, ``always`` and ``eventually`` bind strongest, then ``until``, ``and``, ``or``, ``implies``.
+
+    Raises:
+        ConfigError: naming the place that cannot be read.
+    """
+    return _Parser(text).parse()
+
+
+def _is_name(token: str) -> bool:
+    return token[:1].isalpha() or token[:1] == "_"
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens: list[tuple[str, int]] = []
+        place = 0
+        while text[place:].strip():
+            match = _TOKEN.match(text, place)
+            if match is None:
+                self._fail(place, "a name, a number, a comparison or a bracket")
+            token = match[0].strip()
+            self._tokens.append((token, match.end() - len(token)))
+            place = match.end()
+        self._next = 0
+
+    def parse(self) -> Formula:
+        formula = self._implication()
+        if self._next < len(self._tokens):
+            self._fail_here("the end")
+        return formula
+
+    def _implication(self) -> Formula:
+        left = self._disjunction()
+        return Or(Not(left), self._implication()) if self._take("implies") else left
+
+    def _disjunction(self) -> Formula:
+        left = self._conjunction()
+        while self._take("or"):
+            left = Or(left, self._conjunction())
+        return left
+
+    def _conjunction(self) -> Formula:
+        left = self._until()
+        while self._take("and"):
+            left = And(left, self._until())
+        return left
+
+    def _until(self) -> Formula:
+        left = self._unary()
+        if self._take("until"):
+            interval = self._interval()
+            return Until(left, self._unary(), interval)
+        return left
+
+    def _unary(self) -> Formula:
+        if self._take("not"):
+            return Not(self._unary())
+        for word, kind in _UNARY.items():
+            if self._take(word):
+                interval = self._interval()
+                return kind(self._unary(), interval)
+        if self._take("("):
+            formula = self._implication()
+            self._expect(")")
+            return formula
+        return self._atom()
+
+    def _atom(self) -> Formula:
+        left, unit = self._operand()
+        sign = self._peek()
+        if sign not in ("<", "<=", ">", ">="):
+            if isinstance(left, str):
+                return Atom(left, 0.5, greater=True)
+            self._fail_here("<, <=, > or >=")
+        self._next += 1
+        right, other = self._operand()
+        return Atom(left, right, greater=sign.startswith(">"), unit=other or unit)
+
+    def _operand(self) -> tuple[str | float, str | None]:
+        token = self._peek()
+        if _is_name(token):
+            if token in _WORDS:
+                self._fail_here("a signal or a number")
+            self._next += 1
+            return token, None
+        return self._quantity()
+
+    def _quantity(self) -> tuple[float, str | None]:
+        """Take a number and its unit, where it has one; return it in the unit that signals have, and that."""
+        number, unit = self._number(), self._peek()
+        if not _is_name(unit) or unit in _WORDS:
+            return number, None
+        if unit not in UNITS:
+            self._fail_here(f"a unit ({', '.join(UNITS)})")
+        self._next += 1
+        base, factor = UNITS[unit]
+        return number * factor, base
+
+    def _number(self) -> float:
+        try:
+            value = float(self._peek())
+        except ValueError:
+            self._fail_here("a number")
+        self._next += 1
+        return value
+
+    def _interval(self) -> Interval:
+        if not self._take("["):
+            return Interval()
+        start = self._time()
+        self._expect(",")
+        end = math.inf if self._take("inf") else self._time()
+        if not 0 <= start <= end:
+            raise ConfigError(f"{self._text!r}: an interval goes from 0 s or later to its end, got [{start}, {end}]")
+        self._expect("]")
+        return Interval(start, end)
+
+    def _time(self) -> float:
+        place = self._next
+        seconds, unit = self._quantity()
+        if unit not in (None, "s"):
+            self._next = place
+            self._fail_here("a time in s or ms")
+        return seconds
+
+    def _peek(self) -> str:
+        return self._tokens[self._next][0] if self._next < len(self._tokens) else ""
+
+    def _take(self, token: str) -> bool:
+        taken = self._peek() == token
+        self._next += taken
+        return taken
+
+    def _expect(self, token: str) -> None:
+        if not self._take(token):
+            self._fail_here(f"'{token}'")
+
+    def _fail_here(self, expected: str) -> NoReturn:
+        place = self._tokens[self._next][1] if self._next < len(self._tokens) else len(self._text)
+        self._fail(place, expected)
+
+    def _fail(self, place: int, expected: str) -> NoReturn:
+        rest = self._text[place:].strip()
+        place += len(self._text[place:]) - len(self._text[place:].lstrip())
+        found = f"{rest[:20]!r}" if rest else "the end"
+        raise ConfigError(f"{self._text!r}: expected {expected} at character {place + 1}, found {found}")
