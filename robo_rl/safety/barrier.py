@@ -1,6 +1,7 @@
 """Control barrier functions: the robot keeps clear of itself and of keep-out volumes."""
 
 import copy
+import math
 from typing import NamedTuple
 
 import mujoco
@@ -29,6 +30,15 @@ class Clearance(NamedTuple):
 
     distance: float
     gradient: Array
+
+
+class _Pair(NamedTuple):
+    """Two geoms that are near: their ``distance`` [m], and the nearest ``points`` (6,) of the first and the second."""
+
+    first: int
+    second: int
+    distance: float
+    points: Array
 
 
 class Clearances:
@@ -73,6 +83,7 @@ class Clearances:
         self._pairs = np.array(pairs, dtype=np.int32).reshape(-1, 2)
         bounds = np.where(model.geom_rbound > 0, model.geom_rbound, np.inf)  # planes have none
         self._bounds = bounds[self._pairs].sum(axis=1) + reach
+        self._bodies = model.geom_bodyid.tolist()
         self._points = np.empty(6)
         self._jacobians = np.empty((2, 3, model.nv))
 
@@ -95,16 +106,13 @@ class Clearances:
 
     def near(self, joints: Array) -> list[Clearance]:
         """Return the clearances of all pairs that are near at joint positions (n,)."""
-        return [
-            Clearance(distance, self._gradient(first, second, distance))
-            for first, second, distance in self._distances(joints)
-        ]
+        return [Clearance(pair.distance, self._gradient(pair)) for pair in self._near_pairs(joints)]
 
     def smallest(self, joints: Array) -> float:
         """Return the smallest distance of all pairs [m], at most ``reach``."""
-        return min((distance for *_, distance in self._distances(joints)), default=self._reach)
+        return min((pair.distance for pair in self._near_pairs(joints)), default=self._reach)
 
-    def _distances(self, joints: Array) -> list[tuple[int, int, float]]:
+    def _near_pairs(self, joints: Array) -> list[_Pair]:
         self._kinematics.place(joints)
         model, data, pairs = self._model, self._data, self._pairs
         centres = data.geom_xpos
@@ -112,24 +120,23 @@ class Clearances:
         candidates = np.nonzero(np.einsum("ij,ij->i", apart, apart) < self._bounds**2)[0]
         found = []
         for first, second in pairs[candidates].tolist():
-            distance = mujoco.mj_geomDistance(model, data, first, second, self._reach, None)
+            distance = mujoco.mj_geomDistance(model, data, first, second, self._reach, self._points)
             if distance < self._reach:
-                found.append((first, second, distance))
+                found.append(_Pair(first, second, distance, self._points.copy()))
         return found
 
-    def _gradient(self, first: int, second: int, distance: float) -> Array:
-        model, data = self._model, self._data
-        mujoco.mj_geomDistance(model, data, first, second, self._reach, self._points)
-        one, other = self._points[:3], self._points[3:]
+    def _gradient(self, pair: _Pair) -> Array:
+        model, data, geoms, distance = self._model, self._data, (pair.first, pair.second), pair.distance
+        one, other = pair.points[:3], pair.points[3:]
         apart = other - one
-        length = float(np.linalg.norm(apart))
+        length = math.hypot(*apart.tolist())
         if length < 1e-9:  # they just touch: from centre to centre is the best that is known
-            apart, distance = data.geom_xpos[second] - data.geom_xpos[first], 1.0
-            length = float(np.linalg.norm(apart)) or 1.0
-        normal = np.copysign(1.0, distance) * apart / length
-        for jacobian, point, geom in zip(self._jacobians, (one, other), (first, second), strict=True):
-            mujoco.mj_jac(model, data, jacobian, None, point, model.geom_bodyid[geom])
-        change: Array = normal @ (self._jacobians[1] - self._jacobians[0])[:, self._kinematics.dofs]
+            apart, distance = data.geom_xpos[pair.second] - data.geom_xpos[pair.first], 1.0
+            length = math.hypot(*apart.tolist()) or 1.0
+        normal = apart * math.copysign(1.0 / length, distance)
+        for jacobian, point, geom in zip(self._jacobians, (one, other), geoms, strict=True):
+            mujoco.mj_jac(model, data, jacobian, None, point, self._bodies[geom])
+        change: Array = (normal @ (self._jacobians[1] - self._jacobians[0]))[self._kinematics.dofs]
         return change
 
 

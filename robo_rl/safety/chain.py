@@ -1,5 +1,6 @@
 """Filters one after another, and a budget of violations."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -46,9 +47,9 @@ class FilterChain:
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return the action that every filter agrees to, and what they said."""
-        finite = np.isfinite(action)
-        if not finite.all():
-            index = int(np.argmin(finite))
+        finite = [math.isfinite(value) for value in action.tolist()]
+        if not all(finite):
+            index = finite.index(False)
             message = f"the proposed action is not finite: {action[index]} at index [{index}]"
             base = np.zeros_like(action) if self._last is None else self._last
             result = self._hold(observation, base)

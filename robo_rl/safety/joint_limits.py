@@ -47,6 +47,13 @@ class JointLimiter:
         until_braking = acceleration / (jerk * period)
         steps = (velocity / (acceleration * period)) + 2 * until_braking + 2
         self._easing = jerk * period * np.arange(1, math.ceil(float(steps.max())) + 1).reshape(-1, 1, 1, 1)
+        # For a quick look: while full acceleration turns into full braking, which takes so many periods, a joint gains
+        # at most this speed.
+        turning = np.ceil(2 * until_braking)
+        gaining = np.floor(until_braking)
+        self._gain = period * (acceleration * gaining - jerk * period * gaining * (gaining + 1) / 2)
+        self._coasting = period * (turning + 2)
+        self._braking = 1 / (2 * acceleration)
 
     def velocity_range(self, velocity: Array, acceleration: Array) -> tuple[Array, Array]:
         """Return the lowest and highest next velocity (n,) that acceleration and jerk limits allow.
@@ -83,6 +90,25 @@ class JointLimiter:
             (farthest <= room * (1 + SLACK) + 1e-9) & (fastest <= self.velocity * (1 + SLACK)), axis=0
         )
         return inside
+
+    def surely_admits(self, position: Array, velocity: Array, acceleration: Array, wanted: Array) -> bool:
+        """Whether ``wanted`` (n,) is well within all limits; a quick look, which says False where it is not sure.
+
+        From the speed after it, at most ``_gain`` more, a joint coasts until full braking is there, then brakes: a
+        bound of the way that :meth:`stays_inside` follows step by step.
+        """
+        change = (wanted - velocity) / self.period
+        speed = np.abs(wanted) + self._gain
+        way = speed * (self._coasting + speed * self._braking)
+        return bool(
+            (
+                (np.abs(change) <= self.acceleration)
+                & (np.abs(change - acceleration) <= self.jerk * self.period)
+                & (speed <= self.velocity)
+                & (position + way <= self.upper)
+                & (position - way >= self.lower)
+            ).all()
+        )
 
     def braking_path(self, position: Array, velocity: Array) -> Array:
         """Return postures (m, n): after a period at ``velocity``, and of braking to rest after it.
@@ -198,6 +224,8 @@ class JointLimits:
 
     def _admits(self, position: Array, wanted: Array) -> bool:
         limiter = self._limiter
+        if limiter.surely_admits(position, self._velocity, self._acceleration, wanted):
+            return True
         low, high = limiter.velocity_range(self._velocity, self._acceleration)
         slack = SLACK * limiter.velocity
         return bool(

@@ -47,6 +47,8 @@ class ArmReader:
         self._columns = self._find([f"end_effector_r{row}{column}" for column in (1, 2) for row in (1, 2, 3)])
         self._force = self._find([f"wrist_force_{axis}" for axis in "xyz"])
         self._torque = self._find([f"wrist_torque_{axis}" for axis in "xyz"])
+        self._read = b""
+        self._state: Array = np.zeros(0)
 
     def _find(self, names: list[str]) -> slice:
         for name in names:
@@ -62,19 +64,19 @@ class ArmReader:
 
     def joint_positions(self, observation: Observation) -> Array:
         """Return (n,) [rad]."""
-        return _float64(observation, self._positions)
+        return self._values(observation)[self._positions]
 
     def joint_velocities(self, observation: Observation) -> Array:
         """Return (n,) [rad/s]."""
-        return _float64(observation, self._velocities)
+        return self._values(observation)[self._velocities]
 
     def position(self, observation: Observation) -> Array:
         """Return the end effector's position (3,) in the base frame [m]."""
-        return _float64(observation, self._position)
+        return self._values(observation)[self._position]
 
     def rotation(self, observation: Observation) -> Array:
         """Return the end effector's rotation matrix (3, 3) in the base frame."""
-        columns = _float64(observation, self._columns)
+        columns = self._values(observation)[self._columns]
         x, y = columns[:3], columns[3:]
         z = (x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], x[0] * y[1] - x[1] * y[0])
         return np.stack([x, y, np.array(z)], axis=1)
@@ -89,10 +91,13 @@ class ArmReader:
         x, y, z = observation["state"][self._torque].tolist()
         return float((x * x + y * y + z * z) ** 0.5)
 
-
-def _float64(observation: Observation, place: slice) -> Array:
-    array: Array = observation["state"][place].astype(np.float64)
-    return array
+    def _values(self, observation: Observation) -> Array:
+        """Return the elements of ``state``; not to be written to. One observation is converted once."""
+        state = observation["state"]
+        content = state.tobytes()
+        if content != self._read:
+            self._state, self._read = state.astype(np.float64), content
+        return self._state
 
 
 class ActionMap:
@@ -117,6 +122,8 @@ class ActionMap:
         self._reader = reader
         self._box = robot.controller_holds_workspace and (np.array(robot.workspace_low), np.array(robot.workspace_high))
         self._local = spec.action_frame == "end_effector"
+        self._asked = (b"", b"")
+        self._motion = Motion(np.zeros(0), np.zeros(0))
         names = spec.action.names
         self.has_gripper = bool(names) and names[-1] == "gripper"
         size = spec.action.shape[0]
@@ -144,7 +151,13 @@ class ActionMap:
         return not self.moves_joints and not self._local
 
     def motion(self, observation: Observation, action: Action) -> Motion:
-        """Return what ``action`` asks for."""
+        """Return what ``action`` asks for; not to be written to. What is asked twice is computed once."""
+        asked = (observation["state"].tobytes(), action.tobytes())
+        if asked != self._asked:
+            self._motion, self._asked = self._computed_motion(observation, action), asked
+        return self._motion
+
+    def _computed_motion(self, observation: Observation, action: Action) -> Motion:
         joints = self._reader.joint_positions(observation)
         values = action[self.moves].astype(np.float64)
         if self.space == "end_effector_delta":

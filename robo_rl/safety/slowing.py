@@ -1,5 +1,7 @@
 """Filters that slow the arm down: by its speed, by contact, near singular postures."""
 
+import math
+
 from robo_rl.core import PASSED, Observation, Verdict
 
 from .kinematics import Kinematics
@@ -24,9 +26,8 @@ class EndEffectorSpeed:
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return ``action`` at no more than the largest speed."""
-        displacement = self._actions.motion(observation, action).displacement
-        shift = float((displacement[:3] @ displacement[:3]) ** 0.5)
-        turn = float((displacement[3:] @ displacement[3:]) ** 0.5)
+        x, y, z, roll, pitch, yaw = self._actions.motion(observation, action).displacement.tolist()
+        shift, turn = math.hypot(x, y, z), math.hypot(roll, pitch, yaw)
         excess = max(shift / self._shift, turn / self._turn)
         if excess <= 1.0 + 1e-6:
             return action, PASSED

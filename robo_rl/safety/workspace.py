@@ -25,6 +25,7 @@ class WorkspaceBox:
 
     def __init__(self, low: Array, high: Array, actions: ActionMap, reader: ArmReader) -> None:
         self._low, self._high = low, high
+        self._sides = tuple(zip(low.tolist(), high.tolist(), strict=True))
         self._actions = actions
         self._reader = reader
 
@@ -36,6 +37,9 @@ class WorkspaceBox:
         position = self._reader.position(observation)
         displacement = self._actions.motion(observation, action).displacement
         shift = displacement[:3]
+        ends = (position + shift).tolist()
+        if all(low <= end <= high for (low, high), end in zip(self._sides, ends, strict=True)):
+            return action, PASSED
         kept = np.clip(shift, np.minimum(self._low - position, 0.0), np.maximum(self._high - position, 0.0))
         if (kept == shift).all():
             return action, PASSED

@@ -4,13 +4,17 @@ The joints of the simulated arm follow every executed action exactly (no dynamic
 violations at the executed level. Streams: uniform, bang-bang, NaN and infinity now and then, and a Gaussian policy that
 policy-gradient ascent (REINFORCE) trains to violate limits.
 
-    python tests/benchmarks/bench_safety.py [--actions 20000] [--seed 0]
+    python tests/benchmarks/bench_safety.py [--actions 20000] [--seconds SECONDS] [--seed 0]
+
+The full stream is ``--actions 1000000``; ``--seconds`` ends it early, and as many actions then go without safety.
 """
 
 import argparse
+import math
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,8 +124,17 @@ class Adversary:
         self._trail.clear()
 
 
-def run(arm: ExactArm, chain: FilterChain | None, actions: int, seed: int) -> tuple[Counter[str], int, float]:
-    """Put ``actions`` through ``chain`` (None: none); return violations by kind, changed actions and seconds."""
+class Outcome(NamedTuple):
+    """Of a stream: violations by kind, and how many actions there were and were changed, in how many seconds."""
+
+    violations: Counter[str]
+    actions: int
+    changed: int
+    seconds: float
+
+
+def run(arm: ExactArm, chain: FilterChain | None, actions: int, seed: int, seconds: float = math.inf) -> Outcome:
+    """Put ``actions`` through ``chain`` (None: none), in whole episodes and for ``seconds`` at most [s]."""
     rng = np.random.default_rng(seed)
     adversary = Adversary(rng)
     held = np.zeros(8, np.float32)
@@ -134,7 +147,7 @@ def run(arm: ExactArm, chain: FilterChain | None, actions: int, seed: int) -> tu
     )
     found: Counter[str] = Counter()
     changed, done, began = 0, 0, time.monotonic()
-    while done < actions:
+    while done < actions and time.monotonic() - began < seconds:
         kind = int(rng.integers(len(streams)))
         arm.reset()
         if chain is not None:
@@ -155,7 +168,7 @@ def run(arm: ExactArm, chain: FilterChain | None, actions: int, seed: int) -> tu
             violations += len(broken)
         if kind == 4:
             adversary.learn(violations)
-    return found, changed, time.monotonic() - began
+    return Outcome(found, done, changed, time.monotonic() - began)
 
 
 def cost(arm: ExactArm, chain: FilterChain, calls: int = 2000) -> float:
@@ -177,17 +190,19 @@ def main() -> None:
     """Measure, and print what came of it."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--actions", type=int, default=20_000)
+    parser.add_argument("--seconds", type=float, default=math.inf)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     arm = ExactArm()
     config = SafetyConfig(joints=PANDA, barrier=BarrierConfig(keep_out=("table",)), violation_budget=0)
     plain = SafetyConfig(joints=PANDA, barrier=BarrierConfig(enabled=False), violation_budget=0)
-    for name, settings in (("on", config), ("off", None)):
-        chain = None if settings is None else make_filter_chain(arm.backend.spec, arm.robot, settings)
-        found, changed, seconds = run(arm, chain, arguments.actions, arguments.seed)
-        counts = ", ".join(f"{kind} {found[kind]:,}" for kind in KINDS)
+    safe = run(arm, make_filter_chain(arm.backend.spec, arm.robot, config), arguments.actions, arguments.seed,
+               arguments.seconds)  # fmt: skip
+    for name, outcome in (("on", safe), ("off", run(arm, None, safe.actions, arguments.seed))):
+        counts = ", ".join(f"{kind} {outcome.violations[kind]:,}" for kind in KINDS)
         print(
-            f"safety {name}: {arguments.actions:,} actions, {changed:,} changed, violations: {counts} ({seconds:.0f} s)"
+            f"safety {name}: {outcome.actions:,} actions, {outcome.changed:,} changed, violations: {counts} "
+            f"({outcome.seconds:.0f} s)"
         )
     for name, settings in (("without the barrier", plain), ("with the barrier", config)):
         microseconds = cost(arm, make_filter_chain(arm.backend.spec, arm.robot, settings))

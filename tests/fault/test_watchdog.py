@@ -3,14 +3,9 @@
 The arm is driven by a process of its own. The times are measured from outside and printed.
 """
 
-import json
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +16,8 @@ from robo_rl.drivers.fake.backend import connect
 from robo_rl.drivers.fake.process import Joints
 from robo_rl.drivers.watchdog import Watch, Watchdog, WatchdogConfig
 from robo_rl.safety import make_safe_backend
+
+from ..watched_arm import kill_in_motion, moving_arm
 
 REST_SECONDS = 0.5
 MS = 1_000_000
@@ -58,72 +55,31 @@ def test_the_fake_joints_keep_their_limits():
         assert (np.abs(joints.position) <= config.limit + 1e-3).all()
 
 
-ACTOR = """
-import sys, time, numpy as np
-from robo_rl.drivers.fake import make_fake_arm
-from robo_rl.safety import make_safe_backend
-inner = make_fake_arm(max_episode_steps=100000, tolerance=1e-6)
-backend = make_safe_backend(inner)
-backend.reset(0)
-print(inner.socket, flush=True)
-sign = np.array([1, -1, 1], np.float32)
-while True:
-    for _ in range(12):
-        backend.step(sign)
-    sign = -sign
-"""
-
-
-@pytest.fixture
-def actor() -> Iterator[tuple[subprocess.Popen, Path]]:
-    process = subprocess.Popen([sys.executable, "-c", ACTOR], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    yield process, Path(process.stdout.readline().strip())
-    process.kill()
-    process.wait()
-
-
-class Observer:
-    def __init__(self, path: Path) -> None:
-        self._connection = connect(path, 5.0)
-
-    def look(self) -> dict:
-        self._connection.send(json.dumps({"do": "look"}).encode())
-        return json.loads(self._connection.recv(4096))
-
-    def speed(self) -> float:
-        return float(np.abs(self.look()["velocity"]).max())
-
-    def wait_until_fast(self) -> None:
-        deadline = time.monotonic() + 10
-        while self.speed() < 1.5:
-            assert time.monotonic() < deadline, "the actor does not move the arm"
-
-    def seconds_to_rest(self) -> float:
-        began = time.monotonic()
-        while self.speed() > 0.0:
-            assert time.monotonic() - began < 10, "the arm does not come to rest"
-        return time.monotonic() - began
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_an_actor_that_is_killed_or_hangs_leaves_the_arm_at_rest(actor, number, capsys):
-    process, path = actor
-    observer = Observer(path)
-    observer.wait_until_fast()
-    os.kill(process.pid, number)
-    seconds = observer.seconds_to_rest()
-    with capsys.disabled():
-        print(f" at rest {1000 * seconds:.0f} ms after {number.name}")
-    assert seconds < REST_SECONDS
-    time.sleep(0.5)
-    state = observer.look()
-    assert state["watch"] == Watch.STOPPED
-    assert max(map(abs, state["velocity"])) == 0.0
-    if number == signal.SIGSTOP:  # awake again, it finds a robot that is stopped, and is told so
+def test_an_actor_that_hangs_leaves_the_arm_at_rest(capsys):
+    with moving_arm() as (process, observer):
+        observer.wait_until_fast()
+        os.kill(process.pid, signal.SIGSTOP)
+        seconds = observer.seconds_to_rest()
+        with capsys.disabled():
+            print(f" at rest {1000 * seconds:.0f} ms after SIGSTOP")
+        assert seconds < REST_SECONDS
+        time.sleep(0.5)
+        state = observer.look()
+        assert state["watch"] == Watch.STOPPED
+        assert max(map(abs, state["velocity"])) == 0.0
+        # Awake again, it finds a robot that is stopped, and is told so.
         process.send_signal(signal.SIGCONT)
         assert process.wait(20) != 0
         assert observer.speed() == 0.0
+
+
+@pytest.mark.parametrize("time_around", [1, 2])
+def test_an_actor_that_is_killed_leaves_the_arm_at_rest(time_around, capsys):
+    killed = kill_in_motion()
+    with capsys.disabled():
+        print(f" at rest {1000 * killed.seconds:.0f} ms after SIGKILL")
+    assert killed.seconds < REST_SECONDS
+    assert killed.within_limits, killed
 
 
 def test_a_silent_driver_ends_the_episode_without_a_made_up_step():

@@ -302,10 +302,10 @@ def test_safety_can_be_given_to_an_environment_that_tells_nothing_of_its_robot()
 
 
 def test_the_world_is_told_and_restored_where_the_backend_can():
-    arm_backend = make_safe_backend(make_backend("reach"))
-    assert arm_backend.world() is None
+    robot = make_safe_backend(ScriptedBackend(make_backend("reach").spec, []))  # type: ignore[arg-type]
+    assert robot.world() is None
     with pytest.raises(CheckpointError, match="the world of task 'reach' cannot be restored"):
-        arm_backend.restore({})
+        robot.restore({})
     car = make_safe_backend(make_backend("drive", autonomous=True))
     car.reset(0)
     car.step(np.array([0.5, 1], np.float32))

@@ -25,6 +25,21 @@ def observed(backend, **elements):
 # --- motion ----------------------------------------------------------------------------------------------------------
 
 
+def test_what_is_remembered_is_forgotten_when_an_array_is_written_to():
+    backend = arm()
+    _, _, reader, actions = parts(backend)
+    observation = backend.reset(0).observation
+    action = np.array([0.5, 0, 0, 1], np.float32)
+    first = actions.motion(observation, action)
+    assert actions.motion(observation, action) is first
+    action[0] = -0.5
+    np.testing.assert_allclose(actions.motion(observation, action).joints, -first.joints)
+    before = reader.joint_positions(observation).copy()
+    observation["state"][1] += 0.25
+    np.testing.assert_allclose(reader.joint_positions(observation) - before, [0, 0.25, 0, 0, 0, 0, 0], atol=1e-6)
+    assert not np.allclose(actions.motion(observation, action).joints, -first.joints)
+
+
 @pytest.mark.parametrize("frame", ["base", "end_effector"])
 def test_motion_is_that_of_a_small_step_of_the_simulated_arm(frame):
     backend = arm(axes="full", action_frame=frame)
