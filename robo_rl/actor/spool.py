@@ -236,13 +236,13 @@ class Spool:
                 raise SpoolFullError(
                     f"{self.path}: the spool is full ({self._bytes / 1e6:.0f} MB); bring the learner back, or free it"
                 )
-            data = _HEADER.pack(sequence, len(record), zlib.crc32(record)) + record
+            header = _HEADER.pack(sequence, len(record), zlib.crc32(record))
             with _disk_errors(self.path, "append to the spool"):
                 fault, self._fault = self._fault, None
                 if fault is not None:
                     raise fault
                 file = self._file_for(session, sequence)
-                self._write(data)
+                self._write(header, record)
             session.places[sequence] = _Place(file, self._written - len(record), len(record))
             session.end = sequence + 1
             self._bytes += len(record)
@@ -260,16 +260,17 @@ class Spool:
                 self._named.add(session.folder)
         return session.files[-1]
 
-    def _write(self, data: bytes) -> None:
-        """Write all of ``data``, or none of it."""
+    def _write(self, header: bytes, record: bytes) -> None:
+        """Write all of both, or nothing."""
         assert self._writing is not None
+        size = len(header) + len(record)
         try:
-            if os.write(self._writing, data) != len(data):
+            if os.writev(self._writing, (header, record)) != size:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError:
             os.ftruncate(self._writing, self._written)
             raise
-        self._written += len(data)
+        self._written += size
 
     def settle(self, session: int, sequence: int) -> None:
         """Forget the steps below ``sequence``: the learner has them, or has counted them as refused."""
@@ -351,4 +352,6 @@ def _disk_errors(path: Path, doing: str) -> Iterator[None]:
         reason = error.strerror or str(error)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise SpoolFullError(f"{path}: cannot {doing}: {reason}; free space on this disk") from error
+        if error.errno == errno.EFBIG:
+            raise SpoolFullError(f"{path}: cannot {doing}: {reason}; raise the limit on file sizes (ulimit)") from error
         raise DataError(f"{path}: cannot {doing}: {reason}; check the disk and the folder's permissions") from error

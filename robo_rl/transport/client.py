@@ -25,7 +25,7 @@ from . import messages_pb2 as messages
 from .codec import OVERHEAD_BYTES, RecordLayout
 from .config import TransportConfig
 from .policy import PolicyAssembly, unpack_policy
-from .service import EXCHANGE, JOIN, PROTOCOL, WATCH, Call, metadata, open_channel
+from .service import EXCHANGE, JOIN, PROTOCOL, RETRY_KEY, WATCH, Call, metadata, open_channel
 
 HEARTBEAT_SECONDS = 0.5
 RETRY_SECONDS = 0.25
@@ -54,7 +54,7 @@ class LinkStatus:
         env_steps: steps of all actors that the learner had taken in.
         stored: steps of this session that are stored durably at the learner.
         refused: steps of this session that were counted as refused.
-        blocked: why the learner takes in nothing now; empty: it does.
+        blocked: why the learner takes in nothing now, its disk or a rate limit; empty: it does.
     """
 
     connected: bool = False
@@ -93,17 +93,18 @@ class LearnerLink:
         clock: Clock | None = None,
     ) -> None:
         layout = RecordLayout(spec)
-        largest = layout.step.itemsize + layout.observation.itemsize + OVERHEAD_BYTES
-        if largest > config.message_bytes:
+        self._largest = layout.step_bytes + layout.observation_bytes + OVERHEAD_BYTES
+        if self._largest > config.message_bytes:
             raise ConfigError(
-                f"transport.message_bytes is {config.message_bytes}, but a step takes {largest}: raise it on both sides"
+                f"transport.message_bytes is {config.message_bytes}, but a step takes {self._largest}: raise it on "
+                "both sides"
             )
         self._config = config
         self._actor = actor
         self._facts = json.dumps({"spec": spec.to_json(), **facts})
         self._outbox = outbox
         self._clock = clock or MonotonicClock()
-        self._batch_bytes = min(BATCH_BYTES, config.message_bytes - OVERHEAD_BYTES)
+        self._batch_bytes = BATCH_BYTES
         self._metadata = metadata(config.token())
         self._channel = open_channel(config, actor)
         self._join_call = self._unary(JOIN)
@@ -184,9 +185,10 @@ class LearnerLink:
                 self._join(newest_session)
                 return True
             except grpc.RpcError as error:
-                if error.code() in _FATAL:
+                pause = _retry_seconds(error)
+                if pause is None and error.code() in _FATAL:
                     raise self._refused(error) from error
-            time.sleep(RETRY_SECONDS)
+            time.sleep(pause or RETRY_SECONDS)
         return False
 
     def start(self) -> None:
@@ -252,6 +254,12 @@ class LearnerLink:
             facts=self._facts,
         )
         reply = self._join_call(request, timeout=self._config.timeout_seconds, metadata=self._metadata)
+        if self._largest > reply.message_bytes:
+            raise TransportError(
+                f"the learner at {self._config.address} takes messages of {reply.message_bytes} bytes, but a step "
+                f"takes {self._largest}: raise its runtime.transport.message_bytes"
+            )
+        self._batch_bytes = min(BATCH_BYTES, min(self._config.message_bytes, reply.message_bytes) - OVERHEAD_BYTES)
         self.run, self._incarnation, self.session = reply.run, reply.incarnation, reply.session
         self._wanted.clear()
         self._set_status(connected=True)
@@ -265,8 +273,16 @@ class LearnerLink:
                     self._join(0)
                 pause = self._send_all()
             except grpc.RpcError as error:
+                retry_seconds = _retry_seconds(error)
+                if retry_seconds is not None:
+                    self._set_status(blocked=str(error.details()))
+                    self._pause(retry_seconds)
+                    continue
                 self._lost(error)
                 pause = RETRY_SECONDS
+            except TransportError as error:
+                self._give_up(error)
+                return
             except Exception as error:  # the outbox is damaged, or a defect of ours: the control loop must know
                 self._give_up(TransportError(f"sending failed: {error}"))
                 return
@@ -334,7 +350,7 @@ class LearnerLink:
     def _receive(self) -> None:
         while not self._over():
             if not self._status.connected:
-                self._wake_receive()
+                self._pause(RETRY_SECONDS)
                 continue
             request = messages.WatchRequest(
                 run=self.run,
@@ -354,11 +370,11 @@ class LearnerLink:
                     self._take_notice(notice, assembly)
             except grpc.RpcError:
                 pass  # whether the learner is there, and wants us, the sending thread finds out
-            self._wake_receive()
+            self._pause(RETRY_SECONDS)
 
-    def _wake_receive(self) -> None:
+    def _pause(self, seconds: float) -> None:
         with self._arrived:
-            self._arrived.wait_for(lambda: self._closing, RETRY_SECONDS)
+            self._arrived.wait_for(lambda: self._closing, seconds)
 
     def _take_notice(self, notice: Any, assembly: PolicyAssembly) -> None:
         if notice.HasField("guidance"):
@@ -396,3 +412,9 @@ class LearnerLink:
         with self._arrived:
             self._error = error
             self._arrived.notify_all()
+
+
+def _retry_seconds(error: Any) -> float | None:
+    """Return when to come again after a refusal for now; None for any other error."""
+    value = dict(error.trailing_metadata() or ()).get(RETRY_KEY)
+    return None if value is None else float(value)

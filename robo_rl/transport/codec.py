@@ -1,6 +1,6 @@
 """Transitions as bytes: fixed layouts that follow from the environment's spec, so that nothing is parsed or guessed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from robo_rl.core import PASSED, ArraySpec, EnvSpec, Observation, Refusal, Source, SpecError, Transition, Verdict
 
+from .images import CODINGS, check_coding, decode_image, encode_image, is_image
 from .messages_pb2 import Record, SafetyVerdict
 
 SEGMENT_BYTES = 32 << 20
@@ -25,14 +26,16 @@ MOST_REASONS = 16
 
 _UNKNOWN, _NO, _YES = -1, 0, 1
 _SUCCESS = {None: _UNKNOWN, False: _NO, True: _YES}
+_LARGEST = float(np.finfo(np.float32).max)  # that the replay can hold
 _FLAGS = ("terminated", "truncated")
 
 
 class RecordLayout:
-    """Packed structures of a record's two byte strings, little-endian.
+    """Packed structures of a record's byte strings ``observation`` and ``step``, little-endian.
 
     Attributes:
-        observation: one field per observation key, in sorted order.
+        images: keys of the observations that travel as byte strings of their own, in sorted order.
+        observation: one field per other observation key, in sorted order.
         step: the same for the observation after the step (``next/<key>``), then ``proposed_action``,
             ``executed_action`` (A,) float32, ``rewards`` (terms,) float64 in the spec's order, ``terminated``,
             ``truncated`` uint8, ``source`` uint8, ``success`` int8 (1, 0, or -1: unknown), ``policy_version`` and
@@ -40,11 +43,15 @@ class RecordLayout:
         following: field of ``step`` by observation key.
         arrays: fields of ``step`` that are arrays of a transition.
         values: its other fields.
+        step_bytes: of ``step`` and uncompressed images together.
+        observation_bytes: the same of ``observation``.
     """
 
     def __init__(self, spec: EnvSpec) -> None:
         self.spec = spec
-        arrays = [(key, spec.observation[key]) for key in sorted(spec.observation)]
+        keys = sorted(spec.observation)
+        self.images = tuple(key for key in keys if is_image(spec.observation[key]))
+        arrays = [(key, spec.observation[key]) for key in keys if key not in self.images]
         self.observation = np.dtype([(key, _little(array.dtype), array.shape) for key, array in arrays])
         self.step = np.dtype(
             [(f"next/{key}", _little(array.dtype), array.shape) for key, array in arrays]
@@ -63,6 +70,9 @@ class RecordLayout:
         self.following = {key: f"next/{key}" for key, _ in arrays}
         self.arrays = (*self.following.values(), "proposed_action", "executed_action")
         self.values = ("rewards", *_FLAGS, "source", "success", "policy_version", "stamp_ns")
+        image_bytes = sum(spec.observation[key].nbytes for key in self.images)
+        self.step_bytes = self.step.itemsize + image_bytes
+        self.observation_bytes = self.observation.itemsize + image_bytes
 
 
 class RecordEncoder:
@@ -70,11 +80,18 @@ class RecordEncoder:
 
     Args:
         spec: of the environment.
+        image_compression: ``None``, ``"zstd"`` or ``"jpeg"``.
+
+    Raises:
+        ConfigError: if images of this spec cannot be compressed so.
     """
 
-    def __init__(self, spec: EnvSpec) -> None:
+    def __init__(self, spec: EnvSpec, image_compression: str | None = None) -> None:
         self._spec = spec
         self._layout = RecordLayout(spec)
+        for key in self._layout.images:
+            check_coding(image_compression, key, spec.observation[key])
+        self._coding = CODINGS[image_compression]
         self._proposed = ArraySpec(spec.action.shape)
         self._last: Transition | None = None
         self._segment_bytes = 0
@@ -87,9 +104,9 @@ class RecordEncoder:
         """
         self._check(transition)
         begins = not self._continues(transition)
-        row = np.zeros((), self._layout.step)
-        for key, value in transition.next_observation.items():
-            row[f"next/{key}"] = value
+        row = np.empty((), self._layout.step)
+        for key, name in self._layout.following.items():
+            row[name] = transition.next_observation[key]
         row["proposed_action"] = transition.proposed_action
         row["executed_action"] = transition.executed_action
         row["rewards"] = [transition.rewards[name] for name in self._spec.reward_terms]
@@ -97,7 +114,7 @@ class RecordEncoder:
         row["source"] = transition.source
         row["success"] = _SUCCESS[transition.success]
         row["policy_version"], row["stamp_ns"] = transition.policy_version, transition.stamp_ns
-        self._segment_bytes = self._layout.step.itemsize + (0 if begins else self._segment_bytes)
+        self._segment_bytes = self._layout.step_bytes + (0 if begins else self._segment_bytes)
         self._last = transition
         record: bytes = Record(
             sequence=transition.sequence,
@@ -105,6 +122,9 @@ class RecordEncoder:
             observation=self._observation(transition.observation) if begins else b"",
             step=row.tobytes(),
             verdict=None if transition.verdict == PASSED else _packed(transition.verdict),
+            images=self._images(transition.next_observation),
+            first_images=self._images(transition.observation) if begins else (),
+            image_coding=self._coding,
         ).SerializeToString()
         return record
 
@@ -117,10 +137,13 @@ class RecordEncoder:
         return record
 
     def _observation(self, observation: Observation) -> bytes:
-        row = np.zeros((), self._layout.observation)
-        for key, value in observation.items():
-            row[key] = value
+        row = np.empty((), self._layout.observation)
+        for key in self._layout.following:
+            row[key] = observation[key]
         return row.tobytes()
+
+    def _images(self, observation: Observation) -> list[bytes]:
+        return [encode_image(observation[key], self._coding) for key in self._layout.images]
 
     def _continues(self, transition: Transition) -> bool:
         last = self._last
@@ -164,13 +187,11 @@ class RecordDecoder:
         self._follows = (-1, -1)  # episode and sequence number of the record that ``_tail`` is the observation of
 
     def decode(self, records: Sequence[Record]) -> list[Transition | Refusal]:
-        """Return one item per record; the arrays of transitions are views of the received data."""
+        """Return one item per record; the arrays of transitions may be views of the received data."""
         items: list[Transition | Refusal] = []
         steps = self._steps(records)
         faults = self._faults(steps)
-        columns = {name: steps[name] for name in self._layout.arrays}
-        values = {name: steps[name].tolist() for name in self._layout.values}
-        row = 0
+        rows = enumerate(zip(self._arrays(steps), self._values(steps), strict=True))
         for record in records:
             if record.refusal:
                 self._tail = None
@@ -179,58 +200,86 @@ class RecordDecoder:
             if len(record.step) != self._layout.step.itemsize:
                 items.append(self._refuse(record, self._wrong_length("step", record.step, self._layout.step)))
                 continue
-            if row in faults:
-                items.append(self._refuse(record, faults[row]))
-            else:
-                items.append(
-                    self._item(
-                        record,
-                        {name: np.asarray(column[row]) for name, column in columns.items()},
-                        {name: column[row] for name, column in values.items()},
-                    )
-                )
-            row += 1
+            row, (arrays, values) = next(rows)
+            try:
+                if row in faults:
+                    raise SpecError(faults[row])
+                items.append(self._transition(record, arrays, values))
+            except SpecError as error:
+                items.append(self._refuse(record, str(error)))
         return items
 
-    def _item(self, record: Record, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> Transition | Refusal:
-        """Make a transition of a record's ``arrays`` and ``values`` by field."""
-        data, episode = record.observation, record.episode
-        if data:
-            if len(data) != self._layout.observation.itemsize:
-                return self._refuse(record, self._wrong_length("observation", data, self._layout.observation))
-            first = np.frombuffer(data, self._layout.observation)
-            observation = {key: np.asarray(first[key][0]) for key in self._spec.observation}
-            try:
-                self._spec.check_observation(observation)
-            except SpecError as error:
-                return self._refuse(record, str(error))
+    def _arrays(self, steps: NDArray[Any]) -> Iterator[tuple[NDArray[Any], ...]]:
+        """Yield the arrays of each step, in the order of ``layout.arrays``."""
+        columns = [steps[name] for name in self._layout.arrays]
+        # A row of a column of numbers is no array by itself.
+        return zip(*(column if column.ndim > 1 else map(np.asarray, column) for column in columns), strict=True)
+
+    def _values(self, steps: NDArray[Any]) -> Iterator[tuple[Any, ...]]:
+        """Yield the other fields of each step, in the order of ``layout.values``."""
+        return zip(*(steps[name].tolist() for name in self._layout.values), strict=True)
+
+    def _transition(self, record: Record, arrays: tuple[NDArray[Any], ...], values: tuple[Any, ...]) -> Transition:
+        """Make a transition of a record and its step's fields.
+
+        Raises:
+            SpecError: if its observations do not fit the spec, or the one before the step is not known.
+        """
+        layout, episode = self._layout, record.episode
+        if record.observation or (layout.images and record.first_images):
+            observation = self._first_observation(record)
         elif self._tail is None or (episode, record.sequence) != self._follows:
-            return self._refuse(record, "it needs the observation of a step that was refused or never came")
+            raise SpecError("it needs the observation of a step that was refused or never came")
         else:
             observation = self._tail
-        following = {key: arrays[name] for key, name in self._layout.following.items()}
-        success = values["success"]
+        *observed, proposed_action, executed_action = arrays
+        following = dict(zip(layout.following, observed, strict=True))
+        if layout.images:
+            following |= self._images("next observation", record.images, record.image_coding)
+        rewards, terminated, truncated, source, success, policy_version, stamp_ns = values
         transition = Transition(
             observation=observation,
-            proposed_action=arrays["proposed_action"],
-            executed_action=arrays["executed_action"],
-            rewards=dict(zip(self._spec.reward_terms, values["rewards"], strict=True)),
+            proposed_action=proposed_action,
+            executed_action=executed_action,
+            rewards=dict(zip(self._spec.reward_terms, rewards, strict=True)),
             next_observation=following,
-            terminated=bool(values["terminated"]),
-            truncated=bool(values["truncated"]),
-            source=Source(values["source"]),
+            terminated=bool(terminated),
+            truncated=bool(truncated),
+            source=Source(source),
             actor=self._actor,
             session=self._session,
             episode=episode,
             sequence=record.sequence,
-            policy_version=values["policy_version"],
-            stamp_ns=values["stamp_ns"],
+            policy_version=policy_version,
+            stamp_ns=stamp_ns,
             success=None if success == _UNKNOWN else bool(success),
             verdict=_unpacked(record.verdict) if record.HasField("verdict") else PASSED,
         )
         ended = transition.terminated or transition.truncated
         self._tail, self._follows = (None if ended else following), (episode, record.sequence + 1)
         return transition
+
+    def _first_observation(self, record: Record) -> Observation:
+        data, layout = record.observation, self._layout.observation
+        if len(data) != layout.itemsize:
+            raise SpecError(self._wrong_length("observation", data, layout))
+        rows = np.frombuffer(data, layout) if data else np.empty(1, layout)
+        observation = {key: np.asarray(rows[key][0]) for key in self._layout.following}
+        observation |= self._images("observation", record.first_images, record.image_coding)
+        self._spec.check_observation(observation)
+        return observation
+
+    def _images(self, name: str, images: Sequence[bytes], coding: int) -> Observation:
+        keys = self._layout.images
+        if len(images) != len(keys):
+            raise SpecError(f"{name}: expected {len(keys)} images, got {len(images)}")
+        decoded = {}
+        for key, data in zip(keys, images, strict=True):
+            try:
+                decoded[key] = decode_image(data, self._spec.observation[key], coding)
+            except SpecError as error:
+                raise SpecError(f"{name} {key!r}: {error}") from error
+        return decoded
 
     def _steps(self, records: Sequence[Record]) -> NDArray[Any]:
         size = self._layout.step.itemsize
@@ -241,10 +290,12 @@ class RecordDecoder:
         """Return what is wrong, by row of ``steps``."""
         faults: dict[int, str] = {}
         spec = self._spec
-        named = [(f"next/{key}", f"next observation {key!r}", array) for key, array in spec.observation.items()]
+        named = [
+            (name, f"next observation {key!r}", spec.observation[key]) for key, name in self._layout.following.items()
+        ]
         named.append(("executed_action", "executed action", spec.action))
         named.append(("proposed_action", "proposed action", ArraySpec(spec.action.shape)))
-        named.append(("rewards", "rewards", ArraySpec((len(spec.reward_terms),), "float64")))
+        named.append(("rewards", "rewards", ArraySpec((len(spec.reward_terms),), "float64", -_LARGEST, _LARGEST)))
         for field, name, array in named:
             for row in _outside(steps[field], array):
                 faults.setdefault(int(row), self._explain(name, array, steps[field][row]))

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from robo_rl.core import ConfigError, require
 
+from .images import CODINGS
+
 UNIX = "unix:"
 
 
@@ -20,18 +22,31 @@ class TransportConfig:
             Null: no encryption.
         token_file: file with a secret that every request must carry; it is not encrypted unless ``certificates`` is
             given as well. Null: none.
+        image_compression: how an actor writes images: null (as they are), ``zstd`` (without loss), or ``jpeg``
+            (smaller, with loss: the learner sees what came, the actor what its camera gave).
         message_bytes: largest message that is accepted [bytes].
+        requests_per_second: most requests that the learner takes of one actor; what is more is refused and told when to
+            come again: nothing is lost. Null: any number.
+        bytes_per_second: the same of their bytes.
         timeout_seconds: longest wait for an answer; a connection that is silent for longer is renewed [s].
     """
 
     address: str | None = None
     certificates: str | None = None
     token_file: str | None = None
+    image_compression: str | None = None
     message_bytes: int = 8 << 20
+    requests_per_second: float | None = None
+    bytes_per_second: float | None = None
     timeout_seconds: float = 4.0
 
     def __post_init__(self) -> None:
+        known = self.image_compression in CODINGS
+        require(known, "transport.image_compression", "null, zstd or jpeg", self.image_compression)
         require(self.message_bytes >= 65536, "transport.message_bytes", "65536 or more", self.message_bytes)
+        for name in ("requests_per_second", "bytes_per_second"):
+            value = getattr(self, name)
+            require(value is None or value > 0, f"transport.{name}", "above 0, or null", value)
         require(self.timeout_seconds > 0, "transport.timeout_seconds", "above 0", self.timeout_seconds)
         host = self.host
         if self.address is not None and host is not None:

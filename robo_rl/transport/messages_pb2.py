@@ -24,37 +24,39 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0emessages.proto\x12\x14robo_rl.transport.v1\"\x95\x01\n\x06Record\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0f\n\x07\x65pisode\x18\x02 \x01(\x04\x12\x13\n\x0bobservation\x18\x03 \x01(\x0c\x12\x0c\n\x04step\x18\x04 \x01(\x0c\x12\x0f\n\x07refusal\x18\x05 \x01(\t\x12\x34\n\x07verdict\x18\x06 \x01(\x0b\x32#.robo_rl.transport.v1.SafetyVerdict\"P\n\rSafetyVerdict\x12\x0f\n\x07\x63hanged\x18\x01 \x01(\x08\x12\x0c\n\x04stop\x18\x02 \x01(\x08\x12\x0f\n\x07reasons\x18\x03 \x03(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\"\x8a\x01\n\x0bJoinRequest\x12\x10\n\x08protocol\x18\x01 \x01(\r\x12\r\n\x05\x61\x63tor\x18\x02 \x01(\t\x12\x0b\n\x03run\x18\x03 \x01(\t\x12\x0f\n\x07session\x18\x04 \x01(\x04\x12\x16\n\x0enewest_session\x18\x05 \x01(\x04\x12\x15\n\rheld_sessions\x18\x06 \x03(\x04\x12\r\n\x05\x66\x61\x63ts\x18\x07 \x01(\t\">\n\tJoinReply\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12\x0f\n\x07session\x18\x03 \x01(\x04\"|\n\x0f\x41\x63torStatistics\x12\x10\n\x08produced\x18\x01 \x01(\x04\x12\x0f\n\x07spooled\x18\x02 \x01(\x04\x12\x16\n\x0epolicy_version\x18\x03 \x01(\x03\x12\x18\n\x10refused_policies\x18\x04 \x01(\x04\x12\x14\n\x0cheld_seconds\x18\x05 \x01(\x01\"\xe7\x01\n\x0f\x45xchangeRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12\r\n\x05\x61\x63tor\x18\x03 \x01(\t\x12\x0f\n\x07session\x18\x04 \x01(\x04\x12\x16\n\x0erecord_session\x18\x05 \x01(\x04\x12\x17\n\x0f\x66irst_available\x18\x06 \x01(\x04\x12\x0f\n\x07records\x18\x07 \x03(\x0c\x12\x15\n\rsession_ended\x18\x08 \x01(\x08\x12\x39\n\nstatistics\x18\t \x01(\x0b\x32%.robo_rl.transport.v1.ActorStatistics\"b\n\rExchangeReply\x12\x0e\n\x06wanted\x18\x01 \x01(\x04\x12\x0f\n\x07settled\x18\x02 \x01(\x04\x12\x0e\n\x06stored\x18\x03 \x01(\x04\x12\x0f\n\x07refused\x18\x04 \x01(\x04\x12\x0f\n\x07\x62locked\x18\x05 \x01(\t\"\x7f\n\x0cWatchRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12\r\n\x05\x61\x63tor\x18\x03 \x01(\t\x12\x0f\n\x07session\x18\x04 \x01(\x04\x12\x16\n\x0epolicy_version\x18\x05 \x01(\x03\x12\x15\n\rpolicy_sha256\x18\x06 \x01(\x0c\"m\n\x06Notice\x12\x30\n\x08guidance\x18\x01 \x01(\x0b\x32\x1e.robo_rl.transport.v1.Guidance\x12\x31\n\x06policy\x18\x02 \x01(\x0b\x32!.robo_rl.transport.v1.PolicyChunk\"9\n\x08Guidance\x12\x0c\n\x04hold\x18\x01 \x01(\x08\x12\x0c\n\x04stop\x18\x02 \x01(\x08\x12\x11\n\tenv_steps\x18\x03 \x01(\x04\"a\n\x0bPolicyChunk\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x0e\n\x06sha256\x18\x02 \x01(\x0c\x12\x13\n\x0btotal_bytes\x18\x03 \x01(\x04\x12\x0e\n\x06offset\x18\x04 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\".\n\x0e\x43ontrolRequest\x12\x0f\n\x07\x63ommand\x18\x01 \x01(\t\x12\x0b\n\x03run\x18\x02 \x01(\t\",\n\x0c\x43ontrolReply\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0emessages.proto\x12\x14robo_rl.transport.v1\"\xf4\x01\n\x06Record\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0f\n\x07\x65pisode\x18\x02 \x01(\x04\x12\x13\n\x0bobservation\x18\x03 \x01(\x0c\x12\x0c\n\x04step\x18\x04 \x01(\x0c\x12\x0f\n\x07refusal\x18\x05 \x01(\t\x12\x34\n\x07verdict\x18\x06 \x01(\x0b\x32#.robo_rl.transport.v1.SafetyVerdict\x12\x0e\n\x06images\x18\x07 \x03(\x0c\x12\x14\n\x0c\x66irst_images\x18\x08 \x03(\x0c\x12\x37\n\x0cimage_coding\x18\t \x01(\x0e\x32!.robo_rl.transport.v1.ImageCoding\"P\n\rSafetyVerdict\x12\x0f\n\x07\x63hanged\x18\x01 \x01(\x08\x12\x0c\n\x04stop\x18\x02 \x01(\x08\x12\x0f\n\x07reasons\x18\x03 \x03(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\"\x8a\x01\n\x0bJoinRequest\x12\x10\n\x08protocol\x18\x01 \x01(\r\x12\r\n\x05\x61\x63tor\x18\x02 \x01(\t\x12\x0b\n\x03run\x18\x03 \x01(\t\x12\x0f\n\x07session\x18\x04 \x01(\x04\x12\x16\n\x0enewest_session\x18\x05 \x01(\x04\x12\x15\n\rheld_sessions\x18\x06 \x03(\x04\x12\r\n\x05\x66\x61\x63ts\x18\x07 \x01(\t\"U\n\tJoinReply\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12\x0f\n\x07session\x18\x03 \x01(\x04\x12\x15\n\rmessage_bytes\x18\x04 \x01(\x04\"|\n\x0f\x41\x63torStatistics\x12\x10\n\x08produced\x18\x01 \x01(\x04\x12\x0f\n\x07spooled\x18\x02 \x01(\x04\x12\x16\n\x0epolicy_version\x18\x03 \x01(\x03\x12\x18\n\x10refused_policies\x18\x04 \x01(\x04\x12\x14\n\x0cheld_seconds\x18\x05 \x01(\x01\"\xe7\x01\n\x0f\x45xchangeRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12\r\n\x05\x61\x63tor\x18\x03 \x01(\t\x12\x0f\n\x07session\x18\x04 \x01(\x04\x12\x16\n\x0erecord_session\x18\x05 \x01(\x04\x12\x17\n\x0f\x66irst_available\x18\x06 \x01(\x04\x12\x0f\n\x07records\x18\x07 \x03(\x0c\x12\x15\n\rsession_ended\x18\x08 \x01(\x08\x12\x39\n\nstatistics\x18\t \x01(\x0b\x32%.robo_rl.transport.v1.ActorStatistics\"b\n\rExchangeReply\x12\x0e\n\x06wanted\x18\x01 \x01(\x04\x12\x0f\n\x07settled\x18\x02 \x01(\x04\x12\x0e\n\x06stored\x18\x03 \x01(\x04\x12\x0f\n\x07refused\x18\x04 \x01(\x04\x12\x0f\n\x07\x62locked\x18\x05 \x01(\t\"\x7f\n\x0cWatchRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12\r\n\x05\x61\x63tor\x18\x03 \x01(\t\x12\x0f\n\x07session\x18\x04 \x01(\x04\x12\x16\n\x0epolicy_version\x18\x05 \x01(\x03\x12\x15\n\rpolicy_sha256\x18\x06 \x01(\x0c\"m\n\x06Notice\x12\x30\n\x08guidance\x18\x01 \x01(\x0b\x32\x1e.robo_rl.transport.v1.Guidance\x12\x31\n\x06policy\x18\x02 \x01(\x0b\x32!.robo_rl.transport.v1.PolicyChunk\"9\n\x08Guidance\x12\x0c\n\x04hold\x18\x01 \x01(\x08\x12\x0c\n\x04stop\x18\x02 \x01(\x08\x12\x11\n\tenv_steps\x18\x03 \x01(\x04\"a\n\x0bPolicyChunk\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x0e\n\x06sha256\x18\x02 \x01(\x0c\x12\x13\n\x0btotal_bytes\x18\x03 \x01(\x04\x12\x0e\n\x06offset\x18\x04 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\".\n\x0e\x43ontrolRequest\x12\x0f\n\x07\x63ommand\x18\x01 \x01(\t\x12\x0b\n\x03run\x18\x02 \x01(\t\",\n\x0c\x43ontrolReply\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t**\n\x0bImageCoding\x12\x07\n\x03RAW\x10\x00\x12\x08\n\x04ZSTD\x10\x01\x12\x08\n\x04JPEG\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'messages_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_IMAGECODING']._serialized_start=1549
+  _globals['_IMAGECODING']._serialized_end=1591
   _globals['_RECORD']._serialized_start=41
-  _globals['_RECORD']._serialized_end=190
-  _globals['_SAFETYVERDICT']._serialized_start=192
-  _globals['_SAFETYVERDICT']._serialized_end=272
-  _globals['_JOINREQUEST']._serialized_start=275
-  _globals['_JOINREQUEST']._serialized_end=413
-  _globals['_JOINREPLY']._serialized_start=415
-  _globals['_JOINREPLY']._serialized_end=477
-  _globals['_ACTORSTATISTICS']._serialized_start=479
-  _globals['_ACTORSTATISTICS']._serialized_end=603
-  _globals['_EXCHANGEREQUEST']._serialized_start=606
-  _globals['_EXCHANGEREQUEST']._serialized_end=837
-  _globals['_EXCHANGEREPLY']._serialized_start=839
-  _globals['_EXCHANGEREPLY']._serialized_end=937
-  _globals['_WATCHREQUEST']._serialized_start=939
-  _globals['_WATCHREQUEST']._serialized_end=1066
-  _globals['_NOTICE']._serialized_start=1068
-  _globals['_NOTICE']._serialized_end=1177
-  _globals['_GUIDANCE']._serialized_start=1179
-  _globals['_GUIDANCE']._serialized_end=1236
-  _globals['_POLICYCHUNK']._serialized_start=1238
-  _globals['_POLICYCHUNK']._serialized_end=1335
-  _globals['_CONTROLREQUEST']._serialized_start=1337
-  _globals['_CONTROLREQUEST']._serialized_end=1383
-  _globals['_CONTROLREPLY']._serialized_start=1385
-  _globals['_CONTROLREPLY']._serialized_end=1429
+  _globals['_RECORD']._serialized_end=285
+  _globals['_SAFETYVERDICT']._serialized_start=287
+  _globals['_SAFETYVERDICT']._serialized_end=367
+  _globals['_JOINREQUEST']._serialized_start=370
+  _globals['_JOINREQUEST']._serialized_end=508
+  _globals['_JOINREPLY']._serialized_start=510
+  _globals['_JOINREPLY']._serialized_end=595
+  _globals['_ACTORSTATISTICS']._serialized_start=597
+  _globals['_ACTORSTATISTICS']._serialized_end=721
+  _globals['_EXCHANGEREQUEST']._serialized_start=724
+  _globals['_EXCHANGEREQUEST']._serialized_end=955
+  _globals['_EXCHANGEREPLY']._serialized_start=957
+  _globals['_EXCHANGEREPLY']._serialized_end=1055
+  _globals['_WATCHREQUEST']._serialized_start=1057
+  _globals['_WATCHREQUEST']._serialized_end=1184
+  _globals['_NOTICE']._serialized_start=1186
+  _globals['_NOTICE']._serialized_end=1295
+  _globals['_GUIDANCE']._serialized_start=1297
+  _globals['_GUIDANCE']._serialized_end=1354
+  _globals['_POLICYCHUNK']._serialized_start=1356
+  _globals['_POLICYCHUNK']._serialized_end=1453
+  _globals['_CONTROLREQUEST']._serialized_start=1455
+  _globals['_CONTROLREQUEST']._serialized_end=1501
+  _globals['_CONTROLREPLY']._serialized_start=1503
+  _globals['_CONTROLREPLY']._serialized_end=1547
 # @@protoc_insertion_point(module_scope)

@@ -1,4 +1,5 @@
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
@@ -6,21 +7,36 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class ImageCoding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RAW: _ClassVar[ImageCoding]
+    ZSTD: _ClassVar[ImageCoding]
+    JPEG: _ClassVar[ImageCoding]
+RAW: ImageCoding
+ZSTD: ImageCoding
+JPEG: ImageCoding
+
 class Record(_message.Message):
-    __slots__ = ("sequence", "episode", "observation", "step", "refusal", "verdict")
+    __slots__ = ("sequence", "episode", "observation", "step", "refusal", "verdict", "images", "first_images", "image_coding")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     EPISODE_FIELD_NUMBER: _ClassVar[int]
     OBSERVATION_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     VERDICT_FIELD_NUMBER: _ClassVar[int]
+    IMAGES_FIELD_NUMBER: _ClassVar[int]
+    FIRST_IMAGES_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_CODING_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     episode: int
     observation: bytes
     step: bytes
     refusal: str
     verdict: SafetyVerdict
-    def __init__(self, sequence: _Optional[int] = ..., episode: _Optional[int] = ..., observation: _Optional[bytes] = ..., step: _Optional[bytes] = ..., refusal: _Optional[str] = ..., verdict: _Optional[_Union[SafetyVerdict, _Mapping]] = ...) -> None: ...
+    images: _containers.RepeatedScalarFieldContainer[bytes]
+    first_images: _containers.RepeatedScalarFieldContainer[bytes]
+    image_coding: ImageCoding
+    def __init__(self, sequence: _Optional[int] = ..., episode: _Optional[int] = ..., observation: _Optional[bytes] = ..., step: _Optional[bytes] = ..., refusal: _Optional[str] = ..., verdict: _Optional[_Union[SafetyVerdict, _Mapping]] = ..., images: _Optional[_Iterable[bytes]] = ..., first_images: _Optional[_Iterable[bytes]] = ..., image_coding: _Optional[_Union[ImageCoding, str]] = ...) -> None: ...
 
 class SafetyVerdict(_message.Message):
     __slots__ = ("changed", "stop", "reasons", "message")
@@ -53,14 +69,16 @@ class JoinRequest(_message.Message):
     def __init__(self, protocol: _Optional[int] = ..., actor: _Optional[str] = ..., run: _Optional[str] = ..., session: _Optional[int] = ..., newest_session: _Optional[int] = ..., held_sessions: _Optional[_Iterable[int]] = ..., facts: _Optional[str] = ...) -> None: ...
 
 class JoinReply(_message.Message):
-    __slots__ = ("run", "incarnation", "session")
+    __slots__ = ("run", "incarnation", "session", "message_bytes")
     RUN_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
     run: str
     incarnation: str
     session: int
-    def __init__(self, run: _Optional[str] = ..., incarnation: _Optional[str] = ..., session: _Optional[int] = ...) -> None: ...
+    message_bytes: int
+    def __init__(self, run: _Optional[str] = ..., incarnation: _Optional[str] = ..., session: _Optional[int] = ..., message_bytes: _Optional[int] = ...) -> None: ...
 
 class ActorStatistics(_message.Message):
     __slots__ = ("produced", "spooled", "policy_version", "refused_policies", "held_seconds")

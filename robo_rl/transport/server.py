@@ -21,6 +21,7 @@ from google.protobuf.message import DecodeError
 from robo_rl.core import Clock, ConfigError, EnvSpec, MonotonicClock, Refusal, RoboRLError, State, TransitionInbox
 
 from . import messages_pb2 as messages
+from .allowance import Allowance
 from .codec import RecordDecoder
 from .config import UNIX, TransportConfig
 from .control import COMMANDS
@@ -31,6 +32,7 @@ from .service import (
     EXCHANGE,
     JOIN,
     PROTOCOL,
+    RETRY_KEY,
     SERVICE,
     TOKEN_KEY,
     WATCH,
@@ -86,8 +88,8 @@ class _Lease:
 class LearnerServer:
     """Takes steps in, gives policies and guidance out. Handlers run in threads of gRPC.
 
-    Every request is checked in this order: token, certificate, size and form, protocol, run, incarnation, session. What
-    is refused is counted by kind, and told through ``take_notes``.
+    Every request is checked in this order: size, token, form, certificate, rate, protocol, run, incarnation, session.
+    What is refused is counted by kind, and told through ``take_notes``.
 
     Args:
         config: of the wire.
@@ -121,6 +123,10 @@ class LearnerServer:
         self._clock = clock or MonotonicClock()
         self._token = config.token()
         self._uses_tls = config.certificates is not None
+        self._config = config
+        # By name of an actor that has joined. All strangers share one: their names cost nothing.
+        self._allowances = {OPERATOR: self._make_allowances()}
+        self._newcomers = self._make_allowances()
         self._leases: dict[str, _Lease] = {}
         self._decoders: dict[tuple[str, int], RecordDecoder] = {}
         self._policy: PolicyMessage | None = None
@@ -239,7 +245,9 @@ class LearnerServer:
                 request = call.request.FromString(data)
             except DecodeError:
                 self._abort(context, Code.INVALID_ARGUMENT, "form", f"this is no {call.name} request")
-            self._check_identity(context, OPERATOR if call is CONTROL else request.actor)
+            name = OPERATOR if call is CONTROL else request.actor
+            self._check_identity(context, name)
+            self._check_rate(context, name, len(data))
             return request
 
         def unary(data: bytes, context: Any) -> bytes:
@@ -263,6 +271,23 @@ class LearnerServer:
         if name not in names:
             text = f"the certificate is of {', '.join(names) or 'nobody'}, not of {name}"
             self._abort(context, Code.PERMISSION_DENIED, "identity", text)
+
+    def _make_allowances(self) -> tuple[Allowance, Allowance]:
+        """Return what one actor may send: requests and bytes."""
+        rates = self._config.requests_per_second, self._config.bytes_per_second
+        requests, sizes = (Allowance(rate, self._clock) for rate in rates)
+        return requests, sizes
+
+    def _check_rate(self, context: Any, name: str, size: int) -> None:
+        requests, sizes = self._allowances.get(name, self._newcomers)
+        seconds = requests.spend(1) or sizes.spend(size)
+        if seconds:
+            config = self._config
+            limits = {"requests": config.requests_per_second, "bytes": config.bytes_per_second}
+            allowed = " and ".join(f"{limit:g} {what}" for what, limit in limits.items() if limit is not None)
+            context.set_trailing_metadata([(RETRY_KEY, f"{seconds:.3f}")])
+            text = f"{name} sends more than {allowed} per second; come again in {seconds:.3f} s"
+            self._abort(context, Code.RESOURCE_EXHAUSTED, "rate", text)
 
     def _check_run(self, context: Any, run: str) -> None:
         if run != self.run:
@@ -298,7 +323,7 @@ class LearnerServer:
             present = sum(not other.left for other in self._leases.values())
             if (lease is None or lease.left) and present >= self._max_actors:
                 text = f"{self._max_actors} actors are connected already"
-                self._abort(context, Code.RESOURCE_EXHAUSTED, "actors", text)
+                self._abort(context, Code.FAILED_PRECONDITION, "actors", text)
             if not session:
                 session = self._inbox.open_session(name, request.newest_session)
                 held = set(request.held_sessions)
@@ -307,7 +332,13 @@ class LearnerServer:
             if lease is None or lease.session != session:
                 self._leases[name] = _Lease(session, self._clock.now_ns())
                 self._notes.append(f"{name} joined (session {session})")
-        return messages.JoinReply(run=self.run, incarnation=self.incarnation, session=session)
+                self._allowances.setdefault(name, self._make_allowances())
+        return messages.JoinReply(
+            run=self.run,
+            incarnation=self.incarnation,
+            session=session,
+            message_bytes=self._config.message_bytes,
+        )
 
     def _exchange(self, request: Any, context: Any) -> Any:
         lease = self._lease(request, context)

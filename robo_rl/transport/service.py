@@ -10,9 +10,11 @@ from robo_rl.core import ConfigError
 from . import messages_pb2 as messages
 from .config import TransportConfig
 
-PROTOCOL = 1
+PROTOCOL = 2
 SERVICE = "robo_rl.transport.v1.Learner"
 TOKEN_KEY = "robo-rl-token"
+RETRY_KEY = "robo-rl-retry-seconds"
+"""Of what accompanies a refusal for now: when to come again."""
 
 
 class Call(NamedTuple):

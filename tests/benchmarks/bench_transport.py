@@ -3,7 +3,11 @@
 python tests/benchmarks/bench_transport.py [OUTPUT.json]
 
 The learner is a process of its own. Steps count when they are durable: appended to the spool before, committed to the
-learner's data set after, and forgotten by the spool. Prints the figures and writes them as JSON.
+learner's data set after, and forgotten by the spool. The rate is that at which a learner takes in what an actor's spool
+holds. Prints the figures and writes them as JSON.
+
+Beside the wall time stands the CPU time of both processes meanwhile: on a machine that does nothing else a step takes
+no longer than both together (one core), and no less than the larger of both (two).
 """
 
 import json
@@ -22,15 +26,16 @@ import numpy as np
 
 from robo_rl.actor import Spool
 from robo_rl.core import ArraySpec, EnvSpec, Source, Transition
-from robo_rl.replay import Intake, ReplayRing
+from robo_rl.replay import EpisodeStore, Intake, ReplayRing
 from robo_rl.transport import LearnerLink, LearnerServer, RecordEncoder, TransportConfig
 
 STATE = {"state": ArraySpec((24,)), "object": ArraySpec((13,))}
 CAMERA = ArraySpec((128, 128, 3), "uint8")
 IMAGES = {"state": ArraySpec((24,)), "images/front": CAMERA, "images/wrist": CAMERA}
 EPISODE_STEPS = 100
-STATE_STEPS = 40_000
+STATE_STEPS = 200_000
 IMAGE_STEPS = 2_000
+PACED_EPISODES = 30
 POLICY_BYTES = 10_000_000
 POLICIES = 40
 
@@ -99,16 +104,24 @@ def learn(
     intake = Intake(folder, spec)
     server = LearnerServer(TransportConfig(address), "benchmark", spec, intake, lambda facts: [])
     pipe.send("ready")
+    pipe.recv()
+    began = time.process_time(), written_bytes()
     if policies:
-        pipe.recv()
         state = {"weight": np.random.default_rng(0).standard_normal(POLICY_BYTES // 4).astype(np.float32)}
         for _ in range(policies):
             server.publish(time.monotonic_ns(), state)
             time.sleep(0.25)
-    while not pipe.poll(0.01):
+    while not pipe.poll(0.05):
         intake.take()
     server.close(0)
     intake.close()
+    pipe.send((time.process_time() - began[0], written_bytes() - began[1]))
+
+
+def written_bytes() -> int:
+    """Return how many bytes this process has written into files."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("wchar:"))
 
 
 class Session:
@@ -129,48 +142,96 @@ class Session:
         self.spool.bind(self.link.run)
         self.spool.begin_session(self.link.session)
 
-    def close(self) -> None:
+    def close(self) -> tuple[float, int]:
+        """Return the CPU seconds and the bytes written of the learner."""
         self.link.close()
         self.spool.close()
         self.pipe.send("end")
+        used: tuple[float, int] = self.pipe.recv()
         self.process.join()
+        return used
 
 
 def ingest(folder: Path, observation: dict[str, ArraySpec], count: int) -> dict[str, float]:
     session = Session(folder, observation)
     steps = steps_of(session.spec, count)
     encoder = RecordEncoder(session.spec)
-    session.link.start()
-    began = time.perf_counter()
+    sent, began_cpu = 0, time.process_time()
     for step in steps:
-        session.spool.append(step.sequence, encoder.encode(step))
-    appended = time.perf_counter() - began
+        record = encoder.encode(step)
+        session.spool.append(step.sequence, record)
+        sent += len(record)
+    append_cpu = time.process_time() - began_cpu
+    session.pipe.send("begin")
+    began, began_cpu = time.perf_counter(), time.process_time()
+    session.link.start()
     assert session.link.finish(600)
-    seconds = time.perf_counter() - began
-    session.close()
-    row = sum(np.dtype(array.dtype).itemsize * int(np.prod(array.shape)) for array in observation.values())
-    began = time.perf_counter()
+    seconds, actor_cpu = time.perf_counter() - began, time.process_time() - began_cpu
+    learner_cpu, written = session.close()
+    row = sum(array.nbytes for array in observation.values())
+    began, began_cpu = time.perf_counter(), time.process_time()
     intake = Intake(session.replay, session.spec)
     recovered = intake.recover(ReplayRing(count + count // EPISODE_STEPS + 1, session.spec))
-    recovery = time.perf_counter() - began
+    recovery, recovery_cpu = time.perf_counter() - began, time.process_time() - began_cpu
     intake.close()
     assert recovered == count
-    stored = sum(file.stat().st_size for file in session.replay.rglob("*") if file.is_file())
+    stored = stored_bytes(session.replay)
     return {
         "steps": count,
         "steps_per_second": count / seconds,
         "megabytes_per_second": count * row / seconds / 1e6,
-        "append_microseconds": appended / count * 1e6,
-        "stored_bytes_per_step": stored / count,
+        "actor_cpu_microseconds": actor_cpu / count * 1e6,
+        "learner_cpu_microseconds": learner_cpu / count * 1e6,
+        "append_cpu_microseconds": append_cpu / count * 1e6,
         "raw_bytes_per_step": row,
+        "sent_bytes_per_step": sent / count,
+        "stored_bytes_per_step": stored / count,
+        "write_amplification": written / stored,
         "recovery_seconds": recovery,
+        "recovery_cpu_seconds": recovery_cpu,
     }
+
+
+def stored_bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def robot_pace(folder: Path, observation: dict[str, ArraySpec]) -> dict[str, float]:
+    """Episodes that come one at a time, as from a robot: each is a commit, which rewrites the chunks that it shares."""
+    spec = spec_of(observation)
+    steps = steps_of(spec, PACED_EPISODES * EPISODE_STEPS)
+    with EpisodeStore.create(folder / "episodes", spec) as store:
+        began, written = time.process_time(), written_bytes()
+        for first in range(0, len(steps), EPISODE_STEPS):
+            store.append_episodes([steps[first : first + EPISODE_STEPS]])
+        seconds, written = time.process_time() - began, written_bytes() - written
+    stored = stored_bytes(folder)
+    return {
+        "episodes": PACED_EPISODES,
+        "write_amplification": written / stored,
+        "written_bytes_per_step": written / len(steps),
+        "commit_cpu_milliseconds": seconds / PACED_EPISODES * 1e3,
+    }
+
+
+def image_compression() -> dict[str, float]:
+    """Bytes of a step on the wire by ``transport.image_compression``, and the time to make them."""
+    spec = spec_of(IMAGES)
+    steps = steps_of(spec, 2 * EPISODE_STEPS)
+    found = {}
+    for compression in (None, "zstd", "jpeg"):
+        encoder = RecordEncoder(spec, compression)
+        began = time.process_time()
+        sent = sum(len(encoder.encode(step)) for step in steps)
+        found[f"{compression or 'none'}_bytes_per_step"] = sent / len(steps)
+        found[f"{compression or 'none'}_cpu_milliseconds"] = (time.process_time() - began) / len(steps) * 1e3
+    return found
 
 
 def publication(folder: Path) -> dict[str, float]:
     session = Session(folder, STATE, POLICIES)
     session.link.start()
-    session.pipe.send("publish")
+    session.pipe.send("begin")
     latencies = []
     for _ in range(POLICIES - 2):
         assert session.link.wait_for_policy(10)
@@ -186,11 +247,14 @@ def main() -> None:
     for name, measure in (
         ("state", lambda folder: ingest(folder, STATE, STATE_STEPS)),
         ("images", lambda folder: ingest(folder, IMAGES, IMAGE_STEPS)),
+        ("state_robot_pace", lambda folder: robot_pace(folder, STATE)),
+        ("images_robot_pace", lambda folder: robot_pace(folder, IMAGES)),
+        ("wire", lambda folder: image_compression()),
         ("policy", publication),
     ):
         with tempfile.TemporaryDirectory() as folder:
             results[name] = measure(Path(folder))
-        print(f"{name:7}" + "  ".join(f"{key} {value:,.1f}" for key, value in results[name].items()), flush=True)
+        print(f"{name:18}" + "  ".join(f"{key} {value:,.1f}" for key, value in results[name].items()), flush=True)
     if len(sys.argv) > 1:
         Path(sys.argv[1]).write_text(json.dumps(results, indent=2) + "\n")
 

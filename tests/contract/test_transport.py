@@ -21,7 +21,7 @@ from robo_rl.transport import LearnerLink, RecordEncoder, TransportConfig, make_
 from robo_rl.transport import client as client_module
 from robo_rl.transport import messages_pb2 as messages
 from robo_rl.transport.policy import PolicyMessage
-from robo_rl.transport.service import EXCHANGE, JOIN, WATCH
+from robo_rl.transport.service import EXCHANGE, JOIN, PROTOCOL, RETRY_KEY, WATCH
 
 from ..replay_episodes import SPEC, assert_same
 from ..transport_rig import RUN, ActorRig, make_server, steps_of, stored_steps, wait_until
@@ -350,7 +350,7 @@ class Wire:
 
     def join(self, **fields):
         facts = json.dumps({"spec": SPEC.to_json()})
-        request = messages.JoinRequest(**({"protocol": 1, "actor": "robot", "facts": facts} | fields))
+        request = messages.JoinRequest(**({"protocol": PROTOCOL, "actor": "robot", "facts": facts} | fields))
         return self.call(JOIN, request)
 
 
@@ -435,7 +435,7 @@ def test_sessions_that_never_were_or_are_over_are_refused(wire) -> None:
         ({"session": 1}, "another actor has taken the name robot"),
         ({"session": 9}, "robot has no session 9 here"),
         ({"newest_session": 2**60}, "session numbers end at"),
-        ({"protocol": 2}, "the learner speaks protocol 1, the actor 2; install one robo-rl on both"),
+        ({"protocol": 1}, "the learner speaks protocol 2, the actor 1; install one robo-rl on both"),
         ({"facts": "{"}, "the actor's facts cannot be read"),
         ({"facts": "[" * 5000}, "the actor's facts cannot be read"),
         ({"facts": '{"spec": {"observation": 3}}'}, "the actor's facts cannot be read"),
@@ -452,6 +452,60 @@ def test_a_message_beyond_the_cap_is_refused(intake, tmp_path: Path) -> None:
     code, text = wire.refused(EXCHANGE, exchange_of(joined, [bytes(70_000)]))
     assert code == grpc.StatusCode.RESOURCE_EXHAUSTED and "65536" in text
     assert wire.call(EXCHANGE, exchange_of(joined, [])).wanted == 0
+    wire.channel.close()
+    server.close(0)
+
+
+def test_an_actor_sends_no_larger_messages_than_its_learner_takes(intake, tmp_path: Path) -> None:
+    server = make_server(dataclasses.replace(LOCAL, message_bytes=65536), intake)
+    large = dataclasses.replace(SPEC, observation={"images/front": ArraySpec((128, 128, 3), "uint8")})
+    with pytest.raises(TransportError, match=r"takes messages of 65536 .* raise its runtime.transport.message_bytes"):
+        rig = ActorRig(config_for(server), tmp_path / "large", spec=large)
+        rig.link._facts = json.dumps({"spec": SPEC.to_json()})
+        rig.join()
+    rig.close()
+    rig = ActorRig(config_for(server), tmp_path / "spool")
+    session = rig.join()
+    steps = steps_of(session, [100])
+    rig.put(steps)
+    rig.finish()
+    rig.close()
+    server.close(0)
+    assert_same(stored_steps(tmp_path / "replay")["robot", session], steps)
+
+
+@pytest.mark.parametrize("limit", [{"bytes_per_second": 200_000.0}, {"requests_per_second": 4.0}])
+def test_an_actor_that_sends_too_much_is_told_to_wait_and_loses_nothing(intake, tmp_path: Path, limit) -> None:
+    server = make_server(dataclasses.replace(LOCAL, **limit), intake)
+    rig = ActorRig(config_for(server), tmp_path / "spool")
+    session = rig.join()
+    rig.link._batch_bytes = 50_000
+    steps = steps_of(session, [100, 100])
+    rig.put(steps)
+    wait_until(lambda: "robot sends more than" in rig.link.status.blocked)
+    rig.finish()
+    rig.close()
+    assert intake.totals()[:3] == (200, 200, 0)
+    assert_same(stored_steps(tmp_path / "replay")["robot", session], steps)
+    assert any("robot sends more than" in note and "per second; come again in" in note for note in server.take_notes())
+    server.close(0)
+
+
+def test_the_rate_of_one_actor_is_no_other_actors(intake) -> None:
+    server = make_server(dataclasses.replace(LOCAL, requests_per_second=2.0), intake)
+    wire = Wire(server)
+    greedy = wire.join(actor="greedy")
+    refused = 0
+    for _ in range(20):
+        try:
+            wire.call(EXCHANGE, exchange_of(greedy, [], actor="greedy"))
+        except grpc.RpcError as error:
+            refused += 1
+            assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert float(dict(error.trailing_metadata())[RETRY_KEY]) > 0
+    assert refused > 0
+    modest = wire.join(actor="modest")
+    assert wire.call(EXCHANGE, exchange_of(modest, [], actor="modest")).wanted == 0
     wire.channel.close()
     server.close(0)
 

@@ -3,6 +3,7 @@
 import errno
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -183,8 +184,8 @@ def test_a_full_spool_refuses_and_takes_the_same_step_later(tmp_path: Path) -> N
 def test_a_disk_that_takes_half_a_record_leaves_whole_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Spool(tmp_path) as spool:
         fill(spool, 1, 5)
-        whole = os.write
-        monkeypatch.setattr(os, "write", lambda file, data: whole(file, data[:20]))
+        whole = os.writev
+        monkeypatch.setattr(os, "writev", lambda file, data: whole(file, [b"".join(data)[:20]]))
         with pytest.raises(SpoolFullError, match="No space left on device; free space on this disk"):
             spool.append(5, record(5))
         monkeypatch.undo()
@@ -192,6 +193,20 @@ def test_a_disk_that_takes_half_a_record_leaves_whole_ones(tmp_path: Path, monke
     with Spool(tmp_path) as spool:
         assert contents(spool, 1) == [record(sequence) for sequence in range(6)]
         assert spool.damaged_bytes == 0
+
+
+def test_a_limit_on_file_sizes_is_a_full_disk(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Spool(tmp_path) as spool:
+        fill(spool, 1, 5)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))
+        try:
+            with pytest.raises(SpoolFullError, match="File too large; raise the limit on file sizes"):
+                spool.append(5, record(5))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        spool.append(5, record(5))
+        assert contents(spool, 1) == [record(sequence) for sequence in range(6)]
 
 
 APPENDS_FOR_EVER = """

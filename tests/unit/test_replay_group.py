@@ -49,7 +49,11 @@ def changed(**changes: object) -> list[Transition]:
         (changed(executed_action=np.full(2, 2, np.float32)), SpecError, r"executed_action .*\[-1, 1\], got 2.0"),
         (changed(executed_action=np.zeros(2)), SpecError, "executed_action: expected float32 rows"),
         (changed(proposed_action=np.zeros(3, np.float32)), SpecError, "the steps of an episode differ in shape"),
-        (changed(rewards={"success": np.nan, "distance": 0.0}), SpecError, "rewards: expected finite terms"),
+        (
+            changed(rewards={"success": np.nan, "distance": 0.0}),
+            SpecError,
+            r"rewards \(row 6\): expected finite values",
+        ),
         (changed(rewards={"success": 1.0}), SpecError, "rewards: expected terms"),
         (changed(observation={}), SpecError, "observation: expected keys"),
     ],

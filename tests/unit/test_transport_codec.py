@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robo_rl.core import PASSED, Refusal, SpecError, Transition, Verdict
-from robo_rl.transport import RecordDecoder, RecordEncoder, codec
+from robo_rl.core import PASSED, ArraySpec, ConfigError, Refusal, SpecError, Transition, Verdict
+from robo_rl.transport import RecordDecoder, RecordEncoder, codec, images
 from robo_rl.transport.messages_pb2 import Record
 
 from ..replay_episodes import SPEC, assert_same, make_episode
+
+IMAGE = bytes(24 * 24 * 3)
 
 
 def renumbered(episodes: list[list[Transition]]) -> list[Transition]:
@@ -69,7 +71,7 @@ def test_a_jump_in_the_observations_begins_a_segment() -> None:
 
 
 def test_a_long_episode_has_records_that_can_be_read_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "SEGMENT_BYTES", 3 * codec.RecordLayout(SPEC).step.itemsize)
+    monkeypatch.setattr(codec, "SEGMENT_BYTES", 3 * codec.RecordLayout(SPEC).step_bytes)
     records = encode(make_episode(0, 10))
     assert [bool(record.observation) for record in records] == [number % 3 == 0 for number in range(10)]
 
@@ -90,7 +92,9 @@ def test_a_step_that_is_not_finite_is_refused_by_the_encoder_and_counted() -> No
 def spoil(record: Record, field: str, value: object) -> Record:
     row = np.frombuffer(record.step, codec.RecordLayout(SPEC).step).copy()
     row[field] = value
-    return Record(sequence=record.sequence, episode=record.episode, observation=record.observation, step=row.tobytes())
+    spoilt = Record.FromString(record.SerializeToString())
+    spoilt.step = row.tobytes()
+    return spoilt
 
 
 @pytest.mark.parametrize(
@@ -100,6 +104,7 @@ def spoil(record: Record, field: str, value: object) -> Record:
         ("executed_action", 1.5, r"executed action: expected values in \[-1, 1\], got 1.5"),
         ("proposed_action", np.nan, "proposed action: expected finite values"),
         ("rewards", np.nan, "rewards: expected finite values"),
+        ("rewards", 1e39, r"rewards: expected values in \[-3.4\d+e\+38, 3.4\d+e\+38\], got 1e\+39"),
         ("terminated", 7, "terminated: expected 0 to 1, got 7"),
         ("source", 9, "source: expected 0 to 3, got 9"),
         ("success", 2, "success: expected -1 to 1, got 2"),
@@ -124,7 +129,7 @@ def test_wrong_lengths_and_episodes_are_refused() -> None:
     for number, record in enumerate(records):
         record.sequence = number
     records[1].step += b"\0"
-    records[3] = Record(sequence=3, episode=0, observation=b"abc", step=records[3].step)
+    records[3] = Record(sequence=3, episode=0, observation=b"abc", step=records[3].step, images=records[3].images)
     reasons = [item.reason for item in decoder().decode(records)[1:]]
     size = codec.RecordLayout(SPEC).step.itemsize
     assert reasons[0] == f"step: expected {size} bytes, got {size + 1}"
@@ -161,6 +166,9 @@ def test_a_record_is_paired_with_the_observation_before_it_alone() -> None:
             .map(lambda data: data * 300)
             .map(lambda data: data[: codec.RecordLayout(SPEC).step.itemsize]),
             refusal=st.text(max_size=5),
+            images=st.lists(st.binary(max_size=40) | st.just(IMAGE), max_size=2),
+            first_images=st.lists(st.binary(max_size=40) | st.just(IMAGE), max_size=2),
+            image_coding=st.integers(0, 3),
         ),
         max_size=5,
     )
@@ -172,3 +180,95 @@ def test_any_record_gives_a_transition_that_fits_or_a_refusal(records: list[Reco
             SPEC.check_observation(item.observation)
             SPEC.check_observation(item.next_observation)
             SPEC.action.check("action", item.executed_action)
+
+
+# --- images ---------------------------------------------------------------------------------------------------------
+
+STACKED = dataclasses.replace(
+    SPEC,
+    observation={
+        "images/depth": ArraySpec((16, 24, 1), "uint8"),
+        "images/front": ArraySpec((16, 24, 3), "uint8"),
+        "images/wrist": ArraySpec((16, 24, 6), "uint8"),
+    },
+)
+
+
+def smooth_episode(steps: int) -> list[Transition]:
+    """As a camera sees it: neighbouring pixels are alike."""
+    episode = make_episode(0, steps, STACKED)
+    ramp = np.add.outer(np.linspace(0, 180, 16), np.linspace(0, 60, 24))[..., None]
+    for number, step in enumerate(episode):
+        for observation in (step.observation, step.next_observation):
+            for key, array in STACKED.observation.items():
+                channels = np.linspace(1.0, 0.5, array.shape[2])
+                observation[key][...] = (ramp * channels + number).astype(np.uint8)
+    return renumbered([episode])
+
+
+def through_the_wire(steps: list[Transition], compression: str | None) -> tuple[list[Transition], int]:
+    encoder = RecordEncoder(STACKED, compression)
+    data = [encoder.encode(step) for step in steps]
+    items = RecordDecoder(STACKED, "robot", 3).decode([Record.FromString(record) for record in data])
+    return items, sum(map(len, data))
+
+
+def test_images_alone_make_an_observation_and_zstd_changes_no_pixel() -> None:
+    steps = smooth_episode(5)
+    raw, raw_bytes = through_the_wire(steps, None)
+    compressed, compressed_bytes = through_the_wire(steps, "zstd")
+    assert_same(raw, steps)
+    assert_same(compressed, steps)
+    assert compressed_bytes < raw_bytes
+
+
+def test_jpeg_keeps_colours_channels_and_frames_nearly() -> None:
+    steps = smooth_episode(5)
+    items, size = through_the_wire(steps, "jpeg")
+    assert size < 0.5 * through_the_wire(steps, None)[1]
+    for item, step in zip(items, steps, strict=True):
+        for key, value in item.next_observation.items():
+            assert value.shape == step.next_observation[key].shape and value.dtype == np.uint8
+            difference = value.astype(int) - step.next_observation[key]
+            assert np.abs(difference).mean() < 3, key
+    for before, after in itertools.pairwise(items):
+        assert after.observation is before.next_observation
+
+
+def test_jpeg_refuses_images_that_it_cannot_write() -> None:
+    two = dataclasses.replace(SPEC, observation={"images/flow": ArraySpec((16, 24, 2), "uint8")})
+    with pytest.raises(ConfigError, match="1 channel or of 3 for each frame, 'images/flow' has 2; choose zstd"):
+        RecordEncoder(two, "jpeg")
+    RecordEncoder(two, "zstd")
+
+
+@pytest.mark.parametrize("compression", ["zstd", "jpeg"])
+@pytest.mark.parametrize("shape", [(16, 25, 3), (4000, 4000, 3), (1, 1, 3)])
+def test_a_compressed_image_of_another_size_is_refused_before_it_is_decoded(
+    compression: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coding = images.CODINGS[compression]
+    array = SPEC.observation["images/front"]
+    other = images.encode_image(np.zeros(shape, np.uint8), coding)
+    monkeypatch.setattr(images.cv2, "imdecode", None)
+    monkeypatch.setattr(images, "_ZSTD", None)
+    with pytest.raises(SpecError, match="got something else"):
+        images.decode_image(other, array, coding)
+
+
+@pytest.mark.parametrize("compression", ["zstd", "jpeg"])
+def test_damaged_images_are_refused_or_decoded_to_the_shape(compression: str) -> None:
+    coding = images.CODINGS[compression]
+    array = SPEC.observation["images/front"]
+    rng = np.random.default_rng(0)
+    whole = images.encode_image(rng.integers(0, 255, array.shape, np.uint8), coding)
+    refused = 0
+    for _ in range(500):
+        damaged = bytearray(whole[: rng.integers(0, len(whole) + 1)])
+        for position in rng.integers(0, len(damaged), 3) if damaged else ():
+            damaged[position] = rng.integers(0, 256)
+        try:
+            assert images.decode_image(bytes(damaged), array, coding).shape == array.shape
+        except SpecError:
+            refused += 1
+    assert refused > 50

@@ -1,0 +1,120 @@
+"""Images as bytes. What is read is checked before it is decoded: a few bytes may promise gigabytes."""
+
+from typing import Any
+
+import cv2
+import numpy as np
+from numcodecs.zstd import Zstd
+from numpy.typing import NDArray
+
+from robo_rl.core import ArraySpec, ConfigError, SpecError
+
+from . import messages_pb2 as messages
+
+CODINGS: dict[str | None, Any] = {None: messages.RAW, "zstd": messages.ZSTD, "jpeg": messages.JPEG}
+"""By ``transport.image_compression``."""
+
+JPEG_QUALITY = 90
+ZSTD_LEVEL = 3
+
+_ZSTD = Zstd(ZSTD_LEVEL)
+
+
+def is_image(array: ArraySpec) -> bool:
+    """Whether arrays of this kind travel as images: (height, width, channels) uint8."""
+    return array.dtype == "uint8" and len(array.shape) == 3
+
+
+def check_coding(compression: str | None, key: str, array: ArraySpec) -> None:
+    """Check that images of ``array`` can be compressed so.
+
+    Raises:
+        ConfigError: if they cannot.
+    """
+    if compression == "jpeg" and not _is_picture(array):
+        raise ConfigError(
+            f"transport.image_compression=jpeg takes images of 1 channel or of 3 for each frame, {key!r} has "
+            f"{array.shape[2]}; choose zstd"
+        )
+
+
+def encode_image(image: NDArray[np.uint8], coding: Any) -> bytes:
+    """Return an image (height, width, channels) as bytes."""
+    if coding == messages.RAW:
+        return image.tobytes()
+    if coding == messages.ZSTD:
+        return bytes(_ZSTD.encode(np.ascontiguousarray(image)))
+    if image.shape[2] > 1:  # frames below each other
+        frames = np.concatenate(np.split(image, image.shape[2] // 3, axis=2))
+        image = np.asarray(cv2.cvtColor(frames, cv2.COLOR_RGB2BGR), np.uint8)
+    return bytes(cv2.imencode(".jpg", image, (cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY))[1])
+
+
+def decode_image(data: bytes, array: ArraySpec, coding: int) -> NDArray[np.uint8]:
+    """Return the image of these bytes, shaped as ``array`` says; of raw ones a view.
+
+    Raises:
+        SpecError: if they are no image of this coding and shape.
+    """
+    if coding == messages.RAW:
+        return _shaped(data, array)
+    if coding == messages.ZSTD:
+        size = array.nbytes
+        if _zstd_size(data) != size:
+            raise SpecError(f"expected {size} bytes compressed by zstd, got something else")
+        try:
+            return _shaped(_ZSTD.decode(data, np.empty(size, np.uint8)), array)
+        except (RuntimeError, ValueError) as error:
+            raise SpecError(f"an image compressed by zstd is damaged ({error})") from error
+    if coding == messages.JPEG and _is_picture(array):
+        return _decode_jpeg(data, array)
+    raise SpecError(f"image coding {coding} is not one of {sorted(CODINGS.values())}, or not for images {array.shape}")
+
+
+def _is_picture(array: ArraySpec) -> bool:
+    return array.shape[2] == 1 or array.shape[2] % 3 == 0
+
+
+def _shaped(data: Any, array: ArraySpec) -> NDArray[np.uint8]:
+    flat = np.frombuffer(data, np.uint8)
+    if flat.size != array.nbytes:
+        raise SpecError(f"expected {array.nbytes} bytes, got {flat.size}")
+    return flat.reshape(array.shape)
+
+
+def _decode_jpeg(data: bytes, array: ArraySpec) -> NDArray[np.uint8]:
+    height, width, channels = array.shape
+    frames = max(channels // 3, 1)
+    if _jpeg_size(data) != (frames * height, width):
+        raise SpecError(f"expected a JPEG of {frames * height} x {width} pixels, got something else")
+    kind = cv2.IMREAD_GRAYSCALE if channels == 1 else cv2.IMREAD_COLOR_RGB
+    decoded = cv2.imdecode(np.frombuffer(data, np.uint8), kind)
+    if decoded is None:
+        raise SpecError("a JPEG is damaged")
+    stacked = np.asarray(decoded, np.uint8).reshape(frames, height, width, -1)
+    return np.concatenate(stacked, axis=2)
+
+
+def _zstd_size(data: bytes) -> int:
+    """Return how many bytes a Zstandard frame says it holds, -1 where it does not say (RFC 8878, 3.1.1.1)."""
+    if len(data) < 6 or data[:4] != b"\x28\xb5\x2f\xfd":
+        return -1
+    descriptor = data[4]
+    is_single_segment = bool(descriptor & 0x20)
+    start = 5 + (not is_single_segment) + (0, 1, 2, 4)[descriptor & 3]
+    width = (int(is_single_segment), 2, 4, 8)[descriptor >> 6]
+    if width == 0 or len(data) < start + width:
+        return -1
+    return int.from_bytes(data[start : start + width], "little") + (256 if width == 2 else 0)
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int]:
+    """Return height and width as the frame header of a JPEG says, (-1, -1) where there is none (ITU-T T.81, B.2.2)."""
+    position = 2
+    while data[:2] == b"\xff\xd8" and position + 9 <= len(data) and data[position] == 0xFF:
+        marker, length = data[position + 1], int.from_bytes(data[position + 2 : position + 4], "big")
+        if marker in range(0xC0, 0xD0) and marker not in (0xC4, 0xC8, 0xCC):
+            size = data[position + 5 : position + 9]
+            return int.from_bytes(size[:2], "big"), int.from_bytes(size[2:], "big")
+        position += 2 + length
+    return -1, -1
