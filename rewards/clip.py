@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Batch, CheckpointError, ConfigError, EnvSpec, State, nearest, require
+from robo_rl.core import Batch, CheckpointError, ConfigError, EnvSpec, State, require
 
-from .module import Floats, Module, taken
+from .module import Floats, Module, image_keys, taken
 from .vision.encoder import EncoderConfig, load_encoder
 
 Doubles = NDArray[np.float64]
@@ -107,7 +107,7 @@ class ClipReward(Module):
         self.config = config
         self._name = name
         option = f"reward.modules.{name}"
-        self._keys = _image_keys(config.cameras, spec, option)
+        self._keys = image_keys(config.cameras, spec, f"{option}.cameras")
         prompts = Prompts(config.goals, config.baselines) if config.goals else PROMPTS.get(spec.task)
         if prompts is None:
             raise ConfigError(f'{option}.goals: say what the goal of {spec.task!r} looks like: goals=["a text"]')
@@ -152,19 +152,6 @@ class ClipReward(Module):
     def _identity(self) -> NDArray[np.uint8]:
         parts = (self._encoder.fingerprint, self._prompts, self.config.alpha, self._keys)
         return np.frombuffer(hashlib.blake2b(repr(parts).encode(), digest_size=16).digest(), dtype=np.uint8).copy()
-
-
-def _image_keys(cameras: Sequence[str] | None, spec: EnvSpec, option: str) -> tuple[str, ...]:
-    """Return the observation keys of cameras, or of all."""
-    known = [key.removeprefix("images/") for key in spec.observation if key.startswith("images/")]
-    if not known:
-        raise ConfigError(f"{option} looks at pictures and the task has none: task.observation.cameras=[front,view]")
-    for camera in known if cameras is None else cameras:
-        if camera not in known:
-            raise ConfigError(f"{option}.cameras: this task has no camera {camera!r}: {nearest(camera, known)}")
-        if spec.observation[f"images/{camera}"].shape[-1] % 3:
-            raise ConfigError(f"{option}.cameras: {camera!r} has no colours")
-    return tuple(f"images/{camera}" for camera in (known if cameras is None else cameras))
 
 
 def projected_reward(images: NDArray[np.floating], goal: Doubles, baseline: Doubles, alpha: float) -> Doubles:

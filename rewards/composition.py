@@ -227,6 +227,11 @@ class ModuleScorer:
         return any(module.whole_episodes for module in self._modules.values())
 
     @property
+    def waiting(self) -> bool:
+        """Whether a module asked somebody whose answer has yet to arrive."""
+        return any(module.waiting for module in self._modules.values())
+
+    @property
     def version(self) -> int:
         """Sum of the modules' versions."""
         return sum(module.version for module in self._modules.values())

@@ -24,6 +24,11 @@ class Module:
     def __init__(self) -> None:
         self.version = 0
 
+    @property
+    def waiting(self) -> bool:
+        """Nobody is asked."""
+        return False
+
     def fit(self, episodes: Sequence[Batch]) -> None:
         """Nothing to prepare."""
 
@@ -95,6 +100,28 @@ def cell_colours(images: NDArray[np.uint8]) -> Floats:
     cells = images[..., : rows * tall, : columns * wide, :].reshape(*leading, rows, tall, columns, wide, channels)
     colours: Floats = cells.mean(axis=(-4, -2), dtype=np.float32) / np.float32(255)
     return colours
+
+
+def image_keys(cameras: Sequence[str] | None, spec: EnvSpec, option: str) -> tuple[str, ...]:
+    """Return the observation keys of ``cameras``, or of all where that is None.
+
+    Args:
+        cameras: their names.
+        spec: of the environment.
+        option: name of the configuration key, for messages.
+
+    Raises:
+        ConfigError: if the task has no cameras, or not these, or one has no colours.
+    """
+    known = [key.removeprefix("images/") for key in spec.observation if key.startswith("images/")]
+    if not known:
+        raise ConfigError(f"{option}: the task has no cameras to look through: task.observation.cameras=[front,view]")
+    for camera in known if cameras is None else cameras:
+        if camera not in known:
+            raise ConfigError(f"{option}: this task has no camera {camera!r}: {nearest(camera, known)}")
+        if spec.observation[f"images/{camera}"].shape[-1] % 3:
+            raise ConfigError(f"{option}: {camera!r} has no colours")
+    return tuple(f"images/{camera}" for camera in (known if cameras is None else cameras))
 
 
 def require_episodes(episodes: Sequence[Batch], name: str) -> None:

@@ -1,45 +1,52 @@
-"""Rewards from preferences between stretches of behaviour (Christiano et al. 2017), told by a scripted oracle."""
+"""Rewards from preferences between stretches of behaviour (Christiano et al. 2017)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
 
 from robo_rl.core import (
     Batch,
-    ConfigError,
     EnvSpec,
     Experience,
     Metrics,
     State,
     derive_seed,
     generator,
-    nearest,
     require,
 )
 
-from .module import Floats, Module, VectorInput, take_over, taken
+from .module import Floats, Module, VectorInput, image_keys, take_over, taken
 from .networks import TrainedNetwork
+from .oracles import EndpointOracle, Oracle, ScriptedOracle
+from .vlm.endpoint import Endpoint, EndpointConfig
 
 COMBINATIONS = ("mean", "worst", "uncertainty")
+ORACLES = ("scripted", "endpoint")
 
 
 @dataclass(frozen=True)
 class PreferencesConfig:
     """A reward that explains which of two segments an oracle prefers (Bradley and Terry 1952).
 
-    The oracle is scripted: it prefers the segment with the larger sum of a true reward, and errs at a given rate. It
-    stands for a person, to find out how many answers and how many errors a task bears.
+    The scripted oracle prefers the segment with the larger sum of a true reward, and errs at a given rate. It stands
+    for others, to find out how many answers and how many errors a task bears. At an endpoint a vision-language model or
+    a person compares pictures (RL-VLM-F, Wang et al. 2024); nobody waits for the answers.
 
     Attributes:
         keys: observation keys that the reward depends on; null: all that are not images.
-        term: the backend's term that the oracle sums; null: all of them.
-        noise: share of the oracle's answers that are wrong, 0 to 0.5.
-        indifference: the oracle has no preference where the sums differ by at most this; such pairs are left out.
-        length: steps of a segment.
+        oracle: ``scripted``, or ``endpoint``: whoever answers there.
+        term: the backend's term that the scripted oracle sums; null: all of them.
+        noise: share of the scripted oracle's answers that are wrong, 0 to 0.5.
+        indifference: the scripted oracle has no preference where the sums differ by at most this; such pairs are left
+            out.
+        goal: what is wanted, in words, for an oracle at an endpoint.
+        camera: what that oracle sees of a segment; null: the first camera of the task.
+        analysis: ask that oracle to describe the pictures before it is asked for its answer.
+        endpoint: where it is.
+        length: steps of a segment. Several are shown as a strip of pictures; RL-VLM-F compares single ones.
         queries: how many pairs the oracle is shown at a time.
         interval: environment steps between these times.
         most_queries: no more pairs than these in all.
@@ -55,9 +62,14 @@ class PreferencesConfig:
     """
 
     keys: tuple[str, ...] | None = None
+    oracle: str = "scripted"
     term: str | None = None
     noise: float = 0.0
     indifference: float = 0.0
+    goal: str = ""
+    camera: str | None = None
+    analysis: bool = True
+    endpoint: EndpointConfig = field(default_factory=EndpointConfig)
     length: int = 8
     queries: int = 20
     interval: int = 200
@@ -72,6 +84,8 @@ class PreferencesConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
+        require(self.oracle in ORACLES, "oracle", f"one of {', '.join(ORACLES)}", self.oracle)
+        require(self.oracle == "scripted" or bool(self.goal.strip()), "goal", "what is wanted, in words", self.goal)
         require(0 <= self.noise <= 0.5, "noise", "in [0, 0.5]", self.noise)
         require(self.indifference >= 0, "indifference", "0 or more", self.indifference)
         for key in ("length", "queries", "interval", "most_queries", "members", "epochs", "batch_size"):
@@ -86,12 +100,17 @@ class PreferencesConfig:
         """Return the module of term ``name``.
 
         Raises:
-            ConfigError: if the task has no such term or observation key.
+            ConfigError: if the task has no such term, observation key or camera, or nobody can be asked.
         """
-        if self.term is not None and self.term not in spec.reward_terms:
-            hint = nearest(self.term, spec.reward_terms)
-            raise ConfigError(f"reward.modules.{name}.term: this task has no term {self.term!r}: {hint}")
-        return PreferenceReward(self, name, spec, seed)
+        option = f"reward.modules.{name}"
+        oracle: Oracle
+        if self.oracle == "scripted":
+            oracle = ScriptedOracle(self.term, self.noise, self.indifference, spec, option)
+        else:
+            cameras = None if self.camera is None else (self.camera,)
+            key = image_keys(cameras, spec, f"{option}.camera")[0]
+            oracle = EndpointOracle(Endpoint(self.endpoint), self.goal, self.analysis, key)
+        return PreferenceReward(self, name, spec, seed, oracle)
 
 
 class PreferenceReward(Module):
@@ -106,6 +125,7 @@ class PreferenceReward(Module):
         name: of its term.
         spec: of the environment.
         seed: of the run.
+        oracle: who compares.
 
     Raises:
         ConfigError: if an observation key is not there.
@@ -113,8 +133,10 @@ class PreferenceReward(Module):
 
     learned = True
 
-    def __init__(self, config: PreferencesConfig, name: str, spec: EnvSpec, seed: int) -> None:
+    def __init__(self, config: PreferencesConfig, name: str, spec: EnvSpec, seed: int, oracle: Oracle) -> None:
         super().__init__()
+        self._oracle = oracle
+        self._asked = np.zeros((0, 2, 0, 0), dtype=np.float32)  # pairs of the open round
         self.config = config
         self._name = name
         self._seed = derive_seed(seed, "reward", name)
@@ -139,31 +161,40 @@ class PreferenceReward(Module):
         self._pairs = np.zeros((0, 2, config.length, self._input.size), dtype=np.float32)
         self._answers = np.zeros(0, dtype=np.float32)
 
+    @property
+    def waiting(self) -> bool:
+        """Whether an answer has yet to arrive."""
+        return self._oracle.waiting
+
     def update(self, experience: Experience) -> Metrics:
-        """Ask the oracle and fit the networks, every ``interval`` calls; return how well they explain the answers."""
+        """Ask the oracle every ``interval`` calls, and fit the networks when all answers are there.
+
+        Return how well they explain the answers. A round that is not complete puts the next one off.
+        """
         self._counters[0] += 1
-        if self._counters[0] < self.config.interval or self._counters[1] >= self.config.most_queries:
+        judged = self._oracle.collect()
+        if judged is None and self._oracle.ready:
+            self._ask(experience)
+            judged = self._oracle.collect()
+        if judged is None:
             return {}
+        self._pairs = np.concatenate((self._pairs, self._asked[judged.pairs]))
+        self._answers = np.concatenate((self._answers, judged.second.astype(np.float32)))
+        metrics = {"queries": float(self._counters[1]), "answers": float(len(self._answers))} | self._oracle.metrics()
+        return metrics | self._fit_networks() if len(self._answers) else metrics
+
+    def _ask(self, experience: Experience) -> None:
+        """Begin a round if it is time for one."""
+        if self._counters[0] < self.config.interval or self._counters[1] >= self.config.most_queries:
+            return
         rng = generator(self._seed, "query", int(self._counters[1]))
         count = min(self.config.queries, self.config.most_queries - int(self._counters[1]))
         segments = experience.sample_segments(2 * count, self.config.length, rng)
         if segments is None:
-            return {}
+            return
         self._counters += [-self._counters[0], count]
-        vectors = self._input(segments)
-        returns = self._true_reward(segments).sum(1).reshape(count, 2)
-        preferred, answered = oracle(returns, self.config.noise, self.config.indifference, rng)
-        pairs = vectors.reshape(count, 2, self.config.length, -1)
-        self._pairs = np.concatenate((self._pairs, pairs[answered]))
-        self._answers = np.concatenate((self._answers, preferred[answered].astype(np.float32)))
-        metrics = {"queries": float(self._counters[1]), "answers": float(len(self._answers))}
-        return metrics | self._fit_networks() if len(self._answers) else metrics
-
-    def _true_reward(self, segments: Batch) -> Floats:
-        if self.config.term is not None:
-            return segments[f"term/{self.config.term}"]
-        total: Floats = np.sum([value for key, value in segments.items() if key.startswith("term/")], axis=0)
-        return total
+        self._asked = self._input(segments).reshape(count, 2, self.config.length, -1)
+        self._oracle.ask(segments, rng)
 
     def _fit_networks(self) -> Metrics:
         states = self._pairs.reshape(-1, self._input.size)
@@ -209,6 +240,7 @@ class PreferenceReward(Module):
             "pairs": self._pairs,
             "answers": self._answers,
         }
+        state |= {f"oracle/{key}": value for key, value in self._oracle.state().items()}
         for number, network in enumerate(self._networks):
             state |= {f"network/{number}/{key}": value for key, value in network.state().items()}
         return state
@@ -224,28 +256,11 @@ class PreferenceReward(Module):
         self.version = int(version[0])
         self._pairs = taken(state, "pairs", self._name, like=self._pairs)
         self._answers = taken(state, "answers", self._name, like=self._answers)
+        prefix = "oracle/"
+        self._oracle.load({key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)})
         for number, network in enumerate(self._networks):
             prefix = f"network/{number}/"
             network.load({key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)})
-
-
-def oracle(
-    returns: Floats, noise: float, indifference: float, rng: np.random.Generator
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Say which of two segments is better.
-
-    Args:
-        returns: (n, 2) true sums.
-        noise: probability of a wrong answer.
-        indifference: no preference where the sums differ by at most this.
-        rng: for the errors.
-
-    Returns:
-        Whether the second is called better (n,) bool, and whether there is an answer (n,) bool.
-    """
-    difference = returns[:, 1] - returns[:, 0]
-    wrong = rng.uniform(size=len(returns)) < noise
-    return (difference > 0) != wrong, np.abs(difference) > indifference
 
 
 def combined(members: Floats, combination: str, uncertainty_weight: float) -> Floats:

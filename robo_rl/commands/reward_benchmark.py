@@ -2,9 +2,11 @@
 
 import json
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..app import build_backend, build_reward
-from ..core import EnvBackend, Scorer, derive_seed, require
+from ..core import EnvBackend, Metrics, Scorer, derive_seed, require
 from ..evaluation.correlation import rank_correlation
 from ..replay import EpisodeStore, ReplayRing
 from .record import record_expert
@@ -21,6 +23,10 @@ from .recording import typed
 
 NOISES = (0.1, 0.3, 0.5, 0.75, 1.0)
 """Deviations of the noise on the expert's actions: from nearly perfect to mostly noise."""
+
+
+POLL_SECONDS = 0.02
+"""Between two looks whether answers have arrived."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,18 @@ class Agreement:
     episodes: float | None
 
 
+class Measured(NamedTuple):
+    """What was found out about the modules.
+
+    Attributes:
+        agreement: of each term.
+        learned: the last metrics of the modules that learn.
+    """
+
+    agreement: dict[str, Agreement]
+    learned: Metrics
+
+
 def run(config: DictConfig) -> int:
     """Measure as configs/reward_benchmark.yaml says, and print a table; return 0."""
     settings = typed(RewardBenchmarkConfig, config, "benchmark")
@@ -68,11 +86,11 @@ def run(config: DictConfig) -> int:
         require(reward.scorer is not None, "reward.modules", "one or more modules", "none")
         assert reward.scorer is not None
         with tempfile.TemporaryDirectory() as folder:
-            results = measure(backend, reward.scorer, settings, config.seed, Path(folder))
+            measured = measure(backend, reward.scorer, settings, config.seed, Path(folder))
     finally:
         backend.close()
     table = Table("module", "steps", "within episodes", "between episodes", box=None, pad_edge=False)
-    for name, agreement in results.items():
+    for name, agreement in measured.agreement.items():
         numbers = (agreement.steps, agreement.within, agreement.episodes)
         table.add_row(name, *("none" if number is None else f"{number:.2f}" for number in numbers))
     console = Console(highlight=False)
@@ -82,19 +100,23 @@ def run(config: DictConfig) -> int:
         soft_wrap=True,
     )
     console.print(table)
+    if measured.learned:
+        told = ", ".join(f"{name} {value:,.6g}" for name, value in measured.learned.items())
+        console.print(f"learned: {told}", soft_wrap=True)
     if settings.output is not None:
-        modules = {name: asdict(agreement) for name, agreement in results.items()}
-        text = json.dumps(
-            {"task": backend.spec.task, "seed": config.seed, **asdict(settings), "modules": modules}, indent=2
-        )
-        Path(settings.output).write_text(text + "\n")
+        results = {
+            "task": backend.spec.task,
+            "seed": config.seed,
+            **asdict(settings),
+            "modules": {name: asdict(agreement) for name, agreement in measured.agreement.items()},
+            "learned": measured.learned,
+        }
+        Path(settings.output).write_text(json.dumps(results, indent=2) + "\n")
     return 0
 
 
-def measure(
-    backend: EnvBackend, scorer: Scorer, settings: RewardBenchmarkConfig, seed: int, folder: Path
-) -> dict[str, Agreement]:
-    """Return the agreement of each term that ``scorer`` computes.
+def measure(backend: EnvBackend, scorer: Scorer, settings: RewardBenchmarkConfig, seed: int, folder: Path) -> Measured:
+    """Compare each term that ``scorer`` computes with the truth.
 
     Args:
         backend: must have an expert.
@@ -115,14 +137,17 @@ def measure(
         scorer.fit([store.arrays(number).rows() for number in range(len(store))])
     else:
         scorer.fit([])
+    learned: Metrics = {}
     if scorer.learns:
-        practice = _graded_episodes(backend, folder / "practice", settings.practice_episodes, seed)
+        practice = graded_episodes(backend, folder / "practice", settings.practice_episodes, seed)
         ring = ReplayRing(practice.ring_slots(), backend.spec, scorer.terms)
         practice.load_into(ring)
         ring.score_held(scorer, online=True)
         for _ in range(settings.practice_steps):
-            scorer.update(ring)
-    held_out = _graded_episodes(backend, folder / "held_out", settings.episodes, seed)
+            learned |= scorer.update(ring)
+            if _awaited_answers(scorer):
+                learned |= scorer.update(ring)
+    held_out = graded_episodes(backend, folder / "held_out", settings.episodes, seed)
     rewards: dict[str, list[NDArray[np.float32]]] = {name: [] for name in scorer.terms}
     progress = []
     for number in range(len(held_out)):
@@ -130,7 +155,16 @@ def measure(
         for name, values in scorer.score(episode.rows(), online=False).items():
             rewards[name].append(values)
         progress.append(np.sum(list(episode.rewards.values()), axis=0))
-    return {name: agreement(values, progress) for name, values in rewards.items()}
+    return Measured({name: agreement(values, progress) for name, values in rewards.items()}, learned)
+
+
+def _awaited_answers(scorer: Scorer) -> bool:
+    """Wait for all that modules asked, as no robot waits here; return whether there was anything to wait for."""
+    waited = False
+    while scorer.waiting:
+        waited = True
+        time.sleep(POLL_SECONDS)
+    return waited
 
 
 def agreement(rewards: Sequence[NDArray[np.float32]], progress: Sequence[NDArray[np.float32]]) -> Agreement:
@@ -144,7 +178,7 @@ def agreement(rewards: Sequence[NDArray[np.float32]], progress: Sequence[NDArray
     )
 
 
-def _graded_episodes(backend: EnvBackend, path: Path, episodes: int, seed: int) -> EpisodeStore:
+def graded_episodes(backend: EnvBackend, path: Path, episodes: int, seed: int) -> EpisodeStore:
     """Record episodes of the expert, about as many at each of the noises."""
     for number, noise in enumerate(NOISES):
         count = (episodes + number) // len(NOISES)

@@ -251,6 +251,11 @@ class RewardModule(Protocol):
         ...
 
     @property
+    def waiting(self) -> bool:
+        """Whether it asked somebody whose answer has yet to arrive."""
+        ...
+
+    @property
     def version(self) -> int:
         """Number that rises with every change of a learned module."""
         ...
@@ -306,6 +311,11 @@ class Scorer(Protocol):
     @property
     def whole_episodes(self) -> bool:
         """Whether a module needs whole episodes."""
+        ...
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a module asked somebody whose answer has yet to arrive."""
         ...
 
     @property

@@ -13,6 +13,8 @@ from robo_rl.cli import main
 from robo_rl.commands.reward_benchmark import agreement
 from robo_rl.evaluation.correlation import rank_correlation
 
+from ..vlm_server import vlm_server
+
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=2, max_size=20))
 def test_rank_correlation_is_that_of_scipy(pairs: list[tuple[int, int]]) -> None:
@@ -59,3 +61,31 @@ def test_the_command_measures_modules_on_episodes_they_have_not_seen(
     assert result["modules"]["preferences"]["within"] > 0.2
     assert result["modules"]["optimal_transport"]["episodes"] > 0.2
     assert "perceptual" in capsys.readouterr().out
+
+
+@pytest.mark.rendering
+def test_models_that_see_pictures_over_http(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model that sees how near the hand is to the cube, and one that sees where the cube is, both scripted."""
+    output = tmp_path / "result.json"
+    with vlm_server(tmp_path / "server") as url:
+        asked = {"preferences": "near", "keypoints": '"lift red"'}
+        options = [f"reward.modules.{module}.endpoint.model={model}" for module, model in asked.items()]
+        options += [f"reward.modules.{module}.endpoint.url={url}" for module in asked]
+        options += [f"reward.modules.{module}.endpoint.cache={tmp_path / 'cache'}" for module in asked]
+        options += [f"reward.modules.{module}.goal=lift the red cube" for module in asked]
+        with pytest.raises(SystemExit) as caught:
+            main([
+                "reward", "benchmark", "task=pick_cube", "~reward/module@reward.modules.perceptual",
+                "~reward/module@reward.modules.optimal_transport",
+                "+reward/module@reward.modules.preferences=preferences",
+                "+reward/module@reward.modules.keypoints=keypoints", *options, "task.observation.cameras=[front]",
+                "task.observation.width=64", "task.observation.height=64", "reward.modules.preferences.oracle=endpoint",
+                "reward.modules.preferences.length=1", "benchmark.demonstrations=1", "benchmark.episodes=5",
+                "benchmark.practice_episodes=5", "benchmark.practice_steps=600", f"benchmark.output={output}",
+            ])  # fmt: skip
+    assert not caught.value.code
+    result = json.loads(output.read_text())
+    assert 0 < result["learned"]["preferences/answers"] <= result["learned"]["preferences/queries"] == 60
+    assert result["modules"]["preferences"]["steps"] > 0.3
+    assert result["modules"]["keypoints"]["steps"] > 0.3
+    assert "preferences/requests" in capsys.readouterr().out

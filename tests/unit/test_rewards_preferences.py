@@ -6,7 +6,8 @@ import torch
 from scipy.stats import spearmanr
 
 from robo_rl.core import ArraySpec, ConfigError, EnvSpec
-from robo_rl.rewards.preferences import PreferencesConfig, combined, oracle, preference_loss
+from robo_rl.rewards.oracles import scripted_answers
+from robo_rl.rewards.preferences import PreferencesConfig, combined, preference_loss
 
 SPEC = EnvSpec(
     task="test",
@@ -48,11 +49,11 @@ def test_the_oracle_errs_at_its_rate_and_has_no_opinion_on_ties():
     returns = np.random.default_rng(0).normal(size=(20_000, 2)).astype(np.float32)
     returns[:1000, 1] = returns[:1000, 0] + 0.01
     better = returns[:, 1] > returns[:, 0]
-    said, answered = oracle(returns, 0.2, 0.05, np.random.default_rng(1))
+    said, answered = scripted_answers(returns, 0.2, 0.05, np.random.default_rng(1))
     assert (said != better).mean() == pytest.approx(0.2, abs=0.01)
     assert not answered[:1000].any()
     np.testing.assert_array_equal(answered, np.abs(returns[:, 1] - returns[:, 0]) > 0.05)
-    np.testing.assert_array_equal(oracle(returns, 0.0, 0.0, np.random.default_rng(1))[0], better)
+    np.testing.assert_array_equal(scripted_answers(returns, 0.0, 0.0, np.random.default_rng(1))[0], better)
 
 
 def learned(noise, seed=0, times=15):

@@ -1,0 +1,302 @@
+"""Questions over HTTP, as OpenAI's chat completions: to vLLM, Ollama, hosted models, or a person (reward answer)."""
+
+import base64
+import io
+import json
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from robo_rl.core import CheckpointError, ConfigError, Metrics, RoboRLError, State, require
+
+from .answers import AnswerCache
+
+Picture = NDArray[np.uint8]
+
+LARGEST_ANSWER = 1 << 20
+"""Longer answers are refused [bytes]."""
+LONGEST_WAIT = 60.0
+"""Between two attempts, whatever the server asks for [s]."""
+PASSING = (408, 409, 425, 429)
+"""Statuses besides 5xx that may be different the next time."""
+
+
+class EndpointError(RoboRLError):
+    """A model did not answer, or refused."""
+
+
+class BudgetSpentError(EndpointError):
+    """No more may be asked in this run."""
+
+
+@dataclass(frozen=True)
+class EndpointConfig:
+    """A server that speaks OpenAI's chat completions, and how much may be asked of it.
+
+    Attributes:
+        url: its address, to which ``/chat/completions`` is added: ``http://127.0.0.1:8000/v1`` is vLLM,
+            ``http://127.0.0.1:11434/v1`` Ollama, ``http://127.0.0.1:8123/v1`` a person at ``robo-rl reward answer``.
+        model: name that the server knows the model by.
+        parameters: further fields of every request.
+        key_variable: name of the environment variable that holds the key of the API; null: none is sent. The key itself
+            is never written anywhere.
+        timeout_seconds: of one attempt [s].
+        retries: further attempts after one that failed for a reason that may pass.
+        backoff_seconds: wait before the first of them, twice as long before each further one [s]. A longer
+            ``Retry-After`` of the server counts instead, up to a minute.
+        parallel: questions under way at once.
+        most_requests: budget of the run: attempts at the server. Answers from the cache are free.
+        most_tokens: budget of the run: tokens read and written, as the server counts them; null: any. Requests that
+            are under way when it is reached are over it.
+        input_price: of a million tokens read, in any currency, for the cost that is shown.
+        output_price: of a million tokens written.
+        cache: folder of answers, by a hash of all that was asked; null: ``robo-rl/answers`` in the user's cache.
+    """
+
+    url: str = "http://127.0.0.1:8000/v1"
+    model: str = ""
+    parameters: dict[str, Any] = field(default_factory=lambda: {"temperature": 0.0, "max_tokens": 1000})
+    key_variable: str | None = None
+    timeout_seconds: float = 60.0
+    retries: int = 3
+    backoff_seconds: float = 1.0
+    parallel: int = 4
+    most_requests: int = 2000
+    most_tokens: int | None = None
+    input_price: float = 0.0
+    output_price: float = 0.0
+    cache: str | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            parts = urlsplit(self.url)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
+        except ValueError:
+            usable = False
+        require(usable, "endpoint.url", "http://HOST:PORT/PATH or https://..., without a password", self.url)
+        require(self.timeout_seconds > 0, "endpoint.timeout_seconds", "above 0", self.timeout_seconds)
+        for key in ("retries", "backoff_seconds", "most_requests", "input_price", "output_price"):
+            require(getattr(self, key) >= 0, f"endpoint.{key}", "0 or more", getattr(self, key))
+        require(self.parallel >= 1, "endpoint.parallel", "1 or more", self.parallel)
+        tokens = self.most_tokens
+        require(tokens is None or tokens >= 0, "endpoint.most_tokens", "null or 0 or more", tokens)
+
+    def key(self) -> str | None:
+        """Return the key of the API.
+
+        Raises:
+            ConfigError: if the variable is not set, or the key would travel unencrypted.
+        """
+        if self.key_variable is None:
+            return None
+        key = os.environ.get(self.key_variable, "")
+        if not key.isascii() or not key.isprintable() or not key:
+            raise ConfigError(f"endpoint.key_variable: the environment has no key in {self.key_variable}: set it")
+        parts = urlsplit(self.url)
+        if parts.scheme != "https" and not _is_loopback(parts.hostname or ""):
+            raise ConfigError(f"endpoint.url must be https where a key is sent, got {self.url!r}")
+        return key
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class _Reply(NamedTuple):
+    text: str
+    input_tokens: int
+    output_tokens: int
+
+
+class _PassingError(Exception):
+    """What may be different the next time."""
+
+    def __init__(self, message: str, wait: float = 0.0) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+class Endpoint:
+    """One server and model, with its budget; see :class:`EndpointConfig`. May be used from several threads.
+
+    Args:
+        config: of the server.
+
+    Raises:
+        ConfigError: if no model is named, the key is missing, or the HTTP library is not installed.
+    """
+
+    def __init__(self, config: EndpointConfig) -> None:
+        try:
+            import httpx2
+        except ImportError as error:
+            raise ConfigError("models over HTTP need httpx2: pip install -c constraints.txt -e '.[vlm]'") from error
+        require(bool(config.model), "endpoint.model", "the name of a model that the server has", config.model)
+        self.config = config
+        self._key = config.key()
+        headers = {"Content-Type": "application/json"}
+        if self._key is not None:
+            headers["Authorization"] = f"Bearer {self._key}"
+        self._client = httpx2.Client(headers=headers, timeout=config.timeout_seconds)
+        self._failures = httpx2.TransportError, httpx2.DecodingError
+        self._address = config.url.rstrip("/") + "/chat/completions"
+        self._cache = AnswerCache(config.cache)
+        self._usage = np.zeros(3, dtype=np.int64)  # requests, tokens read, tokens written
+        self._lock = threading.Lock()
+
+    def ask(self, question: Sequence[str | Picture]) -> str:
+        """Return the answer to a question of texts and pictures (H, W, 3).
+
+        It blocks for as long as all attempts take.
+
+        Raises:
+            EndpointError: if there is none; :class:`BudgetSpentError` if no more may be asked.
+        """
+        content = [_part(each) for each in question]
+        body = self.config.parameters | {
+            "model": self.config.model,
+            "messages": [{"role": "user", "content": content}],
+        }
+        asked = json.dumps([self._address, body], sort_keys=True).encode()
+        known = self._cache.find(asked)
+        if known is not None:
+            return known
+        sent = json.dumps(body).encode()
+        wait, failure = self.config.backoff_seconds, ""
+        for attempt in range(self.config.retries + 1):
+            if attempt:
+                time.sleep(wait)
+            self._count_request()
+            try:
+                reply = self._attempt(sent)
+            except _PassingError as error:
+                failure = self._clean(str(error))
+                wait = max(self.config.backoff_seconds * 2**attempt, min(error.wait, LONGEST_WAIT))
+                continue
+            with self._lock:
+                self._usage += [0, reply.input_tokens, reply.output_tokens]
+            self._cache.keep(asked, reply.text)
+            return reply.text
+        attempts = self.config.retries + 1
+        raise EndpointError(f"{self._address}: no answer in {attempts} attempts; the last: {failure}")
+
+    def metrics(self) -> Metrics:
+        """Return what was asked so far, and its cost where prices are given."""
+        with self._lock:
+            requests, read, written = self._usage.tolist()
+        metrics = {"requests": float(requests), "input_tokens": float(read), "output_tokens": float(written)}
+        if self.config.input_price or self.config.output_price:
+            metrics["cost"] = (read * self.config.input_price + written * self.config.output_price) / 1e6
+        return metrics
+
+    def state(self) -> State:
+        """Return what counts against the budget."""
+        with self._lock:
+            return {"usage": self._usage.copy()}
+
+    def load(self, state: State) -> None:
+        """Go on from ``state``.
+
+        Raises:
+            CheckpointError: if it is none.
+        """
+        usage = state.get("usage")
+        if usage is None or usage.shape != self._usage.shape or usage.dtype != self._usage.dtype:
+            raise CheckpointError("expected what was asked of the endpoint (3,) int64; resume with the run's options")
+        with self._lock:
+            self._usage[...] = usage
+
+    def _count_request(self) -> None:
+        config = self.config
+        with self._lock:
+            requests, tokens = int(self._usage[0]), int(self._usage[1:].sum())
+            if requests >= config.most_requests:
+                spent = f"{requests:,} requests; endpoint.most_requests allows no more"
+            elif config.most_tokens is not None and tokens >= config.most_tokens:
+                spent = f"{tokens:,} tokens; endpoint.most_tokens allows no more"
+            else:
+                self._usage[0] += 1
+                return
+        raise BudgetSpentError(f"{self._address}: the budget is spent: {spent}")
+
+    def _attempt(self, sent: bytes) -> _Reply:
+        """Send one request.
+
+        Raises:
+            _PassingError: if it may go better the next time.
+            EndpointError: if not.
+        """
+        deadline = time.monotonic() + self.config.timeout_seconds
+        received = bytearray()
+        try:
+            with self._client.stream("POST", self._address, content=sent) as response:
+                for chunk in response.iter_bytes():
+                    received += chunk
+                    if time.monotonic() > deadline:
+                        raise _PassingError(f"no whole answer within {self.config.timeout_seconds:g} s")
+                    if len(received) > LARGEST_ANSWER:
+                        raise _PassingError(f"an answer of more than {LARGEST_ANSWER:,} bytes")
+        except self._failures as error:
+            raise _PassingError(f"{type(error).__name__}: {error}") from error
+        status = response.status_code
+        if status != 200:
+            text = f"status {status}: {received[:500].decode(errors='replace')}"
+            if status in PASSING or status >= 500:
+                raise _PassingError(text, _seconds(response.headers.get("Retry-After", "")))
+            raise EndpointError(f"{self._address}: {self._clean(text)}")
+        return self._read(bytes(received))
+
+    def _read(self, received: bytes) -> _Reply:
+        try:
+            reply = json.loads(received)
+            text = reply["choices"][0]["message"]["content"]
+            if not isinstance(text, str) or not text.strip():
+                raise _PassingError("an empty answer")
+            usage = reply.get("usage") or {}
+            read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+            start = received[:200].decode(errors="replace")
+            raise _PassingError(f"expected a chat completion in JSON, got {start!r}") from error
+        if isinstance(read, int) and isinstance(written, int) and min(read, written) >= 0:
+            return _Reply(text, read, written)
+        if self.config.most_tokens is not None:
+            raise EndpointError(
+                f"{self._address} does not say how many tokens it used, so endpoint.most_tokens cannot be kept: set it "
+                "to null and limit endpoint.most_requests"
+            )
+        return _Reply(text, 0, 0)
+
+    def _clean(self, text: str) -> str:
+        """Return one line without the key, which a server may repeat."""
+        hidden = text if self._key is None else text.replace(self._key, "***")
+        return " ".join(hidden.split())
+
+
+def _part(part: str | Picture) -> dict[str, Any]:
+    """Return a text or a picture as a part of a message."""
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    stream = io.BytesIO()
+    Image.fromarray(part).save(stream, "png")
+    data = base64.b64encode(stream.getvalue()).decode()
+    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
+
+
+def _seconds(text: str) -> float:
+    """Return the value of a ``Retry-After`` header; dates, which hardly anybody sends, are no value."""
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        return 0.0
