@@ -6,8 +6,10 @@ from robo_rl.core import RewardWeights, config_node
 
 from .classifier import ClassifierConfig, ViceConfig
 from .clip import ClipConfig
+from .code import CodeConfig
 from .composition import ComposedReward, ComposedRewardConfig, TermConfig
 from .interventions import InterventionsConfig
+from .keypoints import KeypointsConfig
 from .module import Module
 from .perceptual import PerceptualConfig
 from .preferences import PreferencesConfig
@@ -15,11 +17,14 @@ from .specification import SpecificationConfig
 from .successes import SuccessesConfig
 from .transport import OptimalTransportConfig
 from .vision.config import PretrainingConfig
+from .writing import WriterConfig
 
 MODULES: dict[str, type] = {
     "classifier": ClassifierConfig,
     "clip": ClipConfig,
+    "code": CodeConfig,
     "interventions": InterventionsConfig,
+    "keypoints": KeypointsConfig,
     "optimal_transport": OptimalTransportConfig,
     "perceptual": PerceptualConfig,
     "preferences": PreferencesConfig,
@@ -39,6 +44,7 @@ def register_configs() -> None:
         store.store(group="reward/module", name=name, node=config_node(config_class, config_class))
     trainer = config_node("robo_rl.rewards.vision.pretraining.make_trainer", PretrainingConfig)
     store.store(group="trainer", name="clip", node=trainer)
+    store.store(group="writer", name="endpoint", node=config_node("robo_rl.rewards.writing.Writer", WriterConfig))
 
 
 __all__ = ["MODULES", "ComposedReward", "ComposedRewardConfig", "Module", "TermConfig", "register_configs"]

@@ -1,0 +1,147 @@
+"""A reward written as code, by a user or a language model (Text2Reward, Xie et al. 2024), run in a sandbox."""
+
+import keyword
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from robo_rl.core import Batch, CheckpointError, ConfigError, EnvSpec, State, nearest, require
+
+from .module import Floats, Module, taken
+from .sandbox.process import RewardCodeError, Sandbox
+
+BEFORE = "before_"
+ACTION = "action_"
+
+
+@dataclass(frozen=True)
+class CodeConfig:
+    """A reward computed by a function ``reward`` in a file of Python.
+
+    Attributes:
+        file: its name. ``robo-rl reward write`` has a language model write it.
+        cpu_seconds: processor time for one call, whole seconds.
+        memory_megabytes: memory for the code.
+        largest: rewards beyond plus or minus this are refused.
+    """
+
+    file: str = ""
+    cpu_seconds: int = 2
+    memory_megabytes: int = 256
+    largest: float = 1000.0
+
+    def __post_init__(self) -> None:
+        for key in ("cpu_seconds", "memory_megabytes"):
+            require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
+        require(self.largest > 0, "largest", "above 0", self.largest)
+
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "CodeReward":
+        """Return the module of term ``name``.
+
+        Raises:
+            ConfigError: if there is no such file, or the code names what the task does not have.
+            RewardCodeError: if the code is not allowed.
+        """
+        option = f"reward.modules.{name}.file"
+        require(bool(self.file), option, "a file of Python with a function 'reward'", self.file)
+        try:
+            code = Path(self.file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{option}: {self.file} cannot be read: {error}") from error
+        return CodeReward(self, name, spec, code)
+
+
+class CodeReward(Module):
+    """See :class:`CodeConfig`.
+
+    The function is called with whole columns: each of its arguments is an array (n,) of one element of the observation
+    after a step, and what it returns is (n,), or a number. An element is called by its name, or ``<key>_<index>`` where
+    it has none; with ``before_`` it is that of the observation before the step; ``action_<name>`` or ``action_<index>``
+    is an element of the action.
+
+    Args:
+        config: of the module.
+        name: of its term.
+        spec: of the environment.
+        code: Python.
+
+    Raises:
+        ConfigError: if the code names what is not there.
+        RewardCodeError: if the code is not allowed.
+    """
+
+    def __init__(self, config: CodeConfig, name: str, spec: EnvSpec, code: str) -> None:
+        super().__init__()
+        self.config = config
+        self._name = name
+        self._code = code
+        self._sandbox = Sandbox(code, config.cpu_seconds, config.memory_megabytes)
+        known = elements(spec)
+        for argument in self._sandbox.arguments:
+            if argument not in known:
+                raise ConfigError(f"reward.modules.{name}: the code asks for {argument!r}: {nearest(argument, known)}")
+        self._columns = [known[argument] for argument in self._sandbox.arguments]
+        self.judges_state = all(key.startswith("next_observation/") for key, _ in self._columns)
+
+    def fit(self, episodes: Sequence[Batch]) -> None:
+        """Try the code on the demonstrations, so that what is wrong with it is said before a robot moves."""
+        for episode in episodes:
+            self(episode)
+
+    def __call__(self, batch: Batch) -> Floats:
+        """Return rewards (n,).
+
+        Raises:
+            RewardCodeError: if the code fails, is ended at a limit, or returns what is not finite or too large.
+        """
+        rows = len(batch["action"])
+        columns = np.empty((len(self._columns), rows))
+        for column, (key, index) in zip(columns, self._columns, strict=True):
+            column[...] = batch[key].reshape(rows, -1)[:, index]
+        rewards = self._sandbox(columns)
+        wrong = np.flatnonzero(~(np.abs(rewards) <= self.config.largest))  # also what is no number
+        if len(wrong):
+            arguments = zip(self._sandbox.arguments, columns[:, wrong[0]].tolist(), strict=True)
+            given = ", ".join(f"{key}={value:.6g}" for key, value in arguments)
+            raise RewardCodeError(
+                f"reward module {self._name!r}: the code returned {rewards[wrong[0]]}, expected a number of at most "
+                f"{self.config.largest:g} either way, for {given}"
+            )
+        return rewards.astype(np.float32)
+
+    def state(self) -> State:
+        """Return the code: the rewards so far are not to be mixed with those of another."""
+        return {"code": np.frombuffer(self._code.encode(), dtype=np.uint8).copy()}
+
+    def load(self, state: State) -> None:
+        """Check that the code is that of the checkpoint.
+
+        Raises:
+            CheckpointError: if it is not.
+        """
+        code = taken(state, "code", self._name, like=np.zeros(0, np.uint8))
+        if code.tobytes() != self._code.encode():
+            raise CheckpointError(f"reward module {self._name!r}: {self.config.file} has changed; restore it to resume")
+
+
+def elements(spec: EnvSpec) -> dict[str, tuple[str, int]]:
+    """Return key and index in a batch of everything that reward code may ask for, by the name it is asked for by."""
+    found = {}
+    for key, array in spec.observation.items():
+        if array.dtype == "uint8":
+            continue
+        names = array.names or [f"{key}_{index}" for index in range(int(np.prod(array.shape)))]
+        for index, name in enumerate(names):
+            found[_identifier(name)] = (f"next_observation/{key}", index)
+            found[_identifier(BEFORE + name)] = (f"observation/{key}", index)
+    for index, name in enumerate(spec.action.names or [str(index) for index in range(int(np.prod(spec.action.shape)))]):
+        found[_identifier(ACTION + name)] = ("action", index)
+    return found
+
+
+def _identifier(name: str) -> str:
+    """Return a name as Python takes it."""
+    cleaned = "".join(each if each.isalnum() else "_" for each in name)
+    return f"{cleaned}_" if keyword.iskeyword(cleaned) or not cleaned.isidentifier() else cleaned

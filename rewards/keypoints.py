@@ -1,0 +1,253 @@
+"""Progress along waypoints in a picture, given or asked for (KAGI, Lee et al. 2024)."""
+
+import json
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from robo_rl.core import Batch, ConfigError, EnvSpec, RoboRLError, State, nearest, require
+
+from .module import Floats, Module, image_keys
+from .vlm.endpoint import Endpoint, EndpointConfig, Picture
+
+Doubles = NDArray[np.float64]
+
+SHOWN = 640
+"""Shorter edge that a picture is enlarged to, if it is smaller, so that the labels of the grid can be read [pixels]."""
+
+QUESTION = (
+    "The picture shows a robot's workspace under a grid. Columns are numbered along the top, rows along the left. "
+    "The goal is: {goal}. Which cells must the gripper's tip pass, in this order, to reach it? Begin with the cell of "
+    "what it touches first. Name as few cells as describe the path. Explain briefly; then answer with one last line "
+    "that holds nothing but a list of [column, row], for example [[3, 5], [4, 5]]."
+)
+
+
+@dataclass(frozen=True)
+class KeypointsConfig:
+    """A dense reward for moving along waypoints in the view of a camera, meant to stand in where a sparse one is 0.
+
+    Places in a picture are shares of its width (from the left) and of its height (from above).
+
+    Attributes:
+        waypoints: [x, y] of each in the (square) picture, for a scene that is always alike; empty: whoever answers at
+            ``endpoint`` is shown the first picture of each episode, under a grid.
+        goal: what is wanted, in words, where waypoints are asked for.
+        camera: whose pictures are shown; null: the first of the task.
+        grid: cells along each edge.
+        endpoint: a vision-language model, or a person.
+        position: names of the observation's elements that are the x, y, z of the gripper's tip.
+        projection: 3 x 4 matrix P of the camera: for a position p the picture shows it at (u / w, v / w) with
+            (u, v, w) = P (p, 1). Empty: that of the camera ``front`` of a simulated task.
+        radius: a waypoint is passed within this distance.
+    """
+
+    waypoints: tuple[Any, ...] = ()
+    goal: str = ""
+    camera: str | None = None
+    grid: int = 12
+    endpoint: EndpointConfig = field(default_factory=EndpointConfig)
+    position: tuple[str, str, str] = ("end_effector_x", "end_effector_y", "end_effector_z")
+    projection: tuple[Any, ...] = ()
+    radius: float = 0.05
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "waypoints", tuple(tuple(map(float, each)) for each in self.waypoints))
+        inside = all(len(each) == 2 and min(each) >= 0 and max(each) <= 1 for each in self.waypoints)
+        require(inside, "waypoints", "pairs [x, y] of shares, 0 to 1", self.waypoints)
+        require(bool(self.waypoints or self.goal.strip()), "goal", "given where waypoints are not", self.goal)
+        require(2 <= self.grid <= 40, "grid", "2 to 40", self.grid)
+        matrix = self.projection
+        valid = len(matrix) == 3 and all(len(row) == 4 for row in matrix) and bool(np.isfinite(matrix).all())
+        require(valid or not matrix, "projection", "empty, or 3 rows of 4 numbers", matrix)
+        require(self.radius > 0, "radius", "above 0", self.radius)
+
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "KeypointsReward":
+        """Return the module of term ``name``."""
+        return KeypointsReward(self, name, spec)
+
+
+@dataclass(frozen=True)
+class View:
+    """Where a camera stands and looks, upright, in the base frame [m], and its vertical field of view [degrees]."""
+
+    position: tuple[float, float, float]
+    target: tuple[float, float, float]
+    field_of_view: float = 45.0
+
+    def projection(self, aspect: float) -> Doubles:
+        """Return the matrix (3, 4) of :class:`KeypointsConfig` for pictures of ``aspect`` (width by height)."""
+        position = np.array(self.position)
+        forward = np.array(self.target) - position
+        forward /= np.linalg.norm(forward)
+        right = np.cross(forward, (0, 0, 1))
+        right /= np.linalg.norm(right)
+        axes = np.stack([right, np.cross(forward, right), forward])  # right, down, forward in the picture
+        focal = 0.5 / np.tan(np.radians(self.field_of_view) / 2)
+        intrinsics = np.array([[focal / aspect, 0, 0.5], [0, focal, 0.5], [0, 0, 1]])
+        projection: Doubles = intrinsics @ np.column_stack([axes, -axes @ position])
+        return projection
+
+
+FRONT = {
+    "reach": View((1.1, 0.0, 0.5), (0.45, 0.0, 0.06)),
+    "pick_cube": View((1.1, 0.0, 0.5), (0.45, 0.0, 0.06)),
+    "open_door": View((0.10, -0.55, 0.62), (0.62, 0.02, 0.24)),
+    "peg_insert": View((0.82, 0.0, 0.32), (0.50, 0.0, 0.06)),
+    "cable_route": View((0.98, -0.06, 0.40), (0.50, -0.06, 0.04)),
+    "bin_relocate": View((1.02, 0.0, 0.52), (0.49, 0.0, 0.04)),
+}
+"""The camera ``front`` of our simulated tasks."""
+
+
+class KeypointsReward(Module):
+    """See :class:`KeypointsConfig`.
+
+    Of K waypoints, n are passed: within an episode the next one counts as passed when the gripper's tip, as the camera
+    sees it, comes within ``radius``, and stays so. The reward after a step is n / K less the distance to the next
+    waypoint, and 1 when all are passed. The formula is ours: the paper describes it in words.
+
+    An episode whose waypoints are not answered is worth 0 throughout.
+
+    Args:
+        config: of the module.
+        name: of its term.
+        spec: of the environment.
+
+    Raises:
+        ConfigError: if the observation has no such elements or pictures, or nobody can be asked.
+    """
+
+    whole_episodes = True
+    judges_state = False
+
+    def __init__(self, config: KeypointsConfig, name: str, spec: EnvSpec) -> None:
+        super().__init__()
+        self.config = config
+        option = f"reward.modules.{name}"
+        self._elements = [_element(each, spec, f"{option}.position") for each in config.position]
+        self._endpoint: Endpoint | None = None
+        aspect, camera = 1.0, "front"
+        if not config.waypoints:
+            cameras = None if config.camera is None else (config.camera,)
+            self._pictures = image_keys(cameras, spec, f"{option}.camera")[0]
+            self._endpoint = Endpoint(config.endpoint)
+            camera = self._pictures.removeprefix("images/")
+            height, width, _ = spec.observation[self._pictures].shape
+            aspect = width / height
+        if config.projection:
+            self._projection = np.array(config.projection, dtype=np.float64)
+        elif camera == "front" and spec.task in FRONT:
+            self._projection = FRONT[spec.task].projection(aspect)
+        else:
+            raise ConfigError(f"{option}.projection: give the matrix of the camera {camera!r} of {spec.task!r}")
+
+    def __call__(self, batch: Batch) -> Floats:
+        """Return rewards (n,) of the n steps of one episode in order."""
+        waypoints = self._waypoints(batch)
+        if waypoints is None:
+            return np.zeros(len(batch["action"]), dtype=np.float32)
+        positions = np.stack([batch[f"next_observation/{key}"][:, index] for key, index in self._elements], axis=1)
+        return waypoint_rewards(projected(positions, self._projection), waypoints, self.config.radius)
+
+    def _waypoints(self, batch: Batch) -> Doubles | None:
+        if self._endpoint is None:
+            return np.array(self.config.waypoints, dtype=np.float64)
+        grid = self.config.grid
+        shown = under_grid(batch[f"observation/{self._pictures}"][0, ..., -3:], grid)
+        try:
+            cells = read_cells(self._endpoint.ask((QUESTION.format(goal=self.config.goal), shown)), grid)
+        except RoboRLError as error:
+            print(f"robo-rl: {error}", file=sys.stderr, flush=True)
+            return None
+        if cells is None:
+            return None
+        return (np.array(cells) - 0.5) / grid
+
+    def state(self) -> State:
+        """Return what counts against the budget."""
+        return {} if self._endpoint is None else self._endpoint.state()
+
+    def load(self, state: State) -> None:
+        """Go on from ``state``."""
+        if self._endpoint is not None:
+            self._endpoint.load(state)
+
+
+def _element(name: str, spec: EnvSpec, option: str) -> tuple[str, int]:
+    """Return the observation key and the index of an element of a vector by its name."""
+    for key, array in spec.observation.items():
+        if name in array.names:
+            return key, array.names.index(name)
+    known = [each for array in spec.observation.values() for each in array.names]
+    raise ConfigError(f"{option}: the observation has no element {name!r}: {nearest(name, known)}")
+
+
+def projected(positions: NDArray[np.floating], projection: Doubles) -> Doubles:
+    """Return where a camera sees positions (n, 3): (n, 2) in shares of the picture; not finite where it cannot.
+
+    Args:
+        positions: in the frame that the projection is for.
+        projection: (3, 4), see :class:`KeypointsConfig`.
+    """
+    homogeneous = positions.astype(np.float64) @ projection[:, :3].T + projection[:, 3]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        places: Doubles = np.where(homogeneous[:, 2:] > 0, homogeneous[:, :2] / homogeneous[:, 2:], np.nan)
+    return places
+
+
+def waypoint_rewards(places: Doubles, waypoints: Doubles, radius: float) -> Floats:
+    """Return rewards (n,) of an episode; see :class:`KeypointsReward`. What is out of view is as far as can be.
+
+    Args:
+        places: (n, 2) of the gripper's tip after each step.
+        waypoints: (K, 2), K of 1 or more, in order.
+        radius: at which one is passed.
+    """
+    farthest = np.sqrt(2.0)
+    distances = np.linalg.norm(places[:, None] - waypoints, axis=2)
+    distances = np.where(np.isfinite(distances), np.minimum(distances, farthest), farthest)
+    passed, rewards = 0, np.empty(len(places))
+    for step, row in enumerate(distances):
+        while passed < len(waypoints) and row[passed] <= radius:
+            passed += 1
+        rewards[step] = passed / len(waypoints) - (row[passed] if passed < len(waypoints) else 0)
+    return rewards.astype(np.float32)
+
+
+def under_grid(picture: Picture, cells: int) -> Picture:
+    """Return a picture (H, W, 3), enlarged, under a grid of ``cells`` by ``cells`` with numbered edges."""
+    height, width = picture.shape[:2]
+    factor = max(1.0, SHOWN / min(height, width))
+    image = Image.fromarray(picture).resize((round(width * factor), round(height * factor)))
+    draw = ImageDraw.Draw(image)
+    for line in range(cells + 1):
+        x, y = (round(line * (edge - 1) / cells) for edge in image.size)
+        draw.line((x, 0, x, image.height), fill=(255, 255, 255))
+        draw.line((0, y, image.width, y), fill=(255, 255, 255))
+    for cell in range(cells):
+        x, y = (round((cell + 0.5) * edge / cells) for edge in image.size)
+        for place, anchor in (((x, 3), "ma"), ((3, y), "lm")):
+            draw.text(place, str(cell + 1), (255, 255, 0), anchor=anchor, stroke_width=1, stroke_fill=(0, 0, 0))
+    return np.asarray(image).copy()
+
+
+def read_cells(answer: str, cells: int) -> list[list[int]] | None:
+    """Return the columns and rows, from 1, that the last line of an answer lists, or None: it does not."""
+    last = answer.strip().rpartition("\n")[2].strip(" `*")
+    try:
+        found = json.loads(last)
+    except ValueError:
+        return None
+    if not isinstance(found, list) or not found:
+        return None
+    for cell in found:
+        if not isinstance(cell, list) or len(cell) != 2 or any(type(each) is not int for each in cell):
+            return None
+        if not 1 <= min(cell) <= max(cell) <= cells:
+            return None
+    return found

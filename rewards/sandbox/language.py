@@ -1,0 +1,134 @@
+"""The part of Python that reward code may be written in. Nothing of ours is imported: the sandbox loads this file."""
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+FUNCTION = "reward"
+LARGEST_CODE = 20_000
+"""Longer code is refused [characters]."""
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "abs": np.abs,
+    "arccos": np.arccos,
+    "arcsin": np.arcsin,
+    "arctan2": np.arctan2,
+    "clip": np.clip,
+    "cos": np.cos,
+    "exp": np.exp,
+    "hypot": np.hypot,
+    "log": np.log,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "range": range,
+    "sign": np.sign,
+    "sin": np.sin,
+    "sqrt": np.sqrt,
+    "square": np.square,
+    "tanh": np.tanh,
+    "where": np.where,
+}
+"""What reward code may call, besides its own functions. All but ``range`` work on arrays element by element."""
+
+NODES = (
+    ast.FunctionDef, ast.arguments, ast.arg, ast.Return, ast.Assign, ast.AugAssign, ast.For, ast.Pass, ast.Expr,
+    ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call, ast.Name, ast.Constant, ast.Load, ast.Store,
+    ast.operator, ast.unaryop, ast.cmpop,
+)  # fmt: skip
+"""All kinds of syntax there are: no attributes, subscripts, strings, lists, imports, conditions or exceptions."""
+COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+REFUSED_OPERATORS = (ast.LShift, ast.RShift, ast.MatMult)
+
+
+class CodeError(ValueError):
+    """The code is not in the language; the message says where and why."""
+
+
+def check(code: str) -> tuple[str, ...]:
+    """Return the names of the arguments of ``reward`` after checking that ``code`` is in the language.
+
+    Raises:
+        CodeError: if it is not.
+    """
+    if len(code) > LARGEST_CODE:
+        raise CodeError(f"expected at most {LARGEST_CODE:,} characters, got {len(code):,}")
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise CodeError(f"no Python: {error}") from error
+    functions = {}
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef):
+            functions[statement.name] = statement
+        elif not _is_docstring(statement):
+            raise CodeError(f"line {statement.lineno}: only functions may stand here")
+    for function in functions.values():
+        _check_function(function, set(functions))
+    if FUNCTION not in functions:
+        raise CodeError(f"expected a function {FUNCTION!r}")
+    return tuple(each.arg for each in functions[FUNCTION].args.args)
+
+
+def _check_function(function: ast.FunctionDef, functions: set[str]) -> None:
+    arguments = function.args
+    extra = (*arguments.posonlyargs, *arguments.kwonlyargs, *arguments.defaults, arguments.vararg, arguments.kwarg)
+    annotated = function.returns or any(each.annotation for each in arguments.args)
+    if any(extra) or function.decorator_list or annotated:
+        raise CodeError(f"line {function.lineno}: functions have plain arguments alone, no decorators, no annotations")
+    nodes = [node for statement in function.body if not _is_docstring(statement) for node in ast.walk(statement)]
+    for node in (function, *arguments.args, *nodes):
+        name = getattr(node, "id", None) or getattr(node, "name", None) or getattr(node, "arg", None)
+        if isinstance(name, str) and (name.startswith("_") or (name in FUNCTIONS and _assigns(node))):
+            raise CodeError(f"line {node.lineno}: the name {name!r} is not allowed here")  # type: ignore[attr-defined]
+    for node in nodes:
+        _check_node(node, functions)
+
+
+def _check_node(node: ast.AST, functions: set[str]) -> None:
+    line = getattr(node, "lineno", 0)
+    kind = type(node).__name__
+    if not isinstance(node, (*NODES, ast.keyword)) or isinstance(node, (ast.FunctionDef, *REFUSED_OPERATORS)):
+        raise CodeError(f"line {line}: {kind} is not allowed")
+    if isinstance(node, ast.keyword):
+        raise CodeError(f"line {line}: arguments are given by their place")
+    if isinstance(node, ast.Constant) and type(node.value) not in (int, float, bool):
+        raise CodeError(f"line {line}: {node.value!r} is not allowed, only numbers are")
+    if isinstance(node, ast.cmpop) and not isinstance(node, COMPARISONS):
+        raise CodeError(f"{kind} is not allowed")
+    if isinstance(node, ast.Compare) and len(node.ops) > 1:
+        raise CodeError(f"line {line}: a chain of comparisons does not work on arrays; use (a < b) & (b < c)")
+    if isinstance(node, ast.Call):
+        called = node.func.id if isinstance(node.func, ast.Name) else type(node.func).__name__
+        if called not in functions and called not in FUNCTIONS:
+            raise CodeError(f"line {line}: {called!r} cannot be called; there are {', '.join(sorted(FUNCTIONS))}")
+    if isinstance(node, (ast.Assign, ast.AugAssign, ast.For)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if not all(isinstance(target, ast.Name) for target in targets):
+            raise CodeError(f"line {line}: only names may be assigned to")
+
+
+def _assigns(node: ast.AST) -> bool:
+    return isinstance(node, (ast.FunctionDef, ast.arg)) or isinstance(getattr(node, "ctx", None), ast.Store)
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
+
+
+def compile_reward(code: str) -> Callable[..., Any]:
+    """Return the function ``reward`` of checked code. For the sandboxed process alone.
+
+    Raises:
+        CodeError: if the code is not in the language.
+    """
+    check(code)
+    names: dict[str, Any] = {"__builtins__": {}, **FUNCTIONS}
+    exec(compile(code, "<reward>", "exec"), names)
+    function: Callable[..., Any] = names[FUNCTION]
+    return function

@@ -1,0 +1,74 @@
+"""The sandboxed process: rewards for rows from standard input, to standard output, until its limits end it.
+
+Started as a script, without anything of ours but ``language.py`` beside it; arguments: CPU seconds for each request,
+bytes of memory. Messages both ways are a line of JSON, followed by as many bytes of float64 as it says.
+"""
+
+import json
+import resource
+import runpy
+import sys
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+
+def limit(memory: int) -> None:
+    """Take away what reward code has no use for: memory, files, further processes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    memory += pages * resource.getpagesize()  # what the interpreter has mapped already does not count
+    limits = {"RLIMIT_AS": memory, "RLIMIT_FSIZE": 0, "RLIMIT_CORE": 0, "RLIMIT_NPROC": 0, "RLIMIT_NOFILE": 3}
+    for name, value in limits.items():
+        resource.setrlimit(getattr(resource, name), (value, value))
+
+
+def limit_processor(seconds: int) -> None:
+    """Let the system end this process after ``seconds`` more of processor time."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    used = usage.ru_utime + usage.ru_stime
+    resource.setrlimit(resource.RLIMIT_CPU, (int(used) + 1 + seconds, resource.RLIM_INFINITY))
+
+
+def serve(language: dict[str, Any], source: BinaryIO, sink: BinaryIO, cpu_seconds: int) -> None:
+    """Take the code, then answer requests until the input ends.
+
+    Args:
+        language: what ``language.py`` defines.
+        source: of requests.
+        sink: for answers.
+        cpu_seconds: for each of them.
+    """
+
+    def tell(**facts: object) -> None:
+        sink.write(json.dumps(facts).encode() + b"\n")
+
+    limit_processor(cpu_seconds)
+    try:
+        reward = language["compile_reward"](json.loads(source.readline())["code"])
+    except language["CodeError"] as error:
+        tell(error=str(error))
+        sink.flush()
+        return
+    tell()
+    sink.flush()
+    while line := source.readline():
+        limit_processor(cpu_seconds)
+        count, rows = json.loads(line)["shape"]
+        columns = np.frombuffer(source.read(8 * count * rows)).reshape(count, rows)
+        try:
+            with np.errstate(all="ignore"):
+                result = np.asarray(reward(*columns), dtype=np.float64)
+            values = np.ascontiguousarray(np.broadcast_to(result, rows))
+        except Exception as error:
+            tell(error=f"{type(error).__name__}: {error}")
+        else:
+            tell()
+            sink.write(values.tobytes())
+        sink.flush()
+
+
+if __name__ == "__main__":
+    definitions = runpy.run_path(str(Path(__file__).with_name("language.py")))
+    limit(int(sys.argv[2]))
+    serve(definitions, sys.stdin.buffer, sys.stdout.buffer, int(sys.argv[1]))

@@ -1,0 +1,82 @@
+"""robo-rl reward write: a language model writes reward code for a task, and improves it by what people say."""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, cast
+
+import numpy as np
+from omegaconf import DictConfig
+from rich.console import Console
+
+from ..app import build, build_backend
+from ..core import Batch, ConfigError, EnvSpec, RewardModule, require
+from ..evaluation.correlation import rank_correlation
+from .recording import typed
+from .reward_benchmark import NOISES, graded_episodes
+
+
+@dataclass(frozen=True)
+class RewardWriteConfig:
+    """The section ``code`` of configs/reward_write.yaml, where options and defaults are explained."""
+
+    goal: str
+    output: str
+    previous: str | None
+    feedback: str | None
+    episodes: int
+
+    def __post_init__(self) -> None:
+        require(bool(self.goal.strip()), "code.goal", "what the robot shall do, in words", self.goal)
+        allowed = f"{len(NOISES)} or more, as there are so many kinds"
+        require(self.episodes >= len(NOISES), "code.episodes", allowed, self.episodes)
+        require(self.feedback is None or self.previous is not None, "code.previous", "given where feedback is", None)
+
+
+class Writer(Protocol):
+    """What the configuration group ``writer`` makes."""
+
+    def write(
+        self, goal: str, spec: EnvSpec, episodes: Sequence[Batch], previous: str | None, feedback: str | None
+    ) -> tuple[str, RewardModule]:
+        """Return code that runs on ``episodes``, and the module that runs it."""
+        ...
+
+    def cost(self) -> str:
+        """Return what was asked so far, for people."""
+        ...
+
+
+def run(config: DictConfig) -> int:
+    """Have code written as configs/reward_write.yaml says, and say how it agrees with the truth; return 0."""
+    settings = typed(RewardWriteConfig, config, "code")
+    output = Path(settings.output)
+    if output.exists():
+        raise ConfigError(f"code.output: {output} is there already; give another file, or remove it")
+    previous = None
+    if settings.previous is not None:
+        try:
+            previous = Path(settings.previous).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"code.previous: {settings.previous} cannot be read: {error}") from error
+    writer = cast(Writer, build(config.writer))
+    backend = build_backend(config)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            store = graded_episodes(backend, Path(folder) / "episodes", settings.episodes, config.seed)
+            episodes = [store.arrays(number) for number in range(len(store))]
+    finally:
+        backend.close()
+    rows = [episode.rows() for episode in episodes]
+    code, module = writer.write(settings.goal, backend.spec, rows, previous, settings.feedback)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(code, encoding="utf-8")
+    progress = np.concatenate([np.sum(list(episode.rewards.values()), axis=0) for episode in episodes])
+    agreement = rank_correlation(np.concatenate([module(each) for each in rows]), progress)
+    console = Console(highlight=False)
+    console.print(f"asked: {writer.cost()}", soft_wrap=True)
+    number = "none" if agreement is None else f"{agreement:.2f}"
+    console.print(f"rank correlation with true progress on {len(episodes)} episodes: {number}", soft_wrap=True)
+    console.print(f"reward=code reward.modules.code.file={output}", markup=False, soft_wrap=True)
+    return 0
