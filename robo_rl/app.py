@@ -37,6 +37,7 @@ from .core import (
     require,
 )
 from .learner import Checkpoint, CheckpointFolder, load_checkpoint
+from .replay.interchange import register_configs as register_formats
 from .reset import register_configs as register_resets
 from .safety import EmergencyStop
 from .safety import register_configs as register_safety
@@ -207,6 +208,7 @@ def register_configs() -> None:
     register_safety()
     register_resets()
     register_logging()
+    register_formats()
 
 
 def register_all_configs() -> None:

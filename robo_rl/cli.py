@@ -4,6 +4,7 @@ What a user can get wrong ends in one line on standard error and exit code 2; ``
 """
 
 import importlib
+import keyword
 import os
 import re
 import sys
@@ -25,6 +26,8 @@ COMMANDS = {
     "eval": "evaluate the policy of a run: robo-rl eval run=runs/...",
     "record": "record demonstrations by teleoperation or from the scripted expert",
     "collect": "run a trained policy into a data set",
+    "export": "write a data set in the format of another project: robo-rl export path=... output=... format=lerobot",
+    "import": "make a data set of another project's data: robo-rl import path=... output=... format=lerobot",
     "view": "replay an episode, run or data set in Rerun; export MP4",
     "top": "show what runs are doing, in the terminal: robo-rl top",
     "report": "make an HTML page of one or more runs",
@@ -111,7 +114,8 @@ def _run_hydra(command: str, overrides: list[str]) -> int:
     def job(config: DictConfig) -> None:
         nonlocal status, failure
         try:
-            run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{name}").run
+            module = f"{name}_" if keyword.iskeyword(name) else name
+            run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{module}").run
             status = max(status, run(config))
         except OmegaConfBaseException as error:
             failure = ConfigError(explain(error, name))
@@ -182,7 +186,7 @@ def _siblings(key: str, command: str) -> tuple[str, list[str]]:
 
 def _selects_group(word: str) -> bool:
     group, _, value = word.partition("=")
-    groups = ("task", "robot", "agent", "runtime", "reward", "safety", "reset", "logging", "trainer")
+    groups = ("task", "robot", "agent", "runtime", "reward", "safety", "reset", "logging", "trainer", "format")
     return group in groups and "," not in value
 
 

@@ -1,0 +1,39 @@
+"""robo-rl import: a data set out of the format of another project."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import cast
+
+from omegaconf import DictConfig
+from rich.console import Console
+
+from ..app import build, section
+from ..core import DataError
+from ..replay import EpisodeStore
+from ..replay.interchange import DataFormat, ForeignConfig
+from .recording import print_summary
+from .summary import versions
+
+
+def run(config: DictConfig) -> int:
+    """Import as configs/import.yaml says and print what the data set holds then; return 0."""
+    format_ = cast(DataFormat, build(config.format))
+    foreign = cast(ForeignConfig, section(config, "foreign"))
+    path, output = Path(config.path), Path(config.output)
+    if output.exists():
+        raise DataError(f"{output} exists already; choose another output")
+    data = format_.load(path, foreign)
+    origin = {"path": str(path), "format": type(format_).__name__, "versions": versions()}
+    metadata = {**data.metadata, "imported_from": origin, "instructions": list(data.instructions)}
+    # Made beside its place and moved there whole.
+    draft = output.with_name(f"{output.name}.partial-{os.getpid()}")
+    try:
+        with EpisodeStore.create(draft, data.spec, metadata) as store:
+            for episode in data.episodes():
+                store.append_episode(episode.transitions())
+        draft.replace(output)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    print_summary(output, Console(highlight=False))
+    return 0

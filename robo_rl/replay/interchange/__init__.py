@@ -1,0 +1,20 @@
+"""Data sets from and to the formats of other projects; docs/interchange.md says what each of them can hold."""
+
+from hydra.core.config_store import ConfigStore
+
+from robo_rl.core import config_node
+
+from .data import DataFormat, DataSet, ForeignConfig
+from .lerobot import LeRobot
+from .robomimic import Robomimic
+from .rosbag import Rosbag
+
+__all__ = ["DataFormat", "DataSet", "ForeignConfig", "LeRobot", "Robomimic", "Rosbag", "register_configs"]
+
+
+def register_configs() -> None:
+    """Offer the formats to Hydra (group ``format``), and what import asks of foreign data."""
+    store = ConfigStore.instance()
+    for name, config_class in {"lerobot": LeRobot, "robomimic": Robomimic, "rosbag": Rosbag}.items():
+        store.store(group="format", name=name, node=config_node(config_class, config_class))
+    store.store(name="foreign_schema", node={"foreign": config_node(None, ForeignConfig)})

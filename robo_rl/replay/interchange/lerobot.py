@@ -1,0 +1,54 @@
+"""LeRobotDataset (Hugging Face), v2.1 and v3.0."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from robo_rl.core import require
+
+from .data import DataSet, ForeignConfig
+from .lerobot_export import LeRobotWriter
+from .lerobot_import import LeRobotReader
+from .lerobot_layout import V3, V21
+
+ACTIONS = ("proposed", "executed")
+
+
+@dataclass(frozen=True)
+class LeRobot:
+    """LeRobotDataset; only export looks at the options, as import sees what there is.
+
+    Attributes:
+        version: ``v3.0``, or ``v2.1`` for LeRobot before 0.4 and what was made for it.
+        images: ``png``, without loss, or ``video``, much smaller.
+        quality: of videos: 0 best, 18 hardly to be told from the original, 51 worst.
+        action: which action is ``action``: what was ``proposed``, to be imitated, or what was ``executed``.
+        robot_type: name of the robot.
+    """
+
+    version: str = V3
+    images: str = "png"
+    quality: int = 18
+    action: str = "proposed"
+    robot_type: str | None = None
+
+    def __post_init__(self) -> None:
+        require(self.version in (V21, V3), "format.version", f"{V21} or {V3}", self.version)
+        require(self.images in ("png", "video"), "format.images", "png or video", self.images)
+        require(0 <= self.quality <= 51, "format.quality", "0 to 51", self.quality)
+        require(self.action in ACTIONS, "format.action", " or ".join(ACTIONS), self.action)
+
+    def export(self, data: DataSet, path: Path) -> None:
+        """Write ``data`` to the folder ``path``; see :class:`DataFormat`."""
+        LeRobotWriter(
+            path,
+            data,
+            version=self.version,
+            images=self.images,
+            action=self.action,
+            quality=self.quality,
+            robot_type=self.robot_type,
+        ).write()
+
+    def load(self, path: Path, foreign: ForeignConfig) -> DataSet:
+        """Read the folder ``path``; see :class:`DataFormat`."""
+        return LeRobotReader(path).data_set(foreign)

@@ -1,0 +1,180 @@
+"""Files and features of a LeRobotDataset, v2.1 and v3.0, as huggingface/lerobot documents them.
+
+Written from https://huggingface.co/docs/lerobot/lerobot-dataset-v3 and the readers of lerobot 0.3.2 and 0.6.1.
+What the format has no place for is in ``meta/robo_rl/``, which its readers pass over.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import DataError, EnvSpec
+
+from ..layout import EpisodeArrays, step_fields
+from .data import IMAGES, library, step_columns
+
+Array = NDArray[Any]
+Feature = dict[str, Any]
+
+V21, V3 = "v2.1", "v3.0"
+CHUNK = 1000
+DATA_MEGABYTES, VIDEO_MEGABYTES = 100, 200
+
+INFO = "meta/info.json"
+STATS = "meta/stats.json"
+FACTS = "meta/robo_rl/dataset.json"
+FINAL = "meta/robo_rl/episodes.parquet"
+
+TASKS_V21 = "meta/tasks.jsonl"
+EPISODES_V21 = "meta/episodes.jsonl"
+EPISODE_STATS_V21 = "meta/episodes_stats.jsonl"
+DATA_V21 = "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet"
+VIDEO_V21 = "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4"
+
+TASKS_V3 = "meta/tasks.parquet"
+EPISODES_V3 = "meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+DATA_V3 = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+VIDEO_V3 = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+
+INDICES: dict[str, Feature] = {
+    "timestamp": {"dtype": "float32", "shape": [1], "names": None},
+    "frame_index": {"dtype": "int64", "shape": [1], "names": None},
+    "episode_index": {"dtype": "int64", "shape": [1], "names": None},
+    "index": {"dtype": "int64", "shape": [1], "names": None},
+    "task_index": {"dtype": "int64", "shape": [1], "names": None},
+}
+
+_KNOWN = {"state": "observation.state", "object": "observation.environment_state"}
+_OURS = "robo_rl."
+_NEXT = {"terminated": "next.done", "truncated": "next.truncated"}
+SUCCESS_TERM = "success"
+
+
+def feature_of(key: str) -> str:
+    """Return the name of an observation key among the features: no slashes, and LeRobot's names where it has any."""
+    return _KNOWN.get(key, f"observation.{key.replace('/', '.')}")
+
+
+def key_of(feature: str) -> str:
+    """Return the observation key of a feature ``observation.*``."""
+    keys = {name: key for key, name in _KNOWN.items()}
+    name = feature.removeprefix("observation.")
+    return keys.get(feature, f"{IMAGES}{name[7:]}" if name.startswith("images.") else name)
+
+
+def check_holds(spec: EnvSpec) -> None:
+    """Raise :class:`DataError` for what a LeRobotDataset cannot hold."""
+    if spec.control_rate != round(spec.control_rate):
+        raise DataError(f"a LeRobotDataset holds whole numbers of frames a second, the data has {spec.control_rate} Hz")
+    for key, array in spec.observation.items():
+        if key.startswith(IMAGES) and array.shape[2] != 3:
+            raise DataError(
+                f"a LeRobotDataset holds images of one frame, {key!r} has shape {array.shape}; record with "
+                "task.observation.frame_stack=1, or export to robomimic"
+            )
+
+
+def features_of(spec: EnvSpec, images: str) -> dict[str, Feature]:
+    """Return the features of the data, those of ``meta/info.json``.
+
+    Args:
+        spec: of the data set.
+        images: ``image`` or ``video``.
+    """
+    features: dict[str, Feature] = {}
+    for key, array in spec.observation.items():
+        if key.startswith(IMAGES):
+            names: Any = ["height", "width", "channels"]
+            features[feature_of(key)] = {"dtype": images, "shape": list(array.shape), "names": names}
+        else:
+            size = int(np.prod(array.shape))
+            names = list(array.names) or None
+            features[feature_of(key)] = {"dtype": array.dtype, "shape": [size], "names": names}
+    names = list(spec.action.names) or [f"action_{index}" for index in range(spec.action.shape[0])]
+    features["action"] = {"dtype": "float32", "shape": list(spec.action.shape), "names": names}
+    if SUCCESS_TERM in spec.reward_terms:
+        features["next.reward"] = {"dtype": "float32", "shape": [1], "names": None}
+    if spec.reports_success:
+        features["next.success"] = {"dtype": "bool", "shape": [1], "names": None}
+    for field in step_fields(spec):
+        size = int(np.prod(field.shape))
+        if size:  # a task may have no reward terms
+            terms = list(spec.reward_terms) if field.name == "rewards" else names
+            feature = {"dtype": field.dtype, "shape": [size], "names": terms if field.shape else None}
+            features[_column(field.name)] = feature
+    return features | INDICES
+
+
+def _column(name: str) -> str:
+    return _NEXT.get(name, _OURS + name)
+
+
+def columns_of(episode: EpisodeArrays, spec: EnvSpec, action: str) -> dict[str, Array]:
+    """Return the features of an episode of L steps but images and indices, (L, ...) by name.
+
+    Args:
+        episode: of the data set.
+        spec: of the data set.
+        action: ``proposed`` or ``executed``: which of the two is ``action``.
+    """
+    columns = {feature_of(key): rows[:-1] for key, rows in episode.observation.items() if not key.startswith(IMAGES)}
+    steps = step_columns(episode, spec)
+    columns["action"] = steps[f"{action}_action"]
+    if SUCCESS_TERM in spec.reward_terms:
+        columns["next.reward"] = episode.rewards[SUCCESS_TERM]
+    if spec.reports_success:
+        columns["next.success"] = episode.success == 1
+    return columns | {_column(name): rows for name, rows in steps.items() if rows.size}
+
+
+def steps_of(columns: Mapping[str, Array], spec: EnvSpec) -> dict[str, Array]:
+    """Return the step arrays of the data set out of features: what :func:`columns_of` was made from."""
+    steps = {field.name: columns[_column(field.name)] for field in step_fields(spec) if _column(field.name) in columns}
+    if not spec.reward_terms:
+        steps["rewards"] = np.zeros((len(columns["frame_index"]), 0), np.float32)
+    return steps
+
+
+def arrow_schema(features: Mapping[str, Feature]) -> Any:
+    """Return the schema of the data files, with what the ``datasets`` library wants to know of it."""
+    arrow = library("pyarrow")
+    fields: list[tuple[str, Any]] = []
+    described: dict[str, Any] = {}
+    for name, feature in features.items():
+        if feature["dtype"] == "video":
+            continue
+        if feature["dtype"] == "image":
+            kind: Any = arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())])
+            described[name] = {"_type": "Image"}
+        else:
+            kind = arrow.from_numpy_dtype(np.dtype(feature["dtype"]))
+            value = {"dtype": feature["dtype"], "_type": "Value"}
+            described[name] = value
+            if feature["shape"] != [1]:
+                kind = arrow.list_(kind, feature["shape"][0])
+                described[name] = {"feature": value, "length": feature["shape"][0], "_type": "Sequence"}
+        fields.append((name, kind))
+    return arrow.schema(fields, metadata={"huggingface": json.dumps({"info": {"features": described}})})
+
+
+def to_arrow(rows: Array, kind: Any) -> Any:
+    """Return ``rows`` (n, ...) as an Arrow array of type ``kind``."""
+    arrow = library("pyarrow")
+    flat = arrow.array(np.ascontiguousarray(rows).reshape(-1))
+    return arrow.FixedSizeListArray.from_arrays(flat, kind.list_size) if arrow.types.is_fixed_size_list(kind) else flat
+
+
+def from_arrow(column: Any) -> Array:
+    """Return an Arrow column of numbers as rows (n, ...), lists flattened."""
+    arrow = library("pyarrow")
+    values, count = column.combine_chunks(), len(column)
+    while isinstance(values, arrow.ExtensionArray):
+        values = values.storage
+    nested = False
+    while arrow.types.is_list(values.type) or arrow.types.is_fixed_size_list(values.type):
+        values, nested = values.flatten(), True
+    rows: Array = values.to_numpy(zero_copy_only=False)
+    return rows.reshape(count, -1) if nested and count else rows

@@ -1,0 +1,185 @@
+"""HDF5 files of robomimic: https://robomimic.github.io/docs/datasets/overview.html."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import ArraySpec, DataError, EnvSpec, require
+
+from ..layout import EpisodeArrays
+from .data import (
+    IMAGES,
+    DataSet,
+    ForeignConfig,
+    facts_json,
+    foreign_episode,
+    foreign_spec,
+    library,
+    make_episode,
+    read_facts,
+    read_record,
+    record_json,
+    step_columns,
+)
+from .lerobot_layout import SUCCESS_TERM
+
+Array = NDArray[Any]
+
+_OURS = "robo_rl"
+_IMAGE = "_image"
+_GYM_ENVIRONMENT = 2
+"""``EnvType.GYM_TYPE`` of robomimic: of its kinds of environments the nearest."""
+
+
+@dataclass(frozen=True)
+class Robomimic:
+    """One HDF5 file; only export looks at the options.
+
+    Attributes:
+        action: which action is ``actions``: what was ``proposed``, to be imitated, or what was ``executed``.
+        compression: of arrays, gzip from 1 (fast) to 9 (small); 0: none.
+    """
+
+    action: str = "proposed"
+    compression: int = 1
+
+    def __post_init__(self) -> None:
+        require(self.action in ("proposed", "executed"), "format.action", "proposed or executed", self.action)
+        require(0 <= self.compression <= 9, "format.compression", "0 to 9", self.compression)
+
+    def export(self, data: DataSet, path: Path) -> None:
+        """Write ``data`` to the file ``path``; see :class:`DataFormat`."""
+        spec, total = data.spec, 0
+        compression = {"compression": "gzip", "compression_opts": self.compression} if self.compression else {}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with library("h5py").File(path, "w") as file:
+            group = file.create_group("data")
+            arguments = {"control_freq": spec.control_rate, "lang": next(iter(data.instructions), "")}
+            environment = {"env_name": spec.task, "type": _GYM_ENVIRONMENT, "env_kwargs": arguments}
+            group.attrs["env_args"] = json.dumps(environment)
+            group.create_dataset(_OURS, data=facts_json(data))
+            for number, episode in enumerate(data.episodes()):
+                demo = group.create_group(f"demo_{number}")
+                demo.attrs["num_samples"] = episode.record.steps
+                demo.attrs["lang"] = data.instructions[number]
+                demo.create_dataset(f"{_OURS}/record", data=record_json(episode.record))
+                for name, rows in self._arrays(episode, spec).items():
+                    demo.create_dataset(name, data=rows, **compression)
+                total += episode.record.steps
+            group.attrs["total"] = total
+
+    def _arrays(self, episode: EpisodeArrays, spec: EnvSpec) -> dict[str, Array]:
+        steps = step_columns(episode, spec)
+        arrays = {
+            "actions": steps[f"{self.action}_action"],
+            "rewards": episode.rewards.get(SUCCESS_TERM, np.zeros(episode.record.steps, np.float32)),
+            "dones": episode.terminated.astype(np.int64),
+            **{f"{_OURS}/{name}": rows for name, rows in steps.items() if rows.size},
+        }
+        for key, rows in episode.observation.items():
+            arrays |= {f"obs/{_name(key)}": rows[:-1], f"next_obs/{_name(key)}": rows[1:]}
+        return arrays
+
+    def load(self, path: Path, foreign: ForeignConfig) -> DataSet:
+        """Read the file ``path``; see :class:`DataFormat`."""
+        with _open(path) as file:
+            group = file["data"]
+            demos = sorted((name for name in group if name.startswith("demo_")), key=lambda name: int(name[5:]))
+            if not demos:
+                raise DataError(f"{path}: there is no episode data/demo_0 in it")
+            if _OURS in group:
+                spec, metadata, instructions = read_facts(group[_OURS][()], path)
+                return DataSet(spec, metadata, instructions, lambda: _own_episodes(path, demos, spec))
+            spec, environment = _foreign_spec(group, demos[0], foreign, path)
+            instructions = [str(group[demo].attrs.get("lang", foreign.task)) for demo in demos]
+        metadata = {"imported": {"format": "robomimic", "environment": environment}}
+        return DataSet(spec, metadata, instructions, lambda: _foreign_episodes(path, demos, spec, foreign))
+
+
+def _name(key: str) -> str:
+    """Return what robomimic would call an observation: no slashes, and images by their ending."""
+    return f"{key.removeprefix(IMAGES).replace('/', '_')}{_IMAGE if key.startswith(IMAGES) else ''}"
+
+
+def _open(path: Path) -> Any:
+    h5py = library("h5py")
+    if not path.is_file():
+        raise DataError(f"{path} is no file; give the HDF5 file of robomimic")
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        raise DataError(f"{path} is no HDF5 file, or damaged ({error})") from error
+    if "data" not in file:
+        file.close()
+        raise DataError(f"{path} is no robomimic file: it has no group 'data'")
+    return file
+
+
+def _read(demo: Any, name: str, path: Path) -> Array:
+    try:
+        return np.asarray(demo[name][()])
+    except (KeyError, OSError) as error:
+        raise DataError(f"{path}: {demo.name}/{name} is missing or damaged ({error})") from error
+
+
+def _own_episodes(path: Path, demos: list[str], spec: EnvSpec) -> Iterator[EpisodeArrays]:
+    with _open(path) as file:
+        for name in demos:
+            demo = file["data"][name]
+            record = read_record(demo[f"{_OURS}/record"][()], path)
+            columns = {field: _read(demo, f"{_OURS}/{field}", path) for field in demo[_OURS] if field != "record"}
+            if not spec.reward_terms:
+                columns["rewards"] = np.zeros((record.steps, 0), np.float32)
+            observation = {key: _observation(demo, _name(key), path) for key in spec.observation}
+            yield make_episode(record, spec, observation, columns, path)
+
+
+def _observation(demo: Any, name: str, path: Path) -> Array:
+    """Return (L + 1, ...) rows of an observation; (L, ...) where the final one was not recorded."""
+    rows = _read(demo, f"obs/{name}", path)
+    if f"next_obs/{name}" not in demo:
+        return rows
+    return np.concatenate([rows, _read(demo, f"next_obs/{name}", path)[-1:]])
+
+
+def _foreign_spec(group: Any, first: str, config: ForeignConfig, path: Path) -> tuple[EnvSpec, Mapping[str, Any]]:
+    demo = group[first]
+    try:
+        environment = json.loads(group.attrs.get("env_args", "{}"))
+    except ValueError as error:
+        raise DataError(f"{path}: data/env_args is damaged ({error})") from error
+    if "obs" not in demo or "actions" not in demo:
+        raise DataError(f"{path}: {first} has no 'obs' or no 'actions'; extract observations with robomimic's scripts")
+    observation = {}
+    for name, rows in demo["obs"].items():
+        picture = rows.dtype == np.uint8 and rows.ndim == 4
+        observation[_key(name, picture)] = ArraySpec(rows.shape[1:], "uint8" if picture else "float32")
+    rate = environment.get("env_kwargs", {}).get("control_freq")
+    rewarded = "rewards" in demo
+    spec = foreign_spec(config, observation, ArraySpec(demo["actions"].shape[1:]), rate, rewarded)
+    return spec, environment
+
+
+def _key(name: str, picture: bool) -> str:
+    return f"{IMAGES}{name.removesuffix(_IMAGE)}" if picture else name
+
+
+def _foreign_episodes(path: Path, demos: list[str], spec: EnvSpec, config: ForeignConfig) -> Iterator[EpisodeArrays]:
+    with _open(path) as file:
+        for number, name in enumerate(demos):
+            demo = file["data"][name]
+            names = {_key(each, spec.observation.get(_key(each, True)) is not None): each for each in demo["obs"]}
+            if names.keys() != spec.observation.keys():
+                raise DataError(f"{path}: {name} has observations {sorted(names)}, expected {sorted(spec.observation)}")
+            observation = {
+                key: _observation(demo, each, path).astype(spec.observation[key].dtype) for key, each in names.items()
+            }
+            done = "dones" in demo and bool(_read(demo, "dones", path)[-1])
+            rewards = _read(demo, "rewards", path) if spec.reward_terms else None
+            actions = _read(demo, "actions", path)
+            yield foreign_episode(config, spec, number, observation, actions, path, rewards=rewards, terminated=done)

@@ -1,0 +1,262 @@
+"""rosbag2, MCAP and SQLite: a data set as topics that ROS 2 tools play and show, and bags of robots as episodes."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import DataError, EnvSpec, nearest, require
+
+from ..layout import EpisodeArrays
+from .data import (
+    IMAGES,
+    DataSet,
+    ForeignConfig,
+    facts_json,
+    library,
+    make_episode,
+    read_facts,
+    read_record,
+    record_json,
+    step_columns,
+)
+from .rosbag_topics import TopicConfig, TopicsReader
+
+Array = NDArray[Any]
+
+STORAGES = ("mcap", "sqlite3")
+DISTRIBUTIONS = ("humble", "jazzy")
+
+FACTS, EPISODE, STEP = "/robo_rl/dataset", "/robo_rl/episode", "/robo_rl/step"
+STRING, NUMBERS, IMAGE, WRENCH = (
+    "std_msgs/msg/String",
+    "sensor_msgs/msg/JointState",
+    "sensor_msgs/msg/Image",
+    "geometry_msgs/msg/WrenchStamped",
+)
+_BAG_VERSION = 8
+_BETWEEN_NS = 1_000_000_000
+_WRENCH_NAMES = [f"wrist_{kind}_{axis}" for kind in ("force", "torque") for axis in "xyz"]
+_VECTORS = ("proposed_action", "executed_action", "rewards")
+
+
+@dataclass(frozen=True)
+class Rosbag:
+    """A bag of rosbag2.
+
+    Attributes:
+        storage: ``mcap`` or ``sqlite3``, of what is exported.
+        distribution: of ROS 2, whose message definitions are used: ``humble`` or ``jazzy``.
+        topics: what the topics of a bag give that robo-rl did not write, by any names. ``gives`` the same: the numbers
+            are joined in this order.
+    """
+
+    storage: str = "mcap"
+    distribution: str = "jazzy"
+    topics: dict[str, TopicConfig] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require(self.storage in STORAGES, "format.storage", " or ".join(STORAGES), self.storage)
+        known = self.distribution in DISTRIBUTIONS
+        require(known, "format.distribution", nearest(self.distribution, DISTRIBUTIONS), self.distribution)
+
+    def export(self, data: DataSet, path: Path) -> None:
+        """Write ``data`` to the folder ``path``; see :class:`DataFormat`."""
+        for key, array in data.spec.observation.items():
+            exact = key.startswith(IMAGES) or np.dtype(array.dtype).kind == "f" or np.dtype(array.dtype).itemsize < 8
+            if not exact:
+                raise DataError(f"a bag has numbers of type float64, {key!r} is {array.dtype}; export to robomimic")
+        rosbag2 = library("rosbags.rosbag2")
+        plugin = rosbag2.StoragePlugin[self.storage.upper()]
+        with rosbag2.Writer(path, version=_BAG_VERSION, storage_plugin=plugin) as bag:
+            writer = _BagWriter(bag, self._store(), data.spec)
+            writer.write(FACTS, STRING, _BETWEEN_NS, {"data": facts_json(data)})
+            for episode, instruction in zip(data.episodes(), data.instructions, strict=True):
+                writer.add(episode, instruction)
+
+    def load(self, path: Path, foreign: ForeignConfig) -> DataSet:
+        """Read the bag ``path``, or a folder of bags that robo-rl did not write; see :class:`DataFormat`."""
+        bags = _bags(path)
+        store = self._store()
+        with open_bag(bags[0], store) as bag:
+            facts = next((message for topic, _, message in messages(bag, [FACTS])), None)
+        if facts is not None:
+            spec, metadata, instructions = read_facts(facts.data, path)
+            return DataSet(spec, metadata, instructions, lambda: _own_episodes(bags[0], store, spec))
+        reader = TopicsReader(bags, self.topics, foreign, lambda bag: open_bag(bag, store))
+        metadata = {"imported": {"format": "rosbag2", "bags": [str(bag) for bag in bags]}}
+        return DataSet(reader.spec, metadata, [foreign.task] * len(bags), reader.episodes)
+
+    def _store(self) -> Any:
+        stores = library("rosbags.typesys")
+        return stores.get_typestore(stores.Stores[f"ROS2_{self.distribution.upper()}"])
+
+
+class _BagWriter:
+    """Writes episodes one after another, a second apart; within them time is that of the observations."""
+
+    def __init__(self, bag: Any, store: Any, spec: EnvSpec) -> None:
+        self._bag, self._store, self._spec = bag, store, spec
+        self._connections: dict[str, Any] = {}
+        self._now_ns = 2 * _BETWEEN_NS
+
+    def add(self, episode: EpisodeArrays, instruction: str) -> None:
+        """Append an episode."""
+        times = self._times(episode)
+        about = {"record": json.loads(record_json(episode.record)), "instruction": instruction}
+        self.write(EPISODE, STRING, times[0] - 1, {"data": json.dumps(about)})
+        steps = step_columns(episode, self._spec)
+        for row, at_ns in enumerate(times):
+            self._observation(episode, row, at_ns)
+            if row == episode.record.steps:
+                break
+            # What was commanded after an observation comes after it; what came of it, with the next one.
+            names = self._spec.action.names or [f"action_{index}" for index in range(self._spec.action.shape[0])]
+            for name in ("proposed_action", "executed_action"):
+                self._numbers(f"/{name}", names, steps[name][row], at_ns + 1)
+            self._numbers("/rewards", self._spec.reward_terms, steps["rewards"][row], times[row + 1])
+            others = {name: rows[row].item() for name, rows in steps.items() if name not in _VECTORS}
+            self.write(STEP, STRING, times[row + 1], {"data": json.dumps(others)})
+        self._now_ns = times[-1] + _BETWEEN_NS
+
+    def _times(self, episode: EpisodeArrays) -> list[int]:
+        """Return when each of the L + 1 observations was made, in the time of the bag [ns]."""
+        period = round(1e9 / self._spec.control_rate)
+        since = episode.stamp_ns - episode.stamp_ns[0]
+        if (np.diff(since) < 2).any():  # what is in the bag must be in order; the stamps themselves are in the steps
+            since = np.arange(episode.record.steps) * period
+        return [self._now_ns + int(each) for each in (*since, since[-1] + period)]
+
+    def _observation(self, episode: EpisodeArrays, row: int, at_ns: int) -> None:
+        for key, array in self._spec.observation.items():
+            value = episode.observation[key][row]
+            if key.startswith(IMAGES):
+                height, width, channels = value.shape
+                encoding = "rgb8" if channels == 3 else f"8UC{channels}"
+                size = {"height": height, "width": width, "step": width * channels, "is_bigendian": 0}
+                image = {**size, "encoding": encoding, "data": np.ascontiguousarray(value).reshape(-1)}
+                self.write(f"/{key.removeprefix(IMAGES)}/image_raw", IMAGE, at_ns, image)
+            else:
+                numbers = value.reshape(-1)
+                names = list(array.names) or [f"{key}_{index}" for index in range(len(numbers))]
+                self._numbers(f"/observation/{key}", names, numbers, at_ns)
+                self._conventional(dict(zip(names, numbers.tolist(), strict=True)), at_ns)
+
+    def _conventional(self, values: dict[str, float], at_ns: int) -> None:
+        """Write joints and wrench as ROS 2 tools know them, too."""
+        joints = [name[:-9] for name in values if name.endswith("_position") and f"{name[:-9]}_velocity" in values]
+        if joints:
+            parts = {
+                kind: np.array([values[f"{joint}_{kind}"] for joint in joints]) for kind in ("position", "velocity")
+            }
+            self.write("/joint_states", NUMBERS, at_ns, {"name": joints, **parts, "effort": np.empty(0)})
+        if all(name in values for name in _WRENCH_NAMES):
+            vector = self._store.types["geometry_msgs/msg/Vector3"]
+            force, torque = (vector(*(values[name] for name in _WRENCH_NAMES[first : first + 3])) for first in (0, 3))
+            wrench = self._store.types["geometry_msgs/msg/Wrench"](force=force, torque=torque)
+            self.write("/wrench", WRENCH, at_ns, {"wrench": wrench})
+
+    def _numbers(self, topic: str, names: Any, values: Array, at_ns: int) -> None:
+        fields = {"name": list(names), "position": values.astype(np.float64)}
+        self.write(topic, NUMBERS, at_ns, {**fields, "velocity": np.empty(0), "effort": np.empty(0)})
+
+    def write(self, topic: str, kind: str, at_ns: int, fields: dict[str, Any]) -> None:
+        """Write a message, with a header where its type has one."""
+        types = self._store.types
+        if topic not in self._connections:
+            self._connections[topic] = self._bag.add_connection(topic, kind, typestore=self._store)
+        if kind != STRING:
+            stamp = types["builtin_interfaces/msg/Time"](sec=at_ns // 10**9, nanosec=at_ns % 10**9)
+            fields = {"header": types["std_msgs/msg/Header"](stamp=stamp, frame_id=""), **fields}
+        self._bag.write(self._connections[topic], at_ns, self._store.serialize_cdr(types[kind](**fields), kind))
+
+
+def _own_episodes(path: Path, store: Any, spec: EnvSpec) -> Iterator[EpisodeArrays]:
+    topics = {key: _topic(key) for key in spec.observation}
+    wanted = [EPISODE, STEP, *topics.values(), *(f"/{name}" for name in _VECTORS)]
+    with open_bag(path, store) as bag:
+        about: dict[str, Any] | None = None
+        rows: dict[str, list[Any]] = {}
+        for topic, _, message in messages(bag, wanted):
+            if topic == EPISODE:
+                if about is not None:
+                    yield _own_episode(path, spec, topics, about, rows)
+                about, rows = _object(message.data, path), {name: [] for name in wanted}
+            elif about is not None:
+                rows[topic].append(message)
+        if about is not None:
+            yield _own_episode(path, spec, topics, about, rows)
+
+
+def _own_episode(
+    path: Path, spec: EnvSpec, topics: dict[str, str], about: dict[str, Any], rows: dict[str, list[Any]]
+) -> EpisodeArrays:
+    record = read_record(json.dumps(about.get("record")), path)
+    observation = {}
+    for key, topic in topics.items():
+        field, shape = "data" if key.startswith(IMAGES) else "position", spec.observation[key].shape
+        try:
+            observation[key] = np.stack([getattr(message, field).reshape(shape) for message in rows[topic]])
+        except ValueError as error:
+            raise DataError(f"{path}: {topic} is damaged ({error}); export the data again") from error
+    columns = {name: np.stack([message.position for message in rows[f"/{name}"]]) for name in _VECTORS}
+    others = [_object(message.data, path) for message in rows[STEP]]
+    columns |= {name: np.array([step[name] for step in others]) for name in others[0]}
+    return make_episode(record, spec, observation, columns, path)
+
+
+def _topic(key: str) -> str:
+    return f"/{key.removeprefix(IMAGES)}/image_raw" if key.startswith(IMAGES) else f"/observation/{key}"
+
+
+def _object(text: str, path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise DataError(f"{path}: a message of robo-rl's is damaged ({error}); export the data again") from error
+    if not isinstance(value, dict):
+        raise DataError(f"{path}: a message of robo-rl's is damaged; export the data again")
+    return value
+
+
+def _bags(path: Path) -> list[Path]:
+    """Return the bags at ``path``: itself, or those that lie in it."""
+    if path.is_file() or (path / "metadata.yaml").is_file():
+        return [path]
+    inside = sorted(entry.parent for entry in path.glob("*/metadata.yaml"))
+    if not inside:
+        raise DataError(f"{path} is no bag of rosbag2, nor are there any in it: expected a metadata.yaml")
+    return inside
+
+
+@contextmanager
+def open_bag(path: Path, store: Any) -> Iterator[Any]:
+    """Open a bag for reading.
+
+    Types that the bag defines are those of the bag; ``store`` has the others.
+
+    Raises:
+        DataError: if it is damaged.
+    """
+    reader = library("rosbags.highlevel").AnyReader([path], default_typestore=store)
+    try:
+        reader.open()
+    except Exception as error:  # whatever rosbags meets in a damaged file
+        raise DataError(f"{path} is no bag, or damaged ({error})") from error
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+def messages(bag: Any, topics: list[str]) -> Iterator[tuple[str, int, Any]]:
+    """Yield topic, time in the bag [ns] and message, in order, of an open reader."""
+    connections = [connection for connection in bag.connections if connection.topic in topics]
+    if connections:
+        for connection, at_ns, data in bag.messages(connections):
+            yield connection.topic, at_ns, bag.deserialize(data, connection.msgtype)
