@@ -8,8 +8,6 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 from rosbags.highlevel import AnyReader
-from rosbags.rosbag2 import StoragePlugin, Writer
-from rosbags.typesys import Stores, get_typestore
 
 from robo_rl.commands.export import data_set
 from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec, Verdict
@@ -19,6 +17,7 @@ from robo_rl.replay.interchange.rosbag import WRENCH
 from robo_rl.replay.interchange.rosbag_topics import TopicConfig
 from robo_rl.replay.interchange.statistics import FeatureStatistics
 
+from ..bags import write_bag
 from ..replay_episodes import METADATA, SPEC, assert_same, make_episode
 
 FORMATS = {
@@ -317,41 +316,6 @@ def test_ros_tools_find_joints_and_wrench_in_a_bag(tmp_path):
         assert stamps[0] == stamps[1] == sorted(set(stamps[0]))
 
 
-def write_bag(path, seconds=1.0, gap=(9, 9)):
-    """Write a bag of a robot: joints at 100 Hz, a camera at 25 Hz, commands at 50 Hz, nothing from a gap's joints."""
-    types = get_typestore(Stores.ROS2_JAZZY)
-    stamp = types.types["builtin_interfaces/msg/Time"](sec=0, nanosec=0)
-    header = types.types["std_msgs/msg/Header"](stamp=stamp, frame_id="")
-    vector, empty = types.types["geometry_msgs/msg/Vector3"], np.empty(0)
-
-    def joints(t):
-        both = np.array([20 + t, 10 + t])
-        return {"name": ["b", "a"], "position": both, "velocity": -both, "effort": empty, "header": header}
-
-    def picture(t):
-        data = np.full((4, 6, 3), (round(100 * t), 1, 2), np.uint8)
-        size = {"height": 4, "width": 6, "step": 18, "is_bigendian": 0, "encoding": "bgr8"}
-        return {**size, "data": data.reshape(-1), "header": header}
-
-    def command(t):
-        return {"linear": vector(x=t, y=0.0, z=0.0), "angular": vector(x=0.0, y=0.0, z=-t)}
-
-    plan = {
-        "/joint_states": ("sensor_msgs/msg/JointState", 100, joints),
-        "/front/image_raw": ("sensor_msgs/msg/Image", 25, picture),
-        "/cmd_vel": ("geometry_msgs/msg/Twist", 50, command),
-    }
-    events = sorted((n / rate, topic) for topic, (_, rate, _) in plan.items() for n in range(round(seconds * rate)))
-    with Writer(path, version=8, storage_plugin=StoragePlugin.MCAP) as bag:
-        connections = {topic: bag.add_connection(topic, kind, typestore=types) for topic, (kind, _, _) in plan.items()}
-        for t, topic in events:
-            if topic == "/joint_states" and gap[0] <= t < gap[1]:
-                continue
-            kind, _, make = plan[topic]
-            message = types.types[kind](**make(t))
-            bag.write(connections[topic], 10**15 + round(t * 1e9), types.serialize_cdr(message, kind))
-
-
 TOPICS = {
     "joints": TopicConfig(topic="joint_states", gives="state", fields=("position", "velocity"), names=("a", "b")),
     "camera": TopicConfig(topic="/front/image_raw", gives="images/front"),
@@ -401,3 +365,26 @@ def test_what_a_bag_lacks_is_named(tmp_path):
         Rosbag(topics=wrong).load(tmp_path / "bag", config)
     with pytest.raises(DataError, match="no bag of rosbag2"):
         Rosbag(topics=TOPICS).load(tmp_path / "bag/none", config)
+
+
+# --- the readers of others, where they are installed -----------------------------------------------------------------
+
+
+def test_lerobot_reads_what_is_exported(recorded, tmp_path):
+    lerobot = pytest.importorskip("lerobot.datasets.lerobot_dataset")
+    store, episodes = recorded
+    version = lerobot.CODEBASE_VERSION
+    LeRobot(version=version).export(data_set(store, None), tmp_path / "set")
+    read = lerobot.LeRobotDataset("local/set", root=tmp_path / "set")
+    steps = [(step, told) for episode, told in zip(episodes, TOLD["instructions"], strict=True) for step in episode]
+    assert (len(read), read.num_episodes, read.fps) == (20, 3, 10)
+    for index, (step, told) in enumerate(steps):
+        frame = read[index]
+        assert frame["task"] == told
+        np.testing.assert_array_equal(frame["observation.state"].numpy(), step.observation["state"])
+        np.testing.assert_array_equal(frame["action"].numpy(), step.proposed_action)
+        picture = np.round(255 * frame["observation.images.front"].numpy()).astype(np.uint8)
+        np.testing.assert_array_equal(picture.transpose(1, 2, 0), step.observation["images/front"])
+        assert bool(frame["next.done"]) == step.terminated
+    states = np.stack([step.observation["state"] for step, _ in steps])
+    np.testing.assert_allclose(read.meta.stats["observation.state"]["std"], states.std(0), rtol=1e-5)

@@ -1,0 +1,88 @@
+"""robo-rl export and import: from the command line, with what users get wrong."""
+
+import pytest
+
+from robo_rl.cli import main
+from robo_rl.commands.record import record_expert
+from robo_rl.replay import EpisodeStore
+from robo_rl.sim import make_backend
+
+from ..bags import write_bag
+from ..replay_episodes import assert_same
+
+
+def command(*arguments):
+    """Run ``robo-rl`` in this process; return its exit code."""
+    with pytest.raises(SystemExit) as caught:
+        main(list(arguments))
+    return int(caught.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def reach(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "reach"
+    record_expert(make_backend("reach"), path, 2, noise=0.3, seed=0)
+    return path
+
+
+@pytest.mark.parametrize(
+    "options", [["format=lerobot"], ["format=robomimic"], ["format=rosbag", "format.storage=sqlite3"]]
+)
+def test_a_data_set_comes_back(reach, tmp_path, capsys, options):
+    there, back = tmp_path / "there", tmp_path / "back"
+    assert command("export", f"path={reach}", f"output={there}", "instruction=reach the point", *options) == 0
+    assert command("import", f"path={there}", f"output={back}", options[0]) == 0
+    assert "holds 2 episodes, 2 successful" in capsys.readouterr().out
+    with EpisodeStore.open(reach) as before, EpisodeStore.open(back) as after:
+        assert after.spec == before.spec
+        assert after.metadata["instructions"] == ["reach the point"] * 2
+        assert after.metadata["seed"] == before.metadata["seed"]
+        assert after.metadata["imported_from"]["path"] == str(there)
+        for number in range(2):
+            assert_same(after.episode(number), before.episode(number))
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["back", "there"]
+
+
+def test_mistakes_are_answered_by_a_line(reach, tmp_path, capsys):
+    for arguments, said in (
+        (["export", f"path={reach}", f"output={reach}"], "exists already; choose another output"),
+        (["export", f"path={tmp_path / 'no'}", f"output={tmp_path / 'x'}"], "there is no data set"),
+        (["export", f"path={reach}", f"output={tmp_path / 'x'}", "format=lerobo"], "did you mean 'lerobot'"),
+        (["export", f"path={reach}", f"output={tmp_path / 'x'}", "format.images=jpg"], "format.images must be png or"),
+        (["export", f"path={reach}"], "output is missing"),
+        (["import", f"path={reach}", f"output={tmp_path / 'x'}"], "is no LeRobotDataset"),
+        (["import", f"path={reach}", f"output={tmp_path / 'x'}", "format=robomimic"], "is no file"),
+        (["import", f"path={reach}", f"output={tmp_path / 'x'}", "foreign.source=cat"], "foreign.source must be"),
+    ):
+        assert command(*arguments) == 2, arguments
+        assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+LAB = """
+defaults:
+  - rosbag
+
+topics:
+  joints: {topic: joint_states, gives: state, fields: [position], names: [a, b]}
+  command: {topic: cmd_vel, gives: action, fields: [linear.x]}
+"""
+
+
+def test_a_bag_is_imported_by_a_configuration_of_ones_own(tmp_path, capsys):
+    (tmp_path / "configs/format").mkdir(parents=True)
+    (tmp_path / "configs/format/lab.yaml").write_text(LAB)
+    write_bag(tmp_path / "bag")
+    arguments = ["--config-dir", str(tmp_path / "configs"), f"path={tmp_path / 'bag'}", f"output={tmp_path / 'lab'}"]
+    arguments += ["format=lab", "foreign.control_rate=10"]
+    assert command("import", *arguments) == 0
+    with EpisodeStore.open(tmp_path / "lab") as store:
+        assert store.spec.observation["state"].names == ("a_position", "b_position")
+        assert store.spec.control_rate == 10 and store.summary().sources == {"human": 9}
+    assert (
+        command(
+            "import", *arguments[:-3], f"output={tmp_path / 'x'}", *arguments[-2:], "format.topics.joints.max_age=0"
+        )
+        == 2
+    )
+    assert "format.topics.*.max_age must be above 0" in capsys.readouterr().err
