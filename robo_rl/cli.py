@@ -39,11 +39,13 @@ COMMANDS = {
     "stop": "emergency stop: no robot of this user moves until a person re-arms",
     "rearm": "take the emergency stop back (in a terminal)",
     "enable": "deadman switch: robots move while the space bar is held",
+    "launch": "start several commands together: robo-rl launch train task=reach",
     "robot": "be a virtual robot over ROS 2: robo-rl robot task=reach",
     "doctor": "check this machine and say what to do",
 }
 
 AT_ONCE = {"stop": "[file=PATH] [reason=TEXT]", "rearm": "[file=PATH]", "enable": "[file=PATH]"}
+AT_ONCE["launch"] = "NAME|FILE.yaml [ARGUMENT=VALUE ...]"
 """Commands without Hydra, and their options."""
 
 EXIT_USAGE = 2
@@ -85,9 +87,8 @@ def _dispatch(words: list[str]) -> int:
         if {"-h", "--help"} & set(overrides):
             print(f"robo-rl {command} {AT_ONCE[command]}: {COMMANDS[command]}")
             return 0
-        from .commands.stop import run
-
-        return run(command, overrides)
+        module = importlib.import_module(f"robo_rl.commands.{'launch' if command == 'launch' else 'stop'}")
+        return int(module.run(command, overrides))
     return _run_hydra(command, overrides)
 
 

@@ -77,7 +77,14 @@ def test_wheel_has_one_top_level_name(tmp_path: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.startswith("robo_rl-")} == {"robo_rl"}
+    launch = "robo_rl/commands/launches/train.yaml"
     definition = "robo_rl/drivers/ros2/interfaces/common/std_srvs/srv/Trigger.srv"
-    for wanted in ("robo_rl/sim/__init__.py", "robo_rl/configs/train.yaml", "robo_rl/py.typed", definition):
+    for wanted in ("robo_rl/sim/__init__.py", "robo_rl/configs/train.yaml", "robo_rl/py.typed", launch, definition):
         assert wanted in names
-    assert any(name.endswith("share/robo_rl/launch/README.md") for name in names)
+    # Where the environment is an ament prefix, `ros2 launch robo_rl` finds these.
+    for shared in (
+        "robo_rl/launch/train.launch.py",
+        "robo_rl/package.xml",
+        "ament_index/resource_index/packages/robo_rl",
+    ):
+        assert any(name.endswith(f".data/data/share/{shared}") for name in names)

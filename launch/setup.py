@@ -1,0 +1,22 @@
+"""For colcon alone: launch files, manifest and marker of the ROS 2 package ``robo_rl``.
+
+The Python package is installed with pip. This distribution is called otherwise, so that it does not hide that one's
+entry points where both are on the path.
+"""
+
+from pathlib import Path
+
+from setuptools import setup
+
+HERE = Path(__file__).parent
+
+setup(
+    name="robo_rl_launch",
+    version="0.1.0",
+    packages=[],
+    data_files=[
+        ("share/ament_index/resource_index/packages", ["resource/robo_rl"]),
+        ("share/robo_rl", ["package.xml"]),
+        ("share/robo_rl/launch", sorted(file.name for file in HERE.glob("*.launch.py"))),
+    ],
+)

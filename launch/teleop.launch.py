@@ -1,0 +1,31 @@
+"""ros2 launch robo_rl teleop.launch.py [ARGUMENT:=VALUE ...]: a person drives the robot, in a window.
+
+Starts ``robo-rl launch teleop``, which needs robo-rl on the path and nothing of it in ROS 2's own Python.
+"""
+
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, ExecuteProcess, Shutdown
+from launch.substitutions import LaunchConfiguration
+
+ARGUMENTS = {
+    "task": ("pick_cube", "name of the task"),
+    "robot": ("virtual", "name of the robot: virtual, franka, ur, ..."),
+    "path": ("datasets/teleoperation", "folder of the data set"),
+    "options": ("", "further options of robo-rl record"),
+}
+
+
+def generate_launch_description() -> LaunchDescription:
+    """Return the declared arguments and the one process; all ends when it does."""
+    declared = [
+        DeclareLaunchArgument(name, default_value=default, description=text)
+        for name, (default, text) in ARGUMENTS.items()
+    ]
+    program = DeclareLaunchArgument(
+        "program", default_value="robo-rl", description="robo-rl, where it is not on the path"
+    )
+    words = [[f"{name}=", LaunchConfiguration(name)] for name in ARGUMENTS]
+    process = ExecuteProcess(
+        cmd=[LaunchConfiguration("program"), "launch", "teleop", *words], output="screen", on_exit=Shutdown()
+    )
+    return LaunchDescription([*declared, program, process])

@@ -1,0 +1,30 @@
+"""ros2 launch robo_rl train.launch.py [ARGUMENT:=VALUE ...]: training on a robot.
+
+Starts ``robo-rl launch train``, which needs robo-rl on the path and nothing of it in ROS 2's own Python.
+"""
+
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, ExecuteProcess, Shutdown
+from launch.substitutions import LaunchConfiguration
+
+ARGUMENTS = {
+    "task": ("pick_cube", "name of the task"),
+    "robot": ("virtual", "name of the robot: virtual, franka, ur, ..."),
+    "options": ("", "further options of robo-rl train"),
+}
+
+
+def generate_launch_description() -> LaunchDescription:
+    """Return the declared arguments and the one process; all ends when it does."""
+    declared = [
+        DeclareLaunchArgument(name, default_value=default, description=text)
+        for name, (default, text) in ARGUMENTS.items()
+    ]
+    program = DeclareLaunchArgument(
+        "program", default_value="robo-rl", description="robo-rl, where it is not on the path"
+    )
+    words = [[f"{name}=", LaunchConfiguration(name)] for name in ARGUMENTS]
+    process = ExecuteProcess(
+        cmd=[LaunchConfiguration("program"), "launch", "train", *words], output="screen", on_exit=Shutdown()
+    )
+    return LaunchDescription([*declared, program, process])

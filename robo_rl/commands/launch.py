@@ -1,0 +1,192 @@
+"""robo-rl launch: several commands at once, as a file says."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from ..core import ConfigError, nearest
+from .interruption import Interruption
+
+LAUNCHES = Path(__file__).parent / "launches"
+GRACE_SECONDS = 15.0
+"""Longest wait for a process that was told to end; then it is killed."""
+POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class ProcessPlan:
+    """A command of robo-rl that is to run as a process.
+
+    Attributes:
+        name: stands before each line that it prints.
+        words: command and options.
+        main: whether the others are ended when it ends.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    main: bool
+
+
+def run(command: str, words: Sequence[str]) -> int:
+    """Start the processes of a launch file and wait for them.
+
+    Args:
+        command: ``launch``.
+        words: name of a launch file of robo-rl or path of one, then ``ARGUMENT=VALUE``.
+
+    Returns:
+        That of the main process, or of the first one that failed; 128 + N where one ended by signal N, or we did.
+
+    Raises:
+        ConfigError: if the file cannot be used, or an argument is unknown.
+    """
+    known = sorted(file.stem for file in LAUNCHES.glob("*.yaml"))
+    if not words:
+        raise ConfigError(f"robo-rl {command} needs a file.yaml or one of: {', '.join(known)}")
+    file = Path(words[0]) if words[0].endswith((".yaml", ".yml")) else LAUNCHES / f"{words[0]}.yaml"
+    if not file.is_file():
+        raise ConfigError(f"there is no launch file {words[0]!r}: {nearest(words[0], known)}, or a path to a .yaml")
+    plans = read_plans(file, words[1:])
+    with Interruption() as interruption:
+        return Launch(plans).run(interruption)
+
+
+def read_plans(file: Path, words: Sequence[str]) -> list[ProcessPlan]:
+    """Return the processes of a launch file, given ``ARGUMENT=VALUE`` words.
+
+    Raises:
+        ConfigError: if the file cannot be used, or an argument is unknown.
+    """
+    try:
+        content: Any = OmegaConf.load(file)
+        arguments = {str(name): str(facts["default"]) for name, facts in content["arguments"].items()}
+        for word in words:
+            name, equals, value = word.partition("=")
+            if not equals or name not in arguments:
+                raise ConfigError(f"{file.stem} takes no {word!r}: {nearest(name, arguments)}")
+            arguments[name] = value
+        # An argument's own text is never taken for something to be resolved.
+        escaped = {name: value.replace("${", "\\${") for name, value in arguments.items()}
+        resolved: Any = OmegaConf.to_container(OmegaConf.create({**escaped, "all": content["processes"]}), resolve=True)
+        plans = [_plan(name, facts) for name, facts in resolved["all"].items() if _wanted(facts, arguments)]
+    except (YAMLError, OmegaConfBaseException, KeyError, TypeError, AttributeError, ValueError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{file} is no launch file ({type(error).__name__}: {reason}); see docs/robots.md") from error
+    if not plans:
+        raise ConfigError(f"{file} starts nothing with these arguments")
+    return plans
+
+
+def _wanted(facts: Mapping[str, Any], arguments: Mapping[str, str]) -> bool:
+    return all(arguments[name] == str(value) for name, value in facts.get("when", {}).items())
+
+
+def _plan(name: str, facts: Mapping[str, Any]) -> ProcessPlan:
+    unknown = facts.keys() - {"command", "words", "options", "when", "main"}
+    if unknown:
+        raise ValueError(f"process {name} has unknown keys {sorted(unknown)}")
+    words = [*map(str, facts.get("words", [])), *shlex.split(str(facts.get("options", "")))]
+    return ProcessPlan(name, (*shlex.split(str(facts["command"])), *words), bool(facts.get("main", False)))
+
+
+class Launch:
+    """Processes that belong together.
+
+    Each is in a session of its own, so that Ctrl-C reaches them through us alone and once. All end when the main one
+    ends or any one fails.
+
+    Args:
+        plans: what to start, in this order.
+        prefix: of the command lines.
+    """
+
+    def __init__(
+        self, plans: Sequence[ProcessPlan], prefix: Sequence[str] = (sys.executable, "-m", "robo_rl.cli")
+    ) -> None:
+        self._plans, self._prefix = list(plans), list(prefix)
+        self._processes: dict[str, subprocess.Popen[str]] = {}
+        self._printers: list[threading.Thread] = []
+
+    def run(self, interruption: Interruption) -> int:
+        """Start all, wait, end all; return the exit code."""
+        try:
+            for plan in self._plans:
+                self._start(plan)
+            code = self._wait(interruption)
+            self._end(interruption.signal or signal.SIGTERM)
+        finally:
+            for process in self._processes.values():
+                if process.poll() is None:
+                    process.kill()
+            for printer in self._printers:
+                printer.join()
+        return code
+
+    def _start(self, plan: ProcessPlan) -> None:
+        process = subprocess.Popen(
+            [*self._prefix, *plan.words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        self._processes[plan.name] = process
+        printer = threading.Thread(target=_print_lines, args=(plan.name, process), daemon=True)
+        printer.start()
+        self._printers.append(printer)
+
+    def _wait(self, interruption: Interruption) -> int:
+        """Return the exit code once there is nothing to wait for any more."""
+        main = {plan.name for plan in self._plans if plan.main}
+        while interruption.signal is None:
+            codes = {name: process.poll() for name, process in self._processes.items()}
+            for name, code in codes.items():
+                if code:
+                    print(f"[{name}] ended with exit code {_shell_code(code)}; all are ended", flush=True)
+                    return _shell_code(code)
+            ended = {name for name, code in codes.items() if code is not None}
+            if main & ended or len(ended) == len(codes):
+                return 0
+            time.sleep(POLL_SECONDS)
+        return 128 + interruption.signal
+
+    def _end(self, number: int) -> None:
+        """End those that run by signal ``number``; what has not ended after the grace is killed."""
+        for process in self._processes.values():
+            if process.poll() is None:
+                process.send_signal(number)
+        deadline = time.monotonic() + GRACE_SECONDS
+        for name, process in self._processes.items():
+            try:
+                process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                print(f"[{name}] has not ended after {GRACE_SECONDS:g} s and is killed", flush=True)
+                process.kill()
+                process.wait()
+
+
+def _shell_code(code: int) -> int:
+    """Return an exit code as shells have it: 128 + N for signal N."""
+    return code if code >= 0 else 128 - code
+
+
+def _print_lines(name: str, process: "subprocess.Popen[str]") -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        print(f"[{name}] {line.rstrip()}", flush=True)
