@@ -101,11 +101,7 @@ class TanhGaussianPolicy:
 
     def slots(self) -> dict[str, Tensor]:
         """Return the tensors that make the policy: parameters, their average and normalisation."""
-        return (
-            self.parameters
-            | prefixed("averaged", self.averaged)
-            | prefixed("normaliser", self.observations.slots())
-        )
+        return self.parameters | prefixed("averaged", self.averaged) | prefixed("normaliser", self.observations.slots())
 
     def state(self) -> State:
         """Return what ``act`` alone needs, without the exploration generator."""
