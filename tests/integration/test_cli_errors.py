@@ -34,7 +34,7 @@ TASKS = "bin_relocate, cable_route, drive, fake_arm, gymnasium, open_door, peg_i
         (
             ["train", "agent=rldp"],
             "robo-rl: unknown agent 'rldp': did you mean 'rlpd'? "
-            "Valid: bc, drq, rlpd, rlpd_driving, sac, sac_layer_norm",
+            "Valid: bc, drq, redq, rlpd, rlpd_driving, sac",
         ),
         (["train", "agent.gama=0.9"], "robo-rl: unknown option 'agent.gama': did you mean 'gamma'? Valid: "),
         (
