@@ -266,6 +266,10 @@ class ModuleScorer:
                 scores |= self._scored(name, module, batch)
         return scores
 
+    def judge(self, batch: Batch) -> dict[str, Floats]:
+        """Return the rewards (n,) of modules that judge single transitions, for any rows, also made up ones."""
+        return {name: module(batch) for name, module in self._modules.items() if not module.whole_episodes}
+
     def update(self, experience: Experience) -> Metrics:
         """Let the learned modules learn; metrics are named ``<module>/<metric>``."""
         return {

@@ -3,7 +3,7 @@
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -15,8 +15,16 @@ from rich.console import Console
 from rich.table import Table
 
 from ..app import build_backend, build_reward
-from ..core import EnvBackend, Metrics, Scorer, derive_seed, require
+from ..core import Batch, EnvBackend, Metrics, Scorer, derive_seed, generator, require
 from ..evaluation.correlation import rank_correlation
+from ..evaluation.reward_distance import (
+    epic,
+    features,
+    least,
+    matrix,
+    sampled_mean_adjusted,
+    starc,
+)
 from ..replay import EpisodeStore, ReplayRing
 from .record import record_expert
 from .recording import typed
@@ -29,6 +37,12 @@ POLL_SECONDS = 0.02
 """Between two looks whether answers have arrived."""
 
 
+EPIC_ROWS = 256
+"""Transitions that EPIC is measured on."""
+EPIC_SAMPLES = 32
+"""Draws that its means are taken over."""
+
+
 @dataclass(frozen=True)
 class RewardBenchmarkConfig:
     """The section ``benchmark`` of configs/reward_benchmark.yaml, where options and defaults are explained."""
@@ -38,6 +52,7 @@ class RewardBenchmarkConfig:
     practice_episodes: int
     practice_steps: int
     episodes: int
+    discount: float
     output: str | None
 
     def __post_init__(self) -> None:
@@ -46,6 +61,7 @@ class RewardBenchmarkConfig:
         for key in ("practice_episodes", "episodes"):
             allowed = f"{len(NOISES)} or more, as there are so many kinds"
             require(getattr(self, key) >= len(NOISES), f"benchmark.{key}", allowed, getattr(self, key))
+        require(0 <= self.discount < 1, "benchmark.discount", "in [0, 1)", self.discount)
         noise = self.demonstration_noise
         require(0 <= noise <= 1, "benchmark.demonstration_noise", "in [0, 1]", noise)
 
@@ -71,10 +87,14 @@ class Measured(NamedTuple):
     Attributes:
         agreement: of each term.
         learned: the last metrics of the modules that learn.
+        starc: distance between the reward of each, and the true progress, and each; estimated on the held-out episodes.
+        epic: the same of those that judge single transitions.
     """
 
     agreement: dict[str, Agreement]
     learned: Metrics
+    starc: dict[str, dict[str, float]]
+    epic: dict[str, dict[str, float]]
 
 
 def run(config: DictConfig) -> int:
@@ -100,6 +120,12 @@ def run(config: DictConfig) -> int:
         soft_wrap=True,
     )
     console.print(table)
+    for name, distances in (("STARC", measured.starc), ("EPIC", measured.epic)):
+        if len(distances) > 1:
+            table = Table(f"{name} distance", *distances, box=None, pad_edge=False)
+            for one, row in distances.items():
+                table.add_row(one, *(f"{distance:.2f}" for distance in row.values()))
+            console.print(table)
     if measured.learned:
         told = ", ".join(f"{name} {value:,.6g}" for name, value in measured.learned.items())
         console.print(f"learned: {told}", soft_wrap=True)
@@ -110,6 +136,8 @@ def run(config: DictConfig) -> int:
             **asdict(settings),
             "modules": {name: asdict(agreement) for name, agreement in measured.agreement.items()},
             "learned": measured.learned,
+            "starc": measured.starc,
+            "epic": measured.epic,
         }
         Path(settings.output).write_text(json.dumps(results, indent=2) + "\n")
     return 0
@@ -149,13 +177,43 @@ def measure(backend: EnvBackend, scorer: Scorer, settings: RewardBenchmarkConfig
                 learned |= scorer.update(ring)
     held_out = graded_episodes(backend, folder / "held_out", settings.episodes, seed)
     rewards: dict[str, list[NDArray[np.float32]]] = {name: [] for name in scorer.terms}
-    progress = []
+    progress, rows = [], []
     for number in range(len(held_out)):
         episode = held_out.arrays(number)
-        for name, values in scorer.score(episode.rows(), online=False).items():
+        rows.append(episode.rows())
+        for name, values in scorer.score(rows[-1], online=False).items():
             rewards[name].append(values)
         progress.append(np.sum(list(episode.rewards.values()), axis=0))
-    return Measured({name: agreement(values, progress) for name, values in rewards.items()}, learned)
+    everything = {key: np.concatenate([each[key] for each in rows]) for key in rows[0]}
+    return Measured(
+        {name: agreement(values, progress) for name, values in rewards.items()},
+        learned,
+        _starc_distances({**rewards, "progress": progress}, everything, settings.discount),
+        _epic_distances(scorer, everything, settings.discount, generator(seed, "distances")),
+    )
+
+
+def _starc_distances(
+    rewards: Mapping[str, Sequence[NDArray[np.float32]]], rows: Batch, discount: float
+) -> dict[str, dict[str, float]]:
+    before, after = features(rows)
+    forms = {
+        name: least(np.concatenate(values).astype(np.float64), before, after, discount)
+        for name, values in rewards.items()
+    }
+    return matrix(forms, starc)
+
+
+def _epic_distances(
+    scorer: Scorer, rows: Batch, discount: float, rng: np.random.Generator
+) -> dict[str, dict[str, float]]:
+    """Judge transitions that are put together of states and actions of some rows."""
+    count = len(rows["action"])
+    chosen = rng.choice(count, min(count, EPIC_ROWS), replace=False)
+    forms = sampled_mean_adjusted(
+        scorer.judge, {key: values[chosen] for key, values in rows.items()}, discount, EPIC_SAMPLES, rng
+    )
+    return matrix(forms, epic)
 
 
 def _awaited_answers(scorer: Scorer) -> bool:

@@ -345,6 +345,10 @@ class Scorer(Protocol):
         """Return the terms (n,) of learned modules for any rows."""
         ...
 
+    def judge(self, batch: Batch) -> dict[str, NDArray[np.float32]]:
+        """Return the rewards (n,) of modules that judge single transitions, for any rows, also made up ones."""
+        ...
+
     def update(self, experience: Experience) -> Metrics:
         """Let the learned modules learn; called after every environment step."""
         ...

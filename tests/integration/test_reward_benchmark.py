@@ -60,7 +60,16 @@ def test_the_command_measures_modules_on_episodes_they_have_not_seen(
     assert result["modules"]["perceptual"]["within"] > 0.3
     assert result["modules"]["preferences"]["within"] > 0.2
     assert result["modules"]["optimal_transport"]["episodes"] > 0.2
-    assert "perceptual" in capsys.readouterr().out
+    starc, epic = result["starc"], result["epic"]
+    assert set(starc) == {"perceptual", "optimal_transport", "preferences", "progress"}
+    assert set(epic) == {"perceptual", "preferences"}  # the other judges whole episodes
+    for distances in (starc, epic):
+        for one, row in distances.items():
+            assert row[one] == pytest.approx(0, abs=1e-6)
+            assert all(0 <= distance <= 1 and distance == distances[other][one] for other, distance in row.items())
+    assert starc["perceptual"]["progress"] < 0.7
+    printed = capsys.readouterr().out
+    assert "STARC distance" in printed and "EPIC distance" in printed
 
 
 @pytest.mark.rendering
