@@ -148,6 +148,7 @@ class EndpointOracle:
         self._key = key
         self._inquiries = Inquiries(self._judge, endpoint.config.parallel)
         self._open = self._spent = False
+        self._said = ""
         self._labels: list[tuple[int, int]] = []  # pair and label, of the round
         self._counts = dict.fromkeys(("equal", "unreadable", "failed"), 0)
 
@@ -213,11 +214,10 @@ class EndpointOracle:
 
     def _failed(self, error: RoboRLError) -> None:
         self._counts["failed"] += 1
-        if isinstance(error, BudgetSpentError):
-            if self._spent:
-                return
-            self._spent = True
-        print(f"robo-rl: {error}", file=sys.stderr, flush=True)
+        self._spent = self._spent or isinstance(error, BudgetSpentError)
+        if str(error) != self._said:  # once, where all questions of a round fail for one reason
+            self._said = str(error)
+            print(f"robo-rl: {error}", file=sys.stderr, flush=True)
 
 
 ANALYSIS = (

@@ -1,0 +1,47 @@
+"""Training on preferences that a model answers over HTTP: late answers, the budget over a resume, a key kept secret."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from robo_rl.cli import main
+
+from ..vlm_server import requests, vlm_server
+
+
+def train(*arguments: str) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["train", *arguments])
+    assert not caught.value.code
+
+
+def told(run: Path) -> list[dict[str, float]]:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["kind"] == "reward"]
+
+
+@pytest.mark.rendering
+def test_a_run_learns_from_a_model_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODELS_KEY", "sk-very-secret")
+    folder, run = tmp_path / "server", tmp_path / "run"
+    module = "reward.modules.preferences"
+    small = ["agent.hidden=[16]", "agent.backend=torch", "agent.batch_size=16", "agent.learning_starts=10"]
+    small += ["demonstrations.episodes=0", "run.evaluation_interval=0", "run.final_evaluation_episodes=1"]
+    small += ["run.video_episodes=0", "runtime.threads=1", "logging.progress=false", "agent=sac", "agent.update_to_data=1"]
+    view = ["task.observation.cameras=[front]", "task.observation.width=32", "task.observation.height=32"]
+    with vlm_server(folder) as url:
+        asked = {"url": url, "model": "brightness", "cache": tmp_path / "cache", "key_variable": "MODELS_KEY"}
+        options = [f"{module}.endpoint.{key}={value}" for key, value in asked.items()]
+        options += [f"{module}.oracle=endpoint", f"{module}.goal=it is bright", f"{module}.endpoint.most_requests=24"]
+        options += [f"{module}.length=1", f"{module}.queries=4", f"{module}.interval=10", f"{module}.epochs=1"]
+        train("task=reach", "reward=preferences", *view, *small, *options, f"run.dir={run}", "run.env_steps=40")
+        before = told(run)[-1]["preferences/requests"]
+        train(f"resume={run}", "run.env_steps=100")
+    seen = requests(folder)
+    assert {each["key"] for each in seen} == {"Bearer sk-very-secret"}
+    after = told(run)[-1]["preferences/requests"]
+    assert 0 < before <= after <= 24
+    assert len(seen) <= 24
+    for file in [each for each in tmp_path.rglob("*") if each.is_file() and folder not in each.parents]:
+        assert b"very-secret" not in file.read_bytes(), file
