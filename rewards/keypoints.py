@@ -1,7 +1,6 @@
 """Progress along waypoints in a picture, given or asked for (KAGI, Lee et al. 2024)."""
 
 import json
-import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -162,7 +161,7 @@ class KeypointsReward(Module):
         try:
             cells = read_cells(self._endpoint.ask((QUESTION.format(goal=self.config.goal), shown)), grid)
         except RoboRLError as error:
-            print(f"robo-rl: {error}", file=sys.stderr, flush=True)
+            self._endpoint.tell(error)
             return None
         if cells is None:
             return None

@@ -1,7 +1,6 @@
 """Who says which of two segments is better: a script that knows the truth, or a vision-language model or a person."""
 
 import re
-import sys
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -148,7 +147,6 @@ class EndpointOracle:
         self._key = key
         self._inquiries = Inquiries(self._judge, endpoint.config.parallel)
         self._open = self._spent = False
-        self._said = ""
         self._labels: list[tuple[int, int]] = []  # pair and label, of the round
         self._counts = dict.fromkeys(("equal", "unreadable", "failed"), 0)
 
@@ -215,9 +213,7 @@ class EndpointOracle:
     def _failed(self, error: RoboRLError) -> None:
         self._counts["failed"] += 1
         self._spent = self._spent or isinstance(error, BudgetSpentError)
-        if str(error) != self._said:  # once, where all questions of a round fail for one reason
-            self._said = str(error)
-            print(f"robo-rl: {error}", file=sys.stderr, flush=True)
+        self._endpoint.tell(error)
 
 
 ANALYSIS = (

@@ -89,8 +89,10 @@ class Sandbox:
         return process
 
     def _send(self, process: "subprocess.Popen[bytes]", data: bytes) -> None:
+        pipe, rest = cast(IO[bytes], process.stdin), memoryview(data)
         try:
-            cast(IO[bytes], process.stdin).write(data)
+            while rest:
+                rest = rest[pipe.write(rest) :]  # a signal may cut a write short
         except BrokenPipeError:
             self._ended(process)
 

@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -154,6 +155,7 @@ class Endpoint:
         self._address = config.url.rstrip("/") + "/chat/completions"
         self._cache = AnswerCache(config.cache)
         self._usage = np.zeros(3, dtype=np.int64)  # requests, tokens read, tokens written
+        self._told = ""
         self._lock = threading.Lock()
 
     def ask(self, question: Sequence[str | Picture]) -> str:
@@ -191,6 +193,12 @@ class Endpoint:
             return reply.text
         attempts = self.config.retries + 1
         raise EndpointError(f"{self._address}: no answer in {attempts} attempts; the last: {failure}")
+
+    def tell(self, error: RoboRLError) -> None:
+        """Say on standard error why there is no answer; the same reason is said once, until there is another."""
+        if str(error) != self._told:
+            self._told = str(error)
+            print(f"robo-rl: {error}", file=sys.stderr, flush=True)
 
     def metrics(self) -> Metrics:
         """Return what was asked so far, and its cost where prices are given."""

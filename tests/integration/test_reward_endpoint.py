@@ -28,7 +28,8 @@ def test_a_run_learns_from_a_model_and_goes_on(tmp_path: Path, monkeypatch: pyte
     module = "reward.modules.preferences"
     small = ["agent.hidden=[16]", "agent.backend=torch", "agent.batch_size=16", "agent.learning_starts=10"]
     small += ["demonstrations.episodes=0", "run.evaluation_interval=0", "run.final_evaluation_episodes=1"]
-    small += ["run.video_episodes=0", "runtime.threads=1", "logging.progress=false", "agent=sac", "agent.update_to_data=1"]
+    small += ["run.video_episodes=0", "runtime.threads=1", "logging.progress=false"]
+    small += ["agent=sac", "agent.update_to_data=1"]
     view = ["task.observation.cameras=[front]", "task.observation.width=32", "task.observation.height=32"]
     with vlm_server(folder) as url:
         asked = {"url": url, "model": "brightness", "cache": tmp_path / "cache", "key_variable": "MODELS_KEY"}
