@@ -147,10 +147,12 @@ def test_what_fails_is_said(kind, make):
         make(code)(batch(5))
 
 
-@pytest.mark.parametrize("body", ["for i in range(10 ** 12):\n  x = x + 1", "x = x * 9 ** 9 ** 9 ** 9"])
-def test_endless_computations_are_ended(body):
+@pytest.mark.parametrize(
+    ("body", "times"), [("for i in range(10 ** 12):\n  x = x + 1", 2), ("x = x * 9 ** 9 ** 9 ** 9", 1)]
+)
+def test_endless_computations_are_ended(body, times):
     sandbox = Sandbox(f"def reward(x):\n {body}\n return x", 1, 64)
-    for _ in range(2):  # the second time in a new process
+    for _ in range(times):  # the second time in a new process
         with pytest.raises(RewardCodeError, match="may take 1 s of processor time"):
             sandbox(np.ones((1, 3)))
 
