@@ -36,6 +36,7 @@ COMMANDS = {
     "reward answer": "answer in this terminal what reward modules ask of a vision-language model",
     "reward write": "have a language model write a reward as code",
     "vision pretrain": "make a small CLIP model from pictures of simulated tasks",
+    "safety learn": "learn from a data set from which states a specification can be kept",
     "stop": "emergency stop: no robot of this user moves until a person re-arms",
     "rearm": "take the emergency stop back (in a terminal)",
     "enable": "deadman switch: robots move while the space bar is held",

@@ -110,6 +110,11 @@ class ArmGuide:
             self.step(here, gripper)
 
 
+def fixed(point: Array) -> Callable[[], Array]:
+    """Return a target for :meth:`ArmGuide.go` that stays where it is."""
+    return lambda: point
+
+
 def _rotation_vector(rotation: Array) -> Array:
     """Return the rotation vector (3,) of a rotation matrix (3, 3) [rad]."""
     quaternion, vector = np.empty(4), np.empty(3)

@@ -21,7 +21,7 @@ from robo_rl.core import (
     generator,
 )
 
-from .arm import ArmGuide, NotReachedError
+from .arm import ArmGuide, NotReachedError, fixed
 from .config import HomingConfig, ScriptConfig, WaypointConfig
 from .paths import ArmPaths
 from .practice import Element, PracticeReset
@@ -70,7 +70,6 @@ class HomingReset(PracticeReset):
         self._config = config
         self._seed = seed
         self._ask = ask
-        self._robot = robot
         self._paths = ArmPaths(robot, config.clearance)
         self._home = np.array(home)
         self._home_position, home_rotation = self._paths.pose(self._home)
@@ -154,9 +153,8 @@ class HomingReset(PracticeReset):
         if path is None:
             raise NotReachedError("no way home was found that is clear")
         for posture in path[1:]:
-            point = self._paths.pose(posture)[0]
-            guide.go(lambda point=point: point, "open", 3 * config.tolerance, config.seconds)  # type: ignore[misc]
-        guide.go(lambda: self._home_position, "open", 2 * config.tolerance, config.seconds)
+            guide.go(fixed(self._paths.pose(posture)[0]), "open", 3 * config.tolerance, config.seconds)
+        guide.go(fixed(self._home_position), "open", 2 * config.tolerance, config.seconds)
         for _ in range(round(REST_SECONDS * self._rate)):
             guide.step(self._home_position, "open")
         if script is not None and not self._lies_well(script):

@@ -26,6 +26,7 @@ from .barrier import BarrierFilter, Clearances
 from .chain import FilterChain
 from .config import EmergencyStopConfig, NoSafetyConfig, SafetyConfig
 from .emergency import DeadmanSwitch, EmergencyStop, StopButton, deadman_file
+from .feasibility_filter import FeasibilityFilter, load_model
 from .joint_limits import JointLimiter, JointLimits
 from .kinematics import Kinematics
 from .motion import Action, ActionMap, ArmReader
@@ -69,7 +70,7 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
     """Return the filters of actions that ``config`` names; without a description of the robot none that need one."""
     own = [_own_filter(node, spec, robot) for node in config.filters]
     if robot is None:
-        return FilterChain([*_specification(config, spec, _zero), *own], _zero, config.violation_budget)
+        return FilterChain([*_of_the_task(config, spec, _zero), *own], _zero, config.violation_budget)
     reader, kinematics = ArmReader(spec, robot), Kinematics(robot)
     actions = ActionMap(spec, robot, kinematics, reader)
     filters = _arm_filters(config, robot, actions, reader, kinematics)
@@ -78,7 +79,7 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
         barrier, clearances = config.barrier, _clearances(config, robot, kinematics)
         filters.append(BarrierFilter(barrier.margin, barrier.approach, clearances, actions, reader))
         clear = partial(clearances.keeps, barrier.margin / 2)
-    filters += _specification(config, spec, actions.hold)
+    filters += _of_the_task(config, spec, actions.hold)
     filters += own
     if config.joints.enabled:  # last: what this filter returns is what the joints do
         filters.append(JointLimits(_joint_limiter(config, robot, actions), actions, reader, clear))
@@ -109,11 +110,19 @@ def _arm_filters(
     return filters
 
 
-def _specification(
+def _of_the_task(
     config: SafetyConfig, spec: EnvSpec, hold: Callable[[Observation, Action], Action]
 ) -> list[SafetyFilter]:
-    wanted = config.specification
-    return [] if wanted.formula is None else [SpecificationMonitor(wanted.formula, spec, wanted.backup, hold)]
+    """Return the filters that know of the task: a learned feasibility value, and a specification."""
+    filters: list[SafetyFilter] = []
+    learned = config.feasibility
+    if learned.model is not None:
+        model = load_model(Path(learned.model), spec)
+        filters.append(FeasibilityFilter(model, spec, learned.candidates, learned.margin, hold))
+    watched = config.specification
+    if watched.formula is not None:
+        filters.append(SpecificationMonitor(watched.formula, spec, watched.backup, hold))
+    return filters
 
 
 def _clearances(config: SafetyConfig, robot: RobotDescription, kinematics: Kinematics) -> Clearances:

@@ -205,6 +205,25 @@ class SpecificationConfig:
 
 
 @dataclass(frozen=True)
+class FeasibilityFilterConfig:
+    """A learned value judges whether a constraint can be kept after an action, and replaces the action if not.
+
+    Attributes:
+        model: folder that ``robo-rl safety learn`` made; null: none.
+        candidates: random actions that are tried in the place of one that is not let through.
+        margin: by how much the constraint has to be kept on the way, in its units: what is learned is not exact.
+    """
+
+    model: str | None = None
+    candidates: int = 64
+    margin: float = 0.0
+
+    def __post_init__(self) -> None:
+        for key in ("candidates", "margin"):
+            require(getattr(self, key) >= 0, f"safety.feasibility.{key}", "0 or more", getattr(self, key))
+
+
+@dataclass(frozen=True)
 class EmergencyStopConfig:
     """What a person stops the robot with. It cannot be switched off.
 
@@ -242,6 +261,7 @@ class SafetyConfig:
     barrier: BarrierConfig = field(default_factory=BarrierConfig)
     observations: ObservationsConfig = field(default_factory=ObservationsConfig)
     specification: SpecificationConfig = field(default_factory=SpecificationConfig)
+    feasibility: FeasibilityFilterConfig = field(default_factory=FeasibilityFilterConfig)
     emergency_stop: EmergencyStopConfig = field(default_factory=EmergencyStopConfig)
     violation_budget: int = 50
     filters: list[Any] = field(default_factory=list)

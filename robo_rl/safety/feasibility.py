@@ -1,0 +1,170 @@
+"""A learned feasibility value: from which states a constraint can be kept for good (FISOR, Zheng et al. 2024).
+
+With h(s) above 0 where a state breaks the constraint and below 0, by how much it keeps it, where not, reachability asks
+for the largest h on the way under the best actions:
+
+    Q(s, a) = (1 - gamma) h(s') + gamma max(h(s'), V(s')),    V(s) = the smallest Q(s, a) of actions in the data.
+
+The constraint can be kept from s where V(s) is 0 or less. V is a low expectile of Q, so that no action is asked for
+that the data has not. The paper's h is 25 or -1; here it is a robustness, whose sign says the same and whose size tells
+more.
+"""
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from robo_rl.core import DataError, require
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class FeasibilityConfig:
+    """How a feasibility value is learned.
+
+    Attributes:
+        hidden: units of the hidden layers.
+        steps: of gradient descent.
+        batch_size: transitions in each.
+        learning_rate: of Adam.
+        gamma: discount; near 1: what lies far ahead counts in full.
+        expectile: share of the weight on values above V, below one half: small is nearer to the best action's.
+        target_rate: share of the newest V in its slow copy, which Q is learned from.
+        seed: of initial weights and batches.
+    """
+
+    hidden: tuple[int, ...] = (64, 64)
+    steps: int = 3000
+    batch_size: int = 256
+    learning_rate: float = 1e-3
+    gamma: float = 0.99
+    expectile: float = 0.02
+    target_rate: float = 0.02
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require(bool(self.hidden) and min(self.hidden) >= 1, "learning.hidden", "one or more sizes", self.hidden)
+        for key in ("steps", "batch_size"):
+            require(getattr(self, key) >= 1, f"learning.{key}", "1 or more", getattr(self, key))
+        require(self.learning_rate > 0, "learning.learning_rate", "above 0", self.learning_rate)
+        require(0 < self.gamma < 1, "learning.gamma", "in (0, 1)", self.gamma)
+        require(0 < self.expectile < 0.5, "learning.expectile", "in (0, 0.5)", self.expectile)
+        require(0 < self.target_rate <= 1, "learning.target_rate", "in (0, 1]", self.target_rate)
+
+
+class FeasibilityModel:
+    """V and Q of states (n, S), in units of ``scale``.
+
+    Args:
+        states: S, elements of a state.
+        actions: A, elements of an action.
+        hidden: units of the hidden layers.
+        seed: of the initial weights.
+    """
+
+    def __init__(self, states: int, actions: int, hidden: tuple[int, ...], seed: int = 0) -> None:
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            self._make_networks(states, actions, hidden)
+        self._mean, self._deviation = torch.zeros(states), torch.ones(states)
+        self._scale = torch.ones(())
+
+    def _make_networks(self, states: int, actions: int, hidden: tuple[int, ...]) -> None:
+        self._value, self._slow = _network(states, hidden), _network(states, hidden)
+        self._quality = _network(states + actions, hidden)
+
+    def fit(
+        self, states: Floats, actions: Floats, next_states: Floats, h: Floats, ended: NDArray[np.bool_],
+        config: FeasibilityConfig,
+    ) -> None:  # fmt: skip
+        """Learn from transitions.
+
+        Args:
+            states: (n, S).
+            actions: (n, A).
+            next_states: (n, S).
+            h: of the next states (n,), above 0 where the constraint is broken.
+            ended: (n,) whether nothing comes after the next state.
+            config: of the learning.
+        """
+        rng = torch.Generator().manual_seed(config.seed)
+        self._mean, self._deviation = (torch.from_numpy(each) for each in (states.mean(0), states.std(0) + 1e-6))
+        self._scale = torch.tensor(float(np.abs(h).mean()) + 1e-6)
+        before, after = (self._normalised(each) for each in (states, next_states))
+        acts, cost = torch.from_numpy(actions), torch.from_numpy(h) / self._scale
+        goes_on = torch.from_numpy(~ended)
+        self._slow.load_state_dict(self._value.state_dict())
+        parameters = [*self._value.parameters(), *self._quality.parameters()]
+        optimiser = torch.optim.Adam(parameters, config.learning_rate)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, config.steps)
+        for _ in range(config.steps):
+            rows = torch.randint(len(before), (config.batch_size,), generator=rng)
+            with torch.no_grad():
+                ahead = torch.maximum(cost[rows], self._slow(after[rows])[:, 0])
+                discounted = (1 - config.gamma) * cost[rows] + config.gamma * ahead
+                target = torch.where(goes_on[rows], discounted, cost[rows])
+            both = torch.cat([before[rows], acts[rows]], 1)
+            quality = self._quality(both)[:, 0]
+            above = quality.detach() - self._value(before[rows])[:, 0]
+            weight = torch.where(above > 0, config.expectile, 1 - config.expectile)
+            loss = (quality - target).square().mean() + (weight * above.square()).mean()
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+            with torch.no_grad():
+                for slow, fast in zip(self._slow.parameters(), self._value.parameters(), strict=True):
+                    slow.lerp_(fast, config.target_rate)
+
+    @torch.no_grad()
+    def value(self, states: Floats) -> Floats:
+        """Return V (n,) of states (n, S): 0 or less where the constraint can be kept."""
+        return cast(Floats, (self._scale * self._value(self._normalised(states))[:, 0]).numpy())
+
+    @torch.no_grad()
+    def quality(self, state: Floats, actions: Floats) -> Floats:
+        """Return Q (n,) of actions (n, A) in one state (S,)."""
+        repeated = self._normalised(state[None]).expand(len(actions), -1)
+        both = torch.cat([repeated, torch.from_numpy(actions)], 1)
+        return cast(Floats, (self._scale * self._quality(both)[:, 0]).numpy())
+
+    def state(self) -> dict[str, Floats]:
+        """Return all numbers by name."""
+        networks = {"value": self._value, "quality": self._quality}
+        numbers = {"mean": self._mean, "deviation": self._deviation, "scale": self._scale}
+        for name, network in networks.items():
+            numbers |= {f"{name}.{key}": value for key, value in network.state_dict().items()}
+        return {key: value.numpy() for key, value in numbers.items()}
+
+    def load(self, state: Mapping[str, Floats]) -> None:
+        """Take over what :meth:`state` returned.
+
+        Raises:
+            DataError: if names or shapes are not this model's.
+        """
+        own = self.state()
+        if {key: value.shape for key, value in own.items()} != {key: value.shape for key, value in state.items()}:
+            raise DataError("its numbers are not those of a feasibility model for these observations and actions")
+        tensors = {key: torch.from_numpy(np.array(value)) for key, value in state.items()}
+        self._mean, self._deviation, self._scale = (tensors[key] for key in ("mean", "deviation", "scale"))
+        for name, network in (("value.", self._value), ("quality.", self._quality)):
+            part = {key.removeprefix(name): value for key, value in tensors.items() if key.startswith(name)}
+            network.load_state_dict(part)
+
+    def _normalised(self, states: Floats) -> Tensor:
+        return (torch.from_numpy(states) - self._mean) / self._deviation
+
+
+def _network(inputs: int, hidden: tuple[int, ...]) -> nn.Sequential:
+    sizes = (inputs, *hidden)
+    layers: list[nn.Module] = []
+    for before, after in itertools.pairwise(sizes):
+        layers += [nn.Linear(before, after), nn.Tanh()]
+    return nn.Sequential(*layers, nn.Linear(sizes[-1], 1))

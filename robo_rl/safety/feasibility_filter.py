@@ -1,0 +1,131 @@
+"""A filter that lets through what keeps a constraint for good, as a learned feasibility value judges it."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+
+from robo_rl.core import PASSED, ConfigError, DataError, EnvSpec, Observation, Verdict, generator, write_durably
+
+from .feasibility import FeasibilityModel
+from .motion import Action
+
+Floats = NDArray[np.float32]
+
+SHRUNK = (0.75, 0.5, 0.25)
+"""Shares of a proposed action that are tried in its place."""
+WEIGHTS, CARD = "model.safetensors", "card.json"
+"""Files of a model's folder."""
+
+
+def state_keys(spec: EnvSpec) -> tuple[str, ...]:
+    """Return the observation keys that a state is made of: all but images."""
+    return tuple(key for key in spec.observation if not key.startswith("images/"))
+
+
+def stacked(observations: Mapping[str, NDArray[Any]], keys: tuple[str, ...]) -> Floats:
+    """Return states (..., S) of observations by key (..., elements)."""
+    return np.concatenate([observations[key] for key in keys], axis=-1).astype(np.float32, copy=False)
+
+
+def save_model(
+    folder: Path, model: FeasibilityModel, spec: EnvSpec, hidden: tuple[int, ...], facts: dict[str, Any]
+) -> None:
+    """Write a model and its card into a new folder.
+
+    Args:
+        folder: to be made.
+        model: that was learned.
+        spec: of the environment of its data.
+        hidden: units of its hidden layers.
+        facts: for people, JSON values.
+    """
+    folder.mkdir(parents=True)
+    write_durably(folder / WEIGHTS, save(model.state()))
+    card = {"spec": _without_images(spec).to_json(), "hidden": list(hidden), **facts}
+    write_durably(folder / CARD, json.dumps(card, indent=2).encode())
+
+
+def load_model(folder: Path, spec: EnvSpec) -> FeasibilityModel:
+    """Return the model of a folder, for an environment of ``spec``.
+
+    Raises:
+        ConfigError: if it was learned for other observations or actions.
+        DataError: if it cannot be read.
+    """
+    try:
+        card = json.loads((folder / CARD).read_text())
+        learned = EnvSpec.from_json(card["spec"])
+        hidden = tuple(int(size) for size in card["hidden"])
+        numbers = load_file(folder / WEIGHTS)
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise DataError(f"safety.feasibility.model: {folder} is no model of robo-rl safety learn: {error}") from error
+    if differences := learned.differences(_without_images(spec)):
+        raise ConfigError(f"safety.feasibility.model: {folder} was learned elsewhere: {'; '.join(differences)}")
+    size = sum(spec.observation[key].shape[0] for key in state_keys(spec))
+    model = FeasibilityModel(size, spec.action.shape[0], hidden)
+    try:
+        model.load(numbers)
+    except DataError as error:
+        raise DataError(f"safety.feasibility.model: {folder}: {error}") from error
+    return model
+
+
+def _without_images(spec: EnvSpec) -> EnvSpec:
+    return replace(spec, observation={key: spec.observation[key] for key in state_keys(spec)})
+
+
+class FeasibilityFilter:
+    """Replaces an action after which the constraint could not be kept, as far as the model knows.
+
+    In its place comes the nearest of other actions after which it can be kept: to hold still, the action shrunk, random
+    ones. Where there is none, the one of them that breaks it least.
+
+    Args:
+        model: that was learned.
+        spec: of the environment.
+        candidates: random actions that are tried.
+        margin: by how much the constraint has to be kept on the way, in its units.
+        hold: returns the action that stands still, with the gripper as in the action given.
+    """
+
+    def __init__(
+        self,
+        model: FeasibilityModel,
+        spec: EnvSpec,
+        candidates: int,
+        margin: float,
+        hold: Callable[[Observation, Action], Action],
+    ) -> None:
+        self._model = model
+        self._keys = state_keys(spec)
+        self._candidates = candidates
+        self._margin = margin
+        self._hold = hold
+        self.reset()
+
+    def reset(self) -> None:
+        """Draw the same actions in every episode."""
+        self._rng = generator(0, "feasibility")
+
+    def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
+        """Return ``action``, or a backup."""
+        state = stacked(observation, self._keys)
+        if self._model.quality(state, action[None])[0] <= -self._margin:
+            return action, PASSED
+        drawn = self._rng.uniform(-1, 1, (self._candidates, len(action))).astype(np.float32)
+        shrunk = [np.float32(share) * action for share in SHRUNK]
+        options = np.stack([self._hold(observation, action), *shrunk, *drawn])
+        quality = self._model.quality(state, options)
+        feasible = options[quality <= -self._margin]
+        if len(feasible):
+            chosen = feasible[np.linalg.norm(feasible - action, axis=1).argmin()]
+        else:
+            chosen = options[quality.argmin()]
+        return chosen, Verdict(changed=True, reasons=("feasibility",))

@@ -1,0 +1,148 @@
+"""The feasibility value against the analytic reachable set of a double integrator, and the filter that uses it."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
+from robo_rl.safety.compose import make_filter_chain
+from robo_rl.safety.config import FeasibilityFilterConfig, SafetyConfig
+from robo_rl.safety.feasibility import FeasibilityConfig, FeasibilityModel
+from robo_rl.safety.feasibility_filter import FeasibilityFilter, load_model, save_model
+
+PERIOD = 0.1
+SPEC = EnvSpec(
+    task="cart",
+    observation={"state": ArraySpec((2,), names=("x", "v")), "images/front": ArraySpec((8, 8, 3), "uint8", 0, 255)},
+    action=ArraySpec((1,), low=-1, high=1, names=("acceleration",)),
+    action_space="acceleration",
+    action_frame="base",
+    control_rate=1 / PERIOD,
+    max_episode_steps=None,
+    reward_terms=(),
+)
+HIDDEN = FeasibilityConfig().hidden
+
+
+def moved(states: np.ndarray, accelerations: np.ndarray) -> np.ndarray:
+    """A cart of 1 kg, pushed by up to 1 N; it is to stay within 1 m."""
+    x, v = states.T
+    return np.stack([x + v * PERIOD + accelerations * PERIOD**2 / 2, v + accelerations * PERIOD], 1).astype(np.float32)
+
+
+def can_stay(states: np.ndarray) -> np.ndarray:
+    """Full braking, which takes v^2 / 2, ends before the wall that it goes to."""
+    x, v = states.T
+    return (np.abs(x) <= 1) & (np.abs(x + v * np.abs(v) / 2) <= 1)
+
+
+@pytest.fixture(scope="module")
+def model() -> FeasibilityModel:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    rng, n = np.random.default_rng(0), 20_000
+    states = rng.uniform((-1.3, -2), (1.3, 2), (n, 2)).astype(np.float32)
+    actions = rng.uniform(-1, 1, (n, 1)).astype(np.float32)
+    after = moved(states, actions[:, 0])
+    h = np.abs(after[:, 0]) - 1
+    made = FeasibilityModel(2, 1, HIDDEN)
+    made.fit(states, actions, after, h, np.zeros(n, bool), FeasibilityConfig())
+    torch.set_num_threads(threads)
+    return made
+
+
+def test_the_sign_of_the_value_is_that_of_the_analytic_reachable_set(model):
+    grid = np.stack(np.meshgrid(np.linspace(-1, 1, 81), np.linspace(-1.8, 1.8, 81)), -1).reshape(-1, 2)
+    feasible = can_stay(grid)
+    assert 0.3 < feasible.mean() < 0.8
+    agreement = ((model.value(grid.astype(np.float32)) <= 0) == feasible).mean()
+    assert agreement >= 0.97, agreement
+
+
+def test_what_ends_there_is_worth_what_it_breaks_and_no_more():
+    # From everywhere the next state ends the episode, so Q is h itself, and nothing that would come after counts.
+    rng = np.random.default_rng(1)
+    states = rng.uniform(-1, 1, (2000, 1)).astype(np.float32)
+    made = FeasibilityModel(1, 1, (32,))
+    h = states[:, 0] - 0.25
+    ended = np.ones(2000, bool)
+    made.fit(states, np.zeros_like(states), states, h, ended, FeasibilityConfig(hidden=(32,), steps=1500))
+    still = np.zeros((1, 1), np.float32)
+    for probe in (-0.9, -0.3, 0.1, 0.4, 0.9):
+        assert made.quality(np.array([probe], np.float32), still)[0] == pytest.approx(probe - 0.25, abs=0.1)
+
+
+def drive(safety: FeasibilityFilter | None, states: np.ndarray, seed: int) -> tuple[int, int]:
+    """Push carts at random from each of ``states``; return how many left, and how many actions were changed."""
+    rng = np.random.default_rng(seed)
+    left = changed = 0
+    for state in states:
+        if safety is not None:
+            safety.reset()
+        held = np.zeros(1, np.float32)
+        for step in range(60):
+            if step % 15 == 0:
+                held = rng.choice([-1.0, 1.0], 1).astype(np.float32)
+            action = held
+            if safety is not None:
+                action, verdict = safety({"state": state}, held, 0)
+                assert verdict.changed == (action is not held)
+                assert (np.abs(action) <= 1).all()
+                changed += verdict.changed
+            state = moved(state[None], action)[0]
+            if abs(state[0]) > 1:
+                left += 1
+                break
+    return left, changed
+
+
+def test_the_filter_keeps_what_random_actions_break(model):
+    rng = np.random.default_rng(2)
+    states = rng.uniform((-0.7, -0.5), (0.7, 0.5), (25, 2)).astype(np.float32)
+    assert can_stay(states).all()
+    safety = FeasibilityFilter(model, SPEC, 64, 0.05, lambda _, action: np.zeros_like(action))
+    left, changed = drive(safety, states, seed=3)
+    without, _ = drive(None, states, seed=3)
+    assert without >= 20
+    assert left <= 1, "of 25"
+    assert changed < 0.7 * 25 * 60, "it lets through what is safe"
+
+
+def test_a_saved_model_is_the_same_and_is_found_by_the_configuration(model, tmp_path):
+    folder = tmp_path / "model"
+    save_model(folder, model, SPEC, HIDDEN, {"keep": "x < 1"})
+    again = load_model(folder, SPEC)
+    states = np.random.default_rng(0).uniform(-1, 1, (50, 2)).astype(np.float32)
+    np.testing.assert_array_equal(again.value(states), model.value(states))
+    actions = np.linspace(-1, 1, 9, dtype=np.float32)[:, None]
+    np.testing.assert_array_equal(again.quality(states[0], actions), model.quality(states[0], actions))
+    assert json.loads((folder / "card.json").read_text())["keep"] == "x < 1"
+    chain = make_filter_chain(SPEC, None, SafetyConfig(feasibility=FeasibilityFilterConfig(str(folder))))
+    ahead, away = np.ones(1, np.float32), -np.ones(1, np.float32)
+    towards_the_wall = {"state": np.array([0.7, 0.7], np.float32)}
+    executed, verdict = chain(towards_the_wall, ahead, 0)
+    assert verdict.reasons == ("feasibility",)
+    assert executed[0] < -0.3
+    assert not chain(towards_the_wall, away, 0)[1].changed
+
+
+def test_what_does_not_fit_is_refused(model, tmp_path):
+    folder = tmp_path / "model"
+    with pytest.raises(DataError, match="is no model of robo-rl safety learn"):
+        load_model(folder, SPEC)
+    save_model(folder, model, SPEC, HIDDEN, {})
+    other = dataclasses.replace(SPEC, observation={"state": ArraySpec((2,), names=("v", "x"))})
+    with pytest.raises(ConfigError, match=r"was learned elsewhere: observation 'state': expected elements"):
+        load_model(folder, other)
+    card = json.loads((folder / "card.json").read_text()) | {"hidden": [8]}
+    (folder / "card.json").write_text(json.dumps(card))
+    with pytest.raises(DataError, match="its numbers are not those of a feasibility model"):
+        load_model(folder, SPEC)
+    (folder / "model.safetensors").write_bytes(b"nonsense")
+    with pytest.raises(DataError, match="is no model of robo-rl safety learn"):
+        load_model(folder, SPEC)
+    with pytest.raises(ConfigError, match=r"learning\.expectile must be in \(0, 0\.5\)"):
+        FeasibilityConfig(expectile=0.5)
