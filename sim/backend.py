@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from robo_rl.core import (
     ArraySpec,
+    CheckpointError,
     ConfigError,
     DriverError,
     EnvSpec,
@@ -152,7 +153,14 @@ class ArmBackend:
         return {"physics": physics, "controller": self.controller.memory()}
 
     def restore(self, world: State) -> Step:
-        """Begin an episode in the world as it was when :meth:`world` returned it, bit for bit."""
+        """Begin an episode in the world as it was when :meth:`world` returned it, bit for bit.
+
+        Raises:
+            CheckpointError: if it is another simulator's.
+        """
+        size = mujoco.mj_stateSize(self.model, mujoco.mjtState.mjSTATE_INTEGRATION)
+        if "controller" not in world or world["physics"].size != size:
+            raise CheckpointError("the checkpoint holds another simulator's world: resume on that simulator")
         mujoco.mj_resetData(self.model, self.data)
         mujoco.mj_setState(self.model, self.data, world["physics"], mujoco.mjtState.mjSTATE_INTEGRATION)
         self.controller.remember(world["controller"])

@@ -1,5 +1,7 @@
 """An actor whose episodes begin where the last one ended: stopped anywhere it goes on bit for bit."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -90,6 +92,9 @@ def test_where_the_world_cannot_be_saved_the_open_episode_counts_as_cut(unbroken
 def test_a_simulators_world_is_not_restored_elsewhere():
     rig = Rig()
     rig.drive(2)
-    actor = Actor(make_backend("reach"), 3, resets=rig.resets)
-    with pytest.raises(CheckpointError, match="resume on that simulator"):
-        actor.load(rig.actor.state())
+    state = rig.actor.state()
+    robot = SimpleNamespace(spec=rig.backend.spec)
+    for other, message in ((make_backend("reach"), "another simulator's world"), (robot, "a simulator's world")):
+        actor = Actor(other, 3, resets=rig.resets)  # type: ignore[arg-type]
+        with pytest.raises(CheckpointError, match=f"{message}: resume on that simulator"):
+            actor.load(state)
