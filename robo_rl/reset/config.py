@@ -91,6 +91,8 @@ class ScriptConfig:
         places: where the object may lie: (x, y, z) of its middle in the base frame [m].
         spread: half widths, in x and y, of the square about a place in which the object is put [m].
         tolerance: how far outside, in x and y, or off the height of the place it still lies well [m].
+        every_time: whether it is put elsewhere before every episode, rather than only where it does not lie well: a
+            policy that fails at one place is to meet others.
         grasp: how it is picked up; left out where the gripper holds it already.
         put: how it is put down, at a point of the nearest place that is drawn anew for each attempt.
     """
@@ -99,6 +101,7 @@ class ScriptConfig:
     places: list[list[float]] = field(default_factory=list)
     spread: tuple[float, ...] = (0.0, 0.0)
     tolerance: float = 0.02
+    every_time: bool = False
     grasp: list[WaypointConfig] = field(default_factory=list)
     put: list[WaypointConfig] = field(default_factory=list)
 

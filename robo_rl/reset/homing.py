@@ -38,7 +38,7 @@ REST_SECONDS = 0.5
 class HomingReset(PracticeReset):
     """Brings an arm home after every episode, along a path that touches nothing, and puts the object back before.
 
-    An attempt picks up the object and puts it down as the script has it, unless it lies well, then goes home: up,
+    An attempt picks up the object and puts it down as the script has it, where that is due, then goes home: up,
     back if need be, and through joint space. Further attempts reach a little aside, go higher and draw another place.
     What is random follows from the seed and the numbers of reset and attempt alone.
 
@@ -141,7 +141,7 @@ class HomingReset(PracticeReset):
         config, guide, script = self._config, self._guide, self._script
         guide.observation = self._step.observation
         again = attempt > 1
-        if script is not None and not self._lies_well(script):
+        if script is not None and (script.every_time or not self._lies_well(script)):
             place = self._draw_place(script, rng)
             if not self._holds(script):
                 aside = np.append(rng.uniform(-1, 1, 2) * config.perturbation * again, 0.0)
