@@ -20,13 +20,14 @@ else \
 fi
 endef
 
-.PHONY: help demo test lint bench table clean setup
+.PHONY: help demo test lint bench soak table clean setup
 
 help:
 	@echo "make demo    set up, train a simulated arm to pick up a cube, show the result (under 15 minutes on 2 cores)"
 	@echo "make test    set up, run all tests"
 	@echo "make lint    ruff and mypy --strict"
 	@echo "make bench   speed of the learner and the replay, side by side with other ways to do it"
+	@echo "make soak    half an hour of kills, stops, cut connections and full disks; MINUTES=5: fewer"
 	@echo "make table   the learning results of the README, all seeds (hours); writes docs/results"
 	@echo "make clean   remove the environment and everything that was built"
 
@@ -58,11 +59,15 @@ lint: $(READY)
 
 # What the benchmark compares with. Where it cannot be installed the rows say so, and ours are measured all the same.
 $(PEERS): $(READY)
-	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[bench]' && touch $@ || \
-	  echo "Stable-Baselines3, SBX and JAX were not installed; the benchmark goes on without them."
+	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[bench]' && \
+	  $(BIN)/pip install -q --disable-pip-version-check --no-deps lerobot==0.3.2 && touch $@ || \
+	  echo "Stable-Baselines3, SBX, JAX or LeRobot were not installed; the benchmark goes on without them."
 
 bench: $(PEERS)
 	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+soak: $(READY)
+	$(BIN)/python tests/benchmarks/soak.py --minutes $(or $(MINUTES),30) --output docs/results/soak.json
 
 table: $(READY)
 	$(BIN)/python tests/benchmarks/learning_table.py

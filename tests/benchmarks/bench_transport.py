@@ -228,6 +228,18 @@ def image_compression() -> dict[str, float]:
     return found
 
 
+def lerobot(folder: Path, observation: dict[str, ArraySpec], count: int) -> dict[str, float]:
+    """The same steps over LeRobot's wire, which keeps nothing on a disk; nothing where it is not installed."""
+    try:
+        from lerobot_transport import measure
+    except ImportError as error:
+        print(f"LeRobot is left out: {error}")
+        return {}
+    steps = steps_of(spec_of(observation), count)
+    episodes = [steps[first : first + EPISODE_STEPS] for first in range(0, count, EPISODE_STEPS)]
+    return measure(f"unix:{folder}/lerobot", episodes, sum(array.nbytes for array in observation.values()))
+
+
 def publication(folder: Path) -> dict[str, float]:
     session = Session(folder, STATE, POLICIES)
     session.link.start()
@@ -247,6 +259,8 @@ def main() -> None:
     for name, measure in (
         ("state", lambda folder: ingest(folder, STATE, STATE_STEPS)),
         ("images", lambda folder: ingest(folder, IMAGES, IMAGE_STEPS)),
+        ("lerobot_state", lambda folder: lerobot(folder, STATE, IMAGE_STEPS)),
+        ("lerobot_images", lambda folder: lerobot(folder, IMAGES, IMAGE_STEPS)),
         ("state_robot_pace", lambda folder: robot_pace(folder, STATE)),
         ("images_robot_pace", lambda folder: robot_pace(folder, IMAGES)),
         ("wire", lambda folder: image_compression()),

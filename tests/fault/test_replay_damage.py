@@ -28,10 +28,14 @@ def copy(recorded, tmp_path):
 
 
 def refusal(path, mode="r") -> str:
-    with pytest.raises(DataError) as caught, EpisodeStore.open(path, mode) as store:
-        for number in range(len(store)):
-            store.arrays(number)
-    return str(caught.value)
+    """Return why the data set cannot be read: the same, episode by episode or many at a time."""
+    reasons = set()
+    for read in (lambda store: list(map(store.arrays, range(len(store)))), lambda store: list(store.episodes())):
+        with pytest.raises(DataError) as caught, EpisodeStore.open(path, mode) as store:
+            read(store)
+        reasons.add(str(caught.value))
+    (reason,) = reasons
+    return reason
 
 
 def test_nothing_there(tmp_path):

@@ -2,13 +2,16 @@
 
 import dataclasses
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import zarr
+from zarr.codecs import ZstdCodec
 
 from robo_rl.core import ArraySpec, DataError, EnvSpec, RewardWeights, Source
-from robo_rl.replay import EpisodeStore, ReplayRing
+from robo_rl.replay import EpisodeStore, ReplayRing, layout
+from robo_rl.replay import store as store_module
 
 from ..replay_episodes import METADATA, SPEC, assert_same, make_episode, record
 
@@ -57,6 +60,31 @@ def test_format_on_disk_is_as_documented(recorded):
     assert (frames.chunks[0], frames.shards[0]) == (10, 200)
     np.testing.assert_array_equal(frames[461], episodes[3][0].observation["images/front"])
     np.testing.assert_array_equal(actions[458], episodes[3][0].executed_action)
+
+
+@pytest.mark.parametrize("read_bytes", [1, 20_000, 10**9])
+def test_episodes_are_read_several_at_a_time_or_one_by_one(recorded, monkeypatch, read_bytes):
+    path, episodes = recorded
+    monkeypatch.setattr(store_module, "READ_BYTES", read_bytes)
+    with EpisodeStore.open(path) as store:
+        for first, stop in ((0, None), (1, 3), (2, 2), (4, None)):
+            found = list(store.episodes(first, stop))
+            assert len(found) == len(episodes[first:stop])
+            for ours, theirs in zip(found, episodes[first:stop], strict=True):
+                assert_same(ours, theirs)
+                assert all(later.observation is last.next_observation for last, later in pairwise(ours))
+
+
+def test_data_sets_of_other_compressors_are_read_and_gone_on_with(tmp_path, monkeypatch):
+    monkeypatch.setattr(layout, "_IMAGE_COMPRESSORS", ZstdCodec(level=3, checksum=True))
+    episodes = [make_episode(number, 30) for number in range(2)]
+    with EpisodeStore.create(tmp_path / "set", SPEC) as store:
+        store.append_episode(episodes[0])
+    monkeypatch.undo()
+    with EpisodeStore.open(tmp_path / "set", "a") as store:
+        store.append_episode(episodes[1])
+        assert_same(store.episode(0), episodes[0])
+        assert_same(store.episode(1), episodes[1])
 
 
 def test_keys_can_be_chosen(recorded):
