@@ -55,7 +55,7 @@ def measure(address: str, episodes: list[list[Transition]], row_bytes: int) -> d
     """Send episodes, one message each as LeRobot's actor does; return rates and CPU time of both processes."""
     count = sum(map(len, episodes))
     pipe, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=_learn, args=(address, count, theirs))
+    process = multiprocessing.get_context("spawn").Process(target=_learn, args=(address, count, theirs), daemon=True)
     process.start()
     pipe.recv()
     tensors = [[_as_lerobot(step) for step in episode] for episode in episodes]
