@@ -37,7 +37,7 @@ def kills(folder: Path) -> dict[str, Any]:
     learner.close()
     return {
         "kills": KILLS,
-        "acknowledged_steps_lost": 0,
+        "acknowledged_steps_lost": sum(max(moment.acknowledged - moment.committed, 0) for moment in moments),
         "moments": [moment._asdict() for moment in moments],
     }
 
