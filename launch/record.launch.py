@@ -27,6 +27,11 @@ def generate_launch_description() -> LaunchDescription:
     )
     words = [[f"{name}=", LaunchConfiguration(name)] for name in ARGUMENTS]
     process = ExecuteProcess(
-        cmd=[LaunchConfiguration("program"), "launch", "record", *words], output="screen", on_exit=Shutdown()
+        cmd=[LaunchConfiguration("program"), "launch", "record", *words],
+        output="screen",
+        on_exit=Shutdown(),
+        # A run that is ended saves what it has; robo-rl launch kills what takes longer than 30 s itself.
+        sigterm_timeout="40",
+        sigkill_timeout="10",
     )
     return LaunchDescription([*declared, program, process])

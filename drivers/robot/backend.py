@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core import (
-    ArmPose,
-    ArmTarget,
     Clock,
     ConfigError,
     DriverError,
@@ -23,13 +21,14 @@ from robo_rl.core import (
     ScriptedExpert,
     SpecError,
     Step,
+    nearest,
+    require,
 )
 
 from ..ros2 import LATCHED, Node, QoSProfile, Subscription, open_node
 from .assembly import ObservationAssembler, Selection, SourceTiming
-from .commanding import ArmCommander, GripperCommander, check_command
+from .bodies import make_body
 from .config import IMAGES, RobotConfig
-from .layout import ArmModel, ObservationLayout
 from .rate import RateKeeper
 
 POLL_NS = 5_000_000
@@ -47,7 +46,7 @@ class RobotBackend:
 
     Args:
         config: topics, ages, commands.
-        simulation: the task's simulated arm; its spec, description and model are used, it is not stepped.
+        simulation: the task's simulated arm or car; its spec, description and model are used, it is not stepped.
         clock: monotonic time.
 
     Raises:
@@ -55,27 +54,17 @@ class RobotBackend:
     """
 
     def __init__(self, config: RobotConfig, simulation: Any, clock: Clock | None = None) -> None:
-        if not hasattr(simulation, "as_model"):
-            raise ConfigError(
-                f"robot {config.name!r} needs a task with a simulated arm, which says what is observed and what "
-                f"actions mean; {simulation.spec.task!r} has none"
-            )
         self._config = config
         self.clock: Clock = clock or MonotonicClock()
         self._simulation = simulation
-        self._description: RobotDescription = simulation.robot
-        self._model: ArmModel = simulation.as_model()
         spec: EnvSpec = simulation.spec
-        check_command(config.command, spec)
-        moves_gripper = spec.action.names[-1:] == ("gripper",)
-        if moves_gripper and config.gripper.kind == "none":
-            raise ConfigError(
-                f"robot {config.name!r} has no gripper (robot.gripper.kind=none), but actions of {spec.task!r} move "
-                "one; choose task.controller.action_axes without it"
-            )
-        self._layout = ObservationLayout(config, spec, self._description.joints, self._model)
-        self._spec = replace(spec, reports_success=self._layout.reports_success)
         self._period = 1.0 / (spec.control_rate * config.real_time_factor)
+        self._body = make_body(config, simulation, self._period)
+        self._layout = self._body.layout
+        for key, terms in (("terminate_on", config.terminate_on), ("truncate_on", config.truncate_on)):
+            for term in terms:
+                require(term in spec.reward_terms, f"robot.{key}", nearest(term, spec.reward_terms), term)
+        self._spec = replace(spec, reports_success=self._layout.reports_success)
         self.rate = RateKeeper(round(self._period * 1e9))
         timings = {
             name: SourceTiming(None if source.latched else round(source.max_age * 1e9), round(source.delay * 1e9))
@@ -92,8 +81,9 @@ class RobotBackend:
         return self._spec
 
     @property
-    def robot(self) -> RobotDescription:
-        return self._description
+    def robot(self) -> RobotDescription | None:
+        description: RobotDescription | None = self._simulation.robot
+        return description
 
     def connect(self) -> None:
         """Open topics and services and wait until everything is there. Done by the first ``reset``.
@@ -107,8 +97,7 @@ class RobotBackend:
         node = open_node(f"robo_rl_{config.name}", config.namespace, config.implementation)
         try:
             self._subscriptions = self._subscribe(node)
-            self._arm = ArmCommander(node, config.command, self._description.joints, self._period)
-            self._gripper = GripperCommander(node, config.gripper)
+            self._body.open(node)
             self._reset_client = node.create_client(TRIGGER, config.reset.service)
             self._await_everything(node)
         except BaseException:
@@ -131,10 +120,7 @@ class RobotBackend:
         self._assembler.clear()
         began_ns = self.clock.now_ns()
         selection = self._wait_for_selection(began_ns, self._config.silence + self._longest_age(), begins=True)
-        positions, _ = self._understood(partial(self._layout.joints, selection.messages))
-        self._model.begin(positions)
-        self._check_pose(selection)
-        self._gripper.reset()
+        self._understood(partial(self._body.begin, selection.messages))
         self.rate.restart()
         self._steps = 0
         self._running = True
@@ -160,15 +146,13 @@ class RobotBackend:
                 f"({500 * self._period:.0f} ms) too late: the policy or this machine is too slow for "
                 f"{1 / self._period:g} Hz",
             )
-        target, pose = self._understood(partial(self._target, action))
-        if target.opening is not None:
-            self._gripper.send(target.opening)
+        plan = self._understood(partial(self._body.plan, self._newest(), action))
         repeat_ns = round(1e9 / self._config.command.rate)
         while (now_ns := self.clock.now_ns()) < end_ns:
             if self._assembler.stale(now_ns):
                 self._wait_for_selection(now_ns, self._config.silence)
                 continue
-            self._arm.send(target, pose)
+            self._body.send(plan)
             self.clock.sleep_until_ns(min(now_ns + repeat_ns, end_ns))
         self.rate.ended(self.clock.now_ns())
         selection = self._wait_for_selection(self.clock.now_ns(), self._config.silence)
@@ -202,7 +186,7 @@ class RobotBackend:
             self.stop("closed")
             if self.rate.periods:
                 print(f"Robot {self._config.name}: {self.rate}", flush=True)
-            self._gripper.close()
+            self._body.close()
             self._node.close()
             self._node = None
         self._simulation.close()
@@ -256,11 +240,7 @@ class RobotBackend:
             publishers = subscription.matched_count
             said = "nobody publishes" if publishers == 0 else f"{publishers} publisher(s) but no message on"
             missing.append(f"{said} {subscription.topic} ({kind})")
-        for publisher in (self._arm.publisher, self._gripper.publisher):
-            if publisher is not None and publisher.matched_count == 0:
-                missing.append(f"nobody listens to {publisher.topic}")
-        if self._gripper.client is not None and not self._gripper.client.wait(0.0):
-            missing.append(f"no action {config.gripper.name}")
+        missing += self._body.missing()
         if not self._reset_client.wait(0.0):
             missing.append(f"no service {config.reset.service} ({TRIGGER})")
         return missing
@@ -328,27 +308,16 @@ class RobotBackend:
         except SpecError as error:
             raise self._stopped("observation_invalid", str(error)) from error
 
-    def _check_pose(self, selection: Selection) -> None:
-        """Raise :class:`DriverError` where robot and task are not the same arm."""
-        positions, _ = self._layout.joints(selection.messages)
-        away = float(
-            np.linalg.norm(self._layout.pose(selection.messages).position - self._model.pose(positions).position)
-        )
-        if away > self._config.pose_tolerance:
-            raise DriverError(
-                f"robot {self._config.name!r} measures its end effector {away:.3f} m from where the task's arm has it "
-                f"with the same joints; {self._config.pose_tolerance:g} m are allowed (robot.pose_tolerance). Give the "
-                "task this robot's model (task.arm) and the robot the same tool frame"
-            )
-
     def _step_of(self, selection: Selection, rewarded: bool) -> Step:
         messages = selection.messages
         observation: Observation = self._understood(partial(self._layout.observation, messages))
         rewards: dict[str, float] = self._understood(partial(self._layout.rewards, messages))
         success = rewards["success"] > 0.5 if self._layout.reports_success else None
-        terminated = rewarded and bool(success) and self._config.terminate_on_success
-        limit = self._spec.max_episode_steps
-        truncated = rewarded and not terminated and limit is not None and self._steps >= limit
+        config, limit = self._config, self._spec.max_episode_steps
+        ends = (bool(success) and config.terminate_on_success) or any(rewards[t] > 0.5 for t in config.terminate_on)
+        cut = (limit is not None and self._steps >= limit) or any(rewards[t] > 0.5 for t in config.truncate_on)
+        terminated = rewarded and ends
+        truncated = rewarded and cut and not ends
         self._running = not (terminated or truncated)
         return Step(
             observation=observation,
@@ -361,39 +330,14 @@ class RobotBackend:
 
     # --- commanding --------------------------------------------------------------------------------------------------
 
-    def _target(self, action: NDArray[np.float32]) -> tuple[ArmTarget, ArmPose]:
-        """Return what ``action`` means where the arm is now, and where that is.
-
-        Robot and model differ by calibration. What the model wants of its own end effector is carried over to where
-        the robot has its own, so that nothing creeps.
-        """
-        messages = {name: self._assembler.newest(name) for name in self._layout.used}
-        positions, _ = self._layout.joints(messages)
-        modelled, measured = self._model.pose(positions), self._layout.pose(messages)
-        target = self._model.target(positions, action)
-        if target.pose is not None:
-            pose = ArmPose(
-                target.pose.position + measured.position - modelled.position,
-                target.pose.rotation @ modelled.rotation.T @ measured.rotation,
-            )
-            target = replace(target, pose=pose)
-        return target, measured
+    def _newest(self) -> dict[str, Any]:
+        """Return the newest message of each source; None where there was none."""
+        return {name: self._assembler.newest(name) for name in self._layout.used}
 
     def _hold(self) -> None:
-        """Tell the robot to stay where it was seen last, if that is known."""
-        messages = {name: self._assembler.newest(name) for name in self._layout.used} if self._node else {}
-        names = [self._layout.by_kind[kind] for kind in ("joints", "end_effector_pose") if kind in self._layout.by_kind]
-        if not messages or any(messages[name] is None for name in names):
-            return
-        try:
-            pose = self._layout.pose(messages)
-            positions, _ = self._layout.joints(messages)
-        except SpecError:
-            return  # nothing is known of where it is; it is left with what it does in silence
-        if self._config.command.kind in ("pose", "twist"):
-            self._arm.send(ArmTarget(pose=pose), pose)
-        else:
-            self._arm.send(ArmTarget(joints=positions), pose)
+        """Tell the robot to stay where it was seen last."""
+        if self._node is not None:
+            self._body.hold(self._newest())
 
     def _stopped(self, reason: str, message: str) -> SafetyStop:
         self.stop(message)

@@ -14,7 +14,11 @@ from .rotation import to_quaternion, to_vector
 
 Array = NDArray[np.float64]
 
-FITTING = {"end_effector_delta": ("pose", "twist"), "joint_delta": ("joint_positions", "joint_trajectory")}
+FITTING: dict[str, tuple[str, ...]] = {
+    "end_effector_delta": ("pose", "twist"),
+    "joint_delta": ("joint_positions", "joint_trajectory"),
+    "steering_throttle": ("ackermann", "base_twist", "base_twist_stamped"),
+}
 FITTING["joint_position"] = FITTING["joint_delta"]
 """Kinds of command that an action space can be sent as."""
 
@@ -75,6 +79,30 @@ class ArmCommander:
         return make(
             COMMANDS[kind], header=header, twist={"linear": _fields("xyz", linear), "angular": _fields("xyz", angular)}
         )
+
+
+class BaseCommander:
+    """Publishes where a mobile base is to go.
+
+    Args:
+        node: of the driver.
+        config: topic and kind, speed and turn of a full action.
+    """
+
+    def __init__(self, node: Node, config: CommandConfig) -> None:
+        self._node, self._config = node, config
+        self.publisher = node.create_publisher(COMMANDS[config.kind], config.topic, COMMAND_QOS)
+
+    def send(self, steering: float, throttle: float) -> None:
+        """Send ``steering`` (positive to the left) and ``throttle`` (positive forward), both in [-1, 1]."""
+        make, kind = self._node.types.make, self._config.kind
+        speed, turn = throttle * self._config.speed, steering * self._config.turn
+        fields: dict[str, Any] = {"linear": {"x": speed}, "angular": {"z": turn}}
+        if kind != "base_twist":
+            header = {"stamp": self._node.now(), "frame_id": self._config.frame}
+            drive = {"drive": {"speed": speed, "steering_angle": turn}}
+            fields = {"header": header, **(drive if kind == "ackermann" else {"twist": fields})}
+        self.publisher.publish(make(COMMANDS[kind], **fields))
 
 
 class GripperCommander:

@@ -14,6 +14,11 @@ GIVES = {
     "object": ("sensor_msgs/msg/JointState",),
     "rewards": ("sensor_msgs/msg/JointState",),
     "ready": ("std_msgs/msg/Bool",),
+    "odometry": ("nav_msgs/msg/Odometry",),
+    "imu": ("sensor_msgs/msg/Imu",),
+    "orientation": ("sensor_msgs/msg/Imu",),
+    "drive": ("ackermann_msgs/msg/AckermannDriveStamped",),
+    "scan": ("sensor_msgs/msg/LaserScan",),
     IMAGES: ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"),
 }
 """What a source may give, and the message types that it may come in."""
@@ -23,8 +28,11 @@ COMMANDS = {
     "twist": "geometry_msgs/msg/TwistStamped",
     "joint_positions": "std_msgs/msg/Float64MultiArray",
     "joint_trajectory": "trajectory_msgs/msg/JointTrajectory",
+    "base_twist": "geometry_msgs/msg/Twist",
+    "base_twist_stamped": "geometry_msgs/msg/TwistStamped",
+    "ackermann": "ackermann_msgs/msg/AckermannDriveStamped",
 }
-"""Kinds of arm commands and their message types."""
+"""Kinds of commands and their message types."""
 
 GRIPPER_COMMANDS = ("none", "positions", "action")
 
@@ -37,8 +45,9 @@ class SourceConfig:
         topic: its name; without a leading slash in ``robot.namespace``.
         type: message type.
         gives: what it is: ``joints``, ``end_effector_pose``, ``end_effector_velocity``, ``wrist_wrench``, ``gripper``,
-            ``object``, ``rewards``, ``ready`` or ``images/<camera>``. ``object`` and ``rewards`` are named numbers:
-            ``name`` and ``position`` of a JointState.
+            ``object``, ``rewards``, ``ready`` or ``images/<camera>``; of a mobile base ``odometry``, ``imu``,
+            ``orientation``, ``drive`` or ``scan``. ``object`` and ``rewards`` are named numbers: ``name`` and
+            ``position`` of a JointState.
         max_age: of what is acted on, by monotonic time since it was measured [s].
         delay: known time between measurement and arrival [s].
         reliability: ``reliable`` or ``best_effort``, as the publisher offers.
@@ -78,17 +87,20 @@ class SourceConfig:
 
 @dataclass(frozen=True)
 class CommandConfig:
-    """What moves the arm.
+    """What moves the arm, or the mobile base.
 
     Attributes:
         kind: ``pose``: equilibrium poses of a Cartesian impedance controller; ``twist``: velocities of the end
             effector, as MoveIt Servo takes; ``joint_positions``: of ros2_control's forward_command_controller;
-            ``joint_trajectory``: of its joint_trajectory_controller, one point a command.
+            ``joint_trajectory``: of its joint_trajectory_controller, one point a command. Of a mobile base
+            ``base_twist``, ``base_twist_stamped`` or ``ackermann``.
         topic: its name.
-        frame: ``frame_id`` of poses and twists: the arm's base.
+        frame: ``frame_id`` of poses and twists: the arm's base, or the mobile one.
         rate: of repetitions within a control period [Hz]; they end when the policy does, so that what the robot has
             for silence acts.
         joints: names of joints in trajectories; none: as the task calls them.
+        speed: of a mobile base at full throttle [m/s].
+        turn: of a mobile base at full steering: rotation rate of a twist [rad/s], or steering angle [rad].
     """
 
     kind: str = "pose"
@@ -96,11 +108,14 @@ class CommandConfig:
     frame: str = "base"
     rate: float = 50.0
     joints: tuple[str, ...] = ()
+    speed: float = 1.0
+    turn: float = 1.0
 
     def __post_init__(self) -> None:
         require(self.kind in COMMANDS, "robot.command.kind", nearest(self.kind, COMMANDS), self.kind)
         require(bool(self.topic), "robot.command.topic", "the name of a topic", self.topic)
-        require(self.rate > 0, "robot.command.rate", "above 0", self.rate)
+        for key in ("rate", "speed", "turn"):
+            require(getattr(self, key) > 0, f"robot.command.{key}", "above 0", getattr(self, key))
 
 
 @dataclass(frozen=True)
@@ -173,6 +188,8 @@ class RobotConfig:
         gripper: what moves the gripper.
         reset: what begins an episode.
         terminate_on_success: whether success ends the episode.
+        terminate_on: reward terms that, above 0.5, end the episode as the task's own end: ``crashed``.
+        truncate_on: those that cut it: ``stuck``.
         real_time_factor: how fast the robot's time passes: 1, or that of a virtual robot.
         start_timeout: longest wait for all topics and services at the start [s].
         silence: how long the robot holds still for a source that has become too old before the episode is given up [s].
@@ -191,6 +208,8 @@ class RobotConfig:
     gripper: GripperConfig = field(default_factory=GripperConfig)
     reset: ResetConfig = field(default_factory=ResetConfig)
     terminate_on_success: bool = True
+    terminate_on: tuple[str, ...] = ()
+    truncate_on: tuple[str, ...] = ()
     real_time_factor: float = 1.0
     start_timeout: float = 20.0
     silence: float = 0.4

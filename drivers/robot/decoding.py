@@ -21,6 +21,11 @@ POSE = (
 )
 VELOCITY = tuple(f"end_effector_{kind}{axis}" for kind in ("v", "w") for axis in AXES)
 WRENCH = tuple(f"wrist_{kind}_{axis}" for kind in ("force", "torque") for axis in AXES)
+ODOMETRY = ("velocity_x", "velocity_y")
+INERTIA = tuple(f"{kind}_{axis}" for kind in ("acceleration", "rotation_rate") for axis in AXES)
+UP = tuple(f"up_{axis}" for axis in AXES)
+DRIVE = ("steering", "wheel_speed")
+GRAVITY = 9.81
 COLOURS = {
     "rgb8": (3, None),
     "bgr8": (3, cv2.COLOR_BGR2RGB),
@@ -149,6 +154,81 @@ class Truth:
         return np.array([float(message.data)])
 
 
+class Odometry:
+    """Velocity of a mobile base in its own frame, x forward, y left [m/s], of an Odometry."""
+
+    names: tuple[str, ...] = ODOMETRY
+
+    def __call__(self, message: Any) -> Array:
+        linear = message.twist.twist.linear
+        return np.array([linear.x, linear.y])
+
+
+class Inertia:
+    """Acceleration with gravity [g] and rotation rate [rad/s] that an Imu feels."""
+
+    names: tuple[str, ...] = INERTIA
+
+    def __call__(self, message: Any) -> Array:
+        felt, rate = message.linear_acceleration, message.angular_velocity
+        return np.array([felt.x / GRAVITY, felt.y / GRAVITY, felt.z / GRAVITY, rate.x, rate.y, rate.z])
+
+
+class Upward:
+    """The direction against gravity in the base's frame, of an Imu that knows its orientation.
+
+    Args:
+        topic: for messages.
+    """
+
+    names: tuple[str, ...] = UP
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+
+    def __call__(self, message: Any) -> Array:
+        quaternion = message.orientation
+        try:
+            rotation = to_matrix(np.array([quaternion.x, quaternion.y, quaternion.z, quaternion.w]))
+        except ValueError as error:
+            raise SpecError(f"{self._topic}: {error}") from error
+        if message.orientation_covariance[0] == -1:  # as sensor_msgs has it
+            raise SpecError(f"{self._topic}: this IMU gives no orientation; name up_ in robot.unmeasured instead")
+        up: Array = rotation[2]
+        return up
+
+
+class Drive:
+    """Steering angle [rad] and speed of the treads [m/s] that a car reports as an AckermannDriveStamped."""
+
+    names: tuple[str, ...] = DRIVE
+
+    def __call__(self, message: Any) -> Array:
+        return np.array([message.drive.steering_angle, message.drive.speed])
+
+
+class Scan:
+    """The nearest distance in each of n equal sectors of a LaserScan, in its order [m].
+
+    What is out of range is as far as the sensor sees, or, where it is too near, as near.
+
+    Args:
+        topic: for messages.
+        names: of the n sectors.
+    """
+
+    def __init__(self, topic: str, names: tuple[str, ...]) -> None:
+        self._topic, self.names = topic, names
+
+    def __call__(self, message: Any) -> Array:
+        ranges = np.asarray(message.ranges, np.float64)
+        if len(ranges) < len(self.names):
+            raise SpecError(f"{self._topic}: expected {len(self.names)} ranges or more, got {len(ranges)}")
+        # Not a number is no echo, as infinity is.
+        seen = np.clip(np.nan_to_num(ranges, nan=np.inf), message.range_min, message.range_max)
+        return np.array([part.min() for part in np.array_split(seen, len(self.names))])
+
+
 class Picture:
     """An image (height, width, 3) in RGB, scaled to the size that the task observes.
 
@@ -233,6 +313,14 @@ def make_decoder(
             return Velocity()
         case "wrist_wrench":
             return Wrench()
+        case "odometry":
+            return Odometry()
+        case "imu":
+            return Inertia()
+        case "orientation":
+            return Upward(topic)
+        case "drive":
+            return Drive()
         case "ready":
             return Truth()
         case "rewards":
@@ -240,6 +328,8 @@ def make_decoder(
     key = source.gives
     if key not in observation:
         raise ConfigError(f"{topic} gives {key!r}, which the task does not observe; {nearest(key, observation)}")
+    if key == "scan":
+        return Scan(topic, tuple(f"scan_{index}" for index in range(observation[key].shape[0])))
     if key.startswith(IMAGES):
         return Picture(topic, observation[key], compressed=source.type.endswith("CompressedImage"))
     elements = observation[key].names

@@ -1,6 +1,6 @@
 """From the messages of all sources to the observation that the task wants."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +12,10 @@ from .config import IMAGES, RobotConfig
 from .decoding import POSE, VELOCITY, make_decoder
 
 Array = NDArray[np.float64]
+
+ARM_KINDS = ("joints", "end_effector_pose", "end_effector_velocity", "wrist_wrench", "gripper")
+BASE_KINDS = ("odometry", "imu", "orientation", "drive")
+"""What sources may give of ``state``, of an arm and of a mobile base."""
 
 
 class ArmModel(Protocol):
@@ -26,46 +30,49 @@ class ArmModel(Protocol):
     def target(self, joints: Array, action: NDArray[np.float32]) -> ArmTarget: ...
 
 
-class ObservationLayout:
+class SourceLayout:
     """Fills every element of the task's observation from what the robot's sources give.
-
-    What no source measures of the end effector's pose and velocity is computed from the joints.
 
     Args:
         config: sources.
         spec: of the task.
         joints: names of its joints.
-        model: kinematics.
+        kinds: what sources may give of ``state``.
+        computed: elements of ``state`` that come from elsewhere.
 
     Raises:
         ConfigError: if an element or image comes from nowhere.
     """
 
-    def __init__(self, config: RobotConfig, spec: EnvSpec, joints: tuple[str, ...], model: ArmModel) -> None:
-        # A camera that the task does not look at is no fault of the robot's; anything else is.
+    def __init__(
+        self,
+        config: RobotConfig,
+        spec: EnvSpec,
+        joints: tuple[str, ...],
+        kinds: Sequence[str],
+        computed: Mapping[str, tuple[str, ...]],
+    ) -> None:
+        # What the task does not look at is no fault of the robot's, if it is a camera, the objects or a scan.
         self.used = {
             name: source
             for name, source in config.sources.items()
-            if not (source.gives == "object" or source.gives.startswith(IMAGES)) or source.gives in spec.observation
+            if not (source.gives in ("object", "scan") or source.gives.startswith(IMAGES))
+            or source.gives in spec.observation
         }
         self._decoders = {
             name: make_decoder(source, spec.observation, joints, spec.reward_terms)
             for name, source in self.used.items()
         }
         self.by_kind = {source.gives: name for name, source in self.used.items()}
-        self._spec, self._model = spec, model
-        self._count = len(joints)
-        if "joints" not in self.by_kind:
-            raise ConfigError(f"robot {config.name!r}: no source gives 'joints'; without them it cannot be driven")
+        self._spec = spec
         elements = spec.observation["state"].names
-        kinds = ("joints", "end_effector_pose", "end_effector_velocity", "wrist_wrench", "gripper")
         self._parts = [
             (name, _places(self._decoders[name].names, elements)) for kind in kinds if (name := self.by_kind.get(kind))
         ]
         given = {element for name, _ in self._parts for element in self._decoders[name].names}
-        computed = ((POSE, "end_effector_pose"), (VELOCITY, "end_effector_velocity"))
-        self._computed = {kind: _places(names, elements) for names, kind in computed if kind not in self.by_kind}
-        given |= {element for names, kind in computed if kind in self._computed for element in names}
+        wanted = {kind: names for kind, names in computed.items() if kind not in self.by_kind}
+        self._computed = {kind: _places(names, elements) for kind, names in wanted.items()}
+        given |= {element for names in wanted.values() for element in names}
         given |= {element for element in elements if element.startswith(tuple(config.unmeasured))}
         for key, spec_of_key in spec.observation.items():
             _require_given(config.name, key, spec_of_key, given, self.by_kind)
@@ -74,20 +81,6 @@ class ObservationLayout:
     def reports_success(self) -> bool:
         """Whether a source gives reward terms."""
         return "rewards" in self.by_kind
-
-    def joints(self, messages: Mapping[str, Any]) -> tuple[Array, Array]:
-        """Return positions (n,) and velocities (n,) of the joints."""
-        values = self._numbers(self.by_kind["joints"], messages)
-        return values[: self._count], values[self._count :]
-
-    def pose(self, messages: Mapping[str, Any]) -> ArmPose:
-        """Return where the end effector is: measured, or computed where no source measures it."""
-        name = self.by_kind.get("end_effector_pose")
-        if name is None:
-            return self._model.pose(self.joints(messages)[0])
-        values = self._numbers(name, messages)
-        x, y = values[3:6], values[6:9]
-        return ArmPose(values[:3], np.stack([x, y, np.cross(x, y)], axis=1))
 
     def observation(self, messages: Mapping[str, Any]) -> Observation:
         """Return what the task observes.
@@ -102,14 +95,9 @@ class ObservationLayout:
         for name, (from_, to) in self._parts:
             state[to] = self._numbers(name, messages)[from_]
         if self._computed:
-            positions, velocities = self.joints(messages)
-            pose = self._model.pose(positions)
-            values = {
-                "end_effector_pose": (pose.position, pose.rotation[:, 0], pose.rotation[:, 1]),
-                "end_effector_velocity": self._model.velocity(positions, velocities),
-            }
+            values = self._compute(messages)
             for kind, (from_, to) in self._computed.items():
-                state[to] = np.concatenate(values[kind])[from_]
+                state[to] = values[kind][from_]
         observation: Observation = {"state": state.astype(np.float32)}
         for key in self._spec.observation:
             if key != "state":
@@ -130,6 +118,10 @@ class ObservationLayout:
         name = self.by_kind.get("ready")
         return name is None or bool(self._numbers(name, messages)[0])
 
+    def _compute(self, messages: Mapping[str, Any]) -> Mapping[str, Array]:
+        """Return what no source measures, by kind."""
+        raise NotImplementedError
+
     def _numbers(self, source: str, messages: Mapping[str, Any]) -> NDArray[Any]:
         """Return what a source says.
 
@@ -140,6 +132,53 @@ class ObservationLayout:
         if not np.isfinite(values).all():
             raise SpecError(f"{self.used[source].topic}: expected finite values, got {values.tolist()}")
         return values
+
+
+class ObservationLayout(SourceLayout):
+    """As :class:`SourceLayout`, for an arm.
+
+    What no source measures of the end effector's pose and velocity is computed from the joints.
+
+    Args:
+        config: sources.
+        spec: of the task.
+        joints: names of its joints.
+        model: kinematics.
+
+    Raises:
+        ConfigError: if an element or image comes from nowhere.
+    """
+
+    def __init__(self, config: RobotConfig, spec: EnvSpec, joints: tuple[str, ...], model: ArmModel) -> None:
+        if not any(source.gives == "joints" for source in config.sources.values()):
+            raise ConfigError(f"robot {config.name!r}: no source gives 'joints'; without them it cannot be driven")
+        super().__init__(
+            config, spec, joints, ARM_KINDS, {"end_effector_pose": POSE, "end_effector_velocity": VELOCITY}
+        )
+        self._model = model
+        self._count = len(joints)
+
+    def joints(self, messages: Mapping[str, Any]) -> tuple[Array, Array]:
+        """Return positions (n,) and velocities (n,) of the joints."""
+        values = self._numbers(self.by_kind["joints"], messages)
+        return values[: self._count], values[self._count :]
+
+    def pose(self, messages: Mapping[str, Any]) -> ArmPose:
+        """Return where the end effector is: measured, or computed where no source measures it."""
+        name = self.by_kind.get("end_effector_pose")
+        if name is None:
+            return self._model.pose(self.joints(messages)[0])
+        values = self._numbers(name, messages)
+        x, y = values[3:6], values[6:9]
+        return ArmPose(values[:3], np.stack([x, y, np.cross(x, y)], axis=1))
+
+    def _compute(self, messages: Mapping[str, Any]) -> Mapping[str, Array]:
+        positions, velocities = self.joints(messages)
+        pose = self._model.pose(positions)
+        return {
+            "end_effector_pose": np.concatenate([pose.position, pose.rotation[:, 0], pose.rotation[:, 1]]),
+            "end_effector_velocity": np.concatenate(self._model.velocity(positions, velocities)),
+        }
 
 
 def _places(names: tuple[str, ...], elements: tuple[str, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

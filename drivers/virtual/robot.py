@@ -4,17 +4,17 @@ import math
 import queue
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArmTarget, Clock, MonotonicClock, derive_seed
+from robo_rl.core import ArmTarget, BaseTarget, Clock, MonotonicClock, derive_seed
 
 from ..ros2 import open_node
 from ..watchdog import Watch, Watchdog
 from .config import VirtualRobotConfig
-from .topics import Topics
+from .topics import ArmTopics, CarTopics, Topics
 
 Array = NDArray[np.float64]
 
@@ -24,14 +24,10 @@ DIAGNOSTICS_SECONDS = 1.0
 ANSWER_SECONDS = 5.0
 
 
-class SimulatedArm(Protocol):
-    """What the virtual robot moves; :class:`robo_rl.sim.simulated_robot.SimulatedRobot` is one."""
+class Simulated(Protocol):
+    """What a virtual robot moves."""
 
-    joints: tuple[str, ...]
-    fingers: tuple[str, ...]
-    finger_stroke: tuple[tuple[float, float], ...]
     cameras: tuple[str, ...]
-    takes: str
     tick: float
     object_names: tuple[str, ...]
 
@@ -41,7 +37,7 @@ class SimulatedArm(Protocol):
 
     def hold(self) -> None: ...
 
-    def command(self, target: ArmTarget) -> None: ...
+    def command(self, target: Any) -> None: ...
 
     def measure(self) -> dict[str, Array]: ...
 
@@ -54,10 +50,26 @@ class SimulatedArm(Protocol):
     def close(self) -> None: ...
 
 
-class VirtualRobot:
-    """Moves the simulated arm in real time, or at a factor of it, and speaks ROS 2.
+class SimulatedArm(Simulated, Protocol):
+    """An arm; :class:`robo_rl.sim.simulated_robot.SimulatedRobot` is one."""
 
-    The arm obeys from a reset on, until commands stop for long or the emergency stop is pressed. It holds still while
+    joints: tuple[str, ...]
+    fingers: tuple[str, ...]
+    finger_stroke: tuple[tuple[float, float], ...]
+    takes: str
+
+
+class SimulatedVehicle(Simulated, Protocol):
+    """A car; :class:`robo_rl.sim.driving.simulated_car.SimulatedCar` is one."""
+
+    max_steering: float
+    top_speed: float
+
+
+class VirtualRobot:
+    """Moves the simulated arm or car in real time, or at a factor of it, and speaks ROS 2.
+
+    The robot obeys from a reset on, until commands stop for long or the emergency stop is pressed. It holds still while
     they stop for a moment. Physics and rendering run in the thread that calls :meth:`run`; what comes over ROS 2 waits
     for its next turn.
 
@@ -67,11 +79,13 @@ class VirtualRobot:
         clock: monotonic time.
     """
 
-    def __init__(self, config: VirtualRobotConfig, arm: SimulatedArm, clock: Clock | None = None) -> None:
+    def __init__(
+        self, config: VirtualRobotConfig, arm: SimulatedArm | SimulatedVehicle, clock: Clock | None = None
+    ) -> None:
         self._config, self._arm = config, arm
         self._clock = clock or MonotonicClock()
         self._requests: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._targets: queue.SimpleQueue[ArmTarget] = queue.SimpleQueue()
+        self._targets: queue.SimpleQueue[ArmTarget | BaseTarget] = queue.SimpleQueue()
         self._watchdog = Watchdog(config.watchdog)
         self._emergency = ""
         self._holds = True
@@ -81,7 +95,11 @@ class VirtualRobot:
         self._rng = np.random.default_rng(config.seed)
         self.node = open_node(config.name, config.namespace, config.implementation)
         try:
-            self._topics = Topics(self.node, config, arm, self._targets.put)
+            self._topics: Topics
+            if hasattr(arm, "joints"):
+                self._topics = ArmTopics(self.node, config, cast(SimulatedArm, arm), self._targets.put)
+            else:
+                self._topics = CarTopics(self.node, config, arm, self._targets.put)
             services: Mapping[str, Callable[[], tuple[bool, str]]] = {
                 "reset": self._reset,
                 "emergency_stop": self._stop,
@@ -114,7 +132,7 @@ class VirtualRobot:
             self._ticks += kept
             if kept:
                 self._arm.advance(kept)
-            self._topics.publish_state(self._arm)
+            self._topics.publish_state()
             self._topics.publish_ready(self._obeys(now_ns))
             if now_ns - diagnostics_ns >= DIAGNOSTICS_SECONDS * 1e9:
                 diagnostics_ns = now_ns
@@ -153,10 +171,10 @@ class VirtualRobot:
         """Take in services and commands, and hold still when there were none for long."""
         while not self._requests.empty():
             self._requests.get()()
-        newest: ArmTarget | None = None
+        newest: ArmTarget | BaseTarget | None = None
         while not self._targets.empty():
             target = self._targets.get()
-            if target.opening is None:
+            if isinstance(target, BaseTarget) or target.opening is None:
                 newest = target
             elif self._obeys(now_ns):
                 self._arm.command(target)
@@ -180,7 +198,7 @@ class VirtualRobot:
         self._holds = True
         self._drop_targets()
         self._watchdog.begin(self._clock.now_ns())
-        self._topics.publish_state(self._arm)
+        self._topics.publish_state()
         self._topics.publish_ready(True)
         return True, f"episode {self._episode}"
 

@@ -8,20 +8,21 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArmPose, ArmTarget
+from robo_rl.core import ArmPose, ArmTarget, BaseTarget
 
 from ..robot.rotation import to_matrix
 from ..ros2 import LATCHED, Node, QoSProfile, ServerGoal
 from .config import VirtualRobotConfig
 
 if TYPE_CHECKING:
-    from .robot import SimulatedArm
+    from .robot import Simulated, SimulatedArm, SimulatedVehicle
 
 Array = NDArray[np.float64]
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 POSE = "geometry_msgs/msg/PoseStamped"
 NUMBERS = "std_msgs/msg/Float64MultiArray"
+ACKERMANN = "ackermann_msgs/msg/AckermannDriveStamped"
 STATE_QOS = QoSProfile(depth=10)
 CAMERA_QOS = QoSProfile(depth=2)
 COMMAND_QOS = QoSProfile(depth=10)
@@ -37,76 +38,43 @@ GRIPPER_POLL_SECONDS = 0.02
 
 
 class Topics:
-    """Publishes what the arm measures and turns commands into targets.
+    """What every virtual robot publishes: objects, rewards, whether it obeys, diagnostics, images.
 
     Args:
         node: of the virtual robot.
         config: its configuration.
-        arm: what is moved.
-        obey: given each target, in the node's thread.
+        robot: what is moved.
     """
 
-    def __init__(
-        self, node: Node, config: VirtualRobotConfig, arm: "SimulatedArm", obey: Callable[[ArmTarget], None]
-    ) -> None:
-        self._node, self._arm, self._obey = node, arm, obey
+    def __init__(self, node: Node, config: VirtualRobotConfig, robot: "Simulated") -> None:
+        self._node, self._robot = node, robot
         self._compressed = config.compressed
         self._image_type = f"sensor_msgs/msg/{'CompressedImage' if config.compressed else 'Image'}"
         publish = node.create_publisher
-        self._joints = publish(JOINT_STATE, "joint_states", STATE_QOS)
-        self._pose = publish(POSE, "cartesian_pose_broadcaster/pose", STATE_QOS)
-        self._velocity = publish("geometry_msgs/msg/TwistStamped", "cartesian_pose_broadcaster/twist", STATE_QOS)
-        self._wrench = publish("geometry_msgs/msg/WrenchStamped", "force_torque_sensor_broadcaster/wrench", STATE_QOS)
-        self._objects = publish(JOINT_STATE, "task/objects", STATE_QOS) if arm.object_names else None
+        self._objects = publish(JOINT_STATE, "task/objects", STATE_QOS) if robot.object_names else None
         self._rewards = publish(JOINT_STATE, "task/rewards", STATE_QOS)
         self._said_ready: bool | None = None
         self._ready = publish("std_msgs/msg/Bool", "robot_program_running", LATCHED)
         self._diagnostics = publish("diagnostic_msgs/msg/DiagnosticArray", "diagnostics", QoSProfile(depth=10))
         suffix = "/compressed" if config.compressed else ""
         self._images = {
-            camera: publish(self._image_type, f"{camera}/image_raw{suffix}", CAMERA_QOS) for camera in arm.cameras
+            camera: publish(self._image_type, f"{camera}/image_raw{suffix}", CAMERA_QOS) for camera in robot.cameras
         }
-        subscribe = node.create_subscription
-        if arm.takes == "pose":
-            topic = "cartesian_impedance_controller/equilibrium_pose"
-            subscribe(POSE, topic, self._take_pose, COMMAND_QOS)
-        else:
-            subscribe(NUMBERS, "forward_position_controller/commands", self._take_joints, COMMAND_QOS)
-        self._fingers = np.zeros(len(arm.fingers))
-        self._states = 0
-        if arm.fingers:
-            subscribe(NUMBERS, "gripper_controller/commands", self._take_gripper, COMMAND_QOS)
-            node.create_action_server(GRIPPER, "gripper_controller/gripper_cmd", self._grip)
 
-    def publish_state(self, arm: "SimulatedArm") -> None:
-        """Publish what the arm measures, the objects' state and the rewards, all of one instant."""
-        make, measured = self._node.types.make, arm.measure()
+    def publish_state(self) -> None:
+        """Publish what the robot measures, the objects' state and the rewards, all of one instant."""
         stamp = self._node.now()
-        header = {"stamp": stamp, "frame_id": BASE}
-        fingers, still = measured["fingers"], np.zeros(len(arm.fingers))
-        self._fingers = fingers
-        self._states += 1
-        joints = make(
-            JOINT_STATE,
-            header=header,
-            name=[*arm.joints, *arm.fingers],
-            position=np.concatenate([measured["joint_positions"], fingers]),
-            velocity=np.concatenate([measured["joint_velocities"], still]),
-            effort=np.concatenate([measured["joint_efforts"], still]),
-        )
-        w, x, y, z = measured["quaternion"].tolist()
-        pose = {"position": _vector(measured["position"]), "orientation": {"x": x, "y": y, "z": z, "w": w}}
-        twist = {"linear": _vector(measured["linear_velocity"]), "angular": _vector(measured["angular_velocity"])}
-        wrench = {"force": _vector(measured["wrist_force"]), "torque": _vector(measured["wrist_torque"])}
-        self._joints.publish(joints)
-        self._pose.publish(make(POSE, header=header, pose=pose))
-        self._velocity.publish(make("geometry_msgs/msg/TwistStamped", header=header, twist=twist))
-        wrist = {"stamp": stamp, "frame_id": "wrist"}
-        self._wrench.publish(make("geometry_msgs/msg/WrenchStamped", header=wrist, wrench=wrench))
+        self._publish_measured(stamp)
+        make, header = self._node.types.make, {"stamp": stamp, "frame_id": BASE}
         if self._objects is not None:
-            self._objects.publish(make(JOINT_STATE, header=header, name=list(arm.object_names), position=arm.objects()))
-        rewards = arm.rewards()
+            positions = self._robot.objects()
+            names = list(self._robot.object_names)
+            self._objects.publish(make(JOINT_STATE, header=header, name=names, position=positions))
+        rewards = self._robot.rewards()
         self._rewards.publish(make(JOINT_STATE, header=header, name=list(rewards), position=list(rewards.values())))
+
+    def _publish_measured(self, stamp: Any) -> None:
+        raise NotImplementedError
 
     def publish_ready(self, ready: bool) -> None:
         """Publish whether commands are obeyed, when that has changed."""
@@ -138,6 +106,64 @@ class Topics:
             height, width, _ = image.shape
             fields = {"height": height, "width": width, "encoding": "rgb8", "step": 3 * width, "data": image.ravel()}
         self._images[camera].publish(self._node.types.make(self._image_type, header=header, **fields))
+
+
+class ArmTopics(Topics):
+    """Publishes what an arm measures and turns commands into targets.
+
+    Args:
+        node: of the virtual robot.
+        config: its configuration.
+        arm: what is moved.
+        obey: given each target, in the node's thread.
+    """
+
+    def __init__(
+        self, node: Node, config: VirtualRobotConfig, arm: "SimulatedArm", obey: Callable[[ArmTarget], None]
+    ) -> None:
+        super().__init__(node, config, arm)
+        self._arm, self._obey = arm, obey
+        publish = node.create_publisher
+        self._joints = publish(JOINT_STATE, "joint_states", STATE_QOS)
+        self._pose = publish(POSE, "cartesian_pose_broadcaster/pose", STATE_QOS)
+        self._velocity = publish("geometry_msgs/msg/TwistStamped", "cartesian_pose_broadcaster/twist", STATE_QOS)
+        self._wrench = publish("geometry_msgs/msg/WrenchStamped", "force_torque_sensor_broadcaster/wrench", STATE_QOS)
+        subscribe = node.create_subscription
+        if arm.takes == "pose":
+            topic = "cartesian_impedance_controller/equilibrium_pose"
+            subscribe(POSE, topic, self._take_pose, COMMAND_QOS)
+        else:
+            subscribe(NUMBERS, "forward_position_controller/commands", self._take_joints, COMMAND_QOS)
+        self._fingers = np.zeros(len(arm.fingers))
+        self._states = 0
+        if arm.fingers:
+            subscribe(NUMBERS, "gripper_controller/commands", self._take_gripper, COMMAND_QOS)
+            node.create_action_server(GRIPPER, "gripper_controller/gripper_cmd", self._grip)
+
+    def _publish_measured(self, stamp: Any) -> None:
+        arm = self._arm
+        make, measured = self._node.types.make, arm.measure()
+        header = {"stamp": stamp, "frame_id": BASE}
+        fingers, still = measured["fingers"], np.zeros(len(arm.fingers))
+        self._fingers = fingers
+        self._states += 1
+        joints = make(
+            JOINT_STATE,
+            header=header,
+            name=[*arm.joints, *arm.fingers],
+            position=np.concatenate([measured["joint_positions"], fingers]),
+            velocity=np.concatenate([measured["joint_velocities"], still]),
+            effort=np.concatenate([measured["joint_efforts"], still]),
+        )
+        w, x, y, z = measured["quaternion"].tolist()
+        pose = {"position": _vector(measured["position"]), "orientation": {"x": x, "y": y, "z": z, "w": w}}
+        twist = {"linear": _vector(measured["linear_velocity"]), "angular": _vector(measured["angular_velocity"])}
+        wrench = {"force": _vector(measured["wrist_force"]), "torque": _vector(measured["wrist_torque"])}
+        self._joints.publish(joints)
+        self._pose.publish(make(POSE, header=header, pose=pose))
+        self._velocity.publish(make("geometry_msgs/msg/TwistStamped", header=header, twist=twist))
+        wrist = {"stamp": stamp, "frame_id": "wrist"}
+        self._wrench.publish(make("geometry_msgs/msg/WrenchStamped", header=wrist, wrench=wrench))
 
     def _take_pose(self, message: Any) -> None:
         """Called in the node's thread. What is no pose is not obeyed."""
@@ -181,6 +207,62 @@ class Topics:
                 result = {"position": position, "stalled": stalled, "reached_goal": reached}
                 return self._node.types.make(f"{GRIPPER}_Result", **result)
             time.sleep(GRIPPER_POLL_SECONDS)
+
+
+class CarTopics(Topics):
+    """Publishes what a car's drivers publish, and takes Ackermann or velocity commands.
+
+    A speed is taken for that share of the throttle that it is of the top speed: a motor without a speed controller.
+
+    Args:
+        node: of the virtual robot.
+        config: its configuration.
+        car: what is moved.
+        obey: given each target, in the node's thread.
+    """
+
+    def __init__(
+        self, node: Node, config: VirtualRobotConfig, car: "SimulatedVehicle", obey: Callable[[BaseTarget], None]
+    ) -> None:
+        super().__init__(node, config, car)
+        self._car, self._obey = car, obey
+        publish, subscribe = node.create_publisher, node.create_subscription
+        self._odometry = publish("nav_msgs/msg/Odometry", "odom", STATE_QOS)
+        self._imu = publish("sensor_msgs/msg/Imu", "sensors/imu/raw", STATE_QOS)
+        self._state = publish(ACKERMANN, "drive_state", STATE_QOS)
+        subscribe(ACKERMANN, "drive", self._take_drive, COMMAND_QOS)
+        subscribe("geometry_msgs/msg/Twist", "cmd_vel", self._take_twist, COMMAND_QOS)
+
+    def _publish_measured(self, stamp: Any) -> None:
+        make, measured = self._node.types.make, self._car.measure()
+        header = {"stamp": stamp, "frame_id": "base_link"}
+        w, x, y, z = measured["quaternion"].tolist()
+        orientation = {"x": x, "y": y, "z": z, "w": w}
+        pose = {"position": _vector(measured["position"]), "orientation": orientation}
+        twist = {"linear": _vector(measured["velocity"]), "angular": _vector(measured["rotation_rate"])}
+        world = {"stamp": stamp, "frame_id": "odom"}
+        odometry = {"header": world, "child_frame_id": "base_link", "pose": {"pose": pose}, "twist": {"twist": twist}}
+        self._odometry.publish(make("nav_msgs/msg/Odometry", **odometry))
+        felt = {"linear_acceleration": _vector(measured["acceleration"]), "orientation": orientation}
+        felt["angular_velocity"] = _vector(measured["rotation_rate"])
+        self._imu.publish(make("sensor_msgs/msg/Imu", header=header, **felt))
+        steering, speed = measured["drive"].tolist()
+        drive = {"steering_angle": steering, "speed": speed}
+        self._state.publish(make(ACKERMANN, header=header, drive=drive))
+
+    def _take_drive(self, message: Any) -> None:
+        """Called in the node's thread."""
+        self._take(message.drive.speed, message.drive.steering_angle)
+
+    def _take_twist(self, message: Any) -> None:
+        """Called in the node's thread. A rotation rate is taken for the steering angle of the same share."""
+        self._take(message.linear.x, message.angular.z)
+
+    def _take(self, speed: float, turn: float) -> None:
+        values = np.array([turn / self._car.max_steering, speed / self._car.top_speed])
+        if np.isfinite(values).all():  # what is no number is not obeyed
+            steering, throttle = np.clip(values, -1, 1).tolist()
+            self._obey(BaseTarget(steering, throttle))
 
 
 def _vector(values: Array) -> dict[str, float]:

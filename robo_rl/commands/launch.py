@@ -20,7 +20,7 @@ from ..core import ConfigError, nearest
 from .interruption import Interruption
 
 LAUNCHES = Path(__file__).parent / "launches"
-GRACE_SECONDS = 15.0
+GRACE_SECONDS = 30.0
 """Longest wait for a process that was told to end; then it is killed."""
 POLL_SECONDS = 0.05
 

@@ -1,4 +1,4 @@
-"""robo-rl robot: a task's simulated arm as a robot over ROS 2."""
+"""robo-rl robot: a task's simulated arm or car as a robot over ROS 2."""
 
 import os
 
@@ -18,7 +18,7 @@ def run(config: DictConfig) -> int:
     backend = build(config.task)
     if not hasattr(backend, "as_robot"):
         backend.close()
-        raise ConfigError(f"task {backend.spec.task!r} has no simulated arm that could be a robot")
+        raise ConfigError(f"task {backend.spec.task!r} has no simulated arm or car that could be a robot")
     with Interruption() as interruption:
         robot = build(config.virtual, arm=backend.as_robot())
         print(f"{robot.node.name} runs {backend.spec.task}; Ctrl-C ends it", flush=True)

@@ -45,7 +45,7 @@ from .protocols import (
     TransitionOutbox,
 )
 from .reward import RewardWeights
-from .robot import ArmPose, ArmTarget, RobotDescription
+from .robot import ArmPose, ArmTarget, BaseTarget, RobotDescription
 from .seeding import derive_seed, generator
 from .signals import ObservationSignals
 from .specs import ArraySpec, EnvSpec
@@ -75,6 +75,7 @@ __all__ = [
     "ArmPose",
     "ArmTarget",
     "ArraySpec",
+    "BaseTarget",
     "Batch",
     "CheckpointError",
     "Clock",

@@ -93,3 +93,16 @@ class ArmTarget:
     pose: ArmPose | None = None
     joints: NDArray[np.float64] | None = None
     opening: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BaseTarget:
+    """What a mobile base is to do until the next target.
+
+    Attributes:
+        steering: share of the largest angle or rotation rate, -1 (right) to 1 (left).
+        throttle: share of the top speed, -1 (backwards) to 1.
+    """
+
+    steering: float
+    throttle: float

@@ -25,6 +25,7 @@ from .config import DriveConfig
 from .detectors import Detectors
 from .driver import PurePursuit
 from .scene import make_scene
+from .simulated_car import SimulatedCar
 from .track import ClosedPath, make_track
 
 Array = NDArray[np.float64]
@@ -154,9 +155,20 @@ class CarBackend:
             raise RuntimeError("no episode is running; call reset() first")
         self._spec.action.check("action", action)
         before = self.car.position(self.data)
+        self.car.drive(self.data, float(action[0]), float(action[1]), self.config.ticks)
+        return self.judge(before)
+
+    def judge(self, before: Array) -> Step:
+        """Return the step of a control period in which the car drove.
+
+        Args:
+            before: where it was when the period began (2,) [m].
+
+        Raises:
+            DriverError: if the simulation became unstable.
+        """
         goal = self._checkpoints(1)[0] - before
         self._steps += 1
-        self.car.drive(self.data, float(action[0]), float(action[1]), self.config.ticks)
         self.clock.sleep_until_ns(self._stamp_ns())
         if not np.isfinite(self.data.qpos).all():
             self._running = self._placed = False
@@ -196,6 +208,23 @@ class CarBackend:
             success=success,
             info=info,
         )
+
+    def as_robot(self) -> "SimulatedCar":
+        """Return the car as something that goes on by itself; nobody may step it meanwhile."""
+        return SimulatedCar(self)
+
+    def image(self, camera: str) -> NDArray[np.uint8]:
+        """Return what a camera of the observation sees (height, width, 3)."""
+        self._pose()
+        return self._images.render(self.data, camera)
+
+    def checkpoints_ahead(self) -> NDArray[np.float32]:
+        """Return the next checkpoints in the car's frame, x and y in turn [m]."""
+        rotation = self.car.rotation(self.data)
+        heading = math.atan2(rotation[1, 0], rotation[0, 0])
+        turn = np.array([[math.cos(heading), -math.sin(heading)], [math.sin(heading), math.cos(heading)]])
+        ahead: Array = (self._checkpoints(self.config.checkpoints_ahead) - self.car.position(self.data)) @ turn
+        return ahead.ravel().astype(np.float32)
 
     def render(self, camera: str = "view") -> NDArray[np.uint8]:
         """Return a picture (picture_height, picture_width, 3) from ``camera``: ``view``, ``chase`` or ``front``.
@@ -301,10 +330,7 @@ class CarBackend:
         state = np.concatenate([car.acceleration / GRAVITY, car.rotation_rate, odometry, rotation[2]])
         observation: Observation = {"state": state.astype(np.float32)}
         if view.object:
-            heading = math.atan2(rotation[1, 0], rotation[0, 0])
-            turn = np.array([[math.cos(heading), -math.sin(heading)], [math.sin(heading), math.cos(heading)]])
-            ahead = (self._checkpoints(self.config.checkpoints_ahead) - car.position(data)) @ turn
-            observation["object"] = ahead.ravel().astype(np.float32)
+            observation["object"] = self.checkpoints_ahead()
         if view.cameras:
             self._pose()
         for camera in view.cameras:

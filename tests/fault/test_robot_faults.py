@@ -127,6 +127,8 @@ def test_when_commands_stop_the_robot_holds_then_stops_and_the_driver_is_told(do
             inner.step(UP)
             assert bystander.speed() > 0.05
             wait_until(lambda: bystander.speed() < 0.02)
+            # Not what was said before the first reset: it was stopped then, too.
+            wait_until(lambda: bystander.diagnosis()[1]["episode"] != "-1")
             wait_until(lambda: bystander.diagnosis()[1]["watchdog"] == "stopped")
             with pytest.raises(SafetyStop, match="does not obey commands any more") as caught:
                 for _ in range(20):

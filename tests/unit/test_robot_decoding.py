@@ -138,3 +138,35 @@ def test_mistakes_in_the_configuration_are_named():
     with pytest.raises(ConfigError, match="'images/side', which the task does not observe"):
         decoder("images/side", "sensor_msgs/msg/Image")
     assert isinstance(decoder("joints", "sensor_msgs/msg/JointState"), NamedNumbers)
+
+
+def test_what_mobile_bases_measure():
+    odometry = TYPES.make("nav_msgs/msg/Odometry", twist={"twist": {"linear": {"x": 1.5, "y": -0.25}}})
+    decode = decoder("odometry", "nav_msgs/msg/Odometry")
+    assert decode.names == ("velocity_x", "velocity_y")
+    np.testing.assert_array_equal(decode(odometry), [1.5, -0.25])
+
+    x, y, z, w = to_quaternion(exponential(np.array([0.3, 0.0, 0.0])))  # rolled to the right about x
+    felt = {"linear_acceleration": {"x": 9.81, "y": 0.0, "z": -4.905}, "angular_velocity": {"x": 1, "y": 2, "z": 3}}
+    imu = TYPES.make("sensor_msgs/msg/Imu", orientation={"x": x, "y": y, "z": z, "w": w}, **felt)
+    np.testing.assert_allclose(decoder("imu", "sensor_msgs/msg/Imu")(imu), [1, 0, -0.5, 1, 2, 3])
+    upward = decoder("orientation", "sensor_msgs/msg/Imu")
+    np.testing.assert_allclose(upward(imu), [0, np.sin(0.3), np.cos(0.3)], atol=1e-12)
+    unknown = TYPES.make("sensor_msgs/msg/Imu", orientation={"w": 1.0}, orientation_covariance=[-1.0] + [0.0] * 8)
+    with pytest.raises(SpecError, match=r"this IMU gives no orientation; name up_ in robot\.unmeasured"):
+        upward(unknown)
+
+    kind = "ackermann_msgs/msg/AckermannDriveStamped"
+    drive = TYPES.make(kind, drive={"steering_angle": 0.25, "speed": 2.0})
+    assert decoder("drive", kind).names == ("steering", "wheel_speed")
+    np.testing.assert_array_equal(decoder("drive", kind)(drive), [0.25, 2.0])
+
+
+def test_scans_are_the_nearest_of_each_sector():
+    kind = "sensor_msgs/msg/LaserScan"
+    decode = make_decoder(SourceConfig("topic", kind, "scan"), {"scan": ArraySpec((3,))}, (), ())
+    ranges = [1.0, 0.5, np.inf, 2.0, 0.01, 3.0, np.nan, 9.0]
+    message = TYPES.make(kind, ranges=ranges, range_min=0.1, range_max=5.0)
+    np.testing.assert_allclose(decode(message), [0.5, 0.1, 5.0], atol=1e-7)
+    with pytest.raises(SpecError, match="expected 3 ranges or more, got 2"):
+        decode(TYPES.make(kind, ranges=[1.0, 2.0], range_min=0.1, range_max=5.0))

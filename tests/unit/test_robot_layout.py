@@ -8,12 +8,12 @@ import pytest
 
 from robo_rl.core import ArmPose, ArmTarget, ConfigError, SpecError
 from robo_rl.drivers.robot import make_robot
-from robo_rl.drivers.robot.commanding import ArmCommander, GripperCommander
+from robo_rl.drivers.robot.commanding import ArmCommander, BaseCommander, GripperCommander
 from robo_rl.drivers.robot.config import CommandConfig, GripperConfig, RobotConfig
 from robo_rl.drivers.robot.layout import ObservationLayout
 from robo_rl.drivers.ros2.message_types import RosbagsTypes
 from robo_rl.drivers.virtual.config import VirtualRobotConfig
-from robo_rl.drivers.virtual.topics import Topics
+from robo_rl.drivers.virtual.topics import ArmTopics
 from robo_rl.sim import make_backend
 from robo_rl.sim.controller import exponential
 
@@ -68,14 +68,14 @@ def test_what_the_virtual_robot_publishes_is_what_the_simulator_observes(task):
     inner = driver(composed(f"task={task}"))
     backend = make_backend(task)
     robot, node, obeyed = backend.as_robot(), Recorder(), []
-    topics = Topics(node, VirtualRobotConfig(), robot, obeyed.append)
+    topics = ArmTopics(node, VirtualRobotConfig(), robot, obeyed.append)
     layout = inner._layout
     assert inner.spec == backend.spec
     backend.reset(0)
     rng = np.random.default_rng(0)
     for _ in range(3):
         step = backend.step(rng.uniform(-0.5, 0.5, backend.spec.action.shape).astype(np.float32))
-        topics.publish_state(robot)
+        topics.publish_state()
         topics.publish_ready(True)
         messages = newest(layout, node)
         observation = layout.observation(messages)
@@ -94,12 +94,12 @@ def test_without_sources_of_pose_and_velocity_they_are_computed():
     sources = {name: source for name, source in given.items() if name not in ("pose", "twist")}
     backend = make_backend("reach")
     robot, node = backend.as_robot(), Recorder()
-    topics = Topics(node, VirtualRobotConfig(), robot, lambda target: None)
+    topics = ArmTopics(node, VirtualRobotConfig(), robot, lambda target: None)
     spec = backend.spec
     layout = ObservationLayout(RobotConfig(sources=sources), spec, robot.joints, make_backend("reach").as_model())
     backend.reset(1)
     step = backend.step(np.array([0.3, -0.5, 0.2], np.float32))
-    topics.publish_state(robot)
+    topics.publish_state()
     topics.publish_ready(True)
     observation = layout.observation(newest(layout, node))
     np.testing.assert_allclose(observation["state"], step.observation["state"], atol=2e-6)
@@ -110,8 +110,8 @@ def test_a_message_with_a_value_that_is_not_finite_is_named():
     backend = make_backend("reach")
     backend.reset(0)
     node = Recorder()
-    topics = Topics(node, VirtualRobotConfig(), backend.as_robot(), lambda target: None)
-    topics.publish_state(backend.as_robot())
+    topics = ArmTopics(node, VirtualRobotConfig(), backend.as_robot(), lambda target: None)
+    topics.publish_state()
     topics.publish_ready(True)
     messages = newest(inner._layout, node)
     messages["wrench"].wrench.force.y = float("inf")
@@ -122,7 +122,7 @@ def test_a_message_with_a_value_that_is_not_finite_is_named():
 def test_commands_are_taken_back_by_the_virtual_robot():
     node, obeyed = Recorder(), []
     robot = make_backend("pick_cube").as_robot()
-    Topics(node, VirtualRobotConfig(), robot, obeyed.append)
+    ArmTopics(node, VirtualRobotConfig(), robot, obeyed.append)
     pose = ArmPose(np.array([0.4, 0.1, 0.3]), exponential(np.array([3.0, 0.2, -0.1])))
     commander = ArmCommander(node, CommandConfig(kind="pose", topic="pose"), robot.joints, 0.1)
     commander.send(ArmTarget(pose=pose), pose)
@@ -181,8 +181,9 @@ def test_what_does_not_fit_is_refused_with_its_shape():
     ):
         with pytest.raises(ConfigError, match=message):
             driver(composed(*options))
-    with pytest.raises(ConfigError, match=r"needs a task with a simulated arm, .* 'walk' has none"):
-        make_robot(SimpleNamespace(spec=SimpleNamespace(task="walk")))
+    other = SimpleNamespace(task="walk", control_rate=10.0, action_space="joint_torque")
+    with pytest.raises(ConfigError, match=r"needs a task with a simulated arm or car, .* 'walk' has none"):
+        make_robot(SimpleNamespace(spec=other))
     unmeasured = driver(composed("~robot.sources.wrench", "robot.unmeasured=[wrist_]"))
     assert unmeasured.spec.observation["state"].shape == (36,)
 
@@ -217,3 +218,30 @@ def test_the_ready_configurations_fit_their_tasks(tmp_path):
     assert driver(composed("robot=ur_servo", *six)).spec.action.names == ("x", "y", "z")
     with pytest.raises(ConfigError, match="6 joint names are given, the task has 7 joints"):
         driver(composed("robot=ur", "task.controller.action_space=joint_delta", blind))
+
+
+def test_the_ready_configurations_of_mobile_bases_fit_the_car():
+    car = driver(composed("robot=ackermann", "task=drive"))
+    assert car.spec.reports_success and car.robot is None
+    blind = "task.observation.object=false"
+    turtle = driver(composed("robot=turtlebot", "task=drive", blind))
+    assert not turtle.spec.reports_success
+    with pytest.raises(ConfigError, match="nothing gives wheel_speed, steering of the observation 'state'"):
+        driver(composed("robot=turtlebot", "task=drive", blind, "robot.unmeasured=[]"))
+    with pytest.raises(ConfigError, match="kind=pose cannot carry actions of the space 'steering_throttle'"):
+        driver(composed("robot=ackermann", "task=drive", "robot.command.kind=pose"))
+    with pytest.raises(ConfigError, match=r"robot\.terminate_on must be did you mean 'crashed'"):
+        driver(composed("robot=ackermann", "task=drive", "robot.terminate_on=[crash]"))
+
+
+@pytest.mark.parametrize("kind", ["ackermann", "base_twist", "base_twist_stamped"])
+def test_steering_and_throttle_become_commands(kind):
+    node = Recorder()
+    commander = BaseCommander(node, CommandConfig(kind=kind, topic="go", speed=4.0, turn=0.5))
+    commander.send(-0.5, 0.25)
+    (message,) = node.published["go"]
+    if kind == "ackermann":
+        assert (message.drive.speed, message.drive.steering_angle) == (1.0, -0.25)
+    else:
+        twist = message.twist if kind.endswith("stamped") else message
+        assert (twist.linear.x, twist.linear.y, twist.angular.z) == (1.0, 0.0, -0.25)

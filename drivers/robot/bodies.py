@@ -1,0 +1,229 @@
+"""What a driver must know of the kind of robot that it drives: an arm, or a mobile base."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import ArmPose, ArmTarget, ConfigError, DriverError, EnvSpec, RobotDescription, SpecError
+
+from ..ros2 import Node
+from .commanding import ArmCommander, BaseCommander, GripperCommander, check_command
+from .config import RobotConfig
+from .layout import BASE_KINDS, ArmModel, ObservationLayout, SourceLayout
+
+
+class Body(Protocol):
+    """A kind of robot.
+
+    Attributes:
+        layout: makes observations of messages.
+    """
+
+    @property
+    def layout(self) -> SourceLayout: ...
+
+    def open(self, node: Node) -> None:
+        """Make what commands are sent by."""
+        ...
+
+    def missing(self) -> list[str]:
+        """Return what nobody listens to."""
+        ...
+
+    def begin(self, messages: Mapping[str, Any]) -> None:
+        """Begin an episode where the robot is.
+
+        Raises:
+            SpecError: if a message has not what is expected.
+            DriverError: if this is another robot than the task's.
+        """
+        ...
+
+    def plan(self, messages: Mapping[str, Any], action: NDArray[np.float32]) -> Any:
+        """Return what ``action`` means where the robot is now, to be sent by :meth:`send` again and again.
+
+        Raises:
+            SpecError: if a message has not what is expected.
+        """
+        ...
+
+    def send(self, plan: Any) -> None:
+        """Send what :meth:`plan` returned."""
+        ...
+
+    def hold(self, messages: Mapping[str, Any]) -> None:
+        """Tell the robot to stay where it was seen last, if that is known; a source may have given nothing (None)."""
+        ...
+
+    def close(self) -> None:
+        """End threads."""
+        ...
+
+
+class ArmBody:
+    """An arm, with or without a gripper.
+
+    Args:
+        config: of the robot.
+        simulation: the task's simulated arm.
+        period: length of a control period in the robot's time [s].
+
+    Raises:
+        ConfigError: if the robot does not give what the task observes, or cannot take its actions.
+    """
+
+    def __init__(self, config: RobotConfig, simulation: Any, period: float) -> None:
+        spec: EnvSpec = simulation.spec
+        moves_gripper = spec.action.names[-1:] == ("gripper",)
+        if moves_gripper and config.gripper.kind == "none":
+            raise ConfigError(
+                f"robot {config.name!r} has no gripper (robot.gripper.kind=none), but actions of {spec.task!r} move "
+                "one; choose task.controller.action_axes without it"
+            )
+        self._config, self._period = config, period
+        self._description: RobotDescription = simulation.robot
+        self._model: ArmModel = simulation.as_model()
+        self._layout = ObservationLayout(config, spec, self._description.joints, self._model)
+
+    @property
+    def layout(self) -> ObservationLayout:
+        return self._layout
+
+    def open(self, node: Node) -> None:
+        self._arm = ArmCommander(node, self._config.command, self._description.joints, self._period)
+        self._gripper = GripperCommander(node, self._config.gripper)
+
+    def missing(self) -> list[str]:
+        missing = [
+            f"nobody listens to {publisher.topic}"
+            for publisher in (self._arm.publisher, self._gripper.publisher)
+            if publisher is not None and publisher.matched_count == 0
+        ]
+        if self._gripper.client is not None and not self._gripper.client.wait(0.0):
+            missing.append(f"no action {self._config.gripper.name}")
+        return missing
+
+    def begin(self, messages: Mapping[str, Any]) -> None:
+        positions, _ = self._layout.joints(messages)
+        self._model.begin(positions)
+        self._check_pose(messages)
+        self._gripper.reset()
+
+    def plan(self, messages: Mapping[str, Any], action: NDArray[np.float32]) -> tuple[ArmTarget, ArmPose]:
+        """Return what ``action`` means where the arm is now, and where that is.
+
+        Robot and model differ by calibration. What the model wants of its own end effector is carried over to where
+        the robot has its own, so that nothing creeps.
+        """
+        positions, _ = self._layout.joints(messages)
+        modelled, measured = self._model.pose(positions), self._layout.pose(messages)
+        target = self._model.target(positions, action)
+        if target.pose is not None:
+            pose = ArmPose(
+                target.pose.position + measured.position - modelled.position,
+                target.pose.rotation @ modelled.rotation.T @ measured.rotation,
+            )
+            target = replace(target, pose=pose)
+        return target, measured
+
+    def send(self, plan: tuple[ArmTarget, ArmPose]) -> None:
+        target, pose = plan
+        if target.opening is not None:
+            self._gripper.send(target.opening)
+        self._arm.send(target, pose)
+
+    def hold(self, messages: Mapping[str, Any]) -> None:
+        by_kind = self._layout.by_kind
+        names = [by_kind[kind] for kind in ("joints", "end_effector_pose") if kind in by_kind]
+        if any(messages[name] is None for name in names):
+            return
+        try:
+            pose = self._layout.pose(messages)
+            positions, _ = self._layout.joints(messages)
+        except SpecError:
+            return  # nothing is known of where it is; it is left with what it does in silence
+        if self._config.command.kind in ("pose", "twist"):
+            self._arm.send(ArmTarget(pose=pose), pose)
+        else:
+            self._arm.send(ArmTarget(joints=positions), pose)
+
+    def close(self) -> None:
+        self._gripper.close()
+
+    def _check_pose(self, messages: Mapping[str, Any]) -> None:
+        """Raise :class:`DriverError` where robot and task are not the same arm."""
+        positions, _ = self._layout.joints(messages)
+        away = float(np.linalg.norm(self._layout.pose(messages).position - self._model.pose(positions).position))
+        if away > self._config.pose_tolerance:
+            raise DriverError(
+                f"robot {self._config.name!r} measures its end effector {away:.3f} m from where the task's arm has it "
+                f"with the same joints; {self._config.pose_tolerance:g} m are allowed (robot.pose_tolerance). Give the "
+                "task this robot's model (task.arm) and the robot the same tool frame"
+            )
+
+
+class BaseBody:
+    """A mobile base, whose actions are steering and throttle.
+
+    Args:
+        config: of the robot.
+        spec: of the task.
+
+    Raises:
+        ConfigError: if the robot does not give what the task observes.
+    """
+
+    def __init__(self, config: RobotConfig, spec: EnvSpec) -> None:
+        self._config = config
+        self._places = [spec.action.names.index(name) for name in ("steering", "throttle")]
+        self._layout = SourceLayout(config, spec, (), BASE_KINDS, {})
+
+    @property
+    def layout(self) -> SourceLayout:
+        return self._layout
+
+    def open(self, node: Node) -> None:
+        self._commander = BaseCommander(node, self._config.command)
+
+    def missing(self) -> list[str]:
+        publisher = self._commander.publisher
+        return [] if publisher.matched_count else [f"nobody listens to {publisher.topic}"]
+
+    def begin(self, messages: Mapping[str, Any]) -> None: ...
+
+    def plan(self, messages: Mapping[str, Any], action: NDArray[np.float32]) -> tuple[float, float]:
+        steering, throttle = action[self._places].tolist()
+        return steering, throttle
+
+    def send(self, plan: tuple[float, float]) -> None:
+        self._commander.send(*plan)
+
+    def hold(self, messages: Mapping[str, Any]) -> None:
+        self._commander.send(0.0, 0.0)
+
+    def close(self) -> None: ...
+
+
+def make_body(config: RobotConfig, simulation: Any, period: float) -> Body:
+    """Return the kind of robot that the task is for.
+
+    Args:
+        config: of the robot.
+        simulation: of the task.
+        period: length of a control period in the robot's time [s].
+
+    Raises:
+        ConfigError: if no robot can do the task, or this one cannot.
+    """
+    spec: EnvSpec = simulation.spec
+    is_arm = hasattr(simulation, "as_model")
+    if not is_arm and spec.action_space != "steering_throttle":
+        raise ConfigError(
+            f"robot {config.name!r} needs a task with a simulated arm or car, which says what is observed and what "
+            f"actions mean; {spec.task!r} has none"
+        )
+    check_command(config.command, spec)
+    return ArmBody(config, simulation, period) if is_arm else BaseBody(config, spec)

@@ -1,0 +1,130 @@
+"""A simulated car that goes on by itself, as a robot does: told by targets, not stepped by actions."""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import BaseTarget
+
+from .car import CRASH_FILTER
+
+if TYPE_CHECKING:
+    from .backend import CarBackend
+
+Array = NDArray[np.float64]
+
+
+class SimulatedCar:
+    """The robot's side of a :class:`~robo_rl.sim.driving.CarBackend`, whose physics and judgement it uses.
+
+    Args:
+        backend: simulated car on its track. Nobody may step it beside this.
+
+    Attributes:
+        cameras: that the task observes.
+        tick: least time that passes [s].
+        object_names: of the elements of :meth:`objects`.
+        max_steering: steering angle that a full action means [rad].
+        top_speed: at full throttle on the straight [m/s].
+    """
+
+    def __init__(self, backend: "CarBackend") -> None:
+        config = backend.config
+        self._backend = backend
+        self.cameras = tuple(config.observation.cameras)
+        # As few steps of physics as accelerations are averaged over before their peak is taken.
+        self.tick = CRASH_FILTER / config.physics_rate
+        self._ticks = max(round(config.ticks / CRASH_FILTER), 1)
+        observed = backend.spec.observation
+        self.object_names = observed["object"].names if "object" in observed else ()
+        self.max_steering, self.top_speed = config.car.max_steering, config.car.top_speed
+        self.reset(0)
+
+    def reset(self, seed: int) -> None:
+        """Put the car at the start line as :meth:`CarBackend.reset` does."""
+        backend = self._backend
+        backend.reset(seed)
+        self._rewards = dict.fromkeys(backend.spec.reward_terms, 0.0)
+        self._failed = dict.fromkeys(("crashed", "stuck", "flipped"), False)
+        self._felt: deque[tuple[Array, Array]] = deque(maxlen=self._ticks)
+        self._impact, self._driven = 0.0, 0
+        self._before = backend.car.position(backend.data)
+        self.hold()
+
+    def hold(self) -> None:
+        """Let go of the throttle and straighten the wheels."""
+        self._target = BaseTarget(0.0, 0.0)
+
+    def command(self, target: BaseTarget) -> None:
+        """Drive so from now on."""
+        self._target = target
+
+    def advance(self, ticks: int) -> None:
+        """Let ``ticks`` ticks pass.
+
+        Raises:
+            DriverError: if the simulation became unstable.
+        """
+        backend = self._backend
+        car, data = backend.car, backend.data
+        for _ in range(ticks):
+            car.drive(data, self._target.steering, self._target.throttle, CRASH_FILTER)
+            self._felt.append((car.acceleration, car.rotation_rate))
+            self._impact = max(self._impact, car.impact)
+            self._driven += 1
+            # As in a step, what is felt is the mean of a control period.
+            car.acceleration, car.rotation_rate = (np.mean(each, axis=0) for each in zip(*self._felt, strict=True))
+            if self._driven == self._ticks:
+                car.impact = self._impact
+                self._judge()
+
+    def _judge(self) -> None:
+        """Judge the control period that is over. A failure lasts until the reset: nobody is to miss it."""
+        backend = self._backend
+        rewards = backend.judge(self._before).rewards
+        for name in self._failed:
+            self._failed[name] |= rewards[name] > 0
+        hardness = max(rewards["impact"], self._rewards["impact"]) if any(self._failed.values()) else 0.0
+        self._rewards = {**rewards, **{name: float(failed) for name, failed in self._failed.items()}}
+        self._rewards["impact"] = hardness
+        self._impact, self._driven = 0.0, 0
+        self._before = backend.car.position(backend.data)
+
+    def measure(self) -> dict[str, Array]:
+        """Return what the sensors say, in the car's frame.
+
+        ``position`` (3,) [m] and ``quaternion`` (w, x, y, z) in the world's, ``velocity`` (3,) [m/s], ``acceleration``
+        (3,) with gravity [m/s^2], ``rotation_rate`` (3,) [rad/s], ``drive`` (2,): steering angle [rad] and speed of the
+        treads [m/s].
+        """
+        backend = self._backend
+        car, data = backend.car, backend.data
+        rotation, quaternion = car.rotation(data), np.empty(4)
+        mujoco.mju_mat2Quat(quaternion, rotation.ravel())
+        return {
+            "position": np.append(car.position(data), 0.0),
+            "quaternion": quaternion,
+            "velocity": rotation.T @ car.velocity(data),
+            "acceleration": car.acceleration,
+            "rotation_rate": car.rotation_rate,
+            "drive": np.array([car.steering, car.wheel_speed(data)]),
+        }
+
+    def objects(self) -> Array:
+        """Return the next checkpoints in the car's frame (m,)."""
+        return self._backend.checkpoints_ahead().astype(np.float64)
+
+    def rewards(self) -> dict[str, float]:
+        """Return the reward terms of the last control period; failures since the reset."""
+        return dict(self._rewards)
+
+    def image(self, camera: str) -> NDArray[np.uint8]:
+        """Return what a camera sees (height, width, 3)."""
+        return self._backend.image(camera)
+
+    def close(self) -> None:
+        """Free rendering contexts."""
+        self._backend.close()
