@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import BaseTarget
+from robo_rl.core import BaseTarget, require
 
 from .car import CRASH_FILTER
 
@@ -29,15 +29,20 @@ class SimulatedCar:
         object_names: of the elements of :meth:`objects`.
         max_steering: steering angle that a full action means [rad].
         top_speed: at full throttle on the straight [m/s].
+
+    Raises:
+        ConfigError: if a control period is no whole number of ticks.
     """
 
     def __init__(self, backend: "CarBackend") -> None:
         config = backend.config
+        whole = config.ticks % CRASH_FILTER == 0
+        require(whole, "a control period", f"a multiple of {CRASH_FILTER} steps of physics", config.ticks)
         self._backend = backend
         self.cameras = tuple(config.observation.cameras)
         # As few steps of physics as accelerations are averaged over before their peak is taken.
         self.tick = CRASH_FILTER / config.physics_rate
-        self._ticks = max(round(config.ticks / CRASH_FILTER), 1)
+        self._ticks = config.ticks // CRASH_FILTER
         observed = backend.spec.observation
         self.object_names = observed["object"].names if "object" in observed else ()
         self.max_steering, self.top_speed = config.car.max_steering, config.car.top_speed

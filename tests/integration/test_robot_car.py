@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from robo_rl.core import SafetyStop
+from robo_rl.core import BaseTarget, ConfigError, SafetyStop
 from robo_rl.drivers.ros2 import open_node
 from robo_rl.sim import make_backend
 
@@ -95,8 +95,6 @@ def test_the_virtual_car_drives_as_the_simulated_one_does():
     robot.reset(3)
     step = stepped.reset(3)
     action = np.array([0.3, 0.4], np.float32)
-    from robo_rl.core import BaseTarget
-
     robot.command(BaseTarget(float(action[0]), float(action[1])))
     rewards = []
     for _ in range(20):
@@ -111,3 +109,5 @@ def test_the_virtual_car_drives_as_the_simulated_one_does():
     np.testing.assert_allclose(*np.transpose(rewards), atol=1e-9)
     stepped.close()
     robot.close()
+    with pytest.raises(ConfigError, match="a multiple of 4 steps of physics"):
+        make_backend("drive", control_rate=40.0).as_robot()
