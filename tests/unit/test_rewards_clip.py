@@ -202,7 +202,9 @@ def test_values_out_of_range_are_refused(values, message):
 
 
 def test_what_does_not_fit_the_task_is_refused(model):
-    with pytest.raises(ConfigError, match=r"the task has none: task.observation.cameras=\[front,view\]"):
+    with pytest.raises(
+        ConfigError, match=r"the task has no cameras to look through: task.observation.cameras=\[front,view\]"
+    ):
         ClipConfig(model=model).make("clip", spec_with(task="reach"), 0)
     with pytest.raises(ConfigError, match="no camera 'fornt': did you mean 'front'"):
         ClipConfig(model=model, cameras=("fornt",)).make("clip", spec_with("front", task="reach"), 0)
