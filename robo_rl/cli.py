@@ -45,8 +45,12 @@ COMMANDS = {
     "doctor": "check this machine and say what to do",
 }
 
-AT_ONCE = {"stop": "[file=PATH] [reason=TEXT]", "rearm": "[file=PATH]", "enable": "[file=PATH]"}
-AT_ONCE["launch"] = "NAME|FILE.yaml [ARGUMENT=VALUE ...]"
+AT_ONCE = {
+    "stop": "[file=PATH] [reason=TEXT]",
+    "rearm": "[file=PATH]",
+    "enable": "[file=PATH]",
+    "launch": "NAME|FILE.yaml [ARGUMENT=VALUE ...]",
+}
 """Commands without Hydra, and their options."""
 
 EXIT_USAGE = 2
@@ -87,6 +91,10 @@ def _dispatch(words: list[str]) -> int:
     if command in AT_ONCE:
         if {"-h", "--help"} & set(overrides):
             print(f"robo-rl {command} {AT_ONCE[command]}: {COMMANDS[command]}")
+            if command == "launch":
+                from .commands.launch import usage
+
+                print(usage())
             return 0
         module = importlib.import_module(f"robo_rl.commands.{'launch' if command == 'launch' else 'stop'}")
         return int(module.run(command, overrides))

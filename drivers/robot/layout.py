@@ -119,8 +119,8 @@ class SourceLayout:
         return name is None or bool(self._numbers(name, messages)[0])
 
     def _compute(self, messages: Mapping[str, Any]) -> Mapping[str, Array]:
-        """Return what no source measures, by kind."""
-        raise NotImplementedError
+        """Return what no source measures, by kind; nothing here, a subclass may know more."""
+        return {}
 
     def _numbers(self, source: str, messages: Mapping[str, Any]) -> NDArray[Any]:
         """Return what a source says.

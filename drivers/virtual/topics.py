@@ -1,6 +1,7 @@
 """The topics of the virtual robot, named as ros2_control's controllers and broadcasters name theirs."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ GRIPPER_STALL_STATES = 100
 GRIPPER_POLL_SECONDS = 0.02
 
 
-class Topics:
+class Topics(ABC):
     """What every virtual robot publishes: objects, rewards, whether it obeys, diagnostics, images.
 
     Args:
@@ -73,8 +74,9 @@ class Topics:
         rewards = self._robot.rewards()
         self._rewards.publish(make(JOINT_STATE, header=header, name=list(rewards), position=list(rewards.values())))
 
+    @abstractmethod
     def _publish_measured(self, stamp: Any) -> None:
-        raise NotImplementedError
+        """Publish what the sensors of this kind of robot measure."""
 
     def publish_ready(self, ready: bool) -> None:
         """Publish whether commands are obeyed, when that has changed."""

@@ -64,6 +64,17 @@ def run(command: str, words: Sequence[str]) -> int:
         return Launch(plans).run(interruption)
 
 
+def usage() -> str:
+    """Return the launch files of robo-rl with their arguments, what they mean, and defaults, for people."""
+    lines = []
+    for file in sorted(LAUNCHES.glob("*.yaml")):
+        lines.append(f"\n{file.stem}")
+        content: Any = OmegaConf.load(file)
+        for name, facts in content["arguments"].items():
+            lines.append(f"  {name:<10}{facts['text']} ({facts['default'] or 'none'})")
+    return "\n".join(lines)
+
+
 def read_plans(file: Path, words: Sequence[str]) -> list[ProcessPlan]:
     """Return the processes of a launch file, given ``ARGUMENT=VALUE`` words.
 

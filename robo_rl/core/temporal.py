@@ -15,6 +15,7 @@ can be.
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
@@ -44,9 +45,10 @@ UNITS: Mapping[str, tuple[str, float]] = {
 """Units of numbers: the unit that signals have, and how much of it one is."""
 
 
-class Formula:
+class Formula(ABC):
     """A specification."""
 
+    @abstractmethod
     def trace(self, signals: Signals, period: float, beyond: float | None = None) -> Array:
         """Return the robustness at every time (T,).
 
@@ -55,15 +57,14 @@ class Formula:
             period: between two samples [s].
             beyond: robustness of this formula after the last sample, inf or -inf; None: the signals have ended.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def check(self, units: Mapping[str, str | None]) -> frozenset[str]:
         """Return the names of the signals, after checking them against the ``units`` of all that there are.
 
         Raises:
             ConfigError: if one is not there, or is compared with what has another unit.
         """
-        raise NotImplementedError
 
     def robustness(self, signals: Signals, period: float) -> float:
         """Return the robustness at the first time of signals that have ended; see :meth:`trace`."""

@@ -78,6 +78,17 @@ def test_a_file_of_ones_own(tmp_path):
             read_plans(file, [])
 
 
+def test_help_lists_every_argument(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["launch", "--help"])
+    shown = capsys.readouterr().out
+    assert ended.value.code == 0
+    for file in LAUNCHES.glob("*.yaml"):
+        assert f"\n{file.stem}\n" in shown
+        for name, facts in yaml.safe_load(file.read_text())["arguments"].items():
+            assert f"  {name:<10}{facts['text']} (" in shown
+
+
 def test_mistakes_are_answered_by_a_line(capsys):
     for words, said in (
         ([], "needs a file.yaml or one of: actor, record"),
