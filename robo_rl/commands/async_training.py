@@ -264,15 +264,12 @@ class AsyncTraining(LocalTraining):
 
     def _evaluate_or_save(self) -> bool:
         """Evaluate and write checkpoints when they are due; return whether the wanted success rate is reached."""
-        settings, interval = self.settings, self.settings.evaluation_interval
-        self._score = None
-        reached = False
-        if interval and self._learned() // interval > self._learned_evaluation // interval:
+        interval, reached = self.settings.evaluation_interval, False
+        evaluated = bool(interval) and self._learned() // interval > self._learned_evaluation // interval
+        if evaluated:
             self._learned_evaluation = self._learned()
-            rate = self._evaluate(self.config.seed, settings.evaluation_episodes, None).success_rate
-            wanted = settings.stop_at_success_rate
-            reached = wanted is not None and rate is not None and rate.value >= wanted
-        if self._score is not None or self.step - self._saved_step >= settings.checkpoint_interval:
+            reached = self._evaluations.good_enough(self.step, self.learner.updates, self.config.seed)
+        if evaluated or self.step - self._saved_step >= self.settings.checkpoint_interval:
             self._saved_step = self.step
             self._save()
         return reached
@@ -287,7 +284,6 @@ class AsyncTraining(LocalTraining):
         for command in self.server.take_commands():
             self.logger.message(f"At step {self.step}: {command}")
             if command == "checkpoint":
-                self._score = None
                 self._save()
             elif command == "stop":
                 self._stop_asked = True

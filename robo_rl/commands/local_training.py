@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 
 from ..actor import ActionChoice, Actor, InterventionConfig, SimulatedIntervention
-from ..app import Components, DemonstrationsConfig, RunConfig, section
+from ..app import Components, RunConfig, section
 from ..core import (
-    Batch,
-    ConfigError,
     DivergenceError,
     DriverError,
     Metrics,
@@ -25,24 +23,22 @@ from ..core import (
     derive_seed,
     generator,
 )
-from ..evaluation import EvaluationResult, evaluate
-from ..evaluation.hacking import RewardWatch
+from ..evaluation import EvaluationResult
 from ..evaluation.plots import plot_runs
 from ..evaluation.report import write_report
 from ..evaluation.runs import load_run
 from ..learner import Checkpoint, CheckpointFolder, Learner
-from ..replay import EpisodeStore, MixedSampler, ReplayRing
+from ..replay import MixedSampler, ReplayRing
 from ..safety import ACTION_NOT_FINITE
 from ..telemetry import RunLogger
+from .demonstrations import load_demonstrations
+from .evaluations import PERSON_POLL_SECONDS, Evaluations
 from .interruption import Interruption
-from .recording import ExpertChooser, open_data_set, record_episodes
 from .safety_record import SafetyRecord
 from .summary import write_summary
 
 EXIT_DIVERGED = 1
 PRETRAIN_LOG_INTERVAL = 100
-PERSON_POLL_SECONDS = 0.2
-"""Between two looks whether a person has taken an emergency stop back."""
 
 
 class LocalTraining:
@@ -65,8 +61,7 @@ class LocalTraining:
         self._scorer = self.parts.reward.scorer
         added_terms = self._scorer.terms if self._scorer else ()
         self.online = ReplayRing(self.settings.replay_capacity, spec, added_terms, agent.features)
-        self._demonstration_episodes: list[Batch] = []
-        self.demonstrations = self._load_demonstrations(added_terms)
+        self.demonstrations, self._demonstration_episodes = load_demonstrations(config, self.parts, folder)
         self.sampler = MixedSampler(
             self.online,
             self.demonstrations,
@@ -80,28 +75,28 @@ class LocalTraining:
         self._open_experience()
         self.step = 0
         self._policy_version = 0
-        self._score: float | None = None
         self._episode_return = 0.0
         self._episode_terms = dict.fromkeys(self.online.terms, 0.0)
         self._safety = SafetyRecord()
         self._awaits_person = False
-        self._steps_to_95: int | None = None
-        self._watch = None if self._scorer is None else RewardWatch()
         self._update_seconds = 0.0
-        resumed = config.resume is not None
-        if resumed:
-            self._load(self._checkpoints.load_newest())
+        checkpoint = None if config.resume is None else self._checkpoints.load_newest()
+        if checkpoint is not None:
+            self._load(checkpoint)
         self.logger = RunLogger(
             folder,
             section(config, "logging"),
             label=spec.task,
             run_config=OmegaConf.to_container(config, resolve=True),
-            resume_step=self.step if resumed else None,
+            resume_step=None if checkpoint is None else self.step,
         )
+        self._evaluations = Evaluations(self.settings, self.parts, self.logger, interruption)
         if self.parts.resets is not None:
             self.parts.resets.watch(self.logger.status)
-        if not resumed:
+        if checkpoint is None:
             self._begin()
+        else:
+            self._evaluations.load(checkpoint.facts, self.learner.updates)
 
     def run(self) -> int:
         """Take the remaining steps, evaluate, and write what the run came to; return the exit code.
@@ -135,7 +130,8 @@ class LocalTraining:
             return 128 + self._interruption.signal
         # Start states of its own: those of the other evaluations may have decided when the run ended.
         seed = derive_seed(self.config.seed, "final")
-        result = self._evaluate(seed, self.settings.final_evaluation_episodes, self.folder / "videos" / "final.mp4")
+        episodes, video = self.settings.final_evaluation_episodes, self.folder / "videos" / "final.mp4"
+        result = self._evaluations(self.step, self.learner.updates, seed, episodes, video)
         self._save()
         self._summarise(status, result)
         self._announce(result)
@@ -176,13 +172,9 @@ class LocalTraining:
                 self._update_seconds += time.monotonic() - began
                 self._policy_version += 1
             self._log(transition, metrics)
-            self._score = None
-            reached = False
-            if settings.evaluation_interval and self.step % settings.evaluation_interval == 0:
-                rate = self._evaluate(self.config.seed, settings.evaluation_episodes, None).success_rate
-                wanted = settings.stop_at_success_rate
-                reached = wanted is not None and rate is not None and rate.value >= wanted
-            if self._score is not None or self.step % settings.checkpoint_interval == 0:
+            evaluated = bool(settings.evaluation_interval) and self.step % settings.evaluation_interval == 0
+            reached = evaluated and self._evaluations.good_enough(self.step, self.learner.updates, self.config.seed)
+            if evaluated or self.step % settings.checkpoint_interval == 0:
                 self._save()
             if reached:
                 return "reached"
@@ -255,51 +247,6 @@ class LocalTraining:
                     self.logger.log("train", 0, pretrain_update=update, **metrics)
         self._save()
 
-    def _load_demonstrations(self, added_terms: tuple[str, ...]) -> ReplayRing | None:
-        """Read the demonstrations into memory, after recording them where no data set is given.
-
-        Rewards may be made from demonstrations that the agent itself does not learn from.
-        """
-        wanted: DemonstrationsConfig = section(self.config, "demonstrations")
-        for_agent = self.parts.agent.config.demonstration_ratio > 0
-        if wanted.episodes == 0 or not (for_agent or self._scorer):
-            return None
-        path = Path(wanted.path) if wanted.path else self.folder / "demonstrations"
-        if not wanted.path and not path.exists():
-            try:
-                self._record_demonstrations(path, wanted)
-            except ConfigError as error:
-                print(f"Training without demonstrations: {error}")
-                return None
-        with EpisodeStore.open(path) as store:
-            spec = self.parts.backend.spec
-            store.check_against(spec)
-            if self._scorer is not None:
-                numbers = range(len(store.records[: wanted.episodes]))
-                self._demonstration_episodes = [store.arrays(number, spec.observation).rows() for number in numbers]
-            if not for_agent:
-                return None
-            ring = ReplayRing(store.ring_slots(wanted.episodes), spec, added_terms, self.parts.agent.features)
-            store.load_into(ring, wanted.episodes)
-        # All at once, so that they are the same, bit for bit, when the run is resumed.
-        ring.compute_features()
-        return ring
-
-    def _record_demonstrations(self, path: Path, wanted: DemonstrationsConfig) -> None:
-        backend, seed = self.parts.evaluation_backend(), self.config.seed
-        backend.expert(seed)  # Where there is none, nothing is left behind.
-        metadata = {"source": "expert", "seed": seed, "noise": wanted.noise}
-        with open_data_set(path, backend.spec, "fail", metadata) as store:
-            record_episodes(
-                backend,
-                store,
-                wanted.episodes,
-                lambda rng: ExpertChooser(backend.expert(seed), wanted.noise, rng),
-                actor="expert",
-                seed=seed,
-                only_successful=True,
-            )
-
     def _log(self, transition: Transition, metrics: dict[str, float]) -> None:
         logger = self.logger
         if metrics and logger.due(self.step):
@@ -326,54 +273,12 @@ class LocalTraining:
             **self._safety.metrics(),
             **self._practice(),
         )
-        if self._watch is not None:
-            self._watch.add_episode(self.actor.episode, self._episode_return, length, success)
+        if self._evaluations.watch is not None:
+            self._evaluations.watch.add_episode(self.actor.episode, self._episode_return, length, success)
         self._episode_return = 0.0
         self._episode_terms = dict.fromkeys(self._episode_terms, 0.0)
         if self._intervention is not None:
             self._intervention.end_episode()
-
-    def _evaluate(self, seed: int, episodes: int, video: Path | None) -> EvaluationResult:
-        backend = self.parts.evaluation_backend()
-        terms, reward = backend.spec.reward_terms, self.parts.reward.task
-        waits = False
-        while True:
-            try:
-                result = evaluate(
-                    backend,
-                    self.parts.agent,
-                    episodes,
-                    seed,
-                    reward_weights=dict(zip(terms, reward.vector(terms).tolist(), strict=True)),
-                    reward_offset=reward.offset,
-                    video=video if self.settings.video_episodes else None,
-                    video_episodes=self.settings.video_episodes,
-                )
-                break
-            except SafetyStop as stop:  # by a person: from the beginning, once a person lets robots go on
-                if not stop.by_person or self._interruption.signal is not None:
-                    raise
-                if not waits:
-                    self.logger.message(f"Evaluation stopped at step {self.step}: {stop}")
-                waits = True
-                time.sleep(PERSON_POLL_SECONDS)
-        rate = result.success_rate
-        self._score = rate.value if rate else result.return_mean
-        if rate and rate.value >= 0.95 and self._steps_to_95 is None:
-            self._steps_to_95 = self.step
-        self.logger.log(
-            "evaluation",
-            self.step,
-            success_rate=rate.value if rate else None,
-            episodes=episodes,
-            return_mean=result.return_mean,
-            length_median=result.length_median,
-            lap_seconds_median=result.lap_seconds_median,
-        )
-        if self._watch is not None and rate is not None and (warning := self._watch.evaluated(self.step, rate.value)):
-            self.logger.message(warning)
-            self.logger.log("reward", self.step, warning=warning)
-        return result
 
     def _save(self) -> None:
         agent = self.parts.agent
@@ -381,11 +286,9 @@ class LocalTraining:
         run_state: State = {"counters": counters, "sampler": self.sampler.state()["generator"]}
         facts = {
             "spec": self.parts.backend.spec.to_json(),
-            "score": self._score,
-            "steps_to_95": self._steps_to_95,
+            **self._evaluations.state(self.learner.updates),
             "episode_return": self._episode_return,
             "episode_terms": self._episode_terms,
-            "watch": None if self._watch is None else self._watch.state(),
             "safety": self._safety.state(),
             "update_seconds": self._update_seconds,
         }
@@ -411,12 +314,8 @@ class LocalTraining:
             if self.demonstrations is not None:
                 self.demonstrations.load_terms(checkpoint.parts["demonstrations"])
         self.sampler.load({"generator": run_state["sampler"]})
-        self._score = checkpoint.facts["score"]
-        self._steps_to_95 = checkpoint.facts["steps_to_95"]
         self._episode_return = checkpoint.facts["episode_return"]
         self._episode_terms = checkpoint.facts.get("episode_terms", self._episode_terms)
-        if self._watch is not None:
-            self._watch.load(checkpoint.facts["watch"])
         self._follow_discount()
         self._safety = SafetyRecord(checkpoint.facts.get("safety"))
         self._update_seconds = checkpoint.facts["update_seconds"]
@@ -477,7 +376,7 @@ class LocalTraining:
             else {"value": rate.value, "low": rate.low, "high": rate.high, "episodes": len(result.episodes)},
             return_mean=result.return_mean if result else None,
             lap_seconds=_lap_times(result) if result else None,
-            steps_to_95=self._steps_to_95,
+            steps_to_95=self._evaluations.steps_to_95,
             updates_per_second=updates / self._update_seconds if self._update_seconds else None,
             learner=self.parts.agent.backend,
             **self._experience_summary(),

@@ -62,7 +62,7 @@ def test_one_line_names_the_fault(arguments: list[str], message: str, capsys: py
         ("run.stop_at_success_rate=95", "robo-rl: run.stop_at_success_rate must be null or in (0, 1], got 95.0"),
         ("demonstrations.noise=2", "robo-rl: demonstrations.noise must be in [0, 1], got 2.0"),
         ("agent.gamma=1.5", "robo-rl: agent.gamma must be in [0, 1], got 1.5"),
-        ("agent.target_subset=11", "robo-rl: agent.target_subset must be at most agent.ensemble_size = 10, got 11"),
+        ("agent.target_subset=11", "robo-rl: agent.target_subset must be at most agent.ensemble_size = 5, got 11"),
         ("runtime.threads=0", "robo-rl: runtime.threads must be null or 1 or more, got 0"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 
 from robo_rl.agents.sac.policy import TanhGaussianPolicy
 from robo_rl.cli import main
-from robo_rl.commands import local_training
+from robo_rl.commands import evaluations
 from robo_rl.core import SafetyStop, Step
 from robo_rl.learner import CheckpointFolder
 from robo_rl.safety import EmergencyStop, SafeBackend
@@ -115,7 +115,7 @@ def test_a_reset_that_fails_is_no_episode_and_the_third_ends_the_run_with_a_chec
 
 
 def test_an_emergency_stop_during_an_evaluation_is_waited_for(tmp_path, train, monkeypatch):
-    button, true, calls = EmergencyStop(tmp_path / "stop"), local_training.evaluate, []
+    button, true, calls = EmergencyStop(tmp_path / "stop"), evaluations.evaluate, []
 
     def evaluate(*arguments: Any, **options: Any) -> Any:
         calls.append(button.pressed())
@@ -125,7 +125,7 @@ def test_an_emergency_stop_during_an_evaluation_is_waited_for(tmp_path, train, m
             button.rearm()
         return true(*arguments, **options)
 
-    monkeypatch.setattr(local_training, "evaluate", evaluate)
+    monkeypatch.setattr(evaluations, "evaluate", evaluate)
     assert train("agent.random_steps=70", "run.evaluation_interval=35") == 0
     assert calls == [None, "a test", "a test", None, None]
     lines = read_metrics(tmp_path / "run" / "metrics.jsonl")

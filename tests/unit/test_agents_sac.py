@@ -278,7 +278,8 @@ def test_values_out_of_range_are_named(fields, message):
 @pytest.mark.parametrize(
     ("preset", "expected"),
     [
-        ("rlpd", {"ensemble_size": 10, "target_subset": 2, "layer_norm": True, "update_to_data": 20}),
+        ("rlpd", {"ensemble_size": 5, "target_subset": 2, "layer_norm": True, "update_to_data": 20}),
+        ("rlpd_published", {"ensemble_size": 10, "batch_size": 256, "cloning_weight": 0.0, "pretrain_steps": 0}),
         ("sac", {"ensemble_size": 2, "layer_norm": False, "update_to_data": 1, "demonstration_ratio": 0.0}),
         ("bc", {"demonstration_ratio": 1.0, "learns_online": False}),
     ],

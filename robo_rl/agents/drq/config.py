@@ -77,7 +77,6 @@ class DrQConfig(SACConfig):
 
     ensemble_size: int = 4
     update_to_data: int = 1
-    batch_size: int = 128
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     image_keys: tuple[str, ...] | None = None
     critic_keys: tuple[str, ...] | None = None

@@ -13,7 +13,7 @@ ACTOR_Q = ("mean", "min")
 
 @dataclass(frozen=True)
 class SACConfig:
-    """Soft actor-critic with an ensemble of critics. The defaults are RLPD (Ball et al. 2023).
+    """Soft actor-critic with an ensemble of critics. The defaults are ``agent=rlpd``.
 
     Attributes:
         ensemble_size: critics E.
@@ -61,7 +61,7 @@ class SACConfig:
     # Read by the composition: this agent learns from its own steps (behaviour cloning does not).
     learns_online: ClassVar[bool] = True
 
-    ensemble_size: int = 10
+    ensemble_size: int = 5
     target_subset: int = 2
     hidden: tuple[int, ...] = (256, 256)
     layer_norm: bool = True
@@ -78,7 +78,7 @@ class SACConfig:
     target_entropy: float | None = None
     entropy_backup: bool = False
     update_to_data: int = 20
-    batch_size: int = 256
+    batch_size: int = 128
     cloning_weight: float = 2.0
     final_cloning_weight: float = 0.3
     cloning_half_life: float = 250.0
