@@ -55,6 +55,7 @@ AT_ONCE = {
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -63,7 +64,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     try:
-        sys.exit(_dispatch(words))
+        status = _dispatch(words)
+        sys.stdout.flush()
+        sys.exit(status)
+    except BrokenPipeError:  # whoever read our output has gone, as in robo-rl --help | head -1
+        if debug:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the flush at exit fails again
+        sys.exit(EXIT_BROKEN_PIPE)
     except KeyboardInterrupt:
         if debug:
             raise

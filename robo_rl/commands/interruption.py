@@ -1,5 +1,6 @@
-"""Ctrl-C and SIGTERM during a run."""
+"""Ctrl-C, SIGTERM and a terminal that hangs up during a run."""
 
+import os
 import signal
 from collections.abc import Callable
 from types import FrameType
@@ -7,7 +8,10 @@ from typing import Any
 
 
 class Interruption:
-    """Turns Ctrl-C and SIGTERM into a wish that the loop reads between two steps; a second one acts at once.
+    """Turns Ctrl-C, SIGTERM and SIGHUP into a wish that the loop reads between two steps.
+
+    A second Ctrl-C or SIGTERM acts at once. SIGHUP, which a terminal that closes sends, may come several times; where
+    it is ignored (nohup) it stays so.
 
     Args:
         on_quit: called by Ctrl-\\ (SIGQUIT), the emergency stop of the terminal; None: it ends the process as ever.
@@ -17,10 +21,14 @@ class Interruption:
         self._on_quit = on_quit
         self.signal: int | None = None
         self._previous: dict[int, Any] = {}
+        self._terminals: list[int] = []
 
     def __enter__(self) -> "Interruption":
         for number in (signal.SIGINT, signal.SIGTERM):
             self._previous[number] = signal.signal(number, self._note)
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            self._terminals = [number for number in (1, 2) if os.isatty(number)]
+            self._previous[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._hang_up)
         if self._on_quit is not None:
             self._previous[signal.SIGQUIT] = signal.signal(signal.SIGQUIT, self._quit)
         return self
@@ -32,6 +40,14 @@ class Interruption:
     def _quit(self, number: int, _: FrameType | None) -> None:
         assert self._on_quit is not None
         self._on_quit()
+
+    def _hang_up(self, number: int, _: FrameType | None) -> None:
+        self.signal = self.signal or number
+        # Printing to a terminal that is gone fails.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for terminal in self._terminals:
+            os.dup2(nowhere, terminal)
+        os.close(nowhere)
 
     def _note(self, number: int, _: FrameType | None) -> None:
         if self.signal is not None:

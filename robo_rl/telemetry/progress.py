@@ -1,6 +1,8 @@
 """The progress line: live in a terminal, a plain line now and then anywhere else."""
 
 import math
+import os
+import signal
 import sys
 from collections import deque
 from typing import NamedTuple
@@ -15,6 +17,16 @@ from robo_rl.core import Clock, MonotonicClock
 SUCCESS_WINDOW = 20
 LIVE_INTERVAL_NS = 200_000_000
 RATE_WINDOW_NS = 20_000_000_000
+
+
+class _Console(Console):
+    """Takes it for a hang-up when nobody reads the output any more: a run ends at its next step and loses nothing."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        # What is printed from here on, and flushed at exit, must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        signal.raise_signal(signal.SIGHUP)
 
 
 class _Sample(NamedTuple):
@@ -39,7 +51,7 @@ class ProgressLine:
         self, label: str, seconds: float = 10.0, console: Console | None = None, clock: Clock | None = None
     ) -> None:
         self._label = label
-        self._console = console or Console(file=sys.stdout)
+        self._console = console or _Console(file=sys.stdout)
         self._clock = clock or MonotonicClock()
         self._interval_ns = LIVE_INTERVAL_NS if self._console.is_terminal else int(seconds * 1e9)
         self._samples: deque[_Sample] = deque()

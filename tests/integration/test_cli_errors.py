@@ -1,5 +1,8 @@
 """What a user can get wrong ends in one exact line and exit code 2, without a traceback."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,7 +34,8 @@ TASKS = "bin_relocate, cable_route, drive, fake_arm, gymnasium, open_door, peg_i
         (["train", "task=rech"], f"robo-rl: unknown task 'rech': did you mean 'reach'? Valid: {TASKS}"),
         (
             ["train", "agent=rldp"],
-            "robo-rl: unknown agent 'rldp': did you mean 'rlpd'? Valid: bc, drq, redq, rlpd, rlpd_driving, sac",
+            "robo-rl: unknown agent 'rldp': did you mean 'rlpd'? Valid: bc, drq, redq, rlpd, rlpd_driving, "
+            "rlpd_published, sac",
         ),
         (["train", "agent.gama=0.9"], "robo-rl: unknown option 'agent.gama': did you mean 'gamma'? Valid: "),
         (
@@ -130,3 +134,12 @@ def test_usage_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_flag_of_a_sweep_may_stand_anywhere(capsys: pytest.CaptureFixture[str]) -> None:
     line = fails(["train", "task=reach", "-m", "seed=0", "agent.gamma=2"], capsys)
     assert line == "robo-rl: agent.gamma must be in [0, 1], got 2.0"
+
+
+def test_output_that_nobody_reads_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "robo_rl.cli", "--help"]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, timeout=60)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")

@@ -1,10 +1,13 @@
 """A resumed run equals an unbroken one, bit for bit, wherever it was stopped."""
 
 import json
+import os
+import pty
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -118,3 +121,40 @@ def test_killed_and_resumed_from_the_checkpoint(unbroken: Path, tmp_path: Path) 
 def test_a_changed_configuration_is_refused_by_name(unbroken: Path) -> None:
     output = finish(train(f"resume={unbroken}", "agent.gamma=0.5", "seed=3"), code=2)
     assert "agent.gamma, seed cannot be changed" in output
+
+
+@pytest.fixture
+def hang_ups() -> Iterator[None]:
+    """Processes that are started here take notice of SIGHUP, also where this one was started by nohup."""
+    previous = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, previous)
+
+
+@pytest.mark.usefixtures("hang_ups")
+def test_a_reader_that_goes_away_ends_the_run_with_a_checkpoint(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    process = train(*COMMON, f"run.dir={folder}", "run.env_steps=100000", "logging.progress_seconds=0.01")
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(timeout=120) == 128 + signal.SIGHUP
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["status"] == "interrupted"
+    assert CheckpointFolder(folder / "checkpoints").load_newest().step == summary["env_steps"]
+
+
+@pytest.mark.usefixtures("hang_ups")
+def test_a_terminal_that_closes_ends_the_run_with_a_checkpoint(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    terminal, its_end = pty.openpty()
+    # As the session's controlling terminal: it is the kernel that tells the run.
+    command = ["setsid", "--ctty", sys.executable, "-m", "robo_rl.cli", "train", *COMMON, "run.env_steps=100000"]
+    process = subprocess.Popen([*command, f"run.dir={folder}"], stdin=its_end, stdout=its_end, stderr=its_end)
+    os.close(its_end)
+    wait_for_step(folder, 30)
+    os.close(terminal)
+    assert process.wait(timeout=120) == 128 + signal.SIGHUP
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["status"] == "interrupted"
+    assert CheckpointFolder(folder / "checkpoints").load_newest().step == summary["env_steps"]
