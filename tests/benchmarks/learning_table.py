@@ -1,11 +1,12 @@
-"""The learning results of the README: every task, agent and seed, one run after another.
+"""The learning results of the README, and ablations of the default agent: one run after another.
 
 Takes hours; it may be stopped and started again: finished runs are kept, unfinished ones are resumed.
 
     make table                                            everything
     python tests/benchmarks/learning_table.py --tasks pick_cube --seeds 3
+    python tests/benchmarks/learning_table.py --agents rlpd no_layer_norm 3_step_returns --name ablation
 
-Writes docs/results/learning.json (every run: its summary and evaluations) and the table in docs/results/learning.md.
+Writes docs/results/NAME.json (every run: its summary and evaluations) and the table in docs/results/NAME.md.
 """
 
 import argparse
@@ -27,16 +28,31 @@ BUDGETS = {
 }
 """Environment steps allowed for 95 % success."""
 
-AGENTS = {"rlpd": [], "sac": ["demonstrations.episodes=0"], "bc": []}
+AGENTS = {"rlpd": ["agent=rlpd"], "sac": ["agent=sac", "demonstrations.episodes=0"], "bc": ["agent=bc"]}
+
+ABLATIONS = {
+    "rlpd_published": ["agent=rlpd_published"],
+    "10_critics_256_rows": ["agent.ensemble_size=10", "agent.batch_size=256"],
+    "2_critics": ["agent.ensemble_size=2"],
+    "10_updates": ["agent.update_to_data=10"],
+    "no_layer_norm": ["agent.layer_norm=false"],
+    "no_pretraining": ["agent.pretrain_steps=0"],
+    "no_cloning": ["agent.cloning_weight=0", "agent.final_cloning_weight=0"],
+    "newest_actor": ["agent.actor_tau=1"],
+    "3_step_returns": ["agent.n_step=3"],
+    "float32": ["agent.precision=float32"],
+}
+"""What each differs in from the default agent, ``rlpd``."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", nargs="+", choices=BUDGETS, default=list(BUDGETS))
-    parser.add_argument("--agents", nargs="+", choices=AGENTS, default=list(AGENTS))
+    parser.add_argument("--agents", nargs="+", choices=AGENTS | ABLATIONS, default=list(AGENTS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "table")
     parser.add_argument("--results", type=Path, default=ROOT / "docs" / "results")
+    parser.add_argument("--name", default="learning", help="of the result files")
     parser.add_argument("--evaluation-interval", type=int, default=500)
     parser.add_argument("--stop-at", type=float, default=0.98, help="end a run when an evaluation reaches this rate")
     parser.add_argument("--overrides", nargs="*", default=[], help="for every run, for example runtime.threads=1")
@@ -66,7 +82,8 @@ def train(task: str, agent: str, seed: int, folder: Path, options: argparse.Name
     if (folder / "checkpoints").exists():
         overrides.append(f"resume={folder}")
     else:
-        chosen = [f"task={task}", f"agent={agent}", f"seed={seed}", *AGENTS[agent], *options.overrides]
+        # The agent comes last: an ablation may be of what all runs are given.
+        chosen = [f"task={task}", f"seed={seed}", *options.overrides, *(AGENTS | ABLATIONS)[agent]]
         overrides += [*chosen, f"run.dir={folder}", "run.overwrite=true"]
     subprocess.run([sys.executable, "-m", "robo_rl.cli", "train", *overrides], check=False)
 
@@ -82,7 +99,9 @@ def write(options: argparse.Namespace) -> None:
     runs = []
     for file in sorted(options.runs.glob("*/summary.json")):
         summary = json.loads(file.read_text())
-        if summary["status"] not in ("completed", "reached", "diverged"):
+        task, seed = summary["task"], summary["seed"]
+        summary["agent"] = file.parent.name.removeprefix(f"{task}_").removesuffix(f"_{seed}")
+        if summary["agent"] not in options.agents or summary["status"] not in ("completed", "reached", "diverged"):
             continue
         lines = [json.loads(line) for line in (file.parent / "metrics.jsonl").read_text().splitlines()]
         evaluations = [line for line in lines if line["kind"] == "evaluation"]
@@ -93,8 +112,8 @@ def write(options: argparse.Namespace) -> None:
         ]
         runs.append(summary)
     options.results.mkdir(parents=True, exist_ok=True)
-    (options.results / "learning.json").write_text(json.dumps(runs, indent=1) + "\n")
-    (options.results / "learning.md").write_text(table(runs))
+    (options.results / f"{options.name}.json").write_text(json.dumps(runs, indent=1) + "\n")
+    (options.results / f"{options.name}.md").write_text(table(runs))
 
 
 def table(runs: list[dict]) -> str:
@@ -104,7 +123,7 @@ def table(runs: list[dict]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for task in BUDGETS:
-        for agent in AGENTS:
+        for agent in AGENTS | ABLATIONS:
             group = [run for run in runs if (run["task"], run["agent"]) == (task, agent)]
             if group:
                 lines.append(row(task, agent, group))
