@@ -1,8 +1,8 @@
 // A multi-layer perceptron on blocks of a few rows: forward, backward, and the optimiser's step.
 //
 // A block of rows passes through the whole network, forward and back, while it is in the nearest cache; only the
-// weights stream by. What remains for the second stage is the gradient of each weight, a sum over the batch, and
-// there each tile of the gradient goes from registers straight into Adam: gradients never reach memory.
+// weights stream by. What remains for the second stage is the gradient of each weight, a sum over the batch. It is
+// made layer by layer, and Adam takes it while it is still in a near cache.
 #pragma once
 
 #include <algorithm>
