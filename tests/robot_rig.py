@@ -58,7 +58,7 @@ def driver(config: Any) -> Any:
 
 def towards_goal(observation: Observation) -> np.ndarray:
     """Return the action that leads towards the goal of ``reach``, by what is observed alone."""
-    action: np.ndarray = np.clip(observation["object"][3:6] / 0.05, -1, 1).astype(np.float32)
+    action: np.ndarray = np.clip(observation["object"][:3] / 0.05, -1, 1).astype(np.float32)
     return action
 
 

@@ -80,7 +80,7 @@ def test_a_run_without_a_robot_says_what_is_missing(tmp_path):
     [
         (["runtime.actors=2"], "runtime.actors must be 0 or 1 with a robot: there is one, got 2"),
         (["runtime=local"], "a robot does not wait while something learns: choose runtime=async"),
-        (["~robot.sources.object"], "observes 'object' of shape (9,), which no source gives"),
+        (["~robot.sources.object"], "observes 'object' of shape (6,), which no source gives"),
         (["robot=virtul"], "unknown robot 'virtul': did you mean 'virtual'?"),
     ],
 )
@@ -97,5 +97,5 @@ def test_demonstrations_of_another_shape_are_refused_with_both(tmp_path):
         pass
     done = train({}, f"run.dir={tmp_path}/run", f"demonstrations.path={tmp_path}/other")
     assert done.returncode == 2
-    assert "observation 'object': expected float32 (9,), found float32" in done.stderr
+    assert "observation 'object': expected float32 (6,), found float32" in done.stderr
     assert "action: expected shape (3,), found (4,)" in done.stderr

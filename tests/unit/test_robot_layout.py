@@ -168,7 +168,7 @@ def test_twists_joint_positions_and_trajectories_say_the_same_target():
 def test_what_does_not_fit_is_refused_with_its_shape():
     for options, message in (
         (("~robot.sources.wrench",), r"nothing gives wrist_force_x, .* of the observation 'state' of shape \(36,\)"),
-        (("~robot.sources.object",), r"observes 'object' of shape \(9,\), which no source gives"),
+        (("~robot.sources.object",), r"observes 'object' of shape \(6,\), which no source gives"),
         (
             ("task.observation.cameras=[view]",),
             r"observes 'images/view' of shape \(128, 128, 3\), which no source gives",
