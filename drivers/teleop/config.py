@@ -1,31 +1,248 @@
 """Configuration of teleoperation."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from robo_rl.core import require
+from robo_rl.core import nearest, require
+
+ELEMENTS = ("x", "y", "z", "roll", "pitch", "yaw", "steering", "throttle")
+"""Elements of actions that an axis of a device may move."""
+
+FUNCTIONS = ("gripper", "deadman", "success", "failure", "discard", "pause", "stop", "emergency_stop")
+"""What a button of a device may do."""
+
+
+@dataclass  # not frozen: OmegaConf makes frozen entries of a dictionary read-only
+class AxisConfig:
+    """An axis of a device.
+
+    Attributes:
+        axis: its name (of Joy messages its number); empty: none.
+        scale: action of a full deflection, as a fraction of the largest (-1 to 1); negative: the other way round.
+    """
+
+    axis: str = ""
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        require(-1 <= self.scale <= 1, "teleop.*.axes.*.scale", "in [-1, 1]", self.scale)
+
+
+@dataclass(frozen=True)
+class MappingConfig:
+    """What the axes and buttons of a device do.
+
+    Attributes:
+        axes: axis by the element of the action that it moves: x (away from the robot's base), y (to its left), z (up),
+            roll, pitch, yaw (about them, right-handed); of a vehicle steering (positive to the left) and throttle.
+        buttons: button by what it does: ``gripper`` (opens or closes it), ``deadman`` (must be held to have control),
+            ``success``, ``failure``, ``discard``, ``pause``, ``stop``, ``emergency_stop``. Empty: none.
+        dead_zone: deflection below which an axis is at rest, as a fraction of the full one (0 to 1); beyond it the
+            action begins at 0.
+    """
+
+    axes: dict[str, AxisConfig] = field(default_factory=dict)
+    buttons: dict[str, str] = field(default_factory=dict)
+    dead_zone: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in self.axes:
+            require(name in ELEMENTS, "teleop.*.axes", nearest(name, ELEMENTS), name)
+        for name in self.buttons:
+            require(name in FUNCTIONS, "teleop.*.buttons", nearest(name, FUNCTIONS), name)
+        require(0 <= self.dead_zone < 1, "teleop.*.dead_zone", "in [0, 1)", self.dead_zone)
+
+
+@dataclass(frozen=True)
+class JoyConfig(MappingConfig):
+    """A gamepad of another machine: sensor_msgs/msg/Joy. Axes and buttons are called by their numbers.
+
+    Attributes:
+        topic: its name.
+        timeout: a device that was silent for longer is gone [s].
+    """
+
+    topic: str = "joy"
+    timeout: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.timeout > 0, "teleop.joy.timeout", "above 0", self.timeout)
+
+
+@dataclass(frozen=True)
+class TwistConfig:
+    """Velocities of the end effector [m/s, rad/s], or of a vehicle: geometry_msgs/msg/Twist.
+
+    Attributes:
+        topic: its name.
+        stamped: whether messages are TwistStamped.
+        timeout: velocities that are not repeated for longer do not count [s].
+        speed: of a vehicle at full throttle [m/s].
+        turn: rotation rate of a vehicle at full steering [rad/s].
+    """
+
+    topic: str = "cmd_vel"
+    stamped: bool = False
+    timeout: float = 0.5
+    speed: float = 1.0
+    turn: float = 1.0
+
+    def __post_init__(self) -> None:
+        for key in ("timeout", "speed", "turn"):
+            require(getattr(self, key) > 0, f"teleop.twist.{key}", "above 0", getattr(self, key))
+
+
+@dataclass(frozen=True)
+class LeaderConfig:
+    """A second arm that a person moves by hand: its sensor_msgs/msg/JointState. The robot makes the same motions.
+
+    Attributes:
+        topic: its name.
+        joints: names in the message, in the order of the task's joints; none: as the task calls them.
+        scale: motion of the robot's joints for one of the leader's (negative: the other way round), each; none: 1.
+        gripper: name of the joint that is the gripper; empty: none.
+        closed: position of that joint that closes the robot's gripper [m or rad].
+        open: position that opens it.
+        threshold: joints that turn slower are at rest [rad/s].
+        timeout: an arm that was silent for longer is gone [s].
+    """
+
+    topic: str = "leader/joint_states"
+    joints: tuple[str, ...] = ()
+    scale: tuple[float, ...] = ()
+    gripper: str = ""
+    closed: float = 0.0
+    open: float = 0.04
+    threshold: float = 0.1
+    timeout: float = 0.5
+
+    def __post_init__(self) -> None:
+        require(self.open != self.closed, "teleop.leader.open", "unlike closed", self.open)
+        require(self.threshold >= 0, "teleop.leader.threshold", "0 or more", self.threshold)
+        require(self.timeout > 0, "teleop.leader.timeout", "above 0", self.timeout)
+
+
+def _axes(**axes: str) -> dict[str, AxisConfig]:
+    """Return axes by name; a minus before one turns it round."""
+    return {name: AxisConfig(axis.lstrip("-"), -1.0 if axis.startswith("-") else 1.0) for name, axis in axes.items()}
+
+
+def _gamepad() -> MappingConfig:
+    """Return the mapping of a gamepad: SDL's names, of which up and left are negative."""
+    return MappingConfig(
+        axes=_axes(x="-left_y", y="-left_x", z="-right_y", yaw="-right_x", throttle="-left_y", steering="-right_x"),
+        buttons={
+            "gripper": "right_shoulder",
+            "deadman": "",
+            "success": "a",
+            "failure": "b",
+            "discard": "x",
+            "pause": "start",
+            "stop": "back",
+            "emergency_stop": "y",
+        },
+    )
+
+
+def _spacemouse() -> MappingConfig:
+    """Return the mapping of a SpaceMouse, whose frame is the robot's; buttons by number, the left one first."""
+    return MappingConfig(
+        axes=_axes(x="x", y="y", z="z", roll="roll", pitch="pitch", yaw="yaw", throttle="x", steering="yaw"),
+        buttons={"gripper": "0", "success": "1"},
+    )
+
+
+def _joy() -> JoyConfig:
+    """Return the mapping of a gamepad as ROS 2's joy_node numbers it on Linux; up and left are positive."""
+    return JoyConfig(
+        axes=_axes(x="1", y="0", z="4", yaw="3", throttle="1", steering="3"),
+        buttons={
+            "gripper": "5",
+            "deadman": "",
+            "success": "0",
+            "failure": "1",
+            "discard": "2",
+            "pause": "7",
+            "stop": "6",
+            "emergency_stop": "3",
+        },
+    )
 
 
 @dataclass(frozen=True)
 class TeleopConfig:
-    """How keys become motion.
+    """How a person's motions become the robot's.
 
     A terminal tells that a key went down and, while it is held, repeats it after a while; it never tells that it was
     let go. So each key acts for ``hold_seconds`` and then fades over ``decay_seconds``, which bridges the wait for the
     first repetition. A window knows when a key is let go and needs neither.
 
     Attributes:
+        device: what the person holds; null: nothing, so that nobody takes over.
+        screen: where devices without a screen show the robot, and what keys of it are buttons too: ``keyboard`` (this
+            terminal) or ``window``; null: nowhere.
         speed: action of a key that is held, as a fraction of the largest (0 to 1).
         hold_seconds: how long a key in a terminal acts in full [s].
         decay_seconds: how long it fades after that [s].
-        latch_seconds: how long the person stays in control after the last key [s].
+        latch_seconds: how long the person stays in control after the last motion [s].
+        namespace: of the topics.
+        implementation: of ROS 2: ``auto``, ``rclpy`` or ``dds``.
+        gamepad: axes left_x, left_y, right_x, right_y, left_trigger, right_trigger; buttons a, b, x, y, back, guide,
+            start, left_stick, right_stick, left_shoulder, right_shoulder, up, down, left, right.
+        spacemouse: axes x, y, z, roll, pitch, yaw; buttons by number.
+        joy: a gamepad over ROS 2.
+        twist: velocities over ROS 2.
+        leader: a leader arm over ROS 2.
     """
 
+    device: str | None = None
+    screen: str | None = "keyboard"
     speed: float = 1.0
     hold_seconds: float = 0.15
     decay_seconds: float = 0.35
     latch_seconds: float = 0.5
+    namespace: str = ""
+    implementation: str = "auto"
+    gamepad: MappingConfig = field(default_factory=_gamepad)
+    spacemouse: MappingConfig = field(default_factory=_spacemouse)
+    joy: JoyConfig = field(default_factory=_joy)
+    twist: TwistConfig = field(default_factory=TwistConfig)
+    leader: LeaderConfig = field(default_factory=LeaderConfig)
 
     def __post_init__(self) -> None:
+        require(self.screen in (None, "keyboard", "window"), "teleop.screen", "keyboard, window or null", self.screen)
         require(0 < self.speed <= 1, "teleop.speed", "in (0, 1]", self.speed)
         for key in ("hold_seconds", "decay_seconds", "latch_seconds"):
             require(getattr(self, key) >= 0, f"teleop.{key}", "0 or more", getattr(self, key))
+        known = ("auto", "rclpy", "dds")
+        require(
+            self.implementation in known,
+            "teleop.implementation",
+            nearest(self.implementation, known),
+            self.implementation,
+        )
+
+
+@dataclass(frozen=True)
+class SteeringConfig:
+    """A node beside what acts: ``ros2 service call /robo_rl/pause std_srvs/srv/Trigger``.
+
+    Attributes:
+        name: of the node, and of its services ``NAME/start``, ``pause``, ``reset``, ``mark_success``, ``mark_failure``
+            and ``emergency_stop``.
+        namespace: of the services, and of ``diagnostics``.
+        implementation: of ROS 2: ``auto``, ``rclpy`` or ``dds``.
+    """
+
+    name: str = "robo_rl"
+    namespace: str = ""
+    implementation: str = "auto"
+
+    def __post_init__(self) -> None:
+        known = ("auto", "rclpy", "dds")
+        require(
+            self.implementation in known,
+            "steering.implementation",
+            nearest(self.implementation, known),
+            self.implementation,
+        )

@@ -53,6 +53,7 @@ class KeyboardTeleop:
         input_fd: file descriptor of the terminal to read.
         output_fd: where to draw.
         clock: monotonic time.
+        moves: whether keys move the robot; otherwise they are buttons alone.
 
     Raises:
         ConfigError: if the actions are not those of an end effector.
@@ -66,9 +67,10 @@ class KeyboardTeleop:
         input_fd: int | None = None,
         output_fd: int | None = None,
         clock: Clock | None = None,
+        moves: bool = True,
     ) -> None:
         self._clock = clock or MonotonicClock()
-        self._motion = KeyMotion(spec, config, self._clock)
+        self._motion = KeyMotion(spec, config, self._clock, moves)
         self._input = sys.stdin.fileno() if input_fd is None else input_fd
         output = sys.stdout.fileno() if output_fd is None else output_fd
         if not os.isatty(self._input) or not os.isatty(output):
@@ -97,9 +99,9 @@ class KeyboardTeleop:
             self._motion.press(key)
         return self._motion.intervention()
 
-    def reset(self) -> None:
-        """Begin an episode: the gripper is open."""
-        self._motion.reset()
+    def reset(self, closed: bool = False) -> None:
+        """Begin an episode, or follow whoever acts: the gripper is open, or ``closed``."""
+        self._motion.reset(closed)
 
     def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
         """Draw ``picture`` (height, width, 3) as large as the terminal allows, and ``lines`` below it.

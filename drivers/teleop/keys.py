@@ -35,7 +35,14 @@ VEHICLE_MOTIONS = {
 }
 """The same for a vehicle, whose steering is positive to the left."""
 
-BUTTONS = {"enter": "success", "backspace": "discard", "escape": "stop", "x": "emergency_stop"}
+BUTTONS = {
+    "enter": "success",
+    "f": "failure",
+    "backspace": "discard",
+    "p": "pause",
+    "escape": "stop",
+    "x": "emergency_stop",
+}
 
 GRIPPER_KEY = "space"
 GRIPPER_OPEN, GRIPPER_CLOSED = -1.0, 1.0
@@ -52,7 +59,7 @@ HELP = (
     ("a d \u2190 \u2192", "steering", "left, right"),
 )
 BUTTON_HELP = (
-    "enter: success, end the episode   backspace: discard the episode   esc: stop recording   x: emergency stop"
+    "enter: success, f: failure, end the episode   backspace: discard it   p: pause   esc: stop   x: emergency stop"
 )
 
 
@@ -64,13 +71,14 @@ class KeyMotion:
             throttle. Without names three elements are taken as x, y, z, four as these and the gripper, seven as all.
         config: speeds and times.
         clock: monotonic time.
+        moves: whether keys move the robot; otherwise they are buttons alone, for whatever robot.
 
     Raises:
         ConfigError: if an element of the action is none of those.
     """
 
-    def __init__(self, spec: EnvSpec, config: TeleopConfig, clock: Clock) -> None:
-        self._names = _action_names(spec)
+    def __init__(self, spec: EnvSpec, config: TeleopConfig, clock: Clock, moves: bool = True) -> None:
+        self._names = action_names(spec) if moves else []
         self._motions = VEHICLE_MOTIONS if "throttle" in self._names else MOTIONS
         self._config = config
         self._clock = clock
@@ -109,9 +117,9 @@ class KeyMotion:
         self._held.clear()
         self._pressed_ns.clear()
 
-    def reset(self) -> None:
-        """Begin an episode: the gripper is open."""
-        self._closed = False
+    def reset(self, closed: bool = False) -> None:
+        """Begin an episode, or follow whoever acts: the gripper is open, or ``closed``."""
+        self._closed = closed
 
     def intervention(self) -> Intervention:
         """Return what the keys say now; each press of a button is told once."""
@@ -132,7 +140,7 @@ class KeyMotion:
     def help(self) -> list[str]:
         """Return what the keys do, for people."""
         motions = [f"{keys}: {text}" for keys, name, text in HELP if name in self._names]
-        return ["   ".join(motions), BUTTON_HELP]
+        return ["   ".join(motions), BUTTON_HELP] if motions else [BUTTON_HELP]
 
     def _level(self, age: float) -> float:
         """Return how strongly a key acts ``age`` seconds after it was pressed."""
@@ -143,7 +151,12 @@ class KeyMotion:
         return max(0.0, 1.0 - beyond / decay) if decay > 0 else 0.0
 
 
-def _action_names(spec: EnvSpec) -> list[str]:
+def action_names(spec: EnvSpec) -> list[str]:
+    """Return the elements of the action by name: of an end effector or a vehicle.
+
+    Raises:
+        ConfigError: if they are of something else.
+    """
     order = ["x", "y", "z", "roll", "pitch", "yaw", "gripper"]
     by_size = {3: order[:3], 4: [*order[:3], "gripper"], 7: order}
     names = list(spec.action.names) or by_size.get(spec.action.shape[0], [])
@@ -153,8 +166,8 @@ def _action_names(spec: EnvSpec) -> list[str]:
     if unknown or not names:
         got = f"elements {', '.join(names)}" if names else f"{spec.action.shape[0]} elements without names"
         raise ConfigError(
-            f"keys drive an end effector (action elements {', '.join(order)}) or a vehicle (steering, throttle), but "
-            f"the action of task {spec.task!r} has {got}; choose a task or "
+            f"a person drives an end effector (action elements {', '.join(order)}) or a vehicle (steering, throttle), "
+            f"but the action of task {spec.task!r} has {got}; choose a task or "
             "task.controller.action_space=end_effector_delta that moves one"
         )
     return names

@@ -25,14 +25,15 @@ class WindowTeleop:
         spec: of the robot.
         config: speeds and times.
         clock: monotonic time.
+        moves: whether keys move the robot; otherwise they are buttons alone.
 
     Raises:
         ConfigError: if pygame is not installed, or the actions are not those of an end effector.
         DriverError: if there is no display.
     """
 
-    def __init__(self, spec: EnvSpec, config: TeleopConfig, clock: Clock | None = None) -> None:
-        self._motion = KeyMotion(spec, config, clock or MonotonicClock())
+    def __init__(self, spec: EnvSpec, config: TeleopConfig, clock: Clock | None = None, moves: bool = True) -> None:
+        self._motion = KeyMotion(spec, config, clock or MonotonicClock(), moves)
         os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
         try:
             self._pygame: Any = importlib.import_module("pygame")
@@ -65,9 +66,9 @@ class WindowTeleop:
                 self._motion.press("escape")
         return self._motion.intervention()
 
-    def reset(self) -> None:
-        """Begin an episode: the gripper is open."""
-        self._motion.reset()
+    def reset(self, closed: bool = False) -> None:
+        """Begin an episode, or follow whoever acts: the gripper is open, or ``closed``."""
+        self._motion.reset(closed)
 
     def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
         """Show ``picture`` (height, width, 3) and ``lines`` below it."""

@@ -2,6 +2,15 @@
 
 from .actor import ActionChoice, Actor
 from .intervention import InterventionConfig, SimulatedIntervention
+from .marking import marked
 from .spool import Spool, SpoolFullError
 
-__all__ = ["ActionChoice", "Actor", "InterventionConfig", "SimulatedIntervention", "Spool", "SpoolFullError"]
+__all__ = [
+    "ActionChoice",
+    "Actor",
+    "InterventionConfig",
+    "SimulatedIntervention",
+    "Spool",
+    "SpoolFullError",
+    "marked",
+]

@@ -8,20 +8,28 @@ from omegaconf import DictConfig, open_dict
 from ..app import ActorConfig, build_backend, emergency_stop, has_robot, run_config, section
 from .interruption import Interruption
 from .remote_actor import RemoteActor
+from .takeover import Takeover, open_takeover
 
 
 def run(config: DictConfig) -> int:
     """Act as configs/actor.yaml says until the run ends; return the exit code (130: interrupted, 143: terminated)."""
+    settings: ActorConfig = section(config, "actor")
     if config.run is not None:
         saved = run_config(Path(config.run))
         with open_dict(config):
-            for name in ("task", "safety", "agent", "seed", *(["robot"] if has_robot(saved) else [])):
+            robot = ["robot"] if has_robot(saved) else []
+            # Who joins the run of a learner by hand says what device they hold themselves.
+            person = ["teleop", "steering"] if settings.parent is not None else []
+            for name in ("task", "safety", "agent", "seed", *robot, *person):
                 config[name] = saved[name]
-    settings: ActorConfig = section(config, "actor")
     torch.set_num_threads(settings.threads)
     with Interruption(emergency_stop(config, "Ctrl-\\ in the terminal of an actor")) as interruption:
         backend = build_backend(config)
+        takeover: Takeover | None = None
         try:
-            return RemoteActor(config, backend, interruption).run()
+            takeover = open_takeover(config, backend)
+            return RemoteActor(config, backend, interruption, takeover).run()
         finally:
+            if takeover is not None:
+                takeover.close()
             backend.close()

@@ -21,6 +21,7 @@ from ..transport import ActorView, LearnerServer
 from .actor_processes import ActorProcesses
 from .interruption import Interruption
 from .local_training import LocalTraining
+from .takeover import check_screen
 
 IDLE_SECONDS = 0.05
 REPORT_SECONDS = 1.0
@@ -59,6 +60,8 @@ class AsyncTraining(LocalTraining):
         self._returns: dict[str, _OpenEpisode] = {}
         intervention: InterventionConfig = section(config, "intervention")
         require(intervention.criterion == "never", "intervention.criterion", "never here", intervention.criterion)
+        if self.runtime.actors:
+            check_screen(config, "actors that the learner starts have none")
         if has_robot(config):
             require(
                 self.runtime.actors <= 1, "runtime.actors", "0 or 1 with a robot: there is one", self.runtime.actors

@@ -1,5 +1,6 @@
 """A training run in one process: actor and learner in turn."""
 
+import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,6 +37,7 @@ from .evaluations import PERSON_POLL_SECONDS, Evaluations
 from .interruption import Interruption
 from .safety_record import SafetyRecord
 from .summary import write_summary
+from .takeover import Takeover, check_screen, open_takeover
 
 EXIT_DIVERGED = 1
 PRETRAIN_LOG_INTERVAL = 100
@@ -72,6 +74,7 @@ class LocalTraining:
             rng=generator(seed, "sampler"),
         )
         self.learner = Learner(agent, lambda rows: self.sampler.sample(rows, agent.config.batch_size), folder)
+        self._takeover: Takeover | None = None
         self._open_experience()
         self.step = 0
         self._policy_version = 0
@@ -145,6 +148,8 @@ class LocalTraining:
     def close(self) -> None:
         """Close the log and the backends."""
         self.logger.close()
+        if self._takeover is not None:
+            self._takeover.close()
         self.parts.close()
 
     def _loop(self) -> str:
@@ -152,12 +157,25 @@ class LocalTraining:
         while self.step < settings.env_steps and agent.config.learns_online:
             if self._interruption.signal is not None:
                 return "interrupted"
+            if self._takeover is not None:
+                if self._takeover.stops:
+                    self._interruption.signal = signal.SIGINT
+                    continue
+                if self._takeover.paused:
+                    self._takeover.wait("paused")
+                    continue
             try:
                 transition = self.actor.take_step(self._choose)
             except SafetyStop as stop:
                 self._stopped(stop)
+                if self._takeover is not None:
+                    self._takeover.wait(f"stopped: {stop}", alarm=True)
                 continue
             self._awaits_person = False
+            if self._takeover is not None:
+                transition = self._takeover.mark(transition)
+                if transition.terminated or transition.truncated:
+                    self.actor.abandon_episode()
             if ACTION_NOT_FINITE in transition.verdict.reasons:  # such a step can neither be stored nor counted
                 raise DivergenceError(f"the policy is rejected, the robot held still: {transition.verdict.message}")
             self.step += 1
@@ -219,7 +237,9 @@ class LocalTraining:
 
     def _choose(self, observation: Observation) -> ActionChoice:
         choice = self._policy_choice(observation)
-        return choice if self._intervention is None else self._intervention(observation, choice, self.step)
+        if self._intervention is not None:
+            choice = self._intervention(observation, choice, self.step)
+        return choice if self._takeover is None else self._takeover(observation, choice)
 
     def _policy_choice(self, observation: Observation) -> ActionChoice:
         agent = self.parts.agent
@@ -329,6 +349,8 @@ class LocalTraining:
         if intervention.criterion != "never":
             expert = self.parts.backend.expert(derive_seed(seed, "intervention"))
             self._intervention = SimulatedIntervention(intervention, expert, seed)
+        check_screen(self.config, "this one shows the run")
+        self._takeover = open_takeover(self.config, self.parts.backend)
 
     def _save_experience(self, parts: dict[str, State]) -> None:
         """Add to a checkpoint what :meth:`_open_experience` made, and the steps."""

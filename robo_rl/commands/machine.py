@@ -223,6 +223,13 @@ def check_cameras(devices: Path, drivers: Path) -> Check:
     )
 
 
+def check_teleop(find: Callable[[], tuple[list[str], list[str]]]) -> Check:
+    """``find`` returns the teleoperation devices that are plugged in, and why some could not be looked for."""
+    found, reasons = find()
+    text = f"keyboard{''.join(f', {name}' for name in found)}"
+    return Check("Teleoperation", Status.OK, text, "; ".join(reasons))
+
+
 def check_disk(folder: Path) -> Check:
     """Free space and the speed of writing, in ``folder`` or the nearest folder above that exists."""
     while not folder.exists():

@@ -1,30 +1,17 @@
 """robo-rl record: demonstrations from the scripted expert or by teleoperation."""
 
-import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from ..actor import ActionChoice
-from ..app import build, build_backend, emergency_stop
-from ..core import (
-    Clock,
-    EnvBackend,
-    Intervention,
-    MonotonicClock,
-    Observation,
-    RenderingError,
-    Source,
-    Teleop,
-    derive_seed,
-    require,
-)
+from ..app import build_backend
+from ..core import EnvBackend, Observation, Source, derive_seed, require
+from .panel import Panel, open_panel
 from .recording import (
     IF_EXISTS,
     EpisodePrinter,
@@ -38,7 +25,7 @@ from .recording import (
     typed,
 )
 
-SOURCES = ("expert", "keyboard", "window")
+SOURCES = ("expert", "keyboard", "window", "gamepad", "spacemouse", "joy", "twist", "leader")
 
 
 @dataclass(frozen=True)
@@ -136,51 +123,23 @@ def record_expert(
         )
 
 
-class TeleopScreen(Teleop, Protocol):
-    """A teleoperation device with a screen."""
-
-    def reset(self) -> None:
-        """Begin an episode: the gripper is open."""
-        ...
-
-    def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
-        """Show a picture (height, width, 3), or none, and lines of text."""
-        ...
-
-
 class HumanChooser:
     """A person with a teleoperation device, in real time. One object serves all episodes.
 
-    An episode begins when the person, having let go, moves; then each step takes one control period.
+    An episode begins when the person, having let go, moves; then each step takes one control period. A pause discards
+    the episode, and none begins before a second press of the button.
 
     Args:
-        backend: shown on the device's screen, and driven.
-        device: what the person holds.
+        panel: what the person holds and sees.
         episodes: how many are wanted, for the screen.
-        clock: monotonic time.
-        emergency_stop: what the device's emergency stop does besides stopping this robot.
     """
 
-    def __init__(
-        self,
-        backend: EnvBackend,
-        device: TeleopScreen,
-        episodes: int,
-        clock: Clock | None = None,
-        emergency_stop: Callable[[], None] | None = None,
-    ) -> None:
-        self._emergency_stop = emergency_stop
-        self._backend = backend
-        self._device = device
+    def __init__(self, panel: Panel, episodes: int) -> None:
+        self._panel = panel
         self._episodes = episodes
-        self._clock = clock or MonotonicClock()
-        self._period_ns = round(1e9 / backend.spec.control_rate)
-        self._deadline_ns = 0
         self._stored = 0
         self._steps = 0
         self._last = ""
-        self._pictures = True
-        self._intervention = Intervention(np.zeros(backend.spec.action.shape, np.float32), in_control=False)
 
     def report(self, stored: int, outcome: Outcome) -> None:
         """Take note of an episode that ended, and wait for the next."""
@@ -190,51 +149,37 @@ class HumanChooser:
 
     def __call__(self, observation: Observation) -> ActionChoice:
         if self._steps == 0:
-            self._device.reset()
-            self._deadline_ns = self._clock.now_ns()
+            if self._panel.device is not None:
+                self._panel.device.reset()
+            self._panel.begin()
             self._wait_for(False, "let go")
             self._wait_for(True, "move to begin")
             # A button pressed twice at the end of the last episode does not end this one.
-            self._intervention = dataclasses.replace(self._intervention, buttons=frozenset())
+            self._panel.forget_buttons()
         else:
-            self._wait(f"step {self._steps}")
+            self._turn(f"step {self._steps}")
         self._steps += 1
-        return ActionChoice(self._intervention.action, Source.HUMAN)
+        return ActionChoice(self._panel.said.action, Source.HUMAN)
 
     def button(self) -> str | None:
-        return next((name for name in ("discard", "success") if name in self._intervention.buttons), None)
+        if self._panel.paused:
+            return "discard"
+        return next((name for name in ("discard", "failure", "success") if name in self._panel.said.buttons), None)
 
     def _wait_for(self, in_control: bool, state: str) -> None:
         """Show ``state`` until the person has control, or has not."""
-        while self._intervention.in_control != in_control:
-            self._wait(state)
+        while self._panel.said.in_control != in_control or self._panel.paused:
+            self._turn("paused" if self._panel.paused else state)
 
-    def _wait(self, state: str) -> None:
+    def _turn(self, state: str) -> None:
         """Show ``state``, wait for the end of the control period and take what the person says then."""
-        self._show(state)
-        self._deadline_ns = max(self._deadline_ns + self._period_ns, self._clock.now_ns())
-        self._clock.sleep_until_ns(self._deadline_ns)
-        said = self._device.read()
-        if said is not None:
-            self._intervention = said
-        if "emergency_stop" in self._intervention.buttons:
-            self._backend.stop("emergency stop")
-            if self._emergency_stop is not None:
-                self._emergency_stop()
+        facts = {"stored": str(self._stored), "steps": str(self._steps)}
+        said = self._panel.turn(f"episode {self._stored + 1} of {self._episodes}: {state}", self._last, facts=facts)
+        if "emergency_stop" in said.buttons:
+            self._panel.backend.stop("emergency stop")
             raise RecordingStopped
-        if "stop" in self._intervention.buttons:
+        if "stop" in said.buttons:
             raise RecordingStopped
-
-    def _show(self, state: str) -> None:
-        lines = [f"episode {self._stored + 1} of {self._episodes}: {state}", self._last]
-        picture = None
-        if self._pictures:
-            try:
-                picture = self._backend.render()
-            except RenderingError as error:
-                self._pictures = False
-                self._last = str(error)
-        self._device.show(picture, lines)
 
 
 def _record_human(
@@ -242,14 +187,9 @@ def _record_human(
 ) -> None:
     facts = {"source": settings.source, "seed": config.seed, **metadata}
     with open_data_set(path, backend.spec, settings.if_exists, facts) as store:
-        device: TeleopScreen = build(config.teleop, device=settings.source, spec=backend.spec)
+        panel = open_panel(config, backend, settings.source, f"{settings.source} of the recording")
         try:
-            person = HumanChooser(
-                backend,
-                device,
-                settings.episodes,
-                emergency_stop=emergency_stop(config, f"{settings.source} of the recording"),
-            )
+            person = HumanChooser(panel, settings.episodes)
             record_episodes(
                 backend,
                 store,
@@ -261,4 +201,4 @@ def _record_human(
                 report=person.report,
             )
         finally:
-            device.close()
+            panel.close()

@@ -1,6 +1,5 @@
 """What record and collect share: episodes of one backend into a data set."""
 
-import dataclasses
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from ..actor import ActionChoice, Actor
+from ..actor import ActionChoice, Actor, marked
 from ..core import (
     DataError,
     EnvBackend,
@@ -46,7 +45,7 @@ class Chooser(Protocol):
     def __call__(self, observation: Observation) -> ActionChoice: ...
 
     def button(self) -> str | None:
-        """Return ``success`` or ``discard`` to end the episode after the step just taken, or None."""
+        """Return ``success``, ``failure`` or ``discard`` to end the episode after the step just taken, or None."""
         ...
 
 
@@ -278,15 +277,12 @@ def _record_episode(actor: Actor, store: EpisodeStore, chooser: Chooser, only_su
                 writer.discard()
                 return Outcome(actor.episode_length, False, kept=False, stopped=str(stop))
             button = chooser.button()
+            if button is not None:
+                transition = marked(transition, button)
             ended = transition.terminated or transition.truncated
-            if button == "success" and not ended:
-                # Where the task itself tells success, the button only ends the episode.
-                success = True if transition.success is None else transition.success
-                transition = dataclasses.replace(transition, truncated=True, success=success)
-                ended = True
             if button != "discard":
                 writer.append(transition)
-            if ended or button == "discard":
+            if ended:
                 break
         kept = button != "discard" and not (only_successful and transition.success is False)
         if kept:

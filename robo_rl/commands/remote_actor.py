@@ -21,13 +21,15 @@ from ..core import (
     SpecError,
     State,
     Transition,
+    TransportError,
     derive_seed,
     generator,
 )
 from ..safety import ACTION_NOT_FINITE
-from ..transport import LearnerLink, RecordEncoder, TransportConfig
+from ..transport import LearnerLink, RecordEncoder, TransportConfig, send_command
 from .interruption import Interruption
 from .safety_record import SafetyRecord
+from .takeover import Takeover
 
 WAIT_SECONDS = 0.02
 FULL_SECONDS = 0.2
@@ -46,13 +48,17 @@ class RemoteActor:
         config: as configs/actor.yaml.
         backend: robot or simulator.
         interruption: read between two steps.
+        takeover: lets a person act instead; None: nobody does.
     """
 
-    def __init__(self, config: DictConfig, backend: EnvBackend, interruption: Interruption) -> None:
+    def __init__(
+        self, config: DictConfig, backend: EnvBackend, interruption: Interruption, takeover: Takeover | None = None
+    ) -> None:
         self._config = config
         self._settings: ActorConfig = section(config, "actor")
         self._backend = backend
         self._interruption = interruption
+        self._takeover = takeover
         self._clock = MonotonicClock()
         self._transport: TransportConfig = section(config, "transport")
         self._encoder = RecordEncoder(backend.spec, self._transport.image_compression)
@@ -103,9 +109,10 @@ class RemoteActor:
         while not self._must_end() and not link.status.stop:
             began_ns = self._clock.now_ns()
             self._take_policy(link, agent)
-            if not self._policies or (ended and link.status.hold):
+            paused = self._takeover is not None and self._takeover.paused
+            if not self._policies or (ended and (link.status.hold or paused)):
                 self._report(link)
-                time.sleep(WAIT_SECONDS)
+                self._wait("paused" if paused else "waiting for the learner", link)
                 self._held_seconds += (self._clock.now_ns() - began_ns) * 1e-9
                 continue
             self._env_steps = max(link.status.env_steps, self._produced)
@@ -115,8 +122,15 @@ class RemoteActor:
                 self._stopped(stop)
                 ended = True
                 self._report(link)
+                if self._takeover is not None:
+                    self._wait(f"stopped: {stop}", link, alarm=True)
                 continue
             self._awaits_person = False
+            if self._takeover is not None:
+                transition = self._takeover.mark(transition)
+                if transition.terminated or transition.truncated:
+                    actor.abandon_episode()
+                self._end_run(link)
             self._safety.count(transition.verdict)
             if ACTION_NOT_FINITE in transition.verdict.reasons:
                 self._reject_policy(agent, transition.verdict.message)
@@ -139,7 +153,30 @@ class RemoteActor:
         if self._awaits_person:
             time.sleep(WAIT_SECONDS)
 
+    def _wait(self, state: str, link: LearnerLink, alarm: bool = False) -> None:
+        """Spend a moment between episodes; a person may say something meanwhile."""
+        if self._takeover is None:
+            time.sleep(WAIT_SECONDS)
+            return
+        self._takeover.wait(state, alarm)
+        self._end_run(link)
+
+    def _end_run(self, link: LearnerLink) -> None:
+        """Ask the learner to end the run where a person wants that."""
+        assert self._takeover is not None
+        if not self._takeover.stops:
+            return
+        self._takeover.stops = False
+        try:
+            print(send_command(self._transport, "stop", link.run), flush=True)
+        except TransportError as error:
+            print(f"The run goes on: {error}", flush=True)
+
     def _choose(self, agent: Agent, observation: Observation) -> ActionChoice:
+        choice = self._policy_choice(agent, observation)
+        return choice if self._takeover is None else self._takeover(observation, choice)
+
+    def _policy_choice(self, agent: Agent, observation: Observation) -> ActionChoice:
         if self._env_steps < agent.config.random_steps:
             rng = generator(self._config.seed, "random action", self._settings.name, self._produced)
             action = rng.uniform(-1, 1, self._backend.spec.action.shape).astype(np.float32)

@@ -149,11 +149,13 @@ class Intervention:
         action: (A,) float32 in [-1, 1].
         in_control: whether the human has taken over.
         buttons: pressed buttons by name, for example ``success``, ``discard``, ``stop``.
+        message: what the device has to tell the person, such as that it was unplugged; empty: nothing.
     """
 
     action: NDArray[np.float32]
     in_control: bool
     buttons: frozenset[str] = frozenset()
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from scipy.stats import kstest, norm
 
 from robo_rl.app import load_policy
 from robo_rl.cli import main
+from robo_rl.commands.panel import Panel
 from robo_rl.commands.record import HumanChooser, record_expert
 from robo_rl.commands.recording import ExpertChooser, open_data_set, record_episodes
 from robo_rl.core import (
@@ -168,7 +169,7 @@ class Device:
         action = np.array([x, 0, 0], np.float32)
         return Intervention(action, in_control, frozenset({button} if button else ()))
 
-    def reset(self) -> None:
+    def reset(self, closed: bool = False) -> None:
         self.shown.append("reset")
 
     def show(self, picture: np.ndarray | None, lines: list[str]) -> None:
@@ -202,7 +203,7 @@ def test_a_person_records_in_real_time_and_ends_episodes_by_buttons(tmp_path: Pa
         + [(0.4, True, ""), (0.4, True, "stop")]
     )
     with open_data_set(tmp_path / "data", backend.spec, "fail", {}) as store:
-        person = HumanChooser(backend, device, 10, clock)
+        person = HumanChooser(Panel(backend, device, clock=clock), 10)
         stored = record_episodes(
             backend,
             store,
@@ -225,6 +226,24 @@ def test_a_person_records_in_real_time_and_ends_episodes_by_buttons(tmp_path: Pa
     assert device.shown[:2] == ["reset", "episode 1 of 10: move to begin"]
     assert device.shown.count("reset") == 4
     assert "episode 2 of 10: step 1" in device.shown
+
+
+def test_failures_and_pauses_of_a_person(tmp_path: Path) -> None:
+    """A failure is stored as one; a pause discards the episode, and none begins before it is over."""
+    backend = Blind(make_backend("reach", max_episode_steps=6))
+    go, rest = (0.1, True, ""), (0, False, "")
+    failure = [go, (0.1, True, "failure"), rest]
+    pause = [go, (0.1, True, "pause"), go, rest, go, (0, True, "pause"), rest]
+    success = [go, go, (0.1, True, "success"), rest]
+    device = Device([*failure, *pause, *success, (0, False, "stop")])
+    with open_data_set(tmp_path / "data", backend.spec, "fail", {}) as store:
+        person = HumanChooser(Panel(backend, device, clock=ManualClock()), 10)
+        options = {"actor": "gamepad", "seed": 0, "only_successful": False, "report": person.report}
+        record_episodes(backend, store, 10, lambda _: person, **options)
+    store = EpisodeStore.open(tmp_path / "data")
+    assert [len(store.episode(number)) for number in range(len(store))] == [2, 3]
+    assert "episode 2 of 10: paused" in device.shown
+    assert not device.script
 
 
 def test_keyboard_recording_in_a_terminal(tmp_path: Path) -> None:

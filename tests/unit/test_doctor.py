@@ -96,6 +96,11 @@ def test_ros2_by_either_way() -> None:
     assert missing.found == "no ROS 2: no ROS 2 distribution is sourced; rosbags missing"
 
 
+def test_teleoperation_devices() -> None:
+    check = machine.check_teleop(lambda: (["gamepad (Pad)"], ["libhidapi is missing"]))
+    assert (check.status, check.found, check.advice) == (OK, "keyboard, gamepad (Pad)", "libhidapi is missing")
+
+
 def test_cameras_with_their_names(tmp_path: Path) -> None:
     assert machine.check_cameras(tmp_path, tmp_path).status == WARN
     (tmp_path / "video0").touch()

@@ -1,0 +1,107 @@
+"""Gamepads, through SDL: any that its data base of game controllers knows, under the same names."""
+
+import importlib
+import os
+from collections.abc import Mapping, Set
+from typing import Any
+
+from robo_rl.core import ConfigError, DriverError
+
+AXES = ("left_x", "left_y", "right_x", "right_y", "left_trigger", "right_trigger")
+"""In SDL's order; right and down are positive, triggers are 0 to 1."""
+BUTTONS = (
+    "a",
+    "b",
+    "x",
+    "y",
+    "back",
+    "guide",
+    "start",
+    "left_stick",
+    "right_stick",
+    "left_shoulder",
+    "right_shoulder",
+    "up",
+    "down",
+    "left",
+    "right",
+)
+"""In SDL's order; a is the lower one of the four, on whatever gamepad."""
+
+FULL = 32767
+"""SDL's value of a full deflection."""
+
+
+def load_controllers() -> tuple[Any, Any]:
+    """Return pygame and its module of game controllers, begun: no display is needed, nor that a window has the focus.
+
+    Raises:
+        ConfigError: if pygame is not installed.
+    """
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    os.environ.setdefault("SDL_JOYSTICK_ALLOW_BACKGROUND_EVENTS", "1")
+    try:
+        pygame, controllers = importlib.import_module("pygame"), importlib.import_module("pygame._sdl2.controller")
+    except ImportError as error:
+        raise ConfigError("gamepads need pygame: pip install 'robo-rl[teleop]'") from error
+    controllers.init()
+    return pygame, controllers
+
+
+def find_gamepads() -> list[str]:
+    """Return the names of gamepads that are plugged in.
+
+    Raises:
+        ConfigError: if pygame is not installed.
+    """
+    _, controllers = load_controllers()
+    return [controllers.name_forindex(index) for index in _usable(controllers)]
+
+
+class GamepadReader:
+    """The first gamepad that is plugged in, and after it was unplugged the first that is.
+
+    Raises:
+        ConfigError: if pygame is not installed.
+        DriverError: if there is no gamepad.
+    """
+
+    absence = "the gamepad was unplugged: nothing moves until it is back"
+
+    def __init__(self) -> None:
+        self._pygame, self._controllers = load_controllers()
+        self._pad: Any = self._find()
+        if self._pad is None:
+            others = [self._pygame.joystick.Joystick(i).get_name() for i in range(self._pygame.joystick.get_count())]
+            advice = (
+                f"SDL does not know the layout of {', '.join(others)}: describe it in SDL_GAMECONTROLLERCONFIG"
+                if others
+                else "plug one in; access to /dev/input/event* is needed"
+            )
+            raise DriverError(f"no gamepad: {advice}")
+
+    def poll(self) -> tuple[Mapping[str, float], Set[str]] | None:
+        """See :class:`~.motion.Reader`."""
+        self._controllers.update()
+        if self._pad is not None and not self._pad.attached():
+            self._pad.quit()
+            self._pad = None
+        if self._pad is None:
+            self._pad = self._find()
+        if self._pad is None:
+            return None
+        axes = {name: max(-1.0, self._pad.get_axis(number) / FULL) for number, name in enumerate(AXES)}
+        return axes, {name for number, name in enumerate(BUTTONS) if self._pad.get_button(number)}
+
+    def close(self) -> None:
+        """Let go of the gamepad."""
+        if self._pad is not None:
+            self._pad.quit()
+            self._pad = None
+
+    def _find(self) -> Any:
+        return next((self._controllers.Controller(index) for index in _usable(self._controllers)), None)
+
+
+def _usable(controllers: Any) -> list[int]:
+    return [index for index in range(controllers.get_count()) if controllers.is_controller(index)]

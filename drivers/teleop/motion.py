@@ -1,0 +1,177 @@
+"""From deflected axes and pressed buttons to actions, for every device that has them."""
+
+from collections.abc import Collection, Mapping, Set
+from typing import Protocol
+
+import numpy as np
+
+from robo_rl.core import Clock, ConfigError, EnvSpec, Intervention, nearest
+
+from .config import MappingConfig
+from .keys import GRIPPER_CLOSED, GRIPPER_OPEN, action_names
+
+NO_CONTROL = {"gripper", "deadman"}
+"""What buttons do that are not told by name: they are part of the motion."""
+
+
+class Latch:
+    """Keeps the person in control for a while after the last motion.
+
+    Args:
+        seconds: how long.
+        clock: monotonic time.
+    """
+
+    def __init__(self, seconds: float, clock: Clock) -> None:
+        self._ns = round(seconds * 1e9)
+        self._clock = clock
+        self._until_ns: int | None = None
+
+    def __call__(self, moving: bool) -> bool:
+        """Return whether the person has control, who now moves or does not."""
+        now = self._clock.now_ns()
+        if moving:
+            self._until_ns = now + self._ns
+        return self._until_ns is not None and now <= self._until_ns
+
+
+class AxisMotion:
+    """Turns axes and buttons into an :class:`~robo_rl.core.Intervention`.
+
+    Motion takes control, and a while after it ends gives it back; with a deadman button that button alone does. An axis
+    that is deflected at the start, or when the device comes back, does nothing before all were at rest once.
+
+    Args:
+        spec: of the robot; its action is that of an end effector or a vehicle.
+        mapping: what axes and buttons do.
+        latch_seconds: see :class:`~.config.TeleopConfig`.
+        clock: monotonic time.
+        axes: names of axes that the device has, and ``buttons`` of its buttons; None: not known.
+
+    Raises:
+        ConfigError: if the robot's action is another, the device lacks an axis or a button, or no axis moves the robot.
+    """
+
+    def __init__(
+        self,
+        spec: EnvSpec,
+        mapping: MappingConfig,
+        latch_seconds: float,
+        clock: Clock,
+        axes: Collection[str] | None = None,
+        buttons: Collection[str] | None = None,
+    ) -> None:
+        self._names = action_names(spec)
+        used = [each.axis for each in mapping.axes.values() if each.axis]
+        for kind, asked, known in (("axis", used, axes), ("button", [*mapping.buttons.values()], buttons)):
+            for name in filter(None, asked):
+                if known is not None and name not in known:
+                    raise ConfigError(f"the device has no {kind} {name!r}: {nearest(name, known)}")
+        self._axes = {name: each for name, each in mapping.axes.items() if name in self._names and each.axis}
+        if not self._axes:
+            raise ConfigError(f"no axis of the device moves an element of the action ({', '.join(self._names)})")
+        self._buttons = {name: button for name, button in mapping.buttons.items() if button}
+        self._dead_zone = mapping.dead_zone
+        self._latch = Latch(latch_seconds, clock)
+        self._pressed: Set[str] | None = None
+        self._ready = False
+        self._closed = False
+
+    def lose(self) -> None:
+        """Take note that the device is gone: nothing is held until it is back and was at rest."""
+        self._pressed, self._ready = None, False
+
+    def reset(self, closed: bool = False) -> None:
+        """Begin an episode, or follow whoever acts: the gripper is open, or ``closed``."""
+        self._closed = closed
+
+    def intervention(self, axes: Mapping[str, float], pressed: Set[str], message: str = "") -> Intervention:
+        """Return what the person does.
+
+        Args:
+            axes: deflections by name, in [-1, 1]; an axis that is not named is at rest.
+            pressed: names of buttons that are held.
+            message: for the person.
+        """
+        deflections = {name: self._beyond(axes.get(each.axis, 0.0)) for name, each in self._axes.items()}
+        self._ready = self._ready or not any(deflections.values())
+        fresh = set() if self._pressed is None else pressed - self._pressed
+        self._pressed = pressed
+        said = {name for name, button in self._buttons.items() if button in fresh}
+        moving = self._ready and any(deflections.values())
+        if "gripper" in said and "gripper" in self._names:
+            self._closed = not self._closed
+            moving = True
+        in_control = self._latch(moving)
+        if "deadman" in self._buttons:
+            in_control = self._buttons["deadman"] in pressed
+        action = np.zeros(len(self._names), np.float32)
+        if in_control and self._ready:
+            for name, value in deflections.items():
+                action[self._names.index(name)] = np.clip(value * self._axes[name].scale, -1, 1)
+        if "gripper" in self._names:
+            action[self._names.index("gripper")] = GRIPPER_CLOSED if self._closed else GRIPPER_OPEN
+        return Intervention(action, in_control, frozenset(said - NO_CONTROL), message)
+
+    def _beyond(self, value: float) -> float:
+        """Return how far ``value`` is beyond the dead zone, 1 at a full deflection; 0 for what is no number."""
+        beyond = (abs(value) - self._dead_zone) / (1 - self._dead_zone)
+        return float(np.copysign(min(beyond, 1.0), value)) if beyond > 0 else 0.0
+
+    def help(self) -> list[str]:
+        """Return what axes and buttons do, for people."""
+        texts = [f"{each.axis}: {name}" for name, each in self._axes.items()]
+        return ["   ".join(texts), "   ".join(f"{button}: {name}" for name, button in self._buttons.items())]
+
+
+class Reader(Protocol):
+    """A device that has axes and buttons."""
+
+    @property
+    def absence(self) -> str:
+        """What to tell the person while the device is not there."""
+        ...
+
+    def poll(self) -> tuple[Mapping[str, float], Set[str]] | None:
+        """Return deflections in [-1, 1] and the names of buttons that are held, or None while the device is not there.
+
+        Never blocks, and takes the device up again when it is back.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class AxisTeleop:
+    """Drives a robot by a device that has axes and buttons.
+
+    When the device is unplugged in motion the robot gets no motion at once, and a latch later the person has handed
+    back.
+
+    Args:
+        reader: the device.
+        motion: what it does.
+    """
+
+    def __init__(self, reader: Reader, motion: AxisMotion) -> None:
+        self._reader, self._motion = reader, motion
+
+    def read(self) -> Intervention:
+        """Return what the person does now. Never blocks."""
+        polled = self._reader.poll()
+        if polled is None:
+            self._motion.lose()
+            return self._motion.intervention({}, frozenset(), self._reader.absence)
+        return self._motion.intervention(*polled)
+
+    def reset(self, closed: bool = False) -> None:
+        """Begin an episode, or follow whoever acts: the gripper is open, or ``closed``."""
+        self._motion.reset(closed)
+
+    def help(self) -> list[str]:
+        """Return what axes and buttons do, for people."""
+        return self._motion.help()
+
+    def close(self) -> None:
+        """Let go of the device. May be called twice."""
+        self._reader.close()

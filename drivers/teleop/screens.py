@@ -1,0 +1,60 @@
+"""A screen for devices that have none."""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import Intervention
+
+from .keyboard import KeyboardTeleop
+from .window import WindowTeleop
+
+
+class Screenless(Protocol):
+    """A device that shows nothing."""
+
+    def read(self) -> Intervention: ...
+
+    def reset(self, closed: bool = False) -> None: ...
+
+    def help(self) -> list[str]: ...
+
+    def close(self) -> None: ...
+
+
+class ScreenTeleop:
+    """A device, and a terminal or window beside it, whose keys are buttons too: they do not move the robot.
+
+    Args:
+        device: moves the robot.
+        screen: shows it; None: nothing does.
+    """
+
+    def __init__(self, device: Screenless, screen: KeyboardTeleop | WindowTeleop | None) -> None:
+        self._device, self._screen = device, screen
+
+    def read(self) -> Intervention:
+        """Return what the person does now. Never blocks."""
+        said = self._device.read()
+        if self._screen is None:
+            return said
+        buttons = said.buttons | self._screen.read().buttons
+        return Intervention(said.action, said.in_control, buttons, said.message)
+
+    def reset(self, closed: bool = False) -> None:
+        """Begin an episode, or follow whoever acts: the gripper is open, or ``closed``."""
+        self._device.reset(closed)
+
+    def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
+        """Show ``picture`` (height, width, 3) and ``lines`` below it, where there is a screen."""
+        if self._screen is not None:
+            self._screen.show(picture, [*lines, *self._device.help()])
+
+    def close(self) -> None:
+        """Let go of device and screen. May be called twice."""
+        try:
+            self._device.close()
+        finally:
+            if self._screen is not None:
+                self._screen.close()

@@ -1,0 +1,99 @@
+"""3D mice of 3Dconnexion, through pyspacemouse and libhidapi."""
+
+import contextlib
+import importlib
+import io
+from collections.abc import Mapping, Set
+from typing import Any
+
+from robo_rl.core import Clock, ConfigError, DriverError
+
+AXES = ("x", "y", "z", "roll", "pitch", "yaw")
+LONGEST_QUEUE = 64
+"""Reports taken in at once; a mouse sends about 100 a second."""
+SEARCH_SECONDS = 1.0
+"""Between two looks for a mouse that was unplugged, which take some milliseconds."""
+ADVICE = "plug one in; needed are libhidapi (Debian: apt-get install libhidapi-hidraw0) and access to /dev/hidraw*"
+
+
+def load_library() -> Any:
+    """Return pyspacemouse.
+
+    Raises:
+        ConfigError: if it is not installed.
+    """
+    try:
+        return importlib.import_module("pyspacemouse")
+    except ImportError as error:
+        raise ConfigError("a SpaceMouse needs pyspacemouse: pip install 'robo-rl[teleop]'") from error
+
+
+def find_spacemice() -> list[str]:
+    """Return the names of 3D mice that are plugged in.
+
+    Raises:
+        ConfigError: if pyspacemouse is not installed.
+        DriverError: if libhidapi is not.
+    """
+    try:
+        return list(load_library().get_connected_devices())
+    except RuntimeError as error:
+        raise DriverError("libhidapi is missing (Debian: apt-get install libhidapi-hidraw0)") from error
+
+
+class SpaceMouseReader:
+    """The first 3D mouse that is plugged in. x points away from the person, y to the left, z up.
+
+    Args:
+        clock: monotonic time.
+
+    Raises:
+        ConfigError: if pyspacemouse is not installed.
+        DriverError: if there is no mouse, no libhidapi, or no access to the mouse.
+    """
+
+    absence = "the SpaceMouse was unplugged: nothing moves until it is back"
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._library = load_library()
+        self._failure: type[Exception] = importlib.import_module("easyhid").HIDException
+        self._searched_ns = clock.now_ns()
+        self._mouse: Any = None
+        try:
+            self._open()
+        except RuntimeError as error:
+            raise DriverError(f"no SpaceMouse ({error}): {ADVICE}") from error
+
+    def poll(self) -> tuple[Mapping[str, float], Set[str]] | None:
+        """See :class:`~.motion.Reader`."""
+        now = self._clock.now_ns()
+        if self._mouse is None and now - self._searched_ns >= SEARCH_SECONDS * 1e9:
+            self._searched_ns = now
+            with contextlib.suppress(RuntimeError):
+                self._open()
+        if self._mouse is None:
+            return None
+        try:
+            stamp = None
+            for _ in range(LONGEST_QUEUE):  # each report has a stamp of its own
+                state = self._mouse.read()
+                if state.t == stamp:
+                    break
+                stamp = state.t
+        except self._failure:
+            self.close()
+            return None
+        axes = {name: float(getattr(state, name)) for name in AXES}
+        return axes, {str(number) for number, held in enumerate(state.buttons) if held}
+
+    def close(self) -> None:
+        """Let go of the mouse."""
+        if self._mouse is not None:
+            self._mouse.close()
+            self._mouse = None
+
+    def _open(self) -> None:
+        """Raise RuntimeError where there is no mouse."""
+        with contextlib.redirect_stdout(io.StringIO()):  # the library prints what it opens
+            self._mouse = self._library.open(axis_convention=self._library.AxisConvention.ROS)

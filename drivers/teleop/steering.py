@@ -1,0 +1,117 @@
+"""A training or recording over ROS 2: services that press its buttons, and diagnostics of what it does."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from robo_rl.core import Clock, MonotonicClock
+
+from ..ros2 import Message, open_node
+from .config import SteeringConfig
+
+TRIGGER = "std_srvs/srv/Trigger"
+DIAGNOSTICS = "diagnostic_msgs/msg/DiagnosticArray"
+BUTTONS = {"reset": "discard", "mark_success": "success", "mark_failure": "failure"}
+"""Services that press a button, whatever the robot does."""
+
+DIAGNOSTICS_SECONDS = 1.0
+SILENT_SECONDS = 3.0
+"""A control loop that told nothing for so long stands still, as in an evaluation."""
+OK, WARN, ERROR = 0, 1, 2
+
+
+class SteeringNode:
+    """Serves buttons and publishes diagnostics, while the loop that it is told by goes on undisturbed.
+
+    Args:
+        config: names.
+        emergency_stop: pressed at once, whatever the loop does; None: the button alone is told.
+        clock: monotonic time.
+    """
+
+    def __init__(
+        self, config: SteeringConfig, emergency_stop: Callable[[], None] | None = None, clock: Clock | None = None
+    ) -> None:
+        self._name, self._emergency_stop = config.name, emergency_stop
+        self._clock = clock or MonotonicClock()
+        self._lock = threading.Lock()
+        self._pressed: set[str] = set()
+        self._state, self._paused, self._alarm = "begins", False, False
+        self._facts: dict[str, str] = {}
+        self._told_ns = self._clock.now_ns()
+        self._node = open_node(config.name, config.namespace, config.implementation)
+        try:
+            services: Mapping[str, Callable[[], tuple[bool, str]]] = {
+                "start": lambda: self._pause(False),
+                "pause": lambda: self._pause(True),
+                "emergency_stop": self._stop,
+                **{name: self._presser(button) for name, button in BUTTONS.items()},
+            }
+            for name, action in services.items():
+                self._serve(name, action)
+            self._diagnostics = self._node.create_publisher(DIAGNOSTICS, "diagnostics")
+            self._node.create_timer(DIAGNOSTICS_SECONDS, self._publish)
+        except BaseException:
+            self._node.close()
+            raise
+
+    def take_buttons(self) -> frozenset[str]:
+        """Return the buttons that were pressed since the last call."""
+        with self._lock:
+            pressed, self._pressed = frozenset(self._pressed), set()
+            self._paused ^= "pause" in pressed
+        return pressed
+
+    def tell(self, state: str, paused: bool, alarm: bool, facts: Mapping[str, str]) -> None:
+        """Tell what the robot is doing, for diagnostics; ``alarm``: it was stopped."""
+        with self._lock:
+            self._state, self._paused, self._alarm, self._facts = state, paused, alarm, dict(facts)
+            self._told_ns = self._clock.now_ns()
+
+    def close(self) -> None:
+        """Leave ROS 2. May be called twice."""
+        self._node.close()
+
+    def _serve(self, name: str, action: Callable[[], tuple[bool, str]]) -> None:
+        def answer(_: Message) -> Message:
+            success, message = action()
+            return self._node.types.make(f"{TRIGGER}_Response", success=success, message=message)
+
+        self._node.create_service(TRIGGER, f"{self._name}/{name}", answer)
+
+    def _presser(self, button: str) -> Callable[[], tuple[bool, str]]:
+        def press() -> tuple[bool, str]:
+            with self._lock:
+                self._pressed.add(button)
+                return True, f"{button} is told; now: {self._state}"
+
+        return press
+
+    def _pause(self, wanted: bool) -> tuple[bool, str]:
+        """Press the button, which says both, where that leads to what is wanted."""
+        with self._lock:
+            if (self._paused != ("pause" in self._pressed)) == wanted:
+                return False, "it is paused already" if wanted else "it is not paused"
+            self._pressed ^= {"pause"}
+            return True, "it pauses after this step" if wanted else "it goes on"
+
+    def _stop(self) -> tuple[bool, str]:
+        if self._emergency_stop is not None:
+            self._emergency_stop()
+        with self._lock:
+            self._pressed.add("emergency_stop")
+        if self._emergency_stop is None:
+            return True, "this robot stops; it has no latched emergency stop (safety=none)"
+        return True, "robots are stopped until a person runs robo-rl rearm"
+
+    def _publish(self) -> None:
+        with self._lock:
+            message, facts = self._state, self._facts
+            level = ERROR if self._alarm else WARN if self._paused else OK
+            silent = (self._clock.now_ns() - self._told_ns) * 1e-9
+        if silent > SILENT_SECONDS:
+            level, message = max(level, WARN), f"{message}; its control loop stands still for {silent:.0f} s"
+        values: list[Any] = [{"key": key, "value": value} for key, value in facts.items()]
+        status = {"level": level, "name": f"{self._node.name}: actor", "message": message, "values": values}
+        header = {"stamp": self._node.now()}
+        self._diagnostics.publish(self._node.types.make(DIAGNOSTICS, header=header, status=[status]))

@@ -1,0 +1,113 @@
+"""A person who takes over from the policy, and hands back."""
+
+from omegaconf import DictConfig
+
+from ..actor import ActionChoice, marked
+from ..core import ConfigError, EnvBackend, Intervention, Observation, Source, Transition
+from .panel import Panel, open_panel
+
+ENDING = ("discard", "failure", "success", "pause", "stop", "emergency_stop")
+"""Buttons that end the episode."""
+
+
+class Takeover:
+    """Replaces actions of the policy by those of a person who has taken control, and ends episodes by buttons.
+
+    Training then goes on in real time. While it is paused nothing begins; a second press of the button ends that.
+
+    Args:
+        panel: what the person holds and sees.
+
+    Attributes:
+        stops: whether the person wants the run to end.
+    """
+
+    def __init__(self, panel: Panel) -> None:
+        self._panel = panel
+        names = panel.backend.spec.action.names
+        self._gripper = names.index("gripper") if "gripper" in names else None
+        self.stops = False
+        self._steps = self._human_steps = 0
+        self._policy_version = -1
+        panel.begin()
+
+    @property
+    def paused(self) -> bool:
+        """Whether no episode is to begin."""
+        return self._panel.paused
+
+    def __call__(self, observation: Observation, choice: ActionChoice) -> ActionChoice:
+        """Return what is to be done, where the policy would do ``choice``: in the policy's action frame, as it is."""
+        self._policy_version = choice.policy_version
+        said = self._turn("a person has control" if self._panel.said.in_control else "the policy has control")
+        self._steps += 1
+        if not said.in_control:
+            # So that a person who takes over does not let go of what the policy holds.
+            if self._gripper is not None and self._panel.device is not None:
+                self._panel.device.reset(closed=bool(choice.action[self._gripper] > 0))
+            return choice
+        self._human_steps += 1
+        return ActionChoice(said.action, Source.HUMAN)
+
+    def mark(self, transition: Transition) -> Transition:
+        """Return the step just taken as the person's buttons have it: perhaps as the last of its episode."""
+        button = next((name for name in ENDING if name in self._panel.said.buttons), None)
+        self._panel.forget_buttons()
+        if button is None:
+            return transition
+        self._panel.backend.stop(button)
+        if button == "emergency_stop":  # one that is latched has raised SafetyStop before
+            self._panel.paused = True
+        return marked(transition, button)
+
+    def wait(self, state: str, alarm: bool = False) -> None:
+        """Spend a control period between episodes; ``alarm``: the robot was stopped."""
+        self._turn(state, alarm)
+        self._panel.forget_buttons()
+
+    def close(self) -> None:
+        """Let go of the device."""
+        self._panel.close()
+
+    def _turn(self, state: str, alarm: bool = False) -> Intervention:
+        facts = {
+            "steps": str(self._steps),
+            "steps_by_a_person": str(self._human_steps),
+            "policy_version": str(self._policy_version),
+        }
+        line = f"step {self._steps}, {self._human_steps} by a person"
+        said = self._panel.turn(state, line, facts=facts, alarm=alarm)
+        self.stops |= "stop" in said.buttons
+        return said
+
+
+def check_screen(config: DictConfig, why_no_terminal: str) -> None:
+    """Check that a device that ``config.teleop`` names for a training draws nothing in the terminal.
+
+    Raises:
+        ConfigError: if it does; ``why_no_terminal`` says why that is not possible.
+    """
+    teleop = config.teleop
+    screen = teleop.device if teleop.device in ("keyboard", "window") else teleop.screen
+    if teleop.device is not None and screen == "keyboard":
+        raise ConfigError(
+            f"teleop.device={teleop.device} draws in a terminal, but {why_no_terminal}: choose teleop.device=window or "
+            "teleop.screen=window, or runtime=async runtime.actors=0 and robo-rl actor in a terminal of its own"
+        )
+
+
+def open_takeover(config: DictConfig, backend: EnvBackend) -> Takeover | None:
+    """Return what lets a person take over, None where ``config`` names neither a device nor steering.
+
+    Args:
+        config: with the sections ``teleop``, ``steering`` and ``safety``.
+        backend: that the policy acts on.
+
+    Raises:
+        ConfigError: if a device cannot drive the robot.
+        DriverError: if it is not there.
+    """
+    device = config.teleop.device
+    if device is None and config.steering is None:
+        return None
+    return Takeover(open_panel(config, backend, device, f"{device or 'steering'} of the training"))

@@ -1,0 +1,215 @@
+"""Teleoperation by a gamepad: a virtual one of SDL's, read through SDL as any other."""
+
+import ctypes
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robo_rl.core import ArraySpec, ConfigError, DriverError, EnvSpec, ManualClock
+from robo_rl.drivers.teleop import find_devices, make_teleop
+from robo_rl.drivers.teleop.config import AxisConfig, MappingConfig
+from robo_rl.drivers.teleop.gamepad import AXES, BUTTONS
+
+GAME_CONTROLLER = 1
+
+
+def make_spec(*names: str) -> EnvSpec:
+    return EnvSpec(
+        task="test",
+        observation={"state": ArraySpec((1,))},
+        action=ArraySpec((len(names),), low=-1.0, high=1.0, names=names),
+        action_space="end_effector_delta",
+        action_frame="base",
+        control_rate=10.0,
+        max_episode_steps=None,
+        reward_terms=("success",),
+    )
+
+
+ARM = make_spec("x", "y", "z", "yaw", "gripper")
+
+
+class VirtualPad:
+    """A gamepad that a program moves, plugged into SDL."""
+
+    def __init__(self, pygame: Any) -> None:
+        folder = Path(pygame.__file__).parent
+        libraries = [*folder.parent.glob("pygame.libs/libSDL2-2*"), *folder.glob("libSDL2-2*")]
+        if not libraries:
+            pytest.skip("pygame does not bring SDL along")
+        self._sdl: Any = ctypes.CDLL(str(libraries[0]))
+        self._sdl.SDL_JoystickFromInstanceID.restype = ctypes.c_void_p
+        self._sdl.SDL_JoystickSetVirtualAxis.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int16]
+        self._sdl.SDL_JoystickSetVirtualButton.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint8]
+        self.index = -1
+        self.plug()
+
+    def plug(self) -> None:
+        self.index = self._sdl.SDL_JoystickAttachVirtual(GAME_CONTROLLER, len(AXES), len(BUTTONS), 0)
+        assert self.index >= 0
+
+    def unplug(self) -> None:
+        if self.index >= 0:
+            assert self._sdl.SDL_JoystickDetachVirtual(self.index) == 0
+        self.index = -1
+
+    def _opened(self) -> int:
+        pointer = self._sdl.SDL_JoystickFromInstanceID(self._sdl.SDL_JoystickGetDeviceInstanceID(self.index))
+        assert pointer, "nobody has opened the gamepad"
+        return int(pointer)
+
+    def move(self, **axes: float) -> None:
+        for name, value in axes.items():
+            assert self._sdl.SDL_JoystickSetVirtualAxis(self._opened(), AXES.index(name), round(32767 * value)) == 0
+
+    def press(self, **buttons: bool) -> None:
+        for name, held in buttons.items():
+            assert self._sdl.SDL_JoystickSetVirtualButton(self._opened(), BUTTONS.index(name), held) == 0
+
+
+@pytest.fixture
+def pad(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualPad]:
+    monkeypatch.setenv("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    pygame = pytest.importorskip("pygame", reason="the extra 'teleop' is not installed")
+    from pygame._sdl2 import controller
+
+    controller.init()
+    pad = VirtualPad(pygame)
+    yield pad
+    pad.unplug()
+    controller.quit()
+
+
+def open_gamepad(spec: EnvSpec = ARM, **fields: Any) -> tuple[Any, ManualClock]:
+    clock = ManualClock()
+    device = make_teleop("gamepad", spec, clock=clock, screen=None, **fields)
+    assert not device.read().in_control
+    return device, clock
+
+
+def test_sticks_move_the_end_effector(pad: VirtualPad) -> None:
+    device, _ = open_gamepad()
+    pad.move(left_y=-1, left_x=-0.55, right_y=1, right_x=0.05)  # the last is within the dead zone
+    said = device.read()
+    assert said.in_control
+    np.testing.assert_allclose(said.action, [1, 0.5, -1, 0, -1], atol=1e-4)
+    pad.move(left_y=1, left_x=0, right_y=0)
+    np.testing.assert_allclose(device.read().action, [-1, 0, 0, 0, -1], atol=1e-4)
+    device.close()
+    device.close()
+
+
+def test_motion_takes_control_and_hands_back_after_the_latch(pad: VirtualPad) -> None:
+    device, clock = open_gamepad(latch_seconds=0.5)
+    pad.move(left_y=-1)
+    assert device.read().in_control
+    pad.move(left_y=0)
+    clock.advance_ns(500_000_000)
+    said = device.read()
+    assert said.in_control and not said.action[:4].any()
+    clock.advance_ns(1)
+    assert not device.read().in_control
+
+
+def test_a_deadman_button_alone_gives_control(pad: VirtualPad) -> None:
+    mapping = MappingConfig(axes={"x": AxisConfig("left_y", -0.4)}, buttons={"deadman": "left_shoulder"})
+    device, _ = open_gamepad(gamepad=mapping)
+    pad.move(left_y=-1)
+    said = device.read()
+    assert not said.in_control and said.action[0] == 0
+    pad.press(left_shoulder=True)
+    said = device.read()
+    assert said.in_control and said.action[0] == pytest.approx(0.4)
+    pad.press(left_shoulder=False)
+    said = device.read()
+    assert not said.in_control and said.action[0] == 0
+
+
+def test_buttons_are_told_once_and_the_gripper_follows_the_policy(pad: VirtualPad) -> None:
+    device, _ = open_gamepad()
+    pad.press(a=True, b=True, start=True, y=True)
+    said = device.read()
+    assert said.buttons == {"success", "failure", "pause", "emergency_stop"}
+    assert not said.in_control
+    assert device.read().buttons == set()
+    device.reset(closed=True)  # the policy holds something
+    pad.move(left_x=1)
+    assert device.read().action[4] == 1
+    pad.press(right_shoulder=True)
+    assert device.read().action[4] == -1
+    assert device.read().action[4] == -1
+    pad.press(right_shoulder=False)
+    device.read()
+    pad.press(right_shoulder=True)
+    assert device.read().action[4] == 1
+
+
+def test_unplugged_in_motion_nothing_moves_until_it_is_back_and_at_rest(pad: VirtualPad) -> None:
+    device, clock = open_gamepad()
+    pad.move(left_y=-1)
+    pad.press(a=True)
+    assert device.read().action[0] == pytest.approx(1)
+    pad.unplug()
+    said = device.read()
+    assert said.in_control and not said.action[:4].any()
+    assert said.message == "the gamepad was unplugged: nothing moves until it is back"
+    clock.advance_ns(600_000_000)
+    assert not device.read().in_control
+    pad.plug()
+    device.read()
+    pad.move(left_y=-1)
+    pad.press(a=True)
+    said = device.read()
+    assert said.message == "" and said.in_control and said.buttons == {"success"}
+
+
+def test_a_stick_that_is_deflected_at_the_start_does_nothing(pad: VirtualPad) -> None:
+    clock = ManualClock()
+    device = make_teleop("gamepad", ARM, clock=clock, screen=None)
+    pad.move(left_y=-1)
+    pad.press(a=True)
+    said = device.read()
+    assert not said.in_control and not said.action[:4].any() and not said.buttons
+    pad.move(left_y=0)
+    device.read()
+    pad.move(left_y=-1)
+    assert device.read().in_control
+
+
+def test_a_vehicle(pad: VirtualPad) -> None:
+    device, _ = open_gamepad(make_spec("steering", "throttle"))
+    pad.move(right_x=-1, left_y=-1)
+    np.testing.assert_allclose(device.read().action, [1, 1], atol=1e-4)
+
+
+def test_it_is_found(pad: VirtualPad) -> None:
+    found, _ = find_devices()
+    assert found == ["gamepad (Virtual Controller)"]
+
+
+def test_what_cannot_be_is_said(pad: VirtualPad) -> None:
+    with pytest.raises(ConfigError, match="the device has no axis 'left_t': did you mean 'left"):
+        make_teleop("gamepad", ARM, screen=None, gamepad=MappingConfig(axes={"x": AxisConfig("left_t")}))
+    with pytest.raises(ConfigError, match="the device has no button 'lef': "):
+        mapping = MappingConfig(axes={"x": AxisConfig("left_x")}, buttons={"stop": "lef"})
+        make_teleop("gamepad", ARM, screen=None, gamepad=mapping)
+    with pytest.raises(ConfigError, match="no axis of the device moves"):
+        make_teleop("gamepad", ARM, screen=None, gamepad=MappingConfig())
+    with pytest.raises(ConfigError, match=r"teleop\.\*\.axes must be did you mean 'yaw'"):
+        MappingConfig(axes={"yav": AxisConfig("left_x")})
+    with pytest.raises(ConfigError, match=r"teleop\.\*\.dead_zone must be in \[0, 1\), got 1"):
+        MappingConfig(dead_zone=1)
+    pad.unplug()
+    with pytest.raises(DriverError, match="no gamepad: plug one in"):
+        make_teleop("gamepad", ARM, screen=None)
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    with pytest.raises(ConfigError, match=r"pip install 'robo-rl\[teleop\]'"):
+        make_teleop("gamepad", ARM, screen=None)
+    assert any("pip install 'robo-rl[teleop]'" in reason for reason in find_devices()[1])
