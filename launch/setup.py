@@ -17,6 +17,6 @@ setup(
     data_files=[
         ("share/ament_index/resource_index/packages", ["resource/robo_rl"]),
         ("share/robo_rl", ["package.xml"]),
-        ("share/robo_rl/launch", sorted(file.name for file in HERE.glob("*.launch.py"))),
+        ("share/robo_rl/launch", ["robo_rl_launch.py", *sorted(file.name for file in HERE.glob("*.launch.py"))]),
     ],
 )

@@ -3,34 +3,23 @@
 Starts ``robo-rl launch teleop``, which needs robo-rl on the path and nothing of it in ROS 2's own Python.
 """
 
+import sys
+from pathlib import Path
+
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, ExecuteProcess, Shutdown
-from launch.substitutions import LaunchConfiguration
+
+sys.path.append(str(Path(__file__).parent))
+
+from robo_rl_launch import ROBOT, TASK, describe
 
 ARGUMENTS = {
-    "task": ("pick_cube", "name of the task"),
-    "robot": ("virtual", "name of the robot: virtual, franka, ur, ..."),
+    "task": TASK,
+    "robot": ROBOT,
     "path": ("datasets/teleoperation", "folder of the data set"),
     "options": ("", "further options of robo-rl record"),
 }
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Return the declared arguments and the one process; all ends when it does."""
-    declared = [
-        DeclareLaunchArgument(name, default_value=default, description=text)
-        for name, (default, text) in ARGUMENTS.items()
-    ]
-    program = DeclareLaunchArgument(
-        "program", default_value="robo-rl", description="robo-rl, where it is not on the path"
-    )
-    words = [[f"{name}=", LaunchConfiguration(name)] for name in ARGUMENTS]
-    process = ExecuteProcess(
-        cmd=[LaunchConfiguration("program"), "launch", "teleop", *words],
-        output="screen",
-        on_exit=Shutdown(),
-        # A run that is ended saves what it has; robo-rl launch kills what takes longer than 30 s itself.
-        sigterm_timeout="40",
-        sigkill_timeout="10",
-    )
-    return LaunchDescription([*declared, program, process])
+    """Return the declared arguments and the one process."""
+    return describe("teleop", ARGUMENTS)

@@ -84,6 +84,7 @@ def test_wheel_has_one_top_level_name(tmp_path: Path) -> None:
     # Where the environment is an ament prefix, `ros2 launch robo_rl` finds these.
     for shared in (
         "robo_rl/launch/train.launch.py",
+        "robo_rl/launch/robo_rl_launch.py",
         "robo_rl/package.xml",
         "ament_index/resource_index/packages/robo_rl",
     ):

@@ -19,7 +19,9 @@ from robo_rl.sim.controller import exponential
 
 from ..robot_rig import composed, driver
 
-SIX_JOINTS = """
+BLIND = "task.observation.object=false"
+JOINT_ACTIONS = "task.controller.action_space=joint_delta"
+LINKS = """
 <mujoco>
   <worldbody>
     <body name="base">
@@ -188,36 +190,53 @@ def test_what_does_not_fit_is_refused_with_its_shape():
     assert unmeasured.spec.observation["state"].shape == (36,)
 
 
-def test_the_ready_configurations_fit_their_tasks(tmp_path):
-    blind = "task.observation.object=false"
-    franka = driver(composed("robot=franka", blind))
-    assert not franka.spec.reports_success
-    driver(composed("robot=franka", "task=pick_cube", blind))
-    joints = [f"{name}_joint" for name in ("shoulder_pan", "shoulder_lift", "elbow", "wrist_1", "wrist_2", "wrist_3")]
+def arm_options(folder, joints):
+    """Give a task an arm of these joints, and no gripper."""
     axes = ("0 0 1", "0 1 0", "0 1 0", "0 1 0", "0 0 1", "0 1 0")
     opened = "".join(
         f'<body pos="0 0 0.15"><joint name="{joint}" axis="{axis}" range="-3 3"/>'
         '<geom type="capsule" fromto="0 0 0 0 0 0.1" size="0.03"/>'
-        for joint, axis in zip(joints, axes, strict=True)
+        for joint, axis in zip(joints, axes, strict=False)
     )
-    model = tmp_path / "arm.xml"
-    model.write_text(SIX_JOINTS.format(links=opened + '<site name="tool" pos="0 0 0.1"/>' + "</body>" * 6))
-    six = [
+    model = folder / "arm.xml"
+    model.write_text(LINKS.format(links=opened + '<site name="tool" pos="0 0 0.1"/>' + "</body>" * len(joints)))
+    count = len(joints)
+    return [
         f"task.arm.model={model}",
         f"task.arm.joints=[{','.join(joints)}]",
         "task.arm.end_effector=tool",
-        "task.arm.home=[0,0.4,0.5,0.3,0,0]",
-        "task.arm.torque_limits=[150,150,150,28,28,28]",
-        "task.arm.velocity_limits=[2,2,2,2,2,2]",
+        f"task.arm.home={[0, 0.4, 0.5, 0.3, 0, 0][:count]}",
+        f"task.arm.torque_limits={[150, 150, 150, 28, 28, 28][:count]}",
+        f"task.arm.velocity_limits={[2] * count}",
         "task.arm.gripper_actuator=null",
         "task.arm.wrist_sensor_site=null",
-        blind,
+        BLIND,
     ]
-    joint_actions = driver(composed("robot=ur", "task.controller.action_space=joint_delta", *six))
+
+
+def test_the_ready_configurations_fit_their_tasks(tmp_path):
+    franka = driver(composed("robot=franka", BLIND))
+    assert not franka.spec.reports_success
+    driver(composed("robot=franka", "task=pick_cube", BLIND))
+    joints = [f"{name}_joint" for name in ("shoulder_pan", "shoulder_lift", "elbow", "wrist_1", "wrist_2", "wrist_3")]
+    six = arm_options(tmp_path, joints)
+    joint_actions = driver(composed("robot=ur", JOINT_ACTIONS, *six))
     assert joint_actions.spec.action.shape == (6,)
     assert driver(composed("robot=ur_servo", *six)).spec.action.names == ("x", "y", "z")
     with pytest.raises(ConfigError, match="6 joint names are given, the task has 7 joints"):
-        driver(composed("robot=ur", "task.controller.action_space=joint_delta", blind))
+        driver(composed("robot=ur", JOINT_ACTIONS, BLIND))
+
+
+def test_the_ready_configurations_with_trajectory_controllers_fit_their_tasks(tmp_path):
+    # An arm of seven joints with a gripper is an xArm as well as a Panda to them.
+    xarm = driver(composed("robot=xarm", "task=pick_cube", JOINT_ACTIONS, BLIND))
+    assert xarm.spec.action.names[-1] == "gripper" and xarm.spec.action.shape == (8,)
+    assert driver(composed("robot=xarm_servo", "task=pick_cube", BLIND)).spec.action.names[:3] == ("x", "y", "z")
+    names = ["shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll"]
+    so101 = driver(composed("robot=so101", JOINT_ACTIONS, *arm_options(tmp_path, names)))
+    assert so101.spec.action.names == tuple(names)
+    with pytest.raises(ConfigError, match="5 joint names are given, the task has 7 joints"):
+        driver(composed("robot=so101", JOINT_ACTIONS, BLIND))
 
 
 def test_the_ready_configurations_of_mobile_bases_fit_the_car():

@@ -1,0 +1,34 @@
+"""What the launch files share. They find it beside themselves: it is of no Python environment's packages."""
+
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, ExecuteProcess, Shutdown
+from launch.substitutions import LaunchConfiguration
+
+TASK = ("pick_cube", "name of the task")
+ROBOT = ("virtual", "name of the robot: virtual, franka, ur, ...")
+
+
+def describe(name: str, arguments: dict[str, tuple[str, str]]) -> LaunchDescription:
+    """Return the one process ``robo-rl launch NAME`` with declared arguments; all ends when it does.
+
+    Args:
+        name: of a launch file of robo-rl.
+        arguments: its arguments by name: default and what it means.
+    """
+    declared = [
+        DeclareLaunchArgument(argument, default_value=default, description=text)
+        for argument, (default, text) in arguments.items()
+    ]
+    program = DeclareLaunchArgument(
+        "program", default_value="robo-rl", description="robo-rl, where it is not on the path"
+    )
+    words = [[f"{argument}=", LaunchConfiguration(argument)] for argument in arguments]
+    process = ExecuteProcess(
+        cmd=[LaunchConfiguration("program"), "launch", name, *words],
+        output="screen",
+        on_exit=Shutdown(),
+        # A run that is ended saves what it has; robo-rl launch kills what takes longer than 30 s itself.
+        sigterm_timeout="40",
+        sigkill_timeout="10",
+    )
+    return LaunchDescription([*declared, program, process])

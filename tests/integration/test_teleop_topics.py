@@ -1,0 +1,228 @@
+"""Teleoperation over ROS 2: devices and steering services of other processes, over DDS on loopback."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robo_rl.core import ArraySpec, ConfigError, EnvSpec, Intervention
+from robo_rl.drivers.ros2 import Node, open_node
+from robo_rl.drivers.teleop import make_steering, make_teleop
+from robo_rl.drivers.teleop.config import LeaderConfig, TwistConfig
+
+from ..ros2_domain import free_domain
+from ..ros2_rig import wait_until
+
+DEVICES = """
+import sys, time
+import numpy as np
+from robo_rl.drivers.ros2 import open_node
+with open_node("devices", implementation="dds") as node:
+    make = node.types.make
+    joy = node.create_publisher("sensor_msgs/msg/Joy", "joy")
+    twist = node.create_publisher("geometry_msgs/msg/Twist", "cmd_vel")
+    joints = node.create_publisher("sensor_msgs/msg/JointState", "leader/joint_states")
+    print("ready", flush=True)
+    for line in sys.stdin:
+        kind, _, rest = line.partition(" ")
+        numbers = [float(word) for word in rest.split()]
+        if kind == "joy":
+            buttons = [int(number) for number in numbers[5:]]
+            joy.publish(make("sensor_msgs/msg/Joy", axes=numbers[:5], buttons=buttons))
+        elif kind == "twist":
+            x, y, z, turn = numbers
+            twist.publish(make("geometry_msgs/msg/Twist", linear={"x": x, "y": y, "z": z}, angular={"z": turn}))
+        else:
+            names = ["b", "grip", "a"][: len(numbers)]
+            joints.publish(make("sensor_msgs/msg/JointState", name=names, position=numbers))
+"""
+
+
+def make_spec(*names: str, space: str = "end_effector_delta") -> EnvSpec:
+    scales = {"joint_scale": 0.1} if space == "joint_delta" else {"translation_scale": 0.05, "rotation_scale": 0.2}
+    return EnvSpec(
+        task="test",
+        observation={"state": ArraySpec((1,))},
+        action=ArraySpec((len(names),), low=-1.0, high=1.0, names=names),
+        action_space=space,
+        action_frame="base",
+        control_rate=10.0,
+        max_episode_steps=None,
+        reward_terms=("success",),
+        extra=scales,
+    )
+
+
+ARM = make_spec("x", "y", "z", "yaw", "gripper")
+JOINTS = make_spec("a", "b", "gripper", space="joint_delta")
+
+
+@pytest.fixture(scope="module")
+def say() -> Iterator[Callable[..., None]]:
+    """A process that publishes what it is told to."""
+    with free_domain() as environment, pytest.MonkeyPatch.context() as monkeypatch:
+        for key, value in environment.items():
+            monkeypatch.setenv(key, value)
+        process = subprocess.Popen(
+            [sys.executable, "-c", DEVICES],
+            env=dict(os.environ),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            assert process.stdout.readline() == "ready\n"
+
+            def publish(kind: str, *numbers: float) -> None:
+                assert process.stdin is not None
+                print(kind, *numbers, file=process.stdin, flush=True)
+
+            yield publish
+        finally:
+            process.stdin.close()
+            try:
+                process.wait(20)
+            finally:
+                process.kill()
+
+
+def reads(device: Any, send: Callable[[], None], until: Callable[[Intervention], bool]) -> Intervention:
+    """Send again and again, as devices do, until what is read is as wanted."""
+    said: Intervention = device.read()
+
+    def read() -> bool:
+        nonlocal said
+        send()
+        said = device.read()
+        return until(said)
+
+    wait_until(read, 60)
+    return said
+
+
+def test_joy(say: Callable[..., None]) -> None:
+    device = make_teleop("joy", ARM, screen=None, implementation="dds")
+    try:
+        assert device.read().message == "no sensor_msgs/msg/Joy on /joy: nothing moves until it is there"
+        buttons = [0.0] * 8
+        rest = reads(device, lambda: say("joy", 0, 0, 0, 0, 0, *buttons), lambda said: not said.message)
+        assert not rest.in_control
+        said = reads(device, lambda: say("joy", -1, 0.55, 0, 0, 1, *buttons), lambda said: said.in_control)
+        np.testing.assert_allclose(said.action, [0.5, -1, 1, 0, -1], atol=1e-4)
+        buttons[0] = buttons[5] = 1
+        said = reads(device, lambda: say("joy", 0, 0, 0, 0, 0, *buttons), lambda said: bool(said.buttons))
+        assert said.buttons == {"success"} and said.action[4] == 1
+        # Silence is an unplugged device: no motion, and a latch later nobody has control.
+        gone = reads(device, lambda: None, lambda said: bool(said.message))
+        assert not gone.action[:4].any()
+        assert not reads(device, lambda: None, lambda said: not said.in_control).in_control
+    finally:
+        device.close()
+
+
+def test_twist(say: Callable[..., None]) -> None:
+    device = make_teleop("twist", ARM, screen=None, implementation="dds")
+    try:
+        # Full actions are 0.5 m/s and 2 rad/s: 0.05 m and 0.2 rad in a period of 0.1 s.
+        said = reads(device, lambda: say("twist", 0.25, -0.5, 0, 1), lambda said: said.in_control)
+        np.testing.assert_allclose(said.action, [0.5, -1, 0, 0.5, -1], atol=1e-6)
+        device.reset(closed=True)
+        fast = reads(device, lambda: say("twist", 2, -1, 0, 0), lambda said: said.action[1] == -0.5)
+        np.testing.assert_allclose(fast.action, [1, -0.5, 0, 0, 1], atol=1e-6)
+        not_a_number = reads(device, lambda: say("twist", np.nan, 0, 0, 0), lambda said: not said.action[:4].any())
+        assert not reads(device, lambda: say("twist", np.nan, 0, 0, 0), lambda said: not said.in_control).message
+        assert not_a_number.action[4] == 1
+    finally:
+        device.close()
+
+
+def test_a_vehicle_by_twist(say: Callable[..., None]) -> None:
+    twist = TwistConfig(speed=2.0, turn=0.5)
+    device = make_teleop("twist", make_spec("steering", "throttle"), screen=None, twist=twist, implementation="dds")
+    try:
+        said = reads(device, lambda: say("twist", 1, 0, 0, -0.25), lambda said: said.in_control)
+        np.testing.assert_allclose(said.action, [-0.5, 0.5], atol=1e-6)
+    finally:
+        device.close()
+
+
+def test_a_leader_arm(say: Callable[..., None]) -> None:
+    """Its motion is made, all of it, however fast it was; its gripper is followed by position."""
+    leader = LeaderConfig(joints=("a", "b"), scale=(1.0, -1.0), gripper="grip", closed=1.0, open=0.0)
+    device = make_teleop("leader", JOINTS, screen=None, leader=leader, latch_seconds=5.0, implementation="dds")
+    try:
+        reads(device, lambda: say("joints", 0.2, 0, 0.5), lambda said: not said.message)
+        moved = np.zeros(2)
+        largest = 0.0
+
+        def enough(said: Intervention) -> bool:
+            nonlocal moved, largest
+            moved = moved + 0.1 * said.action[:2]
+            largest = max(largest, float(np.abs(said.action[:2]).max()))
+            return bool(np.allclose(moved, [0.35, -0.12], atol=1e-3) and said.action[2] == 0)
+
+        said = reads(device, lambda: say("joints", 0.32, 0.5, 0.85), enough)
+        assert said.in_control and largest <= 1
+        missing = reads(device, lambda: say("joints", 0.32), lambda said: bool(said.message))
+        assert missing.message == "the leader arm gives no position of a, grip, but of b"
+        assert not missing.action[:2].any()
+    finally:
+        device.close()
+
+
+def test_actions_that_a_device_cannot_drive() -> None:
+    with pytest.raises(ConfigError, match=r"a leader arm drives joints.*action_space=joint_delta"):
+        make_teleop("leader", ARM, screen=None)
+    with pytest.raises(ConfigError, match=r"teleop\.leader\.joints must be one for each of a, b, got 3 of them"):
+        make_teleop("leader", JOINTS, screen=None, leader=LeaderConfig(joints=("a", "b", "c")))
+    with pytest.raises(ConfigError, match="the action of task 'test' has elements a, b, gripper"):
+        make_teleop("twist", JOINTS, screen=None)
+
+
+def trigger(node: Node, name: str) -> tuple[bool, str]:
+    kind = "std_srvs/srv/Trigger"
+    answer = node.create_client(kind, f"robo_rl/{name}").call(node.types.make(f"{kind}_Request"), 30.0)
+    return answer.success, answer.message
+
+
+def test_steering_by_services(say: Callable[..., None]) -> None:
+    pressed: list[str] = []
+    steering = make_steering(lambda: pressed.append("stop"), implementation="dds")
+    try:
+        with open_node("operator", implementation="dds") as node:
+            heard: list[Any] = []
+            node.create_subscription("diagnostic_msgs/msg/DiagnosticArray", "diagnostics", heard.append)
+            assert trigger(node, "start") == (False, "it is not paused")
+            assert trigger(node, "pause") == (True, "it pauses after this step")
+            assert trigger(node, "pause") == (False, "it is paused already")
+            assert trigger(node, "start") == (True, "it goes on")
+            assert steering.take_buttons() == set(), "taken back before anybody looked"
+            for name in ("pause", "reset", "mark_success", "mark_failure", "emergency_stop"):
+                assert trigger(node, name)[0]
+            assert pressed == ["stop"], "at once"
+            assert steering.take_buttons() == {"pause", "discard", "success", "failure", "emergency_stop"}
+            assert trigger(node, "pause")[0] is False
+            for state, paused, alarm, level in (
+                ("the policy has control", False, False, 0),
+                ("paused", True, False, 1),
+                ("stopped: emergency stop", False, True, 2),
+            ):
+                heard.clear()
+
+                def is_said(state: str = state, paused: bool = paused, alarm: bool = alarm) -> bool:
+                    steering.tell(state, paused, alarm, {"steps": "12"})
+                    return any(message.status[0].message == state for message in heard)
+
+                wait_until(is_said, 30)
+                status = heard[-1].status[0]
+                assert (status.level, status.name) == (level, "/robo_rl: actor")
+                assert [(each.key, each.value) for each in status.values] == [("steps", "12")]
+            wait_until(lambda: "its control loop stands still" in heard[-1].status[0].message, 30)
+            assert heard[-1].status[0].level == 2
+    finally:
+        steering.close()
