@@ -43,6 +43,7 @@ from .safety import EmergencyStop
 from .safety import register_configs as register_safety
 from .telemetry import register_configs as register_logging
 from .transport import TransportConfig
+from .web import WebConfig
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,7 @@ def register_configs() -> None:
     store.store(group="runtime", name="local", node=config_node(None, LocalRuntimeConfig))
     store.store(group="runtime", name="async", node=config_node(None, AsyncRuntimeConfig))
     wire = {"transport": config_node(None, TransportConfig)}
+    store.store(name="web_schema", node=OmegaConf.create({"web": config_node(None, WebConfig)}))
     store.store(name="control_schema", node=OmegaConf.create(wire))
     store.store(name="actor_schema", node=OmegaConf.create(wire | {"actor": config_node(None, ActorConfig)}))
     sac.register_configs()

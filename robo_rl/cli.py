@@ -30,6 +30,7 @@ COMMANDS = {
     "import": "make a data set of another project's data: robo-rl import path=... output=... format=lerobot",
     "view": "replay an episode, run or data set in Rerun; export MP4",
     "top": "show what runs are doing, in the terminal: robo-rl top",
+    "web": "the same in a page with live cameras, curves and buttons: robo-rl web",
     "report": "make an HTML page of one or more runs",
     "reward inspect": "show what the reward modules of a run say along an episode",
     "reward benchmark": "measure how well reward modules agree with a task's true progress",

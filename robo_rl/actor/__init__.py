@@ -3,9 +3,12 @@
 from .actor import ActionChoice, Actor
 from .intervention import InterventionConfig, SimulatedIntervention
 from .marking import marked
+from .orders import ORDERS, ended_by
 from .spool import Spool, SpoolFullError
+from .view import View, jpeg
 
 __all__ = [
+    "ORDERS",
     "ActionChoice",
     "Actor",
     "InterventionConfig",
@@ -13,4 +16,7 @@ __all__ = [
     "Spool",
     "SpoolFullError",
     "marked",
+    "View",
+    "ended_by",
+    "jpeg",
 ]

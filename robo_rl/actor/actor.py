@@ -81,6 +81,11 @@ class Actor:
         return len(self._actions)
 
     @property
+    def is_between_episodes(self) -> bool:
+        """Whether the next step begins an episode."""
+        return self._step is None or self._step.ended
+
+    @property
     def episode(self) -> int:
         """Number of that episode."""
         return self._episode
@@ -91,7 +96,7 @@ class Actor:
         Raises:
             SafetyStop: if the robot was stopped and no step came of it; the next call begins another episode.
         """
-        if self._step is None or self._step.ended:
+        if self.is_between_episodes:
             self._begin_episode()
         assert self._step is not None
         before = self._step

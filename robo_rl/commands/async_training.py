@@ -2,8 +2,10 @@
 
 import dataclasses
 import json
+import queue
 import shutil
 import tempfile
+import threading
 import time
 import uuid
 from collections import OrderedDict
@@ -13,10 +15,11 @@ from typing import Any, NamedTuple
 
 from omegaconf import DictConfig
 
-from ..actor import InterventionConfig
+from ..actor import ORDERS, InterventionConfig
 from ..app import AsyncRuntimeConfig, agent_facts, has_robot, section
 from ..core import ConfigError, EnvSpec, State, Transition, require
 from ..replay import Intake
+from ..telemetry import Command, LiveRobot, LiveStatus
 from ..transport import ActorView, LearnerServer
 from .actor_processes import ActorProcesses
 from .interruption import Interruption
@@ -25,6 +28,7 @@ from .takeover import check_screen
 
 IDLE_SECONDS = 0.05
 REPORT_SECONDS = 1.0
+ATTEND_SECONDS = 0.1
 PRESENT_SECONDS = 5.0
 """An actor counts as connected if it spoke within this time."""
 
@@ -51,8 +55,8 @@ class AsyncTraining(LocalTraining):
         self.runtime: AsyncRuntimeConfig = section(config, "runtime")
         self._socket_folder: Path | None = None
         self._ended = False
-        self._paused = False
-        self._stop_asked = False
+        self._asked: queue.SimpleQueue[Command] = queue.SimpleQueue()
+        self._closing = threading.Event()
         self._waited_seconds = 0.0
         self._reported = 0.0
         self._published: OrderedDict[int, float] = OrderedDict()
@@ -70,6 +74,8 @@ class AsyncTraining(LocalTraining):
         self._learned_evaluation = self._learned()
         self._saved_step = self.step
         self.server, self.actors = self._start()
+        self._attending = threading.Thread(target=self._attend, name="attend", daemon=True)
+        self._attending.start()
 
     # --- beginning and end -------------------------------------------------------------------------------------------
 
@@ -117,6 +123,8 @@ class AsyncTraining(LocalTraining):
     def close(self) -> None:
         """End actors and wire, and free the store."""
         self._end_actors()
+        self._closing.set()
+        self._attending.join()
         self.server.close()
         self.intake.close()
         if self._socket_folder is not None:
@@ -192,6 +200,7 @@ class AsyncTraining(LocalTraining):
             self._obey()
             if self._stop_asked:
                 return "stopped"
+            self._tell("paused" if self.server.paused else "training")
             self._take()
             if self.learner.updates + 1 <= self.runtime.max_ratio * self._learnable():
                 self._update()
@@ -279,19 +288,62 @@ class AsyncTraining(LocalTraining):
 
     def _guide(self) -> None:
         behind = self.learner.updates < self.runtime.min_ratio * self._learnable()
-        hold = behind or self._paused or self.step >= self.settings.env_steps
+        hold = behind or self.step >= self.settings.env_steps
         self.server.guide(hold=hold, stop=False, env_steps=self.step)
 
     def _obey(self) -> None:
-        """Do what operators asked for."""
-        for command in self.server.take_commands():
+        """Do what operators asked for, as far as the learner itself has to."""
+        for name in self.server.take_commands():
+            self._pass_on(Command(name))
+        while not self._asked.empty():
+            command = self._asked.get()
             self.logger.message(f"At step {self.step}: {command}")
-            if command == "checkpoint":
+            if command.name == "checkpoint":
                 self._save()
-            elif command == "stop":
+            elif command.name == "stop":
                 self._stop_asked = True
-            else:
-                self._paused = command == "pause"
+
+    def _pass_on(self, command: Command) -> None:
+        """Pass a command on to actors, and to :meth:`_obey`."""
+        if command.name in ("pause", "resume"):
+            self.server.pause(command.name == "pause")
+        elif command.name in ORDERS and not self.server.order(command.robot, command.name):
+            return  # it is not connected, which those who watch see
+        self._asked.put(command)
+
+    def _attend(self) -> None:
+        """Serve those who watch, in a thread: robots go on, and are to be seen and stopped, during evaluations too."""
+        shown: dict[str, Mapping[str, bytes]] = {}
+        while not self._closing.wait(ATTEND_SECONDS):
+            self.server.watch(self.live.watched)
+            for name, actor in self.server.actors().items():
+                if actor.pictures is not shown.get(name):
+                    shown[name] = actor.pictures
+                    self.live.show(name, actor.pictures)
+            for command in self.live.take_commands():
+                self._pass_on(command)
+            self.live.tell(LiveStatus(self._state, self.server.paused, self._refused_commands(), self._robots()))
+
+    def _tell(self, state: str) -> None:
+        self._state = state
+
+    def _robots(self) -> tuple[LiveRobot, ...]:
+        return tuple(
+            LiveRobot(
+                name,
+                _is_present(actor),
+                {
+                    "steps": f"{actor.produced:,}",
+                    "in its spool": f"{actor.spooled:,}",
+                    "policy": f"{max(self.learner.updates - actor.policy_version, 0):,} updates old"
+                    if actor.policy_version >= 0
+                    else "none",
+                    "held": f"{actor.held_seconds:.0f} s",
+                },
+                actor.picture_problem,
+            )
+            for name, actor in sorted(self.server.actors().items())
+        )
 
     def _publish(self) -> None:
         self._published[self.learner.updates] = time.monotonic()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 
-from ..actor import ActionChoice, Actor, InterventionConfig, SimulatedIntervention
+from ..actor import ORDERS, ActionChoice, Actor, InterventionConfig, SimulatedIntervention, View, ended_by
 from ..app import Components, RunConfig, section
 from ..core import (
     DivergenceError,
@@ -31,7 +31,7 @@ from ..evaluation.runs import load_run
 from ..learner import Checkpoint, CheckpointFolder, Learner
 from ..replay import MixedSampler, ReplayRing
 from ..safety import ACTION_NOT_FINITE
-from ..telemetry import RunLogger
+from ..telemetry import COMMANDS, LiveRobot, LiveRun, LiveStatus, RunLogger
 from .demonstrations import load_demonstrations
 from .evaluations import PERSON_POLL_SECONDS, Evaluations
 from .interruption import Interruption
@@ -83,6 +83,13 @@ class LocalTraining:
         self._safety = SafetyRecord()
         self._awaits_person = False
         self._update_seconds = 0.0
+        self._state = ""
+        self._paused = False
+        self._stop_asked = False
+        self._order: str | None = None
+        self._ends = False
+        self._view = View(self.parts.backend)
+        self.live = LiveRun(folder)
         checkpoint = None if config.resume is None else self._checkpoints.load_newest()
         if checkpoint is not None:
             self._load(checkpoint)
@@ -131,6 +138,7 @@ class LocalTraining:
             self._summarise(status, None)
             self.logger.message(f"Stopped at step {self.step}. Go on: robo-rl train resume={self.folder}")
             return 128 + self._interruption.signal
+        self._ends = True
         # Start states of its own: those of the other evaluations may have decided when the run ended.
         seed = derive_seed(self.config.seed, "final")
         episodes, video = self.settings.final_evaluation_episodes, self.folder / "videos" / "final.mp4"
@@ -147,6 +155,7 @@ class LocalTraining:
 
     def close(self) -> None:
         """Close the log and the backends."""
+        self.live.close()
         self.logger.close()
         if self._takeover is not None:
             self._takeover.close()
@@ -164,6 +173,14 @@ class LocalTraining:
                 if self._takeover.paused:
                     self._takeover.wait("paused")
                     continue
+            self._obey()
+            if self._stop_asked:
+                return "stopped"
+            waits = self._paused and self.actor.is_between_episodes
+            self._tell("paused" if waits else "training")
+            if waits:
+                time.sleep(PERSON_POLL_SECONDS)
+                continue
             try:
                 transition = self.actor.take_step(self._choose)
             except SafetyStop as stop:
@@ -179,6 +196,13 @@ class LocalTraining:
             if ACTION_NOT_FINITE in transition.verdict.reasons:  # such a step can neither be stored nor counted
                 raise DivergenceError(f"the policy is rejected, the robot held still: {transition.verdict.message}")
             self.step += 1
+            if self._order is not None:
+                self.parts.backend.stop(self._order)
+                self.actor.abandon_episode()
+                transition = ended_by(transition, self._order)
+                self._order = None
+            if self.live.watched:
+                self.live.show("local", self._view.take(transition.next_observation))
             if self.parts.resets is not None:
                 self.parts.resets.note(transition)
             self._insert(transition)
@@ -197,6 +221,36 @@ class LocalTraining:
             if reached:
                 return "reached"
         return "completed"
+
+    def _obey(self) -> None:
+        """Do what people who watch asked for."""
+        for command in self.live.take_commands():
+            self.logger.message(f"At step {self.step}: {command}")
+            if command.name == "checkpoint":
+                self._save()
+            elif command.name == "stop":
+                self._stop_asked = True
+            elif command.name in ORDERS:
+                self._order = None if self.actor.is_between_episodes else command.name
+            else:
+                self._paused = command.name == "pause"
+
+    def _tell(self, state: str) -> None:
+        """Tell those who watch what the run does."""
+        self._state = state
+        self.live.tell(LiveStatus(state, self._paused, self._refused_commands(), self._robots()))
+
+    def _robots(self) -> tuple[LiveRobot, ...]:
+        facts = {"episode": f"{self.actor.episode + 1:,}", "steps of it": f"{self.actor.episode_length:,}"}
+        return (LiveRobot("local", True, facts, self._view.problem),)
+
+    def _refused_commands(self) -> dict[str, str]:
+        """Return the commands that are not taken now, and why."""
+        if not self.parts.agent.config.learns_online:
+            return dict.fromkeys(COMMANDS, "this agent learns from demonstrations alone, in one go")
+        if self._ends:
+            return dict.fromkeys(COMMANDS, "the run ends")
+        return {"success": "the task itself tells success"} if self.parts.backend.spec.reports_success else {}
 
     def _insert(self, transition: Transition) -> None:
         """Store a transition, score what is due, and let learned rewards learn."""
@@ -252,6 +306,7 @@ class LocalTraining:
     def _begin(self) -> None:
         """What comes before the first step: rewards, normalisation and behaviour cloning from the demonstrations."""
         agent = self.parts.agent
+        self._tell("learning from demonstrations")
         if self._scorer is not None:
             self._scorer.fit(self._demonstration_episodes)
             self._demonstration_episodes.clear()

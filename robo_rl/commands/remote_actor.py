@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from omegaconf import DictConfig
 
-from ..actor import ActionChoice, Actor, Spool, SpoolFullError
+from ..actor import ActionChoice, Actor, Spool, SpoolFullError, View, ended_by
 from ..app import ActorConfig, agent_facts, build_agent, section
 from ..core import (
     Agent,
@@ -61,6 +61,7 @@ class RemoteActor:
         self._takeover = takeover
         self._clock = MonotonicClock()
         self._transport: TransportConfig = section(config, "transport")
+        self._view = View(backend)
         self._encoder = RecordEncoder(backend.spec, self._transport.image_compression)
         self._produced = 0
         self._env_steps = 0
@@ -111,6 +112,7 @@ class RemoteActor:
             self._take_policy(link, agent)
             paused = self._takeover is not None and self._takeover.paused
             if not self._policies or (ended and (link.status.hold or paused)):
+                link.take_orders()  # there is no episode to end
                 self._report(link)
                 self._wait("paused" if paused else "waiting for the learner", link)
                 self._held_seconds += (self._clock.now_ns() - began_ns) * 1e-9
@@ -131,6 +133,13 @@ class RemoteActor:
                 if transition.terminated or transition.truncated:
                     actor.abandon_episode()
                 self._end_run(link)
+            for order in link.take_orders():
+                print(f"{order} at step {self._produced}", flush=True)
+                self._backend.stop(order)
+                actor.abandon_episode()
+                transition = ended_by(transition, order)
+            if link.status.watched:
+                link.show(self._view.take(transition.next_observation), self._view.problem)
             self._safety.count(transition.verdict)
             if ACTION_NOT_FINITE in transition.verdict.reasons:
                 self._reject_policy(agent, transition.verdict.message)

@@ -1,14 +1,28 @@
-"""Telemetry: the metrics of a run on disk, in TensorBoard and W&B, and the progress line."""
+"""Telemetry: the metrics of a run on disk, in TensorBoard and W&B, the progress line, and what passes live."""
 
 from hydra.core.config_store import ConfigStore
 
 from robo_rl.core import config_node
 
 from .config import LoggingConfig, WandbConfig
+from .live import COMMANDS, Command, LiveRobot, LiveRun, LiveStatus, LiveWatch
 from .logger import RunLogger, read_metrics
 from .progress import ProgressLine
 
-__all__ = ["LoggingConfig", "ProgressLine", "RunLogger", "WandbConfig", "read_metrics", "register_configs"]
+__all__ = [
+    "COMMANDS",
+    "Command",
+    "LiveRobot",
+    "LiveRun",
+    "LiveStatus",
+    "LiveWatch",
+    "LoggingConfig",
+    "ProgressLine",
+    "RunLogger",
+    "WandbConfig",
+    "read_metrics",
+    "register_configs",
+]
 
 
 def register_configs() -> None:

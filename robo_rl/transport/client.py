@@ -55,6 +55,7 @@ class LinkStatus:
         stored: steps of this session that are stored durably at the learner.
         refused: steps of this session that were counted as refused.
         blocked: why the learner takes in nothing now, its disk or a rate limit; empty: it does.
+        watched: somebody watches, so that pictures are of use.
     """
 
     connected: bool = False
@@ -64,6 +65,7 @@ class LinkStatus:
     stored: int = 0
     refused: int = 0
     blocked: str = ""
+    watched: bool = False
 
 
 class LearnerLink:
@@ -104,6 +106,7 @@ class LearnerLink:
         self._facts = json.dumps({"spec": spec.to_json(), **facts})
         self._outbox = outbox
         self._clock = clock or MonotonicClock()
+        self._message_bytes = config.message_bytes
         self._batch_bytes = BATCH_BYTES
         self._metadata = metadata(config.token())
         self._channel = open_channel(config, actor)
@@ -117,6 +120,9 @@ class LearnerLink:
         self._incarnation = ""
         self._status = LinkStatus()
         self._statistics: Any = messages.ActorStatistics(policy_version=-1)
+        self._pictures: Mapping[str, bytes] = {}
+        self._picture_problem = ""
+        self._orders: list[str] = []
         self._policy: tuple[int, State] | None = None
         self._policy_identity = (-1, b"")
         self._damaged_policies = 0
@@ -158,6 +164,17 @@ class LearnerLink:
             refused_policies=refused_policies + self._damaged_policies,
             held_seconds=held_seconds,
         )
+
+    def show(self, pictures: Mapping[str, bytes], problem: str) -> None:
+        """Set the newest JPEG pictures by camera, which go with the next message; or say why there are none."""
+        with self._lock:
+            self._pictures, self._picture_problem = pictures or self._pictures, problem
+
+    def take_orders(self) -> list[str]:
+        """Return what a person said about the episode since the last call: ``reset``, ``success``."""
+        with self._lock:
+            orders, self._orders = self._orders, []
+            return orders
 
     def take_policy(self) -> tuple[int, State] | None:
         """Return version and arrays of a policy that came since the last call, else None."""
@@ -259,7 +276,8 @@ class LearnerLink:
                 f"the learner at {self._config.address} takes messages of {reply.message_bytes} bytes, but a step "
                 f"takes {self._largest}: raise its runtime.transport.message_bytes"
             )
-        self._batch_bytes = min(BATCH_BYTES, min(self._config.message_bytes, reply.message_bytes) - OVERHEAD_BYTES)
+        self._message_bytes = min(self._config.message_bytes, reply.message_bytes)
+        self._batch_bytes = min(BATCH_BYTES, self._message_bytes - OVERHEAD_BYTES)
         self.run, self._incarnation, self.session = reply.run, reply.incarnation, reply.session
         self._wanted.clear()
         self._set_status(connected=True)
@@ -339,10 +357,20 @@ class LearnerLink:
         )
         extents = [self._outbox.extent(held) for held in self._outbox.sessions()]
         request.statistics.spooled = sum(end - first for first, end in extents)
+        self._attach_pictures(request)
         reply = self._exchange_call(request, timeout=self._config.timeout_seconds, metadata=self._metadata)
         if session == self.session:
             self._set_status(connected=True, stored=reply.stored, refused=reply.refused, blocked=reply.blocked)
         return reply
+
+    def _attach_pictures(self, request: Any) -> None:
+        """Send pictures along, once, where they fit beside the records."""
+        with self._lock:
+            pictures, self._pictures = self._pictures, {}
+            request.statistics.picture_problem = self._picture_problem
+        size = sum(map(len, pictures.values())) + sum(map(len, request.records))
+        if size + 2 * OVERHEAD_BYTES <= self._message_bytes:
+            request.statistics.pictures.update(pictures)
 
     def _over(self) -> bool:
         return self._closing or self._error is not None
@@ -379,7 +407,11 @@ class LearnerLink:
     def _take_notice(self, notice: Any, assembly: PolicyAssembly) -> None:
         if notice.HasField("guidance"):
             guidance = notice.guidance
-            self._set_status(hold=guidance.hold, stop=guidance.stop, env_steps=guidance.env_steps)
+            self._set_status(
+                hold=guidance.hold, stop=guidance.stop, env_steps=guidance.env_steps, watched=guidance.watched
+            )
+            with self._lock:
+                self._orders += guidance.orders
         if notice.HasField("policy"):
             try:
                 message = assembly.add(notice.policy)

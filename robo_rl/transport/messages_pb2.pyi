@@ -81,18 +81,29 @@ class JoinReply(_message.Message):
     def __init__(self, run: _Optional[str] = ..., incarnation: _Optional[str] = ..., session: _Optional[int] = ..., message_bytes: _Optional[int] = ...) -> None: ...
 
 class ActorStatistics(_message.Message):
-    __slots__ = ("produced", "spooled", "policy_version", "refused_policies", "held_seconds")
+    __slots__ = ("produced", "spooled", "policy_version", "refused_policies", "held_seconds", "pictures", "picture_problem")
+    class PicturesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: bytes
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
     PRODUCED_FIELD_NUMBER: _ClassVar[int]
     SPOOLED_FIELD_NUMBER: _ClassVar[int]
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
     REFUSED_POLICIES_FIELD_NUMBER: _ClassVar[int]
     HELD_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    PICTURES_FIELD_NUMBER: _ClassVar[int]
+    PICTURE_PROBLEM_FIELD_NUMBER: _ClassVar[int]
     produced: int
     spooled: int
     policy_version: int
     refused_policies: int
     held_seconds: float
-    def __init__(self, produced: _Optional[int] = ..., spooled: _Optional[int] = ..., policy_version: _Optional[int] = ..., refused_policies: _Optional[int] = ..., held_seconds: _Optional[float] = ...) -> None: ...
+    pictures: _containers.ScalarMap[str, bytes]
+    picture_problem: str
+    def __init__(self, produced: _Optional[int] = ..., spooled: _Optional[int] = ..., policy_version: _Optional[int] = ..., refused_policies: _Optional[int] = ..., held_seconds: _Optional[float] = ..., pictures: _Optional[_Mapping[str, bytes]] = ..., picture_problem: _Optional[str] = ...) -> None: ...
 
 class ExchangeRequest(_message.Message):
     __slots__ = ("run", "incarnation", "actor", "session", "record_session", "first_available", "records", "session_ended", "statistics")
@@ -155,14 +166,18 @@ class Notice(_message.Message):
     def __init__(self, guidance: _Optional[_Union[Guidance, _Mapping]] = ..., policy: _Optional[_Union[PolicyChunk, _Mapping]] = ...) -> None: ...
 
 class Guidance(_message.Message):
-    __slots__ = ("hold", "stop", "env_steps")
+    __slots__ = ("hold", "stop", "env_steps", "watched", "orders")
     HOLD_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
     ENV_STEPS_FIELD_NUMBER: _ClassVar[int]
+    WATCHED_FIELD_NUMBER: _ClassVar[int]
+    ORDERS_FIELD_NUMBER: _ClassVar[int]
     hold: bool
     stop: bool
     env_steps: int
-    def __init__(self, hold: _Optional[bool] = ..., stop: _Optional[bool] = ..., env_steps: _Optional[int] = ...) -> None: ...
+    watched: bool
+    orders: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, hold: _Optional[bool] = ..., stop: _Optional[bool] = ..., env_steps: _Optional[int] = ..., watched: _Optional[bool] = ..., orders: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PolicyChunk(_message.Message):
     __slots__ = ("version", "sha256", "total_bytes", "offset", "data")

@@ -62,6 +62,8 @@ class ActorView:
         refused_policies: policies that it did not use.
         held_seconds: time it was kept from beginning an episode [s].
         left: whether it has ended its session.
+        pictures: its newest JPEG pictures by camera, where somebody watches.
+        picture_problem: why there are none; empty: it knows of no reason.
     """
 
     session: int
@@ -72,6 +74,8 @@ class ActorView:
     refused_policies: int
     held_seconds: float
     left: bool
+    pictures: Mapping[str, bytes]
+    picture_problem: str
 
 
 @dataclass
@@ -83,6 +87,8 @@ class _Lease:
     statistics: Any = field(default_factory=messages.ActorStatistics)
     lock: threading.Lock = field(default_factory=threading.Lock)
     left: bool = False
+    pictures: Mapping[str, bytes] = field(default_factory=dict)
+    orders: list[str] = field(default_factory=list)
 
 
 class LearnerServer:
@@ -131,6 +137,8 @@ class LearnerServer:
         self._decoders: dict[tuple[str, int], RecordDecoder] = {}
         self._policy: PolicyMessage | None = None
         self._guidance = messages.Guidance()
+        self._paused = False
+        self._watched = False
         self._news = threading.Condition()
         self._stopping = False
         self._commands: list[str] = []
@@ -155,12 +163,37 @@ class LearnerServer:
 
     def guide(self, *, hold: bool, stop: bool, env_steps: int) -> None:
         """Tell all actors what to do (``Guidance`` in messages.proto); at once if ``hold`` or ``stop`` change."""
-        guidance = messages.Guidance(hold=hold, stop=stop, env_steps=env_steps)
         with self._news:
-            changed = (hold, stop) != (self._guidance.hold, self._guidance.stop)
-            self._guidance = guidance
-            if changed:
+            before, self._guidance = self._urgent(), messages.Guidance(hold=hold, stop=stop, env_steps=env_steps)
+            if self._urgent() != before:
                 self._news.notify_all()
+
+    @property
+    def paused(self) -> bool:
+        """Whether a person wants actors to begin no episode, whatever ``guide`` says."""
+        return self._paused
+
+    def pause(self, paused: bool) -> None:
+        """Set :attr:`paused`, and tell all actors at once."""
+        with self._news:
+            self._paused = paused
+            self._news.notify_all()
+
+    def watch(self, watched: bool) -> None:
+        """Tell all actors whether somebody watches, so that their pictures are of use."""
+        with self._news:
+            self._watched = watched
+            self._news.notify_all()
+
+    def order(self, actor: str, order: str) -> bool:
+        """Tell an actor what a person says about its episode, at most once; return whether it is connected."""
+        with self._news:
+            lease = self._leases.get(actor)
+            if lease is None or lease.left:
+                return False
+            lease.orders.append(order)
+            self._news.notify_all()
+            return True
 
     def actors(self) -> dict[str, ActorView]:
         """Return what is known of each actor that joined since the start."""
@@ -176,6 +209,8 @@ class LearnerServer:
                     refused_policies=lease.statistics.refused_policies,
                     held_seconds=lease.statistics.held_seconds,
                     left=lease.left,
+                    pictures=lease.pictures,
+                    picture_problem=lease.statistics.picture_problem,
                 )
                 for name, lease in self._leases.items()
             }
@@ -356,6 +391,8 @@ class LearnerServer:
         with lease.lock:
             lease.seen_ns = self._clock.now_ns()
             lease.statistics = request.statistics
+            if request.statistics.pictures:
+                lease.pictures = dict(request.statistics.pictures)
             if not blocked:
                 self._take_in(key, request, records)
             progress = self._inbox.progress(*key)
@@ -391,32 +428,38 @@ class LearnerServer:
             lease.left = True
 
     def _watch(self, request: Any, context: Any) -> Iterator[Any]:
-        self._lease(request, context)
+        lease = self._lease(request, context)
         sent = request.policy_version, request.policy_sha256
-        told: tuple[bool, bool] | None = None
+        told: tuple[bool, bool, bool] | None = None
         while context.is_active():
             with self._news:
-                self._wait_for_news(sent, told)
+                self._wait_for_news(lease, sent, told)
                 if self._stopping:
                     return
-                policy, guidance = self._policy, self._guidance
-                told = self._orders()
+                policy, told = self._policy, self._urgent()
+                hold, stop, watched = told
+                orders, lease.orders = lease.orders, []
+                env_steps = self._guidance.env_steps
             self._lease(request, context)
-            yield messages.Notice(guidance=guidance)
+            yield messages.Notice(
+                guidance=messages.Guidance(hold=hold, stop=stop, env_steps=env_steps, watched=watched, orders=orders)
+            )
             if policy is not None and policy.identity != sent:
                 for chunk in policy.chunks():
                     yield messages.Notice(policy=chunk)
                 sent = policy.identity
 
-    def _wait_for_news(self, sent: tuple[int, bytes], told: tuple[bool, bool] | None) -> None:
+    def _wait_for_news(self, lease: _Lease, sent: tuple[int, bytes], told: tuple[bool, bool, bool] | None) -> None:
         def is_new() -> bool:
             policy = self._policy
-            return self._stopping or (policy is not None and policy.identity != sent) or told != self._orders()
+            has_policy = policy is not None and policy.identity != sent
+            return self._stopping or has_policy or bool(lease.orders) or told != self._urgent()
 
         self._news.wait_for(is_new, PING_SECONDS)
 
-    def _orders(self) -> tuple[bool, bool]:
-        return self._guidance.hold, self._guidance.stop
+    def _urgent(self) -> tuple[bool, bool, bool]:
+        """Return what actors are told at once: hold, stop, watched."""
+        return self._guidance.hold or self._paused, self._guidance.stop, self._watched
 
     def _control(self, request: Any, context: Any) -> Any:
         if request.run:

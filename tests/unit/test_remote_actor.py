@@ -43,6 +43,9 @@ class Link:
 
     def wake(self) -> None: ...
 
+    def take_orders(self) -> list[str]:
+        return []
+
     def report(self, **values: Any) -> None:
         self.reports |= values
 

@@ -1,0 +1,8 @@
+"""Pages in a browser: a small server of fixed files and authenticated websockets; ``static/`` has the pages.
+
+``server`` needs the package ``websockets`` (``robo-rl[web]``) and is imported where it is used.
+"""
+
+from .config import WebConfig
+
+__all__ = ["WebConfig"]

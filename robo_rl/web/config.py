@@ -1,0 +1,74 @@
+"""Configuration of the pages."""
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+
+from robo_rl.core import ConfigError, require
+
+TOKEN_CHARACTERS = 16
+
+
+@dataclass(frozen=True)
+class WebConfig:
+    """Where pages are served, and to whom.
+
+    Attributes:
+        address: ``HOST:PORT`` to listen on, by the name or address under which browsers reach it; port 0: any that is
+            free. A host that is not of this machine alone needs ``certificates``.
+        certificates: folder made by ``robo-rl keys`` with this host among ``hosts``: its ``learner.pem`` and
+            ``learner.key`` are used for HTTPS. Null: no encryption.
+        token_file: file with the secret that a page must show; null: a new one at each start.
+    """
+
+    address: str = "127.0.0.1:8090"
+    certificates: str | None = None
+    token_file: str | None = None
+
+    def __post_init__(self) -> None:
+        port = self.address.rpartition(":")[2]
+        valid = bool(self.host) and port.isdecimal() and int(port) < 65536
+        require(valid, "web.address", "HOST:PORT", self.address)
+        anywhere = self.host in ("0.0.0.0", "::")
+        require(not anywhere, "web.address", "the name or address under which browsers reach this machine", self.host)
+        if not self.is_local and self.certificates is None:
+            raise ConfigError(
+                f"web.address {self.address} can be reached from other machines: give web.certificates (make them with "
+                f"robo-rl keys 'hosts=[{self.host}]')"
+            )
+
+    @property
+    def host(self) -> str:
+        """Host of the address."""
+        return self.address.rpartition(":")[0].strip("[]")
+
+    @property
+    def port(self) -> int:
+        """Port of the address."""
+        return int(self.address.rpartition(":")[2])
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach the address."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def token(self) -> str | None:
+        """Return the secret in the file; None where none is given.
+
+        Raises:
+            ConfigError: if the file cannot be read, or holds less than 16 characters.
+        """
+        if self.token_file is None:
+            return None
+        try:
+            token = Path(self.token_file).read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"web.token_file {self.token_file} cannot be read: {error}") from error
+        enough = len(token) >= TOKEN_CHARACTERS
+        require(enough, "the token in web.token_file", f"{TOKEN_CHARACTERS} characters or more", len(token))
+        return token

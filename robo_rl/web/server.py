@@ -1,0 +1,181 @@
+"""An HTTP server of a few fixed pages, and the authenticated websockets on which these pages live."""
+
+import asyncio
+import hmac
+import http
+import json
+import secrets
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.datastructures import Headers
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+
+from robo_rl.core import ConfigError
+
+from .config import WebConfig
+
+STATIC = Path(__file__).parent / "static"
+SOCKET = "/socket"
+MESSAGE_BYTES = 4096
+"""Largest message that a page may send."""
+TOKEN_SECONDS = 10.0
+MOST_PAGES = 16
+PING_SECONDS = 2.0
+PONG_SECONDS = 10.0
+
+REFUSED, BUSY = 4401, 4429
+"""Codes with which a websocket is closed: the token is wrong, there are too many pages."""
+
+_TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+Handler = Callable[[ServerConnection], Awaitable[None]]
+
+
+class PageServer:
+    """Serves pages to whoever asks, and talks to those that show the token.
+
+    The pages themselves hold nothing secret. A page takes the token out of the fragment of its address, which browsers
+    never send, and shows it in its first message; it is compared in constant time and never logged. A websocket that
+    was opened by a page of another origin is refused before that.
+
+    Args:
+        config: where, and with which keys.
+        pages: file of ``static/`` by path; ``/`` is the first page.
+        handler: called with each websocket that has shown the token; the websocket is closed when it returns.
+        say: tells people what they should know.
+
+    Raises:
+        ConfigError: if keys or token cannot be read.
+    """
+
+    def __init__(
+        self, config: WebConfig, pages: Mapping[str, str], handler: Handler, say: Callable[[str], None] = print
+    ) -> None:
+        self._config = config
+        self._files = {path: (STATIC / name, _TYPES[Path(name).suffix]) for path, name in pages.items()}
+        self._handler = handler
+        self._say = say
+        self._token = config.token() or secrets.token_urlsafe(32)
+        self._tls = _tls(config)
+        self._port = config.port
+        self._pages = 0
+
+    @property
+    def origin(self) -> str:
+        """Origin of the pages, for example ``http://127.0.0.1:8090``; with the port that was taken."""
+        return self._origin(self._config.host)
+
+    @property
+    def link(self) -> str:
+        """Address of the first page with the token: whoever has it has access."""
+        return f"{self.origin}/#{quote(self._token, safe='')}"
+
+    def _origin(self, host: str) -> str:
+        return f"{'http' if self._tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{self._port}"
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """Serve meanwhile.
+
+        Raises:
+            ConfigError: if the address cannot be listened on.
+        """
+        try:
+            server = await serve(
+                self._talk,
+                self._config.host,
+                self._config.port,
+                ssl=self._tls,
+                process_request=self._answer,
+                max_size=MESSAGE_BYTES,
+                ping_interval=PING_SECONDS,
+                ping_timeout=PONG_SECONDS,
+                close_timeout=1.0,
+                compression=None,
+                server_header=None,
+            )
+        except OSError as error:
+            raise ConfigError(f"cannot listen on web.address {self._config.address}: {error.strerror}") from error
+        async with server:
+            self._port = next(iter(server.sockets)).getsockname()[1]
+            yield
+
+    def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Answer a request for a page; None lets a websocket through."""
+        path = request.path.partition("?")[0]
+        if path == SOCKET:
+            names = {self._config.host, *(("127.0.0.1", "localhost", "::1") if self._config.is_local else ())}
+            if request.headers.get("Origin") in {self._origin(name) for name in names}:
+                return None
+            return _response(http.HTTPStatus.FORBIDDEN, b"not from a page of this server\n")
+        if path not in self._files:
+            return _response(http.HTTPStatus.NOT_FOUND, b"no such page\n")
+        file, kind = self._files[path]
+        return _response(http.HTTPStatus.OK, file.read_bytes(), kind)
+
+    async def _talk(self, connection: ServerConnection) -> None:
+        if self._pages >= MOST_PAGES:
+            await connection.close(BUSY, "too many pages are open")
+            return
+        self._pages += 1
+        try:
+            if await self._shows_token(connection):
+                await self._handler(connection)
+            else:
+                self._say(f"Refused a page from {connection.remote_address[0]}: the token is missing or wrong")
+                await connection.close(REFUSED, "the token is missing or wrong")
+        except ConnectionClosed:
+            pass  # the page went away, or came too slowly
+        finally:
+            self._pages -= 1
+
+    async def _shows_token(self, connection: ServerConnection) -> bool:
+        try:
+            async with asyncio.timeout(TOKEN_SECONDS):
+                shown = read_message(await connection.recv()).get("token")
+        except TimeoutError:
+            return False
+        return isinstance(shown, str) and hmac.compare_digest(shown.encode(), self._token.encode())
+
+
+def read_message(data: str | bytes) -> dict[str, Any]:
+    """Return the JSON object in a message of a page; an empty one where there is none."""
+    try:
+        message = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+def _response(status: http.HTTPStatus, body: bytes, kind: str = "text/plain") -> Response:
+    headers = {
+        "Content-Type": kind,
+        "Content-Length": str(len(body)),
+        "Cache-Control": "no-store",
+        "Connection": "close",
+        "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+    }
+    return Response(status.value, status.phrase, Headers(headers), body)
+
+
+def _tls(config: WebConfig) -> ssl.SSLContext | None:
+    if config.certificates is None:
+        return None
+    folder = Path(config.certificates)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(folder / "learner.pem", folder / "learner.key")
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"web.certificates {folder} cannot be used ({error}): make them with robo-rl keys") from error
+    return context

@@ -1,0 +1,104 @@
+// The connection of a page to its server: it shows the token, and comes back by itself when it was lost.
+
+const SILENCE_MS = 6000; // the server says something every second
+const RETRY_MS = [300, 1000, 2000];
+const REFUSED = 4401;
+
+// Return the token of the address, which then no longer shows it, or the one of this tab before it was loaded again.
+function token() {
+  if (location.hash.length > 1) {
+    sessionStorage.setItem("token", decodeURIComponent(location.hash.slice(1)));
+    history.replaceState(null, "", location.pathname + location.search);
+  }
+  return sessionStorage.getItem("token");
+}
+
+// Connect. `handlers`: `message(object)`, `picture(heading, blob)`, and `state(name)`: connecting, connected, lost or
+// refused (by then nothing more is tried, until the page is given another token).
+export class Link {
+  constructor(handlers) {
+    this.handlers = handlers;
+    this.failures = 0;
+    this.heard = 0;
+    setInterval(() => this.watch(), 500);
+    addEventListener("hashchange", () => this.open());
+    this.open();
+  }
+
+  open() {
+    const secret = token();
+    clearTimeout(this.retry);
+    this.socket?.close();
+    if (!secret) {
+      this.handlers.state("refused");
+      return;
+    }
+    this.handlers.state(this.failures ? "lost" : "connecting");
+    const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/socket`);
+    socket.binaryType = "arraybuffer";
+    this.socket = socket;
+    this.heard = performance.now();
+    socket.onopen = () => socket.send(JSON.stringify({ token: secret }));
+    socket.onmessage = (event) => socket === this.socket && this.hear(event.data);
+    socket.onclose = (event) => socket === this.socket && this.lost(event.code === REFUSED);
+  }
+
+  hear(data) {
+    this.heard = performance.now();
+    if (this.failures >= 0) {
+      this.failures = -1;
+      this.handlers.state("connected");
+    }
+    if (typeof data === "string") {
+      this.handlers.message(JSON.parse(data));
+      return;
+    }
+    const bytes = new Uint8Array(data);
+    const end = bytes.indexOf(10);
+    const heading = JSON.parse(new TextDecoder().decode(bytes.subarray(0, end)));
+    this.handlers.picture(heading, new Blob([bytes.subarray(end + 1)], { type: "image/jpeg" }));
+  }
+
+  lost(refused) {
+    this.socket = null;
+    if (refused) {
+      sessionStorage.removeItem("token");
+      this.handlers.state("refused");
+      return;
+    }
+    this.failures = Math.max(this.failures, 0) + 1;
+    this.handlers.state("lost");
+    this.retry = setTimeout(() => this.open(), RETRY_MS[Math.min(this.failures, RETRY_MS.length) - 1]);
+  }
+
+  // A network that went away tells nobody.
+  watch() {
+    if (this.socket && performance.now() - this.heard > SILENCE_MS) {
+      const socket = this.socket;
+      this.lost(false);
+      socket.close();
+    }
+  }
+
+  send(message) {
+    if (this.socket?.readyState !== WebSocket.OPEN) return false;
+    this.socket.send(JSON.stringify(message));
+    return true;
+  }
+}
+
+// Make an element with text, attributes and children.
+export function make(tag, text = "", attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  if (text !== "") element.textContent = text;
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+// Show a picture in an image element, and free the one before it.
+export function showPicture(image, blob) {
+  const before = image.src;
+  image.src = URL.createObjectURL(blob);
+  image.onload = () => before.startsWith("blob:") && URL.revokeObjectURL(before);
+}

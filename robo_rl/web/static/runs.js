@@ -1,0 +1,261 @@
+// The page that watches runs and commands them.
+
+import { Link, make, showPicture } from "/link.js";
+
+const CONFIRM_MS = 3000;
+const EXPLAINED = {
+  pause: "No new episode begins",
+  resume: "Episodes begin again",
+  checkpoint: "Write a checkpoint now",
+  stop: "Evaluate, write everything, and end the run",
+  reset: "End this robot's episode; the next begins",
+  success: "The task is solved: end this robot's episode as a success",
+  emergency_stop: "Every robot holds still until a person types robo-rl rearm",
+};
+const CONNECTION = {
+  connecting: "connecting",
+  connected: "connected",
+  lost: "connection lost",
+  refused: "not connected",
+};
+
+const at = (id) => document.getElementById(id);
+const cameras = new Map(); // by robot and camera: {figure, image, age, seen}
+let connected = false;
+let run = null;
+
+const link = new Link({
+  message(news) {
+    if ("runs" in news) showRuns(news.runs);
+    if ("note" in news) at("notice").textContent = news.note;
+    if ("answer" in news) at("answer").textContent = news.answer;
+    if ("run" in news) showRun(news.run);
+  },
+  picture: showCamera,
+  state(name) {
+    connected = name === "connected";
+    at("connection").textContent = CONNECTION[name];
+    at("connection").className = `chip ${connected ? "good" : "bad"}`;
+    at("ask").hidden = name !== "refused";
+    document.body.classList.toggle("stale", !connected);
+    showNotice();
+    enableButtons();
+  },
+});
+
+at("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  location.hash = encodeURIComponent(at("token").value.trim());
+});
+at("runs").addEventListener("change", () => {
+  cameras.clear();
+  at("cameras").replaceChildren();
+  link.send({ run: at("runs").value });
+});
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button[data-command]");
+  if (button && !button.disabled && confirmed(button)) press(button);
+});
+addEventListener("resize", () => run && drawCurves(run.curves));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => run && drawCurves(run.curves));
+setInterval(showAges, 1000);
+
+// --- commands ---------------------------------------------------------------------------------------------------------
+
+function press(button) {
+  const { command, robot = "" } = button.dataset;
+  const sent = link.send({ command, robot });
+  at("answer").textContent = sent ? `${command} ${robot}: sent` : "Not sent: there is no connection";
+}
+
+// Buttons that end something are pressed twice.
+function confirmed(button) {
+  if (!button.dataset.confirm || button.dataset.armed) return true;
+  const text = button.textContent;
+  button.dataset.armed = "yes";
+  button.textContent = button.dataset.confirm;
+  setTimeout(() => {
+    delete button.dataset.armed;
+    button.textContent = text;
+  }, CONFIRM_MS);
+  return false;
+}
+
+function enableButtons() {
+  for (const button of document.querySelectorAll("button[data-command]")) {
+    const command = button.dataset.command;
+    const why = !connected ? "There is no connection" : !run ? "There is no run" : (run.refused[command] ?? "");
+    button.disabled = why !== "";
+    button.title = why ? `${EXPLAINED[command]}. Not now: ${why}` : EXPLAINED[command];
+  }
+  const paused = run?.live.paused ?? false;
+  document.querySelector("[data-command=pause]").hidden = paused;
+  document.querySelector("[data-command=resume]").hidden = !paused;
+}
+
+// --- what the server told ---------------------------------------------------------------------------------------------
+
+function showRuns(runs) {
+  at("runs").replaceChildren(...runs.map(({ path, name }) => make("option", name, { value: path })));
+  at("runs").disabled = runs.length < 2;
+  if (run) at("runs").value = run.path;
+}
+
+function showNotice() {
+  const emergency = run?.emergency;
+  const text = emergency ? `Robots are stopped: ${emergency}. When all is safe, type robo-rl rearm in a terminal.` : "";
+  if (run) at("notice").textContent = text;
+  at("notice").hidden = at("notice").textContent === "";
+}
+
+function showRun(news) {
+  run = news;
+  at("main").hidden = !run;
+  showNotice();
+  enableButtons();
+  if (!run) return;
+  at("runs").value = run.path;
+  document.title = `${run.title}: ${run.live.state || run.status}`;
+  at("title").textContent = run.title;
+  at("path").textContent = run.path;
+  const waits = run.waiting.length ? ` (asked for: ${run.waiting.join(", ")})` : "";
+  const pausing = run.live.paused && run.live.state !== "paused" ? ", will pause" : "";
+  at("state").textContent = (run.going_on ? run.live.state + pausing : run.status) + waits;
+  at("state").className = `chip ${run.going_on && !run.live.paused ? "good" : ""}`;
+  at("facts").replaceChildren(...run.facts.flatMap(([name, text]) => [make("dt", name), make("dd", text)]));
+  const faults = run.faults.length ? run.faults : ["none"];
+  at("faults").replaceChildren(...faults.map((text) => make("li", text)));
+  showRobots(run.live.robots);
+  drawCurves(run.curves);
+  enableButtons();
+}
+
+function showRobots(robots) {
+  if (!robots.length) {
+    delete at("robots").dataset.shape;
+    at("robots").replaceChildren(make("caption", run.going_on ? "None has joined yet" : "The run is not going on"));
+    return;
+  }
+  const names = [...new Set(robots.flatMap((robot) => Object.keys(robot.facts)))];
+  const table = at("robots");
+  const shape = JSON.stringify([names, robots.map((robot) => robot.name)]);
+  if (table.dataset.shape !== shape) {
+    // Made anew only then: a button that is replaced while it is pressed does nothing.
+    table.dataset.shape = shape;
+    const head = ["robot", "", ...names, ""].map((name) => make("th", name));
+    const rows = robots.map((robot) => makeRow(robot.name, names));
+    table.replaceChildren(make("thead", "", {}, make("tr", "", {}, ...head)), make("tbody", "", {}, ...rows));
+  }
+  robots.forEach((robot, index) => {
+    const cells = table.tBodies[0].rows[index].cells;
+    cells[1].firstChild.textContent = robot.connected ? "connected" : "silent";
+    cells[1].firstChild.className = `chip ${robot.connected ? "good" : "bad"}`;
+    names.forEach((name, column) => (cells[column + 2].textContent = robot.facts[name] ?? ""));
+  });
+}
+
+function makeRow(robot, names) {
+  const acts = make("td", "", { class: "acts" },
+    make("button", "Reset", { "data-command": "reset", "data-robot": robot }),
+    make("button", "Success", { "data-command": "success", "data-robot": robot }));
+  return make("tr", "", {}, make("th", robot), make("td", "", {}, make("span")), ...names.map(() => make("td")), acts);
+}
+
+// --- cameras ----------------------------------------------------------------------------------------------------------
+
+function showCamera({ robot, camera }, blob) {
+  const key = `${robot}/${camera}`;
+  let shown = cameras.get(key);
+  if (!shown) {
+    const image = make("img", "", { alt: `${camera} of ${robot}` });
+    const age = make("span");
+    const figure = make("figure", "", {}, image, make("figcaption", `${robot}: ${camera} `, {}, age));
+    shown = { image, age };
+    cameras.set(key, shown);
+    at("cameras").append(figure);
+  }
+  showPicture(shown.image, blob);
+  shown.seen = performance.now();
+  showAges();
+}
+
+function showAges() {
+  for (const { image, age, seen } of cameras.values()) {
+    const seconds = Math.round((performance.now() - seen) / 1000);
+    age.textContent = seconds > 2 ? `${seconds} s ago` : "";
+    image.classList.toggle("old", seconds > 2);
+  }
+  if (cameras.size || !run) return;
+  const problems = run.live.robots.map((robot) => robot.picture_problem).filter((problem) => problem);
+  const text = problems[0] || (run.going_on ? "No picture has come yet" : "Cameras are live: the run is not going on");
+  at("cameras").replaceChildren(make("p", text, { class: "quiet" }));
+}
+
+// --- curves -----------------------------------------------------------------------------------------------------------
+
+function drawCurves(curves) {
+  const box = at("curves");
+  if (!curves.length) {
+    box.replaceChildren(make("p", "Nothing to draw yet", { class: "quiet" }));
+    return;
+  }
+  if (box.childElementCount !== curves.length || !box.querySelector("canvas")) {
+    box.replaceChildren(...curves.map(() => {
+      const title = make("figcaption", "", {}, make("span"), make("b"));
+      return make("figure", "", {}, title, make("canvas"));
+    }));
+  }
+  curves.forEach((curve, index) => {
+    const [title, value] = box.children[index].querySelectorAll("span, b");
+    title.textContent = curve.title;
+    value.textContent = shorten(curve.y.at(-1), curve.share);
+    draw(box.children[index].querySelector("canvas"), curve);
+  });
+}
+
+function draw(canvas, { x, y, share }) {
+  const style = getComputedStyle(document.documentElement);
+  const [line, grid, text] = ["--accent", "--line", "--quiet"].map((name) => style.getPropertyValue(name));
+  const scale = devicePixelRatio;
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+  [canvas.width, canvas.height] = [width * scale, height * scale];
+  const pen = canvas.getContext("2d");
+  pen.scale(scale, scale);
+  let [low, high] = share ? [0, 1] : [Math.min(...y), Math.max(...y)];
+  if (low === high) [low, high] = [low - 1, high + 1];
+  const [left, right, top, bottom] = [46, width - 8, 8, height - 18];
+  const [first, last] = [x[0], x.at(-1)];
+  const across = (value) => left + ((value - first) / (last - first || 1)) * (right - left);
+  const up = (value) => bottom - ((value - low) / (high - low)) * (bottom - top);
+  pen.font = "11px system-ui, sans-serif";
+  pen.fillStyle = text;
+  pen.strokeStyle = grid;
+  pen.textBaseline = "middle";
+  for (const value of [low, (low + high) / 2, high]) {
+    pen.beginPath();
+    pen.moveTo(left, up(value));
+    pen.lineTo(right, up(value));
+    pen.stroke();
+    pen.textAlign = "right";
+    pen.fillText(shorten(value, share), left - 5, up(value));
+  }
+  pen.textAlign = "left";
+  pen.fillText(first.toLocaleString("en"), left, height - 7);
+  pen.textAlign = "right";
+  pen.fillText(last.toLocaleString("en"), right, height - 7);
+  pen.strokeStyle = pen.fillStyle = line;
+  pen.lineWidth = 1.8;
+  pen.lineJoin = "round";
+  pen.beginPath();
+  x.forEach((value, index) => pen.lineTo(across(value), up(y[index])));
+  pen.stroke();
+  pen.beginPath();
+  pen.arc(across(last), up(y.at(-1)), 2.6, 0, 2 * Math.PI);
+  pen.fill();
+}
+
+function shorten(value, share) {
+  if (share) return `${Math.round(100 * value)} %`;
+  const size = Math.abs(value);
+  return size !== 0 && (size < 0.001 || size >= 1e5) ? value.toExponential(1) : String(Number(value.toPrecision(3)));
+}

@@ -1,0 +1,219 @@
+"""The page of robo-rl web in Chromium: buttons act, wrong tokens are refused, a dropped connection recovers."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+pytest.importorskip("websockets")
+
+from robo_rl.actor import jpeg
+from robo_rl.commands.web import PAGES, Dashboard, WatchConfig
+from robo_rl.safety import EmergencyStop
+from robo_rl.telemetry import Command, LiveRobot, LiveRun, LiveStatus
+from robo_rl.web import WebConfig
+from robo_rl.web.server import PageServer
+
+from ..browser import open_browser, wait_until
+
+TOKEN = "a secret of this test"
+ROBOTS = tuple(
+    LiveRobot(name, name == "left", {"steps": "1,234", "policy": "3 updates old", "held": "0 s"})
+    for name in ("left", "right")
+)
+STATUS = LiveStatus("training", False, {"checkpoint": "the disk is full"}, ROBOTS)
+
+
+class ServedDashboard:
+    """The server of ``robo-rl web`` in a thread; ``stop`` and ``start`` are a dropped connection."""
+
+    def __init__(self, runs: Path, folder: Path) -> None:
+        (folder / "token").write_text(TOKEN)
+        self.said: list[str] = []
+        self._token_file = str(folder / "token")
+        self._dashboard = Dashboard(WatchConfig(runs=[str(runs)], newest=4, interval=0.2))
+        self.origin = ""
+        self.port = 0
+
+    def start(self) -> None:
+        ready, self._loop = threading.Event(), asyncio.new_event_loop()
+
+        async def serve() -> None:
+            config = WebConfig(address=f"127.0.0.1:{self.port}", token_file=self._token_file)
+            server = PageServer(config, PAGES, self._dashboard.serve, self.said.append)
+            self._ended = asyncio.Event()
+            async with server.serving():
+                self.origin = server.origin
+                self.port = int(server.origin.rpartition(":")[2])
+                ready.set()
+                await self._ended.wait()
+
+        self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(serve()))
+        self._thread.start()
+        assert ready.wait(60)
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join()
+        self._loop.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run as its files show it: curves of 40 evaluations and 300 episodes."""
+    folder = tmp_path_factory.mktemp("web")
+    run = folder / "runs" / "2026-01-01_pick_cube_rlpd_0"
+    run.mkdir(parents=True)
+    safety = f"safety: {{emergency_stop: {{file: {folder}/stop}}}}"
+    (run / "config.yaml").write_text(
+        f"task: {{name: pick_cube}}\nagent: {{name: rlpd}}\nseed: 0\nrun: {{env_steps: 6000}}\n{safety}\n"
+    )
+    rng = np.random.default_rng(0)
+    lines: list[dict[str, Any]] = []
+    for step in range(20, 6000, 20):
+        time = {"step": step, "wall_seconds": step / 12}
+        success = bool(rng.random() < step / 6000)
+        stopped = "contact_stop" if step % 700 == 0 else None
+        lines.append(time | {"kind": "episode", "episode_return": float(success), "success": success, "stopped": stopped})
+        lines.append(time | {"kind": "train", "q_mean": step / 7000, "critic_loss": 5 / step, "entropy": -step / 1000})
+        if step % 150 == 0:
+            lines.append(time | {"kind": "evaluation", "success_rate": min(step / 4000, 1.0), "episodes": 50})
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(folder: Path) -> Iterator[ServedDashboard]:
+    served = ServedDashboard(folder / "runs", folder)
+    served.start()
+    yield served
+    served.stop()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with open_browser(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def run(folder: Path) -> Iterator[LiveRun]:
+    """The run goes on: this is what its process holds."""
+    with LiveRun(folder / "runs" / "2026-01-01_pick_cube_rlpd_0") as run:
+        run.tell(STATUS)
+        yield run
+
+
+def text(browser: Any, selector: str) -> str:
+    return str(browser.execute_script(f"return document.querySelector('{selector}')?.textContent ?? ''"))
+
+
+def press(browser: Any, command: str, robot: str = "") -> None:
+    chosen = f"[data-command={command}]" + (f"[data-robot={robot}]" if robot else "")
+    button = wait_until(lambda: browser.find_elements("css selector", f"{chosen}:enabled"))[0]
+    button.click()
+
+
+def opened(browser: Any, served: ServedDashboard, token: str = TOKEN) -> None:
+    browser.get("about:blank")
+    browser.get(f"{served.origin}/#{quote(token)}")
+
+
+def commanded(run: LiveRun) -> list[Command]:
+    return list(wait_until(run.take_commands))
+
+
+def test_it_shows_the_run_and_its_cameras_and_its_buttons_act(
+    browser: Any, served: ServedDashboard, run: LiveRun, folder: Path
+) -> None:
+    browser.set_window_size(1280, 900)
+    opened(browser, served)
+    wait_until(lambda: text(browser, "#state") == "training")
+    assert text(browser, "#connection") == "connected"
+    assert text(browser, "#title") == "pick_cube  rlpd  seed 0"
+    assert "success of evaluations" in text(browser, "#curves") and "100 %" in text(browser, "#curves")
+    assert "step 5,600: contact_stop" in text(browser, "#faults")
+    assert TOKEN not in browser.current_url, "the address can be shown to others"
+    assert wait_until(lambda: run.watched), "pictures are of use now"
+
+    run.show("left", {"wrist": jpeg(np.full((48, 64, 3), (250, 10, 10), np.uint8))})
+    size = "return ((i) => i?.complete ? [i.naturalWidth, i.naturalHeight] : null)(document.querySelector('#cameras img'))"
+    assert wait_until(lambda: browser.execute_script(size)) == [64, 48]
+
+    press(browser, "pause")
+    assert commanded(run) == [Command("pause")]
+    press(browser, "reset", "right")
+    press(browser, "success", "left")
+    commands = commanded(run)
+    while len(commands) < 2:
+        commands += commanded(run)
+    assert commands == [Command("reset", "right"), Command("success", "left")]
+    press(browser, "stop")
+    assert not run.take_commands(), "the end of a run is asked for twice"
+    press(browser, "stop")
+    assert commanded(run) == [Command("stop")]
+
+    refused = browser.find_element("css selector", "[data-command=checkpoint]")
+    assert not refused.is_enabled() and "the disk is full" in refused.get_attribute("title")
+
+    press(browser, "emergency_stop")
+    emergency = EmergencyStop(folder / "stop")
+    assert wait_until(emergency.pressed) == "the page of robo-rl web"
+    wait_until(lambda: "robo-rl rearm" in text(browser, "#notice"))
+    emergency.rearm()
+    problems = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    assert not problems
+
+
+def test_a_wrong_token_is_refused(browser: Any, served: ServedDashboard, run: LiveRun) -> None:
+    opened(browser, served, "a wrong secret")
+    wait_until(lambda: browser.find_element("css selector", "#ask").is_displayed())
+    assert text(browser, "#connection") == "not connected" and text(browser, "#title") == ""
+    assert served.said[-1] == "Refused a page from 127.0.0.1: the token is missing or wrong"
+    browser.find_element("css selector", "#token").send_keys(TOKEN)
+    browser.find_element("css selector", "#ask button").click()
+    wait_until(lambda: text(browser, "#state") == "training")
+
+
+def test_a_dropped_connection_recovers(browser: Any, served: ServedDashboard, run: LiveRun) -> None:
+    opened(browser, served)
+    wait_until(lambda: text(browser, "#state") == "training")
+    served.stop()
+    try:
+        wait_until(lambda: text(browser, "#connection") == "connection lost")
+        pause = browser.find_element("css selector", "[data-command=pause]")
+        assert not pause.is_enabled() and "no connection" in pause.get_attribute("title")
+    finally:
+        served.start()
+    wait_until(lambda: text(browser, "#connection") == "connected")
+    press(browser, "pause")
+    assert commanded(run) == [Command("pause")]
+
+
+def test_a_run_that_ended_takes_no_commands(browser: Any, served: ServedDashboard) -> None:
+    opened(browser, served)
+    wait_until(lambda: text(browser, "#state") == "unfinished")
+    pause = browser.find_element("css selector", "[data-command=pause]")
+    assert not pause.is_enabled() and "not going on" in pause.get_attribute("title")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+def test_nothing_is_wider_than_the_screen(
+    browser: Any, served: ServedDashboard, run: LiveRun, width: int, height: int
+) -> None:
+    phone = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    try:
+        opened(browser, served)
+        wait_until(lambda: text(browser, "#robots th"))
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
