@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from omegaconf import DictConfig
 
-from ..actor import ORDERS, InterventionConfig
+from ..actor import InterventionConfig
 from ..app import AsyncRuntimeConfig, agent_facts, has_robot, section
 from ..core import ConfigError, EnvSpec, State, Transition, require
 from ..replay import Intake
-from ..telemetry import Command, LiveRobot, LiveStatus
+from ..telemetry import EPISODE_COMMANDS, Command, LiveRobot, LiveStatus
 from ..transport import ActorView, LearnerServer
 from .actor_processes import ActorProcesses
 from .interruption import Interruption
@@ -280,6 +280,7 @@ class AsyncTraining(LocalTraining):
         evaluated = bool(interval) and self._learned() // interval > self._learned_evaluation // interval
         if evaluated:
             self._learned_evaluation = self._learned()
+            self._tell("evaluating")
             reached = self._evaluations.good_enough(self.step, self.learner.updates, self.config.seed)
         if evaluated or self.step - self._saved_step >= self.settings.checkpoint_interval:
             self._saved_step = self.step
@@ -307,7 +308,7 @@ class AsyncTraining(LocalTraining):
         """Pass a command on to actors, and to :meth:`_obey`."""
         if command.name in ("pause", "resume"):
             self.server.pause(command.name == "pause")
-        elif command.name in ORDERS and not self.server.order(command.robot, command.name):
+        elif command.name in EPISODE_COMMANDS and not self.server.order(command.robot, command.name):
             return  # it is not connected, which those who watch see
         self._asked.put(command)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 
-from ..actor import ORDERS, ActionChoice, Actor, InterventionConfig, SimulatedIntervention, View, ended_by
+from ..actor import ActionChoice, Actor, InterventionConfig, SimulatedIntervention, View, marked
 from ..app import Components, RunConfig, section
 from ..core import (
     DivergenceError,
@@ -31,7 +31,7 @@ from ..evaluation.runs import load_run
 from ..learner import Checkpoint, CheckpointFolder, Learner
 from ..replay import MixedSampler, ReplayRing
 from ..safety import ACTION_NOT_FINITE
-from ..telemetry import COMMANDS, LiveRobot, LiveRun, LiveStatus, RunLogger
+from ..telemetry import COMMANDS, EPISODE_COMMANDS, LiveRobot, LiveRun, LiveStatus, RunLogger
 from .demonstrations import load_demonstrations
 from .evaluations import PERSON_POLL_SECONDS, Evaluations
 from .interruption import Interruption
@@ -139,6 +139,7 @@ class LocalTraining:
             self.logger.message(f"Stopped at step {self.step}. Go on: robo-rl train resume={self.folder}")
             return 128 + self._interruption.signal
         self._ends = True
+        self._tell("final evaluation")
         # Start states of its own: those of the other evaluations may have decided when the run ended.
         seed = derive_seed(self.config.seed, "final")
         episodes, video = self.settings.final_evaluation_episodes, self.folder / "videos" / "final.mp4"
@@ -199,7 +200,7 @@ class LocalTraining:
             if self._order is not None:
                 self.parts.backend.stop(self._order)
                 self.actor.abandon_episode()
-                transition = ended_by(transition, self._order)
+                transition = marked(transition, self._order)
                 self._order = None
             if self.live.watched:
                 self.live.show("local", self._view.take(transition.next_observation))
@@ -215,6 +216,8 @@ class LocalTraining:
                 self._policy_version += 1
             self._log(transition, metrics)
             evaluated = bool(settings.evaluation_interval) and self.step % settings.evaluation_interval == 0
+            if evaluated:
+                self._tell("evaluating")
             reached = evaluated and self._evaluations.good_enough(self.step, self.learner.updates, self.config.seed)
             if evaluated or self.step % settings.checkpoint_interval == 0:
                 self._save()
@@ -230,7 +233,7 @@ class LocalTraining:
                 self._save()
             elif command.name == "stop":
                 self._stop_asked = True
-            elif command.name in ORDERS:
+            elif command.name in EPISODE_COMMANDS:
                 self._order = None if self.actor.is_between_episodes else command.name
             else:
                 self._paused = command.name == "pause"
@@ -250,7 +253,9 @@ class LocalTraining:
             return dict.fromkeys(COMMANDS, "this agent learns from demonstrations alone, in one go")
         if self._ends:
             return dict.fromkeys(COMMANDS, "the run ends")
-        return {"success": "the task itself tells success"} if self.parts.backend.spec.reports_success else {}
+        if self.parts.backend.spec.reports_success:
+            return dict.fromkeys(("success", "failure"), "the task itself tells success")
+        return {}
 
     def _insert(self, transition: Transition) -> None:
         """Store a transition, score what is due, and let learned rewards learn."""

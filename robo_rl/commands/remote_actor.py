@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from omegaconf import DictConfig
 
-from ..actor import ActionChoice, Actor, Spool, SpoolFullError, View, ended_by
+from ..actor import ActionChoice, Actor, Spool, SpoolFullError, View, marked
 from ..app import ActorConfig, agent_facts, build_agent, section
 from ..core import (
     Agent,
@@ -137,7 +137,7 @@ class RemoteActor:
                 print(f"{order} at step {self._produced}", flush=True)
                 self._backend.stop(order)
                 actor.abandon_episode()
-                transition = ended_by(transition, order)
+                transition = marked(transition, order)
             if link.status.watched:
                 link.show(self._view.take(transition.next_observation), self._view.problem)
             self._safety.count(transition.verdict)

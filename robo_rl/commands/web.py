@@ -25,7 +25,7 @@ PICTURE_SECONDS = 0.1
 SHARE_OF_CORE = 0.1
 """Most of one processor core that reading the files may take: long metrics are read more seldom."""
 
-PAGES = {"/": "runs.html", "/runs.js": "runs.js", "/link.js": "link.js", "/page.css": "page.css", "/icon.svg": "icon.svg"}
+PAGES = {"/": "runs.html"} | {f"/{name}": name for name in ("runs.js", "link.js", "page.css", "icon.svg")}
 
 
 @dataclass(frozen=True)

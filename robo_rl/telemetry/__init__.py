@@ -5,12 +5,13 @@ from hydra.core.config_store import ConfigStore
 from robo_rl.core import config_node
 
 from .config import LoggingConfig, WandbConfig
-from .live import COMMANDS, Command, LiveRobot, LiveRun, LiveStatus, LiveWatch
+from .live import COMMANDS, EPISODE_COMMANDS, Command, LiveRobot, LiveRun, LiveStatus, LiveWatch
 from .logger import RunLogger, read_metrics
 from .progress import ProgressLine
 
 __all__ = [
     "COMMANDS",
+    "EPISODE_COMMANDS",
     "Command",
     "LiveRobot",
     "LiveRun",

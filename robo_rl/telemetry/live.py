@@ -33,11 +33,14 @@ COMMANDS = {
     "stop": "evaluate and end the run",
     "reset": "end the episode of a robot; the next begins",
     "success": "end the episode of a robot as a success",
+    "failure": "end the episode of a robot as none",
 }
+EPISODE_COMMANDS = ("reset", "success", "failure")
+"""Those about the episode of one robot."""
 
 
 class Command(NamedTuple):
-    """One of :data:`COMMANDS`; ``reset`` and ``success`` name the robot."""
+    """One of :data:`COMMANDS`; those of :data:`EPISODE_COMMANDS` name the robot."""
 
     name: str
     robot: str = ""
@@ -127,14 +130,13 @@ class LiveRun:
     def take_commands(self) -> list[Command]:
         """Return what people asked for since the last call, in order."""
         commands = []
-        mailbox = self._folder / "commands"
-        for name in sorted(name for name in os.listdir(mailbox) if name.endswith(".json")):
+        for file in sorted((self._folder / "commands").glob("*.json")):
             with contextlib.suppress(OSError, ValueError, TypeError):
-                command = Command(**json.loads((mailbox / name).read_text()))
+                command = Command(**json.loads(file.read_text()))
                 if command.name in COMMANDS:
                     commands.append(command)
             with contextlib.suppress(OSError):
-                (mailbox / name).unlink()
+                file.unlink()
         return commands
 
     def close(self) -> None:

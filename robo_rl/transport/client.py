@@ -171,7 +171,7 @@ class LearnerLink:
             self._pictures, self._picture_problem = pictures or self._pictures, problem
 
     def take_orders(self) -> list[str]:
-        """Return what a person said about the episode since the last call: ``reset``, ``success``."""
+        """Return what a person said about the episode since the last call: ``reset``, ``success``, ``failure``."""
         with self._lock:
             orders, self._orders = self._orders, []
             return orders

@@ -160,7 +160,7 @@ def _response(status: http.HTTPStatus, body: bytes, kind: str = "text/plain") ->
         "Content-Length": str(len(body)),
         "Cache-Control": "no-store",
         "Connection": "close",
-        "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+        "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
         "Referrer-Policy": "no-referrer",
         "X-Content-Type-Options": "nosniff",

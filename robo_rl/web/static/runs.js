@@ -10,6 +10,7 @@ const EXPLAINED = {
   stop: "Evaluate, write everything, and end the run",
   reset: "End this robot's episode; the next begins",
   success: "The task is solved: end this robot's episode as a success",
+  failure: "The task was not solved: end this robot's episode",
   emergency_stop: "Every robot holds still until a person types robo-rl rearm",
 };
 const CONNECTION = {
@@ -157,7 +158,8 @@ function showRobots(robots) {
 function makeRow(robot, names) {
   const acts = make("td", "", { class: "acts" },
     make("button", "Reset", { "data-command": "reset", "data-robot": robot }),
-    make("button", "Success", { "data-command": "success", "data-robot": robot }));
+    make("button", "Success", { "data-command": "success", "data-robot": robot }),
+    make("button", "Failure", { "data-command": "failure", "data-robot": robot }));
   return make("tr", "", {}, make("th", robot), make("td", "", {}, make("span")), ...names.map(() => make("td")), acts);
 }
 

@@ -1,0 +1,149 @@
+"""The server of the pages: who may speak, and what is told."""
+
+import asyncio
+import json
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("websockets")
+
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from robo_rl.commands.curves import POINTS, curves
+from robo_rl.core import ConfigError
+from robo_rl.evaluation.runs import Run
+from robo_rl.transport import make_keys
+from robo_rl.web import WebConfig
+from robo_rl.web.server import MESSAGE_BYTES, REFUSED, PageServer
+
+PAGES = {"/": "runs.html", "/link.js": "link.js"}
+
+
+async def echo(page: Any) -> None:
+    async for data in page:
+        await page.send(data)
+
+
+def serving(config: WebConfig, visit: Callable[[PageServer, str], Awaitable[None]]) -> list[str]:
+    """Serve, call ``visit`` with the server and its token; return what people were told."""
+    said: list[str] = []
+
+    async def run() -> None:
+        server = PageServer(config, PAGES, echo, said.append)
+        async with server.serving():
+            await visit(server, server.link.partition("#")[2])
+
+    asyncio.run(run())
+    return said
+
+
+def socket_of(server: PageServer, origin: str | None = None, tls: ssl.SSLContext | None = None) -> Any:
+    return connect(f"ws{server.origin.removeprefix('http')}/socket", origin=origin or server.origin, ssl=tls, proxy=None)
+
+
+def test_the_right_token_opens_and_a_wrong_one_is_refused_and_told_but_never_shown() -> None:
+    async def visit(server: PageServer, token: str) -> None:
+        assert len(token) >= 40
+        async with socket_of(server) as page:
+            await page.send(json.dumps({"token": token}))
+            await page.send("hello")
+            assert await page.recv() == "hello"
+        for wrong in (json.dumps({"token": token[:-1] + "?"}), "{}", "[" * 3000, json.dumps({"token": 5}), b"\xff"):
+            async with socket_of(server) as page:
+                await page.send(wrong)
+                with pytest.raises(ConnectionClosed) as closed:
+                    await page.recv()
+                assert closed.value.rcvd is not None and closed.value.rcvd.code == REFUSED
+
+    said = serving(WebConfig("127.0.0.1:0"), visit)
+    assert said == ["Refused a page from 127.0.0.1: the token is missing or wrong"] * 5
+
+
+def test_pages_of_other_origins_and_large_messages_are_refused() -> None:
+    async def visit(server: PageServer, token: str) -> None:
+        for origin in ("http://evil.example", "null", server.origin.replace("http", "https")):
+            with pytest.raises(InvalidStatus) as refused:
+                async with socket_of(server, origin):
+                    pass
+            assert refused.value.response.status_code == 403
+        async with socket_of(server, server.origin.replace("127.0.0.1", "localhost")) as page:
+            await page.send(json.dumps({"token": token, "more": "x" * MESSAGE_BYTES}))
+            with pytest.raises(ConnectionClosed):
+                await page.recv()
+
+    serving(WebConfig("127.0.0.1:0"), visit)
+
+
+def test_pages_are_fixed_files_that_may_load_nothing_from_elsewhere() -> None:
+    async def visit(server: PageServer, token: str) -> None:
+        def get(path: str) -> Any:
+            return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(server.origin + path)
+
+        page = await asyncio.to_thread(get, "/?run=1")
+        body = page.read().decode()
+        assert "<title>robo-rl</title>" in body and token not in body and "//" not in body
+        assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+        assert page.headers["Referrer-Policy"] == "no-referrer"
+        for path in ("/../config.py", "/runs.js", "/static/link.js"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                await asyncio.to_thread(get, path)
+
+    serving(WebConfig("127.0.0.1:0"), visit)
+
+
+def test_https_with_the_certificates_of_robo_rl_keys(tmp_path: Path) -> None:
+    make_keys(tmp_path, ["127.0.0.1"], [])
+
+    async def visit(server: PageServer, token: str) -> None:
+        assert server.link.startswith("https://127.0.0.1:")
+        trusting = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+        async with socket_of(server, tls=trusting) as page:
+            await page.send(json.dumps({"token": token}))
+            await page.send("hello")
+            assert await page.recv() == "hello"
+
+    serving(WebConfig("127.0.0.1:0", certificates=str(tmp_path)), visit)
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"address": "workstation.lan:8090"}, "robo-rl keys"),
+        ({"address": "0.0.0.0:8090", "certificates": "keys"}, "under which browsers reach this machine"),
+        ({"address": "localhost"}, "web.address must be HOST:PORT"),
+        ({"address": "127.0.0.1:http"}, "web.address must be HOST:PORT"),
+    ],
+)
+def test_what_cannot_be_served_is_named(fields: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        WebConfig(**fields)
+
+
+def test_short_tokens_and_missing_keys_are_named(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("short\n")
+    with pytest.raises(ConfigError, match="16 characters or more"):
+        PageServer(WebConfig(token_file=str(tmp_path / "token")), PAGES, echo)
+    with pytest.raises(ConfigError, match="make them with robo-rl keys"):
+        PageServer(WebConfig(certificates=str(tmp_path)), PAGES, echo)
+
+
+def test_curves_are_thinned_and_keep_the_newest_point() -> None:
+    episodes = [
+        {"step": number, "kind": "episode", "episode_return": float(number), "success": number % 2 == 0}
+        for number in range(1000)
+    ]
+    evaluations = [{"step": 500, "kind": "evaluation", "success_rate": 0.25, "episodes": 4}]
+    drawn = {curve["title"]: curve for curve in curves(Run(Path(), {}, (*episodes, *evaluations), None))}
+    assert set(drawn) == {"success of evaluations", "success, mean of 20 episodes", "return, mean of 20 episodes"}
+    returns = drawn["return, mean of 20 episodes"]
+    assert len(returns["x"]) <= POINTS and returns["x"][-1] == 999
+    assert returns["y"][-1] == pytest.approx(sum(range(980, 1000)) / 20)
+    assert returns["y"][0] == pytest.approx(sum(range(returns["x"][0] + 1)) / (returns["x"][0] + 1))
+    assert drawn["success of evaluations"] == {"title": "success of evaluations", "x": [500], "y": [0.25], "share": True}
