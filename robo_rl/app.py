@@ -161,6 +161,41 @@ class AsyncRuntimeConfig:
 
 
 @dataclass(frozen=True)
+class RayRuntimeConfig(AsyncRuntimeConfig):
+    """As ``async``, with a learner and simulators that Ray places and starts again. Further attributes:
+
+    Attributes:
+        actors: processes of simulators at the start; others may join, and the number may be changed while it runs.
+        restarts: how often Ray starts each process again that ended before its time, the learner's too.
+        cluster: ``auto`` (the cluster that this machine is part of) or HOST:PORT of its head; null: a Ray of this run's
+            own, on this machine alone.
+        environments: simulators in each process, in threads of their own.
+        learner_resources: what Ray reserves for the learner: ``CPU``, ``GPU``, and what a cluster defines of its own.
+        actor_resources: the same for each process of simulators.
+    """
+
+    name: str = "ray"
+    cluster: str | None = None
+    environments: int = 1
+    learner_resources: dict[str, float] = field(default_factory=lambda: {"CPU": 1.0})
+    actor_resources: dict[str, float] = field(default_factory=lambda: {"CPU": 1.0})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.environments >= 1, "runtime.environments", "1 or more", self.environments)
+        for key in ("learner_resources", "actor_resources"):
+            amounts = getattr(self, key)
+            require(min(amounts.values(), default=0) >= 0, f"runtime.{key}", "0 or more of each", amounts)
+        reachable = self.cluster is None or self.transport.address is not None
+        require(
+            reachable,
+            "runtime.transport.address",
+            "given where runtime.cluster is: simulators elsewhere join there",
+            None,
+        )
+
+
+@dataclass(frozen=True)
 class ActorConfig:
     """One robot or simulator that acts for a learner elsewhere.
 
@@ -200,6 +235,7 @@ def register_configs() -> None:
     store.store(name="train_schema", node=OmegaConf.create(sections))
     store.store(group="runtime", name="local", node=config_node(None, LocalRuntimeConfig))
     store.store(group="runtime", name="async", node=config_node(None, AsyncRuntimeConfig))
+    store.store(group="runtime", name="ray", node=config_node(None, RayRuntimeConfig))
     wire = {"transport": config_node(None, TransportConfig)}
     store.store(name="web_schema", node=OmegaConf.create({"web": config_node(None, WebConfig)}))
     store.store(name="control_schema", node=OmegaConf.create(wire))
@@ -375,7 +411,20 @@ def run_config(run: Path) -> DictConfig:
     file = run / "config.yaml"
     if not file.exists():
         raise ConfigError(f"{run} is no run folder: it has no config.yaml. Give a folder that robo-rl train made")
-    saved = cast(DictConfig, OmegaConf.load(file))
+    return complete_config(cast(DictConfig, OmegaConf.load(file)), file)
+
+
+def complete_config(saved: DictConfig, file: Path) -> DictConfig:
+    """Return the configuration that a run saved, typed and completed by today's defaults.
+
+    Args:
+        saved: as it is in ``config.yaml``.
+        file: where it is from, for errors.
+
+    Raises:
+        ConfigError: if a key of it no longer exists.
+    """
+    saved = saved.copy()
     choices = saved.pop("choices")
     outer = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()

@@ -130,18 +130,22 @@ def _run_hydra(command: str, overrides: list[str]) -> int:
     status = 0
     failure: RoboRLError | None = None
 
+    process = os.getpid()
+
     def job(config: DictConfig) -> None:
         nonlocal status, failure
         try:
             module = f"{name}_" if keyword.iskeyword(name) else name
             run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{module}").run
             status = max(status, run(config))
-        except OmegaConfBaseException as error:
-            failure = ConfigError(explain(error, name))
+        except (OmegaConfBaseException, RoboRLError) as error:
+            failure = error if isinstance(error, RoboRLError) else ConfigError(explain(error, name))
+            if os.getpid() != process:
+                raise failure from error  # A launcher of Hydra has begun this: nothing else comes back from there.
+            # Hydra would print lines of its own about an exception; not about this.
             raise SystemExit from error
-        except RoboRLError as error:
-            failure = error  # Hydra would print lines of its own about an exception; not about this.
-            raise SystemExit from error
+        if status and os.getpid() != process:
+            raise RoboRLError(f"robo-rl {command} ended with exit code {status}")
 
     application = hydra.main(config_path="pkg://robo_rl.configs", config_name=name, version_base="1.3")(job)
     saved = sys.argv, os.environ.get("HYDRA_FULL_ERROR")

@@ -5,7 +5,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Collection
+from itertools import count, islice
 from pathlib import Path
+from typing import Protocol
 
 from ..core import DriverError
 from ..transport import TransportConfig
@@ -14,33 +17,62 @@ STOP_SECONDS = 5.0
 PAUSE_SECONDS = 1.0
 
 
-class ActorProcesses:
+class ActorGroup(Protocol):
+    """Actors that a learner starts itself.
+
+    Attributes:
+        restarts: how often one was started again.
+    """
+
+    restarts: int
+
+    def resize(self, wanted: int) -> None:
+        """Let ``wanted`` act: start more, or tell the newest to hand over what they hold and leave."""
+
+    def running(self) -> list[str]:
+        """Return the names of those that have not ended."""
+
+    def watch(self) -> None:
+        """See to those that failed. To be called every second or so.
+
+        Raises:
+            DriverError: if one has failed too often.
+        """
+
+    def stop(self) -> None:
+        """End those that are left."""
+
+
+class ActorProcesses(ActorGroup):
     """Starts actors, starts those again that fail, and ends them.
 
     Args:
         folder: run folder, with its config.yaml; an actor's spool and output are in ``actors/<name>``.
-        count: how many actors.
         transport: the wire, as actors need it.
         max_restarts: how often actors that failed are started again, all together.
     """
 
-    def __init__(self, folder: Path, count: int, transport: TransportConfig, max_restarts: int) -> None:
+    def __init__(self, folder: Path, transport: TransportConfig, max_restarts: int) -> None:
         self._folder = folder
-        self._names = [f"actor_{number}" for number in range(count)]
         self._transport = transport
         self._max_restarts = max_restarts
         self.restarts = 0
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._leaving: dict[str, subprocess.Popen[bytes]] = {}
         self._restart_at: dict[str, float] = {}
 
-    def start(self) -> None:
-        """Start all."""
-        for name in self._names:
+    def resize(self, wanted: int) -> None:
+        while len(self._processes) > wanted:
+            name, process = self._processes.popitem()
+            self._restart_at.pop(name, None)
+            process.send_signal(signal.SIGTERM)
+            self._leaving[name] = process
+        for name in free_names([*self._processes, *self.running()], wanted - len(self._processes)):
             self._start(name)
 
     def running(self) -> list[str]:
-        """Return the names of those that have not ended."""
-        return [name for name, process in self._processes.items() if process.poll() is None]
+        processes = self._leaving | self._processes
+        return [name for name, process in processes.items() if process.poll() is None]
 
     def watch(self) -> None:
         """Start those again that failed, a second after they did.
@@ -65,9 +97,10 @@ class ActorProcesses:
 
     def stop(self) -> None:
         """End those that are left: by SIGTERM, and where that does not help by SIGKILL."""
-        for name in self.running():
-            self._processes[name].send_signal(signal.SIGTERM)
-        for process in self._processes.values():
+        processes = [*self._leaving.values(), *self._processes.values()]
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        for process in processes:
             try:
                 process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
@@ -103,6 +136,12 @@ class ActorProcesses:
                 stderr=stream,
                 start_new_session=True,
             )
+
+
+def free_names(taken: Collection[str], wanted: int) -> list[str]:
+    """Return the first ``wanted`` names of actors that are not ``taken``: one that left may come back to its spool."""
+    free = (name for number in count() if (name := f"actor_{number}") not in taken)
+    return list(islice(free, max(wanted, 0)))
 
 
 def _quoted(value: object) -> str:

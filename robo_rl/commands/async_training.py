@@ -20,8 +20,8 @@ from ..app import AsyncRuntimeConfig, agent_facts, has_robot, section
 from ..core import ConfigError, EnvSpec, State, Transition, require
 from ..replay import Intake
 from ..telemetry import EPISODE_COMMANDS, Command, LiveRobot, LiveStatus
-from ..transport import ActorView, LearnerServer
-from .actor_processes import ActorProcesses
+from ..transport import ActorView, LearnerServer, TransportConfig, wanted_actors
+from .actor_processes import ActorGroup, ActorProcesses
 from .interruption import Interruption
 from .local_training import LocalTraining
 from .takeover import check_screen
@@ -79,7 +79,7 @@ class AsyncTraining(LocalTraining):
 
     # --- beginning and end -------------------------------------------------------------------------------------------
 
-    def _start(self) -> tuple[LearnerServer, ActorProcesses]:
+    def _start(self) -> tuple[LearnerServer, ActorGroup]:
         transport = self.runtime.transport
         if transport.address is None:
             # Not in the run folder: the path of a socket may have 107 characters.
@@ -88,8 +88,11 @@ class AsyncTraining(LocalTraining):
         server = LearnerServer(transport, self._run_identity(), self.parts.backend.spec, self.intake, self._differences)
         transport = dataclasses.replace(transport, address=server.address)
         self.logger.message(f"Actors may join at {server.address} (run {server.run})")
-        actors = ActorProcesses(self.folder, self.runtime.actors, transport, self.runtime.restarts)
-        return server, actors
+        return server, self._make_actors(transport)
+
+    def _make_actors(self, transport: TransportConfig) -> ActorGroup:
+        """Return what starts actors; none act yet."""
+        return ActorProcesses(self.folder, transport, self.runtime.restarts)
 
     def _run_identity(self) -> str:
         """Return what tells this run from all others, the same after it is resumed."""
@@ -115,7 +118,7 @@ class AsyncTraining(LocalTraining):
         """As :meth:`LocalTraining.run`; actors have ended when it returns."""
         try:
             self._publish()
-            self.actors.start()
+            self.actors.resize(self.runtime.actors)
             return super().run()
         finally:
             self._end_actors()
@@ -303,6 +306,11 @@ class AsyncTraining(LocalTraining):
                 self._save()
             elif command.name == "stop":
                 self._stop_asked = True
+            elif (wanted := wanted_actors(command.name)) is not None:
+                if wanted > 1 and has_robot(self.config):
+                    self.logger.message("There is one robot: it has one actor at most")
+                else:
+                    self.actors.resize(wanted)
 
     def _pass_on(self, command: Command) -> None:
         """Pass a command on to actors, and to :meth:`_obey`."""

@@ -1,12 +1,14 @@
 """robo-rl train: make or take up a run folder, and train."""
 
+import contextlib
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from ..app import emergency_stop, has_robot, run_config, section
+from ..app import RayRuntimeConfig, emergency_stop, has_robot, run_config, section
 from ..core import ConfigError, RoboRLError
 from .async_training import AsyncTraining
 from .interruption import Interruption
@@ -29,19 +31,38 @@ def run(config: DictConfig) -> int:
     else:
         folder = Path(config.resume)
         config = _resumed(config, folder)
+    if config.runtime.name == "ray":
+        return _with_ray(config, folder)
     training_class = AsyncTraining if config.runtime.name == "async" else LocalTraining
     with Interruption(emergency_stop(config, "Ctrl-\\ in the terminal of the run")) as interruption:
-        try:
+        with claimed(config, folder):
             training = training_class(config, folder, interruption)
-        except RoboRLError:
-            if config.resume is None:
-                # Nothing was begun: the command, corrected, may be given again.
-                (folder / "config.yaml").unlink()
-            raise
         try:
             return training.run()
         finally:
             training.close()
+
+
+@contextlib.contextmanager
+def claimed(config: DictConfig, folder: Path) -> Iterator[None]:
+    """Give the run folder up where the block fails: nothing was begun, the command, corrected, may be given again."""
+    try:
+        yield
+    except RoboRLError:
+        if config.resume is None:
+            (folder / "config.yaml").unlink(missing_ok=True)
+        raise
+
+
+def _with_ray(config: DictConfig, folder: Path) -> int:
+    with claimed(config, folder):
+        settings: RayRuntimeConfig = section(config, "runtime")
+        try:
+            from .ray_training import connect, learn
+        except ModuleNotFoundError as error:
+            raise ConfigError("runtime=ray needs Ray: pip install 'robo-rl[ray]'") from error
+        connect(settings)
+    return learn(config, folder)
 
 
 def _claim(folder: Path, overwrite: bool) -> None:

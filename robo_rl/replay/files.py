@@ -17,9 +17,14 @@ from .layout import EpisodeRecord, observation_fields, open_arrays, step_fields
 EPISODES = "episodes.jsonl"
 ARRAYS = "arrays.zarr"
 
+GROWTH_ROWS = 8192
+"""Arrays grow by this many rows: a new length is a file to write and to synchronise for each of them."""
+
 
 class EpisodeFiles:
     """Rows go into the arrays first; they count once the episode's record is in the list.
+
+    While a data set is written its arrays are longer than its episodes; :meth:`close` cuts them.
 
     Attributes:
         records: one per committed episode.
@@ -36,6 +41,7 @@ class EpisodeFiles:
     def __init__(self, path: Path, spec: EnvSpec, writable: bool) -> None:
         self.path = path
         self.spec = spec
+        self._writable = writable
         self.records: list[EpisodeRecord] = []
         self._starts = [0]
         self._step_names = [field.name for field in step_fields(spec)]
@@ -92,7 +98,7 @@ class EpisodeFiles:
         stop = start + len(rows)
         with disk_errors(self.path, "store the episode"):
             if array.shape[0] < stop:
-                array.resize((stop, *array.shape[1:]))
+                array.resize((-(-stop // GROWTH_ROWS) * GROWTH_ROWS, *array.shape[1:]))
             array[start:stop] = rows
 
     def commit(self, *records: EpisodeRecord) -> int:
@@ -121,7 +127,7 @@ class EpisodeFiles:
         self.cut_back()
 
     def cut_back(self) -> None:
-        """Remove rows that no episode owns.
+        """Remove rows that no episode owns, and what the arrays have grown beyond them.
 
         Raises:
             DataError: if the disk refuses.
@@ -138,6 +144,9 @@ class EpisodeFiles:
 
     def close(self) -> None:
         """Free the files. May be called twice."""
+        if self._writable:
+            self._writable = False
+            self.try_cut_back()
         self._log.close()
 
     def _count(self, record: EpisodeRecord) -> None:

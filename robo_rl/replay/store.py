@@ -240,7 +240,6 @@ class EpisodeStore:
             DataError: if the data set was opened to read, or the disk refuses.
         """
         self._check_writable()
-        self._files.cut_back()
         self._writer = EpisodeWriter(self._files)
         return self._writer
 
@@ -262,7 +261,6 @@ class EpisodeStore:
             DataError: if a step does not follow the one before, an episode has none, or the disk refuses.
         """
         self._check_writable()
-        self._files.cut_back()
         try:
             return write_episodes(self._files, episodes)
         except BaseException:

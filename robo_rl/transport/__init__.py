@@ -3,7 +3,7 @@
 from .client import LearnerLink, LinkStatus
 from .codec import RecordDecoder, RecordEncoder
 from .config import TransportConfig
-from .control import COMMANDS, send_command
+from .control import COMMANDS, send_command, wanted_actors
 from .keys import make_keys
 from .policy import PolicyMessage, pack_policy, unpack_policy
 from .server import ActorView, LearnerServer
@@ -22,4 +22,5 @@ __all__ = [
     "pack_policy",
     "send_command",
     "unpack_policy",
+    "wanted_actors",
 ]

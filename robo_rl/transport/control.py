@@ -1,5 +1,7 @@
 """An operator's commands to a running learner."""
 
+import re
+
 import grpc
 
 from robo_rl.core import TransportError
@@ -14,7 +16,21 @@ COMMANDS = {
     "resume": "actors go on",
     "checkpoint": "write a checkpoint now",
     "stop": "write a checkpoint and end the run",
+    "actors N": "N of the learner's own actors act: more are started, or the newest leave",
 }
+
+_ACTORS = re.compile("actors ([0-9]{1,2})")
+
+
+def is_command(text: str) -> bool:
+    """Return whether ``text`` is one of :data:`COMMANDS`, with a number where one says N."""
+    return _ACTORS.fullmatch(text) is not None or (text in COMMANDS and " " not in text)
+
+
+def wanted_actors(command: str) -> int | None:
+    """Return the N of ``actors N``; None for another command."""
+    match = _ACTORS.fullmatch(command)
+    return None if match is None else int(match[1])
 
 
 def send_command(config: TransportConfig, command: str, run: str = "") -> str:

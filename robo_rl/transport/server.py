@@ -24,7 +24,7 @@ from . import messages_pb2 as messages
 from .allowance import Allowance
 from .codec import RecordDecoder
 from .config import UNIX, TransportConfig
-from .control import COMMANDS
+from .control import COMMANDS, is_command
 from .keys import OPERATOR
 from .policy import PolicyMessage, pack_policy
 from .service import (
@@ -464,7 +464,7 @@ class LearnerServer:
     def _control(self, request: Any, context: Any) -> Any:
         if request.run:
             self._check_run(context, request.run)
-        if request.command not in COMMANDS:
+        if not is_command(request.command):
             text = f"unknown command {request.command!r}; valid: {', '.join(COMMANDS)}"
             self._abort(context, Code.INVALID_ARGUMENT, "command", text)
         with self._news:

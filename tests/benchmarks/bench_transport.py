@@ -21,6 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -201,14 +202,17 @@ def robot_pace(folder: Path, observation: dict[str, ArraySpec]) -> dict[str, flo
     """Episodes that come one at a time, as from a robot: each is a commit, which rewrites the chunks that it shares."""
     spec = spec_of(observation)
     steps = steps_of(spec, PACED_EPISODES * EPISODE_STEPS)
-    with EpisodeStore.create(folder / "episodes", spec) as store:
-        began, written = time.process_time(), written_bytes()
+    with EpisodeStore.create(folder / "episodes", spec) as store, mock.patch("os.fsync", wraps=os.fsync) as synchronise:
+        began, written, clock = time.process_time(), written_bytes(), time.perf_counter()
         for first in range(0, len(steps), EPISODE_STEPS):
             store.append_episodes([steps[first : first + EPISODE_STEPS]])
-        seconds, written = time.process_time() - began, written_bytes() - written
+        seconds, written, clock = time.process_time() - began, written_bytes() - written, time.perf_counter() - clock
+        synchronised = synchronise.call_count
     stored = stored_bytes(folder)
     return {
         "episodes": PACED_EPISODES,
+        "commit_synchronisations": synchronised / PACED_EPISODES,
+        "commit_milliseconds": clock / PACED_EPISODES * 1e3,
         "write_amplification": written / stored,
         "written_bytes_per_step": written / len(steps),
         "commit_cpu_milliseconds": seconds / PACED_EPISODES * 1e3,

@@ -9,9 +9,9 @@ import pytest
 import zarr
 
 from robo_rl.core import DataError, SpecError
-from robo_rl.replay import EpisodeStore
+from robo_rl.replay import EpisodeStore, disk
 
-from ..replay_episodes import assert_same, make_episode, record
+from ..replay_episodes import SPEC, assert_same, make_episode, record
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +157,33 @@ def test_one_recording_at_a_time_and_readers_beside_it(copy):
         with EpisodeStore.open(copy) as reader:
             assert_same(reader.episode(4), make_episode(4, 260))
     EpisodeStore.open(copy, "a").close()
+
+
+def test_a_commit_writes_each_array_once_and_closing_cuts_them_to_length(tmp_path, monkeypatch):
+    written = []
+    whole = disk.write_durably
+    monkeypatch.setattr(disk, "write_durably", lambda path, data: (written.append(path), whole(path, data)))
+    episodes = [make_episode(number, 5) for number in range(3)]
+    with EpisodeStore.create(tmp_path / "set", SPEC) as store:
+        store.append_episode(episodes[0])
+        for number in (1, 2):
+            written.clear()
+            store.append_episode(episodes[number])
+            assert len(written) == len(set(written)) == len(store.records[0].crc32)
+            assert not any(file.name == "zarr.json" for file in written)
+        actions = zarr.open_array(tmp_path / "set" / "arrays.zarr", path="executed_action", mode="r")
+        assert actions.shape[0] > 15
+        # Readers beside the recorder pass over what lies beyond the committed episodes.
+        with EpisodeStore.open(tmp_path / "set") as reader:
+            for number, episode in enumerate(episodes):
+                assert_same(reader.episode(number), episode)
+        store.delete_last_episode()
+        store.append_episode(episodes[2])
+    lengths = {array.shape[0] for _, array in zarr.open_group(tmp_path / "set" / "arrays.zarr", mode="r").arrays()}
+    assert lengths == {15}
+    with EpisodeStore.open(tmp_path / "set") as store:
+        for number, episode in enumerate(episodes):
+            assert_same(store.episode(number), episode)
 
 
 def test_a_data_set_opened_to_read_is_not_changed(copy):

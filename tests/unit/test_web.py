@@ -45,7 +45,9 @@ def serving(config: WebConfig, visit: Callable[[PageServer, str], Awaitable[None
 
 
 def socket_of(server: PageServer, origin: str | None = None, tls: ssl.SSLContext | None = None) -> Any:
-    return connect(f"ws{server.origin.removeprefix('http')}/socket", origin=origin or server.origin, ssl=tls, proxy=None)
+    return connect(
+        f"ws{server.origin.removeprefix('http')}/socket", origin=origin or server.origin, ssl=tls, proxy=None
+    )
 
 
 def test_the_right_token_opens_and_a_wrong_one_is_refused_and_told_but_never_shown() -> None:
@@ -146,4 +148,9 @@ def test_curves_are_thinned_and_keep_the_newest_point() -> None:
     assert len(returns["x"]) <= POINTS and returns["x"][-1] == 999
     assert returns["y"][-1] == pytest.approx(sum(range(980, 1000)) / 20)
     assert returns["y"][0] == pytest.approx(sum(range(returns["x"][0] + 1)) / (returns["x"][0] + 1))
-    assert drawn["success of evaluations"] == {"title": "success of evaluations", "x": [500], "y": [0.25], "share": True}
+    assert drawn["success of evaluations"] == {
+        "title": "success of evaluations",
+        "x": [500],
+        "y": [0.25],
+        "share": True,
+    }

@@ -1,0 +1,96 @@
+"""runtime=ray with real processes of Ray: simulators join, are killed, come back and leave; every step is counted."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from robo_rl.transport import TransportConfig, send_command
+
+from .test_async_training import AGENT, RUN, check_conservation, records, stored, summary_of, wait_until
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds processes through /proc")
+
+RESOURCES = ["runtime.learner_resources={CPU:0.2}", "runtime.actor_resources={CPU:0.2}"]
+SECONDS = 1500.0
+"""Most time to wait for anything: two free cores need half a minute for Ray and a learner, a busy machine much more."""
+
+
+def simulators(ancestor: int) -> list[int]:
+    """Return the processes of simulators below ``ancestor``."""
+    parents, found = {}, []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if (folder / "cmdline").read_bytes().startswith(b"ray::Simulators"):
+                found.append(int(folder.name))
+        except OSError:
+            continue
+
+    def is_below(process: int) -> bool:
+        while process in parents and process != ancestor:
+            process = parents[process]
+        return process == ancestor
+
+    return list(filter(is_below, found))
+
+
+def sessions(folder: Path) -> set[tuple[str, int]]:
+    """Return of which actors and sessions steps are stored."""
+    file = folder / "replay" / "episodes" / "episodes.jsonl"
+    lines = file.read_text().split("\n")[:-1] if file.exists() else []
+    return {(record["actor"], record["session"]) for record in map(json.loads, lines)}
+
+
+def test_simulators_join_are_killed_come_back_and_leave(tmp_path: Path) -> None:
+    folder, output, wire = tmp_path / "run", tmp_path / "output", TransportConfig(f"unix:{tmp_path}/learner")
+    words = ["runtime=ray", "runtime.environments=2", f"runtime.transport.address={wire.address}", *RESOURCES]
+    words = [*AGENT, *RUN, *words, f"run.dir={folder}", "run.env_steps=100000", "run.evaluation_interval=0"]
+    with output.open("w") as stream:
+        command = [sys.executable, "-m", "robo_rl.cli", "train", *words]
+        process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT)
+
+    def wait_for(condition: Callable[[], bool]) -> None:
+        wait_until(lambda: process.poll() is not None or condition(), SECONDS)
+        assert process.poll() is None, output.read_text()
+
+    try:
+        wait_for(lambda: {("actor_0_0", 1), ("actor_0_1", 1)} <= sessions(folder))
+        (first,) = simulators(process.pid)
+        assert "actors 2: accepted" in send_command(wire, "actors 2")
+        wait_for(lambda: {("actor_1_0", 1), ("actor_1_1", 1)} <= sessions(folder))
+        (second,) = set(simulators(process.pid)) - {first}
+        os.kill(second, signal.SIGKILL)
+        wait_for(lambda: {("actor_1_0", 2), ("actor_1_1", 2)} <= sessions(folder))
+        send_command(wire, "actors 1")
+        wait_for(lambda: simulators(process.pid) == [first])
+        send_command(wire, "stop")
+        assert process.wait(SECONDS) == 0, output.read_text()
+    finally:
+        process.kill()
+    assert summary_of(folder)["status"] == "stopped"
+    assert summary_of(folder)["actors"]["restarts"] == 1
+    check_conservation(folder)
+    assert max(step.policy_version for step in stored(folder)) > 0
+    assert max(record["actors"] for record in records(folder, "runtime")) == 4
+
+
+def test_mistakes_are_named(tmp_path: Path) -> None:
+    # As on a machine without Ray: the command says what to install.
+    hidden = "import sys; sys.modules['ray'] = None; from robo_rl.cli import main; main()"
+    words = ["train", "task=reach", "runtime=ray", f"run.dir={tmp_path}/run"]
+    for more, message in (
+        ([], "runtime=ray needs Ray: pip install 'robo-rl[ray]'"),
+        (["runtime.cluster=auto"], "runtime.transport.address must be given where runtime.cluster is"),
+    ):
+        ended = subprocess.run(
+            [sys.executable, "-c", hidden, *words, *more], capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == 2 and re.search(re.escape(message), ended.stderr), ended.stderr
+        assert not (tmp_path / "run" / "config.yaml").exists()

@@ -1,0 +1,54 @@
+"""How many actors a learner starts itself, with processes that only sleep."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from robo_rl.commands.actor_processes import ActorProcesses, free_names
+from robo_rl.transport import TransportConfig
+from robo_rl.transport.control import is_command, wanted_actors
+
+SLEEPS = "import signal, time; signal.signal(signal.SIGTERM, lambda *_: exit(143)); print(); time.sleep(600)"
+
+
+class Sleepers(ActorProcesses):
+    def _start(self, name: str) -> None:
+        process = subprocess.Popen([sys.executable, "-c", SLEEPS], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()  # it listens to signals
+        self._processes[name] = process
+
+
+def test_actors_are_added_and_the_newest_leave_without_being_started_again(tmp_path: Path) -> None:
+    actors = Sleepers(tmp_path, TransportConfig(), max_restarts=0)
+    try:
+        actors.resize(2)
+        assert actors.running() == ["actor_0", "actor_1"]
+        leaving = actors._processes["actor_1"]
+        actors.resize(1)
+        assert leaving.wait(30) == 143
+        actors.watch()  # would complain of one that failed
+        assert actors.running() == ["actor_0"]
+        actors.resize(3)
+        assert sorted(actors.running()) == ["actor_0", "actor_1", "actor_2"]
+    finally:
+        actors.stop()
+    assert actors.running() == [] and actors.restarts == 0
+
+
+def test_a_name_is_free_again_once_its_process_has_ended() -> None:
+    assert free_names(["actor_1", "actor_3"], 3) == ["actor_0", "actor_2", "actor_4"]
+    assert free_names([], -1) == []
+
+
+@pytest.mark.parametrize("text", ["actors", "actors N", "actors -1", "actors 1000", "actors 2 3", "jump", ""])
+def test_what_is_no_command(text: str) -> None:
+    assert not is_command(text)
+    assert wanted_actors(text) is None
+
+
+def test_commands() -> None:
+    assert is_command("pause") and wanted_actors("pause") is None
+    assert is_command("actors 12") and wanted_actors("actors 12") == 12

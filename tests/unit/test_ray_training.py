@@ -1,0 +1,134 @@
+"""What runs inside the processes of Ray, without Ray; tests/integration/test_ray_training.py has it as a whole."""
+
+import signal
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_module
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from robo_rl.app import RayRuntimeConfig, register_all_configs
+from robo_rl.commands import ray_training
+from robo_rl.commands.interruption import Interruption
+from robo_rl.commands.ray_training import RayLearner, Simulators, connect
+from robo_rl.core import ConfigError, DataError
+from robo_rl.transport import TransportConfig
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    """A run's config.yaml."""
+    register_all_configs()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose("train", overrides=["task=reach", "runtime=ray", "run.dir=none", "agent.gamma=0.9", "seed=7"])
+    with open_dict(config):
+        config.choices = {"task": "reach", "runtime": "ray", "agent": "rlpd"}
+    return OmegaConf.to_yaml(config, resolve=True)
+
+
+class Acting:
+    """Stands for a RemoteActor: acts until it is told to end; the one named ``fails`` fails instead."""
+
+    names: list[str]
+
+    def __init__(self, config: DictConfig, backend: object, interruption: Interruption) -> None:
+        self.config, self.interruption = config, interruption
+
+    def run(self) -> int:
+        Acting.names.append(self.config.actor.name)
+        if self.config.actor.name == "fails":
+            raise DataError("this one fails")
+        deadline = time.monotonic() + 60
+        while self.interruption.signal is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        return 128 + self.interruption.signal
+
+
+@pytest.fixture
+def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Backends that were closed, while simulators are played."""
+    backends: list[str] = []
+    Acting.names = []
+    monkeypatch.setattr(ray_training, "RemoteActor", Acting)
+    make = lambda config: SimpleNamespace(close=lambda: backends.append(config.actor.spool))  # noqa: E731
+    monkeypatch.setattr(ray_training, "build_backend", make)
+    return backends
+
+
+def test_simulators_have_names_and_spools_of_their_own_and_leave_when_told(text: str, closed: list[str]) -> None:
+    simulators = Simulators(text, ["actor_1_0", "actor_1_1"], "/spools", TransportConfig("unix:/there"))
+    for config in simulators._configs:
+        assert (config.seed, config.agent.gamma, config.transport.address) == (7, 0.9, "unix:/there")
+    thread = threading.Thread(target=simulators.run)
+    thread.start()
+    while len(Acting.names) < 2:
+        time.sleep(0.001)
+    simulators.leave()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert sorted(closed) == ["/spools/actor_1_0/spool", "/spools/actor_1_1/spool"]
+    simulators.run()  # begun again by Ray, it leaves at once
+
+
+def test_a_simulator_that_fails_ends_the_others_so_that_all_are_begun_again(text: str, closed: list[str]) -> None:
+    simulators = Simulators(text, ["acts", "fails"], "/spools", TransportConfig("unix:/there"))
+    for _ in range(2):
+        with pytest.raises(DataError, match="this one fails"):
+            simulators.run()
+    assert len(closed) == 4
+
+
+def test_a_learner_goes_on_where_there_is_a_checkpoint(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began: list[str | None] = []
+
+    class Training:
+        def __init__(self, config: DictConfig, folder: Path, interruption: Interruption) -> None:
+            self.interruption = interruption
+            began.append(config.resume)
+            (folder / "checkpoints" / "step_0").mkdir(parents=True, exist_ok=True)
+            (folder / "checkpoints" / "step_0" / "manifest.json").touch()
+
+        def run(self) -> int:
+            return 0 if self.interruption.signal is None else 128 + self.interruption.signal
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(ray_training, "RayTraining", Training)
+    learner = RayLearner(text, str(tmp_path / "run"))
+    assert (tmp_path / "run" / "config.yaml").read_text() == text
+    assert learner.run() == 0
+    again = RayLearner(text, str(tmp_path / "run"))
+    again.interrupt(signal.SIGINT)
+    assert again.run() == 130
+    assert began == [None, str(tmp_path / "run")]
+
+
+def test_more_than_the_machine_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: dict[str, Any] = {}
+    played = SimpleNamespace(
+        init=lambda *words, **options: calls.update(options, address=words),
+        cluster_resources=lambda: {"CPU": 2.0},
+        shutdown=lambda: calls.update(ended=True),
+    )
+    monkeypatch.setattr(ray_training, "ray", played)
+    connect(RayRuntimeConfig(actors=1))
+    assert calls["address"] == ("local",) and "ended" not in calls
+    with pytest.raises(ConfigError, match="asks for 4 CPU of 2, 1 GPU of 0 that this machine has: lower runtime"):
+        connect(RayRuntimeConfig(actors=3, learner_resources={"CPU": 1, "GPU": 1}))
+    assert calls["ended"]
+    connect(RayRuntimeConfig(cluster="head:6379", actors=30, transport=TransportConfig("127.0.0.1:1")))
+    assert calls["address"] == ("head:6379",)
+
+
+def test_bounds() -> None:
+    with pytest.raises(ConfigError, match=r"runtime.environments must be 1 or more, got 0"):
+        RayRuntimeConfig(environments=0)
+    with pytest.raises(ConfigError, match=r"runtime.actor_resources must be 0 or more of each"):
+        RayRuntimeConfig(actor_resources={"CPU": -1})
