@@ -5,6 +5,7 @@ Takes hours; it may be stopped and started again: finished runs are kept, unfini
     make table                                            everything
     python tests/benchmarks/learning_table.py --tasks pick_cube --seeds 3
     python tests/benchmarks/learning_table.py --agents rlpd no_layer_norm 3_step_returns --name ablation
+    python tests/benchmarks/learning_table.py --tasks Hopper-v5 --agents redq --evaluation-interval 5000 --name gym
 
 Writes docs/results/NAME.json (every run: its summary and evaluations) and the table in docs/results/NAME.md.
 """
@@ -28,6 +29,9 @@ BUDGETS = {
 }
 """Environment steps allowed for 95 % success."""
 
+ENVIRONMENTS = {"FetchReach-v4": 10_000, "Hopper-v5": 100_000}
+"""Environment steps in Gymnasium's environments."""
+
 AGENTS = {"rlpd": ["agent=rlpd"], "sac": ["agent=sac", "demonstrations.episodes=0"], "bc": ["agent=bc"]}
 
 ABLATIONS = {
@@ -44,11 +48,13 @@ ABLATIONS = {
 }
 """What each differs in from the default agent, ``rlpd``."""
 
+CHOICES = AGENTS | ABLATIONS | {"redq": ["agent=redq"]}
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", nargs="+", choices=BUDGETS, default=list(BUDGETS))
-    parser.add_argument("--agents", nargs="+", choices=AGENTS | ABLATIONS, default=list(AGENTS))
+    parser.add_argument("--tasks", nargs="+", choices=BUDGETS | ENVIRONMENTS, default=list(BUDGETS))
+    parser.add_argument("--agents", nargs="+", choices=CHOICES, default=list(AGENTS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "table")
     parser.add_argument("--results", type=Path, default=ROOT / "docs" / "results")
@@ -73,7 +79,7 @@ def train(task: str, agent: str, seed: int, folder: Path, options: argparse.Name
     if status(folder) in ("completed", "reached", "diverged"):
         return
     overrides = [
-        f"run.env_steps={BUDGETS[task]}",
+        f"run.env_steps={(BUDGETS | ENVIRONMENTS)[task]}",
         f"run.evaluation_interval={options.evaluation_interval}",
         "run.evaluation_episodes=100",
         f"run.stop_at_success_rate={options.stop_at}",
@@ -83,7 +89,8 @@ def train(task: str, agent: str, seed: int, folder: Path, options: argparse.Name
         overrides.append(f"resume={folder}")
     else:
         # The agent comes last: an ablation may be of what all runs are given.
-        chosen = [f"task={task}", f"seed={seed}", *options.overrides, *(AGENTS | ABLATIONS)[agent]]
+        named = ["task=gymnasium", f"task.env_id={task}"] if task in ENVIRONMENTS else [f"task={task}"]
+        chosen = [*named, f"seed={seed}", *options.overrides, *CHOICES[agent]]
         overrides += [*chosen, f"run.dir={folder}", "run.overwrite=true"]
     subprocess.run([sys.executable, "-m", "robo_rl.cli", "train", *overrides], check=False)
 
@@ -105,10 +112,11 @@ def write(options: argparse.Namespace) -> None:
             continue
         lines = [json.loads(line) for line in (file.parent / "metrics.jsonl").read_text().splitlines()]
         evaluations = [line for line in lines if line["kind"] == "evaluation"]
-        arrived = next((line for line in evaluations if line["success_rate"] >= 0.95), None)
+        arrived = next((line for line in evaluations if (line["success_rate"] or 0) >= 0.95), None)
         summary["wall_seconds_to_95"] = arrived["wall_seconds"] if arrived else None
         summary["evaluations"] = [
-            {key: line[key] for key in ("step", "wall_seconds", "success_rate", "episodes")} for line in evaluations
+            {key: line[key] for key in ("step", "wall_seconds", "success_rate", "return_mean", "episodes")}
+            for line in evaluations
         ]
         runs.append(summary)
     options.results.mkdir(parents=True, exist_ok=True)
@@ -119,11 +127,11 @@ def write(options: argparse.Namespace) -> None:
 def table(runs: list[dict]) -> str:
     """Return the table in Markdown."""
     lines = [
-        "| task | agent | seeds | steps to 95 % | robot-minutes | wall-clock minutes | success at the end |",
+        "| task | agent | seeds | steps to 95 % | robot-minutes | wall-clock minutes | success (return) at the end |",
         "|---|---|---|---|---|---|---|",
     ]
-    for task in BUDGETS:
-        for agent in AGENTS | ABLATIONS:
+    for task in BUDGETS | ENVIRONMENTS:
+        for agent in CHOICES:
             group = [run for run in runs if (run["task"], run["agent"]) == (task, agent)]
             if group:
                 lines.append(row(task, agent, group))
@@ -132,17 +140,18 @@ def table(runs: list[dict]) -> str:
 
 def row(task: str, agent: str, group: list[dict]) -> str:
     """Return one row: interquartile means over seeds with bootstrap 95 % intervals."""
-    final = [[run["success_rate"]["value"] if run["success_rate"] else 0.0] for run in group]
+    knows = all(run["success_rate"] for run in group)
+    final = [[100 * run["success_rate"]["value"] if knows else run["return_mean"]] for run in group]
     interval = bootstrap_interval(interquartile_mean, final)
-    success = f"{100 * interval.value:.0f} % [{100 * interval.low:.0f}, {100 * interval.high:.0f}]"
-    if agent == "bc":
-        return f"| {task} | {agent} | {len(group)} | - | - | - | {success} |"
+    end = f"{interval.value:,.0f}{' %' if knows else ''} [{interval.low:,.0f}, {interval.high:,.0f}]"
+    if agent == "bc" or not knows:
+        return f"| {task} | {agent} | {len(group)} | - | - | - | {end} |"
     steps = steps_to_threshold([run["steps_to_95"] for run in group], [run["env_steps"] for run in group])
     wall = steps_to_threshold([run["wall_seconds_to_95"] for run in group], [run["wall_seconds"] for run in group])
     minutes_per_step = group[0]["robot_minutes"] / max(group[0]["env_steps"], 1)
     return (
         f"| {task} | {agent} | {len(group)} | {steps.describe()} | {steps.describe(minutes_per_step)} | "
-        f"{wall.describe(1 / 60)} | {success} |"
+        f"{wall.describe(1 / 60)} | {end} |"
     )
 
 
