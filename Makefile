@@ -20,6 +20,19 @@ else \
 fi
 endef
 
+# For tests of pages in a real browser; where it is not there they are skipped and say so.
+BROWSER_PACKAGES := chromium chromium-driver
+define BROWSER
+if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then :; \
+elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+  echo "Installing $(BROWSER_PACKAGES)"; \
+  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(BROWSER_PACKAGES) >/dev/null \
+    || echo "That failed: tests of pages in a browser are skipped."; \
+else \
+  echo "Tests of pages in a browser are skipped. On Debian: sudo apt-get install $(BROWSER_PACKAGES)"; \
+fi
+endef
+
 .PHONY: help demo test lint bench soak table clean setup
 
 help:
@@ -49,6 +62,7 @@ demo: $(READY)
 	  run.stop_at_success_rate=0.98
 
 test: $(READY)
+	@$(BROWSER)
 	$(BIN)/python -m pytest tests
 
 lint: $(READY)

@@ -92,16 +92,16 @@ class Dashboard:
         from ..web.server import read_message
 
         visit = Visit(page)
-        tasks = [asyncio.create_task(self._tell(visit)), asyncio.create_task(self._show(visit))]
-        try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._tell(visit)), group.create_task(self._show(visit))]
             async for data in page:
                 message = read_message(data)
                 if isinstance(path := message.get("run"), str) and path in self._paths:
                     visit.choose(path)
                 elif isinstance(name := message.get("command"), str):
-                    answer = await asyncio.to_thread(self._command, visit, name, str(message.get("robot", "")))
+                    # Here and at once: no thread that reads files may hold up an emergency stop.
+                    answer = self._command(visit, name, str(message.get("robot", "")))
                     await page.send(json.dumps({"answer": answer}))
-        finally:
             for task in tasks:
                 task.cancel()
 
@@ -141,13 +141,13 @@ class Dashboard:
         """Return what there is to tell: the runs, and the chosen one, the newest by default."""
         try:
             found = find_runs(self._settings.runs)
-        except DataError as error:
+            dated = sorted(((newest_change(path), path) for path in found), reverse=True)
+            paths = [path for _, path in dated[: self._settings.newest]]
+            self._paths |= {str(path): path for path in paths}
+            path = self._paths.get(chosen or "", paths[0])
+            return {"runs": [{"path": str(each), "name": each.name} for each in paths], "run": self._look_at(path)}
+        except (DataError, OSError) as error:  # there is none, or its files were removed meanwhile
             return {"runs": [], "run": None, "note": str(error)}
-        dated = sorted(((newest_change(path), path) for path in found), reverse=True)
-        paths = [path for _, path in dated[: self._settings.newest]]
-        self._paths |= {str(path): path for path in paths}
-        path = self._paths.get(chosen or "", paths[0])
-        return {"runs": [{"path": str(each), "name": each.name} for each in paths], "run": self._look_at(path)}
 
     def _look_at(self, path: Path) -> dict[str, Any]:
         files = [path / name for name in ("config.yaml", "metrics.jsonl", "summary.json")]

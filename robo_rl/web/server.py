@@ -131,7 +131,7 @@ class PageServer:
             else:
                 self._say(f"Refused a page from {connection.remote_address[0]}: the token is missing or wrong")
                 await connection.close(REFUSED, "the token is missing or wrong")
-        except ConnectionClosed:
+        except* ConnectionClosed:
             pass  # the page went away, or came too slowly
         finally:
             self._pages -= 1

@@ -561,3 +561,27 @@ def test_the_checked_in_code_is_that_of_the_schema(tmp_path: Path) -> None:
     for name in ("messages_pb2.py", "messages_pb2.pyi"):
         made, kept = ((folder / name).read_bytes() for folder in (tmp_path, root / "robo_rl" / "transport"))
         assert hashlib.sha256(made).digest() == hashlib.sha256(kept).digest(), f"run {script.name}"
+
+
+def test_pictures_come_up_and_orders_and_pauses_go_down(server, rig) -> None:
+    rig.join()
+    server.watch(True)
+    wait_until(lambda: rig.link.status.watched)
+    rig.link.show({"wrist": b"jpeg"}, "")
+    wait_until(lambda: server.actors()["robot"].pictures == {"wrist": b"jpeg"})
+    rig.link.show({"wrist": bytes(LOCAL.message_bytes)}, "too large to be sent")
+    wait_until(lambda: server.actors()["robot"].picture_problem == "too large to be sent")
+    assert server.actors()["robot"].pictures == {"wrist": b"jpeg"}
+
+    assert server.order("robot", "reset") and server.order("robot", "success")
+    taken: list[str] = []
+    wait_until(lambda: taken.extend(rig.link.take_orders()) or len(taken) == 2)
+    assert taken == ["reset", "success"] and not server.order("nobody", "reset")
+
+    server.pause(True)
+    wait_until(lambda: rig.link.status.hold)
+    server.guide(hold=False, stop=False, env_steps=5)
+    wait_until(lambda: rig.link.status.env_steps == 5)
+    assert rig.link.status.hold and server.paused
+    server.pause(False)
+    wait_until(lambda: not rig.link.status.hold)

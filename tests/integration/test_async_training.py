@@ -15,6 +15,7 @@ import numpy as np
 
 from robo_rl.core import Transition
 from robo_rl.replay import EpisodeStore
+from robo_rl.telemetry import Command, LiveWatch
 
 STEPS = 300
 AGENT = [
@@ -185,6 +186,7 @@ def test_learner_and_actor_with_certificates_and_commands(tmp_path: Path) -> Non
     wait_until(lambda: records(folder, "train"))
     stranger = start("actor", *AGENT, *link, "actor.name=left", f"actor.spool={tmp_path / 'other'}", "agent.gamma=0.5")
     assert "agent.gamma: expected 0.97, found 0.5" in finish(stranger, code=2)
+    check_live(folder)
     assert "pause: accepted" in finish(start("control", "send=pause", *link))
     wait_until(lambda: records(folder, "runtime")[-1]["held_seconds"] > records(folder, "runtime")[0]["held_seconds"])
     finish(start("control", "send=resume", *link))
@@ -196,6 +198,25 @@ def test_learner_and_actor_with_certificates_and_commands(tmp_path: Path) -> Non
     assert "left joined run" in finish(actor)
     assert summary_of(folder)["status"] == "stopped"
     check_conservation(folder)
+
+
+def check_live(folder: Path) -> None:
+    """Those who watch see the robot and its pictures, and a reset ends its episode."""
+    watch = LiveWatch(folder)
+
+    def is_seen() -> bool:
+        watch.watch()
+        status = watch.status()
+        robots = status.robots if status is not None else ()
+        # Where this machine cannot render, that is told instead.
+        return any(robot.connected and (watch.pictures() or robot.picture_problem) for robot in robots)
+
+    def was_reset() -> bool:
+        watch.send(Command("reset", "left"))  # again and again: a robot that is held has no episode to end
+        return any(line["length"] < 25 and line["success"] is False for line in records(folder, "episode"))
+
+    wait_until(is_seen)
+    wait_until(was_reset)
 
 
 def free_port() -> int:

@@ -1,5 +1,6 @@
 """The actor's side of a run whose learner is elsewhere, with a link that is played."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,13 +19,16 @@ OVERRIDES = ["task=reach", "agent.hidden=[8]", "agent.ensemble_size=2", "actor.s
 
 
 class Link:
-    """Gives policies by the number of steps before them, and says stop after ``steps``."""
+    """Gives policies and orders by the number of steps before them, and says stop after ``steps``."""
 
     session = 1
     reports: ClassVar[dict[str, Any]] = {}
 
-    def __init__(self, policies: dict[int, tuple[int, State]], steps: int) -> None:
-        self.policies, self.steps = policies, steps
+    def __init__(
+        self, policies: dict[int, tuple[int, State]], steps: int, orders: dict[int, str] | None = None
+    ) -> None:
+        self.policies, self.steps, self.orders = policies, steps, orders or {}
+        self.pictures: list[Mapping[str, bytes]] = []
         self.records: list[Record] = []
         self.asked = 0
 
@@ -32,7 +36,7 @@ class Link:
     def status(self) -> LinkStatus:
         self.asked += 1
         assert self.asked < 1000, "the actor waits"
-        return LinkStatus(connected=True, stop=len(self.records) >= self.steps)
+        return LinkStatus(connected=True, stop=len(self.records) >= self.steps, watched=bool(self.orders))
 
     def take_policy(self) -> tuple[int, State] | None:
         return self.policies.pop(len(self.records), None)
@@ -44,7 +48,11 @@ class Link:
     def wake(self) -> None: ...
 
     def take_orders(self) -> list[str]:
-        return []
+        order = self.orders.get(len(self.records))
+        return [] if order is None else [order]
+
+    def show(self, pictures: Mapping[str, bytes], problem: str) -> None:
+        self.pictures.append(pictures)
 
     def report(self, **values: Any) -> None:
         self.reports |= values
@@ -71,3 +79,19 @@ def test_a_policy_whose_actions_are_not_finite_gives_way_to_the_one_before(
     assert link.records[5].observation, "another episode"
     assert "policy 2 is not used any more: the proposed action is not finite" in capsys.readouterr().out
     assert link.reports["refused_policies"] == 1 and link.reports["policy_version"] == 1
+
+
+def test_an_order_ends_the_episode_and_pictures_are_shown_to_those_who_watch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    register_all_configs()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose("actor", overrides=[*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"])
+    backend = build_backend(config)
+    monkeypatch.setattr(backend, "render", lambda: np.zeros((8, 8, 3), np.uint8))
+    good = build_agent(config.agent, backend.spec, 0).policy_state()
+    link = Link({0: (1, good)}, steps=6, orders={3: "reset"})
+    with Interruption() as interruption:
+        RemoteActor(config, backend, interruption)._act(link, link)  # type: ignore[arg-type]
+    assert [record.episode for record in link.records] == [0, 0, 0, 0, 1, 1]
+    assert len(link.pictures) == 6 and link.pictures[0]["scene"].startswith(b"\xff\xd8"), "a JPEG file"

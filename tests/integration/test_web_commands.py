@@ -1,0 +1,113 @@
+"""What a person asks of a training run by robo-rl web, and what comes of it."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_module
+from omegaconf import open_dict
+
+from robo_rl.app import register_all_configs
+from robo_rl.commands import local_training
+from robo_rl.commands.interruption import Interruption
+from robo_rl.core import DataError
+from robo_rl.telemetry import Command, LiveWatch, read_metrics
+
+RUN = [
+    "task=gymnasium",
+    "task.env_id=Pendulum-v1",
+    "agent.hidden=[8]",
+    "agent.learning_starts=1000",
+    "run.env_steps=1000",
+    "run.evaluation_interval=0",
+    "run.final_evaluation_episodes=1",
+    "run.video_episodes=0",
+    "runtime.threads=1",
+    "logging.progress=false",
+]
+
+
+def test_commands_act_between_two_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "run"
+    register_all_configs()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose("train", overrides=[*RUN, f"run.dir={folder}"])
+    with open_dict(config):
+        config.choices = {"agent": "redq"}
+    watch = LiveWatch(folder)
+    asked = {
+        5: Command("success", "local"),
+        10: Command("reset", "local"),
+        15: Command("pause"),
+        20: Command("reset", "local"),
+        30: Command("checkpoint"),
+        35: Command("stop"),
+    }
+    states: list[str] = []
+    with Interruption() as interruption:
+        training = local_training.LocalTraining(config, folder, interruption)
+        choose = training._choose
+
+        def choose_and_ask(observation: Any) -> Any:
+            if command := asked.pop(training.step, None):
+                watch.send(command)
+            return choose(observation)
+
+        def sleep(_: float) -> None:
+            """The run waits for somebody."""
+            status = watch.status()
+            assert status is not None and status.paused
+            states.append(status.state)
+            watch.send(Command("resume"))
+
+        monkeypatch.setattr(training, "_choose", choose_and_ask)
+        monkeypatch.setattr(local_training, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
+        try:
+            assert training.run() == 0
+            with pytest.raises(DataError, match="the run ends"):
+                watch.send(Command("pause"))
+        finally:
+            training.close()
+    monkeypatch.undo()
+    assert states == ["paused"], "it paused when its episode ended, and went on when it was asked to"
+    episodes = [line for line in read_metrics(folder / "metrics.jsonl") if line["kind"] == "episode"]
+    # A command that is sent while the next action is chosen ends the episode one step later.
+    assert [(line["length"], line["success"]) for line in episodes] == [(7, True), (5, None), (10, None)]
+    assert training.step == 36
+    assert sorted(path.name for path in (folder / "checkpoints").glob("step_*"))[-2:] == [
+        "step_000000031",
+        "step_000000036",
+    ]
+    assert not watch.is_going_on()
+
+
+def test_the_address_that_the_command_prints_is_all_that_a_page_needs(tmp_path: Path) -> None:
+    client = pytest.importorskip("websockets.sync.client")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").write_text("task: {name: reach}\nagent: {name: rlpd}\nseed: 3\n")
+    words = ["web", f"runs=[{tmp_path}]", "web.address=127.0.0.1:0"]
+    process = subprocess.Popen([sys.executable, "-m", "robo_rl.cli", *words], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        match = re.fullmatch(r"Open (http://(127\.0\.0\.1:\d+))/#(\S+)\n", process.stdout.readline())
+        assert match is not None
+        origin, host, token = match.groups()
+        with client.connect(f"ws://{host}/socket", origin=origin, proxy=None) as page:
+            page.send(json.dumps({"token": token}))
+            told = json.loads(page.recv(60))
+            assert told["run"]["title"] == "reach  rlpd  seed 3" and told["runs"][0]["name"] == "run"
+            assert told["run"]["refused"]["pause"] == "the run is not going on"
+            page.send(json.dumps({"command": "pause"}))
+            while "answer" not in (told := json.loads(page.recv(60))):
+                pass
+            assert told["answer"] == "the run is not going on: nobody takes commands"
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
