@@ -121,18 +121,21 @@ class PageServer:
         return _response(http.HTTPStatus.OK, file.read_bytes(), kind)
 
     async def _talk(self, connection: ServerConnection) -> None:
-        if self._pages >= MOST_PAGES:
-            await connection.close(BUSY, "too many pages are open")
-            return
-        self._pages += 1
         try:
-            if await self._shows_token(connection):
-                await self._handler(connection)
-            else:
+            if not await self._shows_token(connection):
                 self._say(f"Refused a page from {connection.remote_address[0]}: the token is missing or wrong")
                 await connection.close(REFUSED, "the token is missing or wrong")
+            elif self._pages >= MOST_PAGES:
+                await connection.close(BUSY, "too many pages are open")
+            else:
+                await self._serve(connection)
         except* ConnectionClosed:
-            pass  # the page went away, or came too slowly
+            pass  # the page went away, or took too little
+
+    async def _serve(self, connection: ServerConnection) -> None:
+        self._pages += 1
+        try:
+            await self._handler(connection)
         finally:
             self._pages -= 1
 
@@ -142,7 +145,7 @@ class PageServer:
                 shown = read_message(await connection.recv()).get("token")
         except TimeoutError:
             return False
-        return isinstance(shown, str) and hmac.compare_digest(shown.encode(), self._token.encode())
+        return isinstance(shown, str) and hmac.compare_digest(shown.encode(errors="replace"), self._token.encode())
 
 
 def read_message(data: str | bytes) -> dict[str, Any]:

@@ -57,7 +57,8 @@ def test_the_right_token_opens_and_a_wrong_one_is_refused_and_told_but_never_sho
             await page.send(json.dumps({"token": token}))
             await page.send("hello")
             assert await page.recv() == "hello"
-        for wrong in (json.dumps({"token": token[:-1] + "?"}), "{}", "[" * 3000, json.dumps({"token": 5}), b"\xff"):
+        wrong_tokens = [json.dumps({"token": wrong}) for wrong in (token[:-1] + "?", 5, "\ud800")]
+        for wrong in (*wrong_tokens, "{}", "[" * 3000, b"\xff"):
             async with socket_of(server) as page:
                 await page.send(wrong)
                 with pytest.raises(ConnectionClosed) as closed:
@@ -65,7 +66,7 @@ def test_the_right_token_opens_and_a_wrong_one_is_refused_and_told_but_never_sho
                 assert closed.value.rcvd is not None and closed.value.rcvd.code == REFUSED
 
     said = serving(WebConfig("127.0.0.1:0"), visit)
-    assert said == ["Refused a page from 127.0.0.1: the token is missing or wrong"] * 5
+    assert said == ["Refused a page from 127.0.0.1: the token is missing or wrong"] * 6
 
 
 def test_pages_of_other_origins_and_large_messages_are_refused() -> None:
