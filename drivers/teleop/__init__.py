@@ -33,7 +33,7 @@ __all__ = [
 
 def make_teleop(
     device: str, spec: EnvSpec, clock: Clock | None = None, **fields: Any
-) -> KeyboardTeleop | WindowTeleop | ScreenTeleop:
+) -> KeyboardTeleop | WindowTeleop | ScreenTeleop | Screenless:
     """Open a teleoperation device.
 
     Args:
@@ -53,12 +53,13 @@ def make_teleop(
     if device in _SCREENS:
         return _SCREENS[device](spec, config, clock=clock)
     opened = _open(device, spec, config, clock)
+    if config.screen is None:
+        return opened
     try:
-        screen = None if config.screen is None else _SCREENS[config.screen](spec, config, clock=clock, moves=False)
+        return ScreenTeleop(opened, _SCREENS[config.screen](spec, config, clock=clock, moves=False))
     except BaseException:
         opened.close()
         raise
-    return ScreenTeleop(opened, screen)
 
 
 _SCREENS: dict[str, Callable[..., KeyboardTeleop | WindowTeleop]] = {"keyboard": KeyboardTeleop, "window": WindowTeleop}

@@ -28,17 +28,15 @@ class ScreenTeleop:
 
     Args:
         device: moves the robot.
-        screen: shows it; None: nothing does.
+        screen: shows it.
     """
 
-    def __init__(self, device: Screenless, screen: KeyboardTeleop | WindowTeleop | None) -> None:
+    def __init__(self, device: Screenless, screen: KeyboardTeleop | WindowTeleop) -> None:
         self._device, self._screen = device, screen
 
     def read(self) -> Intervention:
         """Return what the person does now. Never blocks."""
         said = self._device.read()
-        if self._screen is None:
-            return said
         buttons = said.buttons | self._screen.read().buttons
         return Intervention(said.action, said.in_control, buttons, said.message)
 
@@ -47,14 +45,12 @@ class ScreenTeleop:
         self._device.reset(closed)
 
     def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
-        """Show ``picture`` (height, width, 3) and ``lines`` below it, where there is a screen."""
-        if self._screen is not None:
-            self._screen.show(picture, [*lines, *self._device.help()])
+        """Show ``picture`` (height, width, 3) and ``lines`` below it."""
+        self._screen.show(picture, [*lines, *self._device.help()])
 
     def close(self) -> None:
         """Let go of device and screen. May be called twice."""
         try:
             self._device.close()
         finally:
-            if self._screen is not None:
-                self._screen.close()
+            self._screen.close()

@@ -1,7 +1,7 @@
 """A person beside a robot: sees it, and says something once a control period."""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +11,17 @@ from ..app import build, emergency_stop
 from ..core import Clock, EnvBackend, Intervention, MonotonicClock, RenderingError, Teleop
 
 
-class TeleopScreen(Teleop, Protocol):
-    """A teleoperation device with a screen."""
+class TeleopDevice(Teleop, Protocol):
+    """What a person holds; it may be a :class:`Screen` too."""
 
     def reset(self, closed: bool = False) -> None:
         """Begin an episode, or follow whoever acts: the gripper is open, or ``closed``."""
         ...
+
+
+@runtime_checkable
+class Screen(Protocol):
+    """What a person sees."""
 
     def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
         """Show a picture (height, width, 3), or none, and lines of text."""
@@ -51,12 +56,13 @@ class Panel:
     def __init__(
         self,
         backend: EnvBackend,
-        device: TeleopScreen | None,
+        device: TeleopDevice | None,
         steering: Steering | None = None,
         press: Callable[[], None] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.backend, self.device = backend, device
+        self._screen = device if isinstance(device, Screen) else None
         self._steering, self._press = steering, press
         self._clock = clock or MonotonicClock()
         self._period_ns = round(1e9 / backend.spec.control_rate)
@@ -106,7 +112,7 @@ class Panel:
                 self._steering.close()
 
     def _show(self, lines: list[str]) -> None:
-        if self.device is None:
+        if self._screen is None:
             return
         picture = None
         if not self._render_problem:
@@ -114,7 +120,7 @@ class Panel:
                 picture = self.backend.render()
             except RenderingError as error:
                 self._render_problem = str(error)
-        self.device.show(picture, [*lines, *filter(None, [self._message, self._render_problem])])
+        self._screen.show(picture, [*lines, *filter(None, [self._message, self._render_problem])])
 
 
 def open_panel(config: DictConfig, backend: EnvBackend, device: str | None, whose: str) -> Panel:
@@ -130,7 +136,7 @@ def open_panel(config: DictConfig, backend: EnvBackend, device: str | None, whos
         ConfigError: if the device cannot drive the robot, or a package is missing.
         DriverError: if it is not there.
     """
-    opened: TeleopScreen | None = None
+    opened: TeleopDevice | None = None
     if device is not None:
         opened = build(config.teleop, device=device, spec=backend.spec)
     press = emergency_stop(config, whose)

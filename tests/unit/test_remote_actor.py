@@ -10,9 +10,12 @@ from hydra import compose, initialize_config_module
 
 from robo_rl.app import build_agent, build_backend, register_all_configs
 from robo_rl.commands.interruption import Interruption
+from robo_rl.commands.panel import Panel
 from robo_rl.commands.remote_actor import RemoteActor
-from robo_rl.core import State
+from robo_rl.commands.takeover import Takeover
+from robo_rl.core import Intervention, ManualClock, Source, State, Transition
 from robo_rl.transport.client import LinkStatus
+from robo_rl.transport.codec import RecordDecoder
 from robo_rl.transport.messages_pb2 import Record
 
 OVERRIDES = ["task=reach", "agent.hidden=[8]", "agent.ensemble_size=2", "actor.spool=unused"]
@@ -95,3 +98,58 @@ def test_an_order_ends_the_episode_and_pictures_are_shown_to_those_who_watch(
         RemoteActor(config, backend, interruption)._act(link, link)  # type: ignore[arg-type]
     assert [record.episode for record in link.records] == [0, 0, 0, 0, 1, 1]
     assert len(link.pictures) == 6 and link.pictures[0]["scene"].startswith(b"\xff\xd8"), "a JPEG file"
+
+
+class Person:
+    """Buttons elsewhere, and a stick: what each read says."""
+
+    def __init__(self, script: list[tuple[float, str]]) -> None:
+        self.script = script
+        self.told: list[str] = []
+
+    def read(self) -> Intervention:
+        x, button = self.script.pop(0) if self.script else (0.0, "")
+        return Intervention(np.array([x, 0, 0], np.float32), x != 0, frozenset({button} if button else ()))
+
+    def reset(self, closed: bool = False) -> None: ...
+
+    def show(self, picture: Any, lines: list[str]) -> None:
+        self.told.append(lines[0])
+
+    def close(self) -> None: ...
+
+
+def test_a_person_takes_over_pauses_and_ends_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    register_all_configs()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        words = [*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"]
+        config = compose("actor", overrides=words)
+    backend = build_backend(config)
+    link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=6)
+    link.run = "abc"  # type: ignore[attr-defined]
+    asked: list[tuple[str, str]] = []
+
+    def send(_: Any, command: str, run: str) -> str:
+        asked.append((command, run))
+        return "taken"
+
+    monkeypatch.setattr("robo_rl.commands.remote_actor.send_command", send)
+    person = Person([(0, ""), (0.5, ""), (0.25, ""), (0, "pause"), (0, ""), (0, "pause"), (0, ""), (0, "stop")])
+    takeover = Takeover(Panel(backend, person, clock=ManualClock()))
+    with Interruption() as interruption:
+        RemoteActor(config, backend, interruption, takeover)._act(link, link)  # type: ignore[arg-type]
+    decoded = RecordDecoder(backend.spec, "actor", 1).decode(link.records)
+    steps = [step for step in decoded if isinstance(step, Transition)]
+    assert [step.source for step in steps] == [
+        Source.POLICY,
+        Source.HUMAN,
+        Source.HUMAN,
+        Source.POLICY,
+        Source.POLICY,
+        Source.POLICY,
+    ]
+    assert steps[1].executed_action[0] == pytest.approx(0.5)
+    assert [step.truncated for step in steps] == [False, False, False, True, False, True], "by pause and stop"
+    assert [step.episode for step in steps] == [0, 0, 0, 0, 1, 1]
+    assert person.told.count("paused") == 2
+    assert asked == [("stop", "abc")]

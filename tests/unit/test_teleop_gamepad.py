@@ -186,6 +186,23 @@ def test_a_vehicle(pad: VirtualPad) -> None:
     np.testing.assert_allclose(device.read().action, [1, 1], atol=1e-4)
 
 
+def test_keys_of_the_screen_are_buttons_alone(pad: VirtualPad, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    import pygame
+
+    device = make_teleop("gamepad", make_spec("x", "y", "z"), clock=ManualClock(), screen="window")
+    device.read()
+    for key in (pygame.K_w, pygame.K_RETURN):
+        pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=key))
+    said = device.read()
+    assert said.buttons == {"success"} and not said.in_control and not said.action.any()
+    pad.move(left_y=-1)
+    assert device.read().action[0] == pytest.approx(1)
+    device.show(None, ["step 1"])
+    device.close()
+    assert not pygame.display.get_init()
+
+
 def test_it_is_found(pad: VirtualPad) -> None:
     found, _ = find_devices()
     assert found == ["gamepad (Virtual Controller)"]
