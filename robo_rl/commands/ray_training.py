@@ -36,17 +36,23 @@ def connect(settings: RayRuntimeConfig) -> None:
 
     Raises:
         ConfigError: if there is none, or this machine has not what ``settings`` ask for.
+        DriverError: if it does not start.
     """
-    if settings.cluster is not None:
-        try:
-            ray.init(settings.cluster)
-        except (ConnectionError, ValueError) as error:
-            raise ConfigError(
-                f"runtime.cluster={settings.cluster}: no Ray answers there ({error}); start one with ray start --head"
-            ) from error
-        return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    ray.init("local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES)
+    try:
+        if settings.cluster is not None:
+            ray.init(settings.cluster)
+            return
+        ray.init("local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES)
+    except Exception as error:  # of many kinds, bare ones among them
+        reason = _first_line(error)
+        if settings.cluster is not None:
+            raise ConfigError(
+                f"runtime.cluster={settings.cluster}: no Ray answers there ({reason}); start one with ray start --head"
+            ) from error
+        raise DriverError(
+            f"Ray did not start on this machine: {reason} Is it very busy? Logs: /tmp/ray/session_latest/logs"
+        ) from error
     asked = Counter(settings.learner_resources)
     for _ in range(settings.actors):
         asked.update(settings.actor_resources)

@@ -3,11 +3,15 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from robo_rl import cli
 from robo_rl.cli import COMMANDS, main
+from robo_rl.commands import train
+from robo_rl.core import DataError, RoboRLError
 
 
 def fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -143,3 +147,23 @@ def test_output_that_nobody_reads_is_no_error() -> None:
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, timeout=60)
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_what_a_launcher_runs_in_another_process_ends_by_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of such a process nothing else comes back: neither an exit code, nor what it changed in memory."""
+    jobs: list[Callable[[object], None]] = []
+    monkeypatch.setattr(cli.hydra, "main", lambda **_: lambda job: lambda: jobs.append(job))
+    assert cli._run_hydra("train", []) == 0
+    monkeypatch.setattr(cli.os, "getpid", lambda: -1)
+    codes = iter([0, 3])
+    monkeypatch.setattr(train, "run", lambda config: next(codes))
+    jobs[0](None)
+    with pytest.raises(RoboRLError, match="robo-rl train ended with exit code 3"):
+        jobs[0](None)
+
+    def fail(config: object) -> int:
+        raise DataError("as it was said")
+
+    monkeypatch.setattr(train, "run", fail)
+    with pytest.raises(DataError, match="as it was said"):
+        jobs[0](None)

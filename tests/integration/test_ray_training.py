@@ -41,11 +41,11 @@ def simulators(ancestor: int) -> list[int]:
     return list(filter(is_below, found))
 
 
-def sessions(folder: Path) -> set[tuple[str, int]]:
-    """Return of which actors and sessions steps are stored."""
+def acted(folder: Path, session: int) -> set[str]:
+    """Return the actors of which steps of their ``session`` are stored."""
     file = folder / "replay" / "episodes" / "episodes.jsonl"
     lines = file.read_text().split("\n")[:-1] if file.exists() else []
-    return {(record["actor"], record["session"]) for record in map(json.loads, lines)}
+    return {record["actor"] for record in map(json.loads, lines) if record["session"] == session}
 
 
 def test_simulators_join_are_killed_come_back_and_leave(tmp_path: Path) -> None:
@@ -61,15 +61,15 @@ def test_simulators_join_are_killed_come_back_and_leave(tmp_path: Path) -> None:
         assert process.poll() is None, output.read_text()
 
     try:
-        wait_for(lambda: {("actor_0_0", 1), ("actor_0_1", 1)} <= sessions(folder))
-        (first,) = simulators(process.pid)
+        wait_for(lambda: (tmp_path / "learner").exists())
         assert "actors 2: accepted" in send_command(wire, "actors 2")
-        wait_for(lambda: {("actor_1_0", 1), ("actor_1_1", 1)} <= sessions(folder))
-        (second,) = set(simulators(process.pid)) - {first}
-        os.kill(second, signal.SIGKILL)
-        wait_for(lambda: {("actor_1_0", 2), ("actor_1_1", 2)} <= sessions(folder))
+        names = {number: {f"actor_{number}_0", f"actor_{number}_1"} for number in (0, 1)}
+        wait_for(lambda: names[0] | names[1] <= acted(folder, session=1))
+        killed, _ = simulators(process.pid)
+        os.kill(killed, signal.SIGKILL)
+        wait_for(lambda: any(pair <= acted(folder, session=2) for pair in names.values()))
         send_command(wire, "actors 1")
-        wait_for(lambda: simulators(process.pid) == [first])
+        wait_for(lambda: len(simulators(process.pid)) == 1)
         send_command(wire, "stop")
         assert process.wait(SECONDS) == 0, output.read_text()
     finally:

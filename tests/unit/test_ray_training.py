@@ -15,7 +15,7 @@ from robo_rl.app import RayRuntimeConfig, register_all_configs
 from robo_rl.commands import ray_training
 from robo_rl.commands.interruption import Interruption
 from robo_rl.commands.ray_training import RayLearner, Simulators, connect
-from robo_rl.core import ConfigError, DataError
+from robo_rl.core import ConfigError, DataError, DriverError
 from robo_rl.transport import TransportConfig
 
 
@@ -125,6 +125,17 @@ def test_more_than_the_machine_has_is_refused(monkeypatch: pytest.MonkeyPatch) -
     assert calls["ended"]
     connect(RayRuntimeConfig(cluster="head:6379", actors=30, transport=TransportConfig("127.0.0.1:1")))
     assert calls["address"] == ("head:6379",)
+
+
+def test_a_ray_that_does_not_come_up_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise Exception("The current node timed out during startup.\nmore")
+
+    monkeypatch.setattr(ray_training, "ray", SimpleNamespace(init=fail))
+    with pytest.raises(DriverError, match=r"Ray did not start on this machine: The current node timed"):
+        connect(RayRuntimeConfig())
+    with pytest.raises(ConfigError, match=r"runtime.cluster=auto: no Ray answers there \(The current node timed"):
+        connect(RayRuntimeConfig(cluster="auto", transport=TransportConfig("127.0.0.1:1")))
 
 
 def test_bounds() -> None:
