@@ -57,6 +57,10 @@ def claimed(config: DictConfig, folder: Path) -> Iterator[None]:
 def _with_ray(config: DictConfig, folder: Path) -> int:
     with claimed(config, folder):
         settings: RayRuntimeConfig = section(config, "runtime")
+        if config.teleop.device is not None or config.steering is not None:
+            raise ConfigError(
+                "nobody takes over from simulators that Ray places: teleop.device and steering must be null"
+            )
         try:
             from .ray_training import connect, learn
         except ModuleNotFoundError as error:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -79,18 +78,3 @@ def test_simulators_join_are_killed_come_back_and_leave(tmp_path: Path) -> None:
     check_conservation(folder)
     assert max(step.policy_version for step in stored(folder)) > 0
     assert max(record["actors"] for record in records(folder, "runtime")) == 4
-
-
-def test_mistakes_are_named(tmp_path: Path) -> None:
-    # As on a machine without Ray: the command says what to install.
-    hidden = "import sys; sys.modules['ray'] = None; from robo_rl.cli import main; main()"
-    words = ["train", "task=reach", "runtime=ray", f"run.dir={tmp_path}/run"]
-    for more, message in (
-        ([], "runtime=ray needs Ray: pip install 'robo-rl[ray]'"),
-        (["runtime.cluster=auto"], "runtime.transport.address must be given where runtime.cluster is"),
-    ):
-        ended = subprocess.run(
-            [sys.executable, "-c", hidden, *words, *more], capture_output=True, text=True, check=False
-        )
-        assert ended.returncode == 2 and re.search(re.escape(message), ended.stderr), ended.stderr
-        assert not (tmp_path / "run" / "config.yaml").exists()

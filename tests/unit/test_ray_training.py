@@ -1,6 +1,7 @@
 """What runs inside the processes of Ray, without Ray; tests/integration/test_ray_training.py has it as a whole."""
 
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ from hydra import compose, initialize_config_module
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from robo_rl.app import RayRuntimeConfig, register_all_configs
+from robo_rl.cli import main
 from robo_rl.commands import ray_training
 from robo_rl.commands.interruption import Interruption
 from robo_rl.commands.ray_training import RayLearner, Simulators, connect
@@ -143,3 +145,25 @@ def test_bounds() -> None:
         RayRuntimeConfig(environments=0)
     with pytest.raises(ConfigError, match=r"runtime.actor_resources must be 0 or more of each"):
         RayRuntimeConfig(actor_resources={"CPU": -1})
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "runtime=ray needs Ray: pip install 'robo-rl[ray]'"),
+        (["runtime.cluster=auto"], "runtime.transport.address must be given where runtime.cluster is"),
+        (["teleop.device=window"], "nobody takes over from simulators that Ray places"),
+        (["robot=virtual"], "choose runtime=async"),
+    ],
+)
+def test_mistakes_are_one_line_before_anything_begins(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a machine without Ray, what to install is said last."""
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "robo_rl.commands.ray_training")
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "task=reach", "runtime=ray", f"run.dir={tmp_path}/run", *words])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run" / "config.yaml").exists()
