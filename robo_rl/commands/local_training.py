@@ -167,20 +167,13 @@ class LocalTraining:
         while self.step < settings.env_steps and agent.config.learns_online:
             if self._interruption.signal is not None:
                 return "interrupted"
-            if self._takeover is not None:
-                if self._takeover.stops:
-                    self._interruption.signal = signal.SIGINT
-                    continue
-                if self._takeover.paused:
-                    self._takeover.wait("paused")
-                    continue
+            if self._takeover is not None and self._takeover.stops:
+                self._interruption.signal = signal.SIGINT
+                continue
             self._obey()
             if self._stop_asked:
                 return "stopped"
-            waits = self._paused and self.actor.is_between_episodes
-            self._tell("paused" if waits else "training")
-            if waits:
-                time.sleep(PERSON_POLL_SECONDS)
+            if self._pauses():
                 continue
             try:
                 transition = self.actor.take_step(self._choose)
@@ -224,6 +217,17 @@ class LocalTraining:
             if reached:
                 return "reached"
         return "completed"
+
+    def _pauses(self) -> bool:
+        """Tell whether the run is paused between two episodes; where it is, spend a moment of the pause."""
+        person = self._takeover
+        paused = (self._paused and self.actor.is_between_episodes) or (person is not None and person.paused)
+        self._tell("paused" if paused else "training")
+        if paused and person is not None:
+            person.wait("paused")
+        elif paused:
+            time.sleep(PERSON_POLL_SECONDS)
+        return paused
 
     def _obey(self) -> None:
         """Do what people who watch asked for."""

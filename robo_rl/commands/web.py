@@ -22,6 +22,7 @@ from .recording import typed
 from .top import facts, newest_change
 
 PICTURE_SECONDS = 0.1
+ALIVE_SECONDS = 1.0
 SHARE_OF_CORE = 0.1
 """Most of one processor core that reading the files may take: long metrics are read more seldom."""
 
@@ -109,14 +110,16 @@ class Dashboard:
         """Tell what changed, and at least once a second that the connection lives."""
         while True:
             began = time.monotonic()
-            told = await asyncio.to_thread(self._look, visit.chosen)
-            took = time.monotonic() - began
-            await visit.tell(told)
-            deadline = time.monotonic() + max(self._settings.interval, took / SHARE_OF_CORE)
+            visit.changed.clear()
+            look = asyncio.create_task(asyncio.to_thread(self._look, visit.chosen))
+            while not (await asyncio.wait({look}, timeout=ALIVE_SECONDS))[0]:
+                await visit.tell({})
+            await visit.tell(look.result())
+            now = time.monotonic()
+            deadline = now + max(self._settings.interval, (now - began) / SHARE_OF_CORE)
             while (left := deadline - time.monotonic()) > 0:
-                visit.changed.clear()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(visit.changed.wait(), min(left, 1.0))
+                    await asyncio.wait_for(visit.changed.wait(), min(left, ALIVE_SECONDS))
                     break
                 await visit.tell({})
 
