@@ -66,7 +66,7 @@ class AsyncTraining(LocalTraining):
         require(intervention.criterion == "never", "intervention.criterion", "never here", intervention.criterion)
         if self.runtime.actors:
             check_screen(config, "actors that the learner starts have none")
-        if config.teleop.device is not None or config.steering is not None:
+        if config.teleop.device is not None or config.get("steering") is not None:
             actors = self.runtime.actors
             require(actors <= 1, "runtime.actors", "0 or 1 with a person beside it: there is one device", actors)
         if has_robot(config):

@@ -108,6 +108,6 @@ def open_takeover(config: DictConfig, backend: EnvBackend) -> Takeover | None:
         DriverError: if it is not there.
     """
     device = config.teleop.device
-    if device is None and config.steering is None:
+    if device is None and config.get("steering") is None:
         return None
     return Takeover(open_panel(config, backend, device, f"{device or 'steering'} of the training"))

@@ -57,7 +57,7 @@ def claimed(config: DictConfig, folder: Path) -> Iterator[None]:
 def _with_ray(config: DictConfig, folder: Path) -> int:
     with claimed(config, folder):
         settings: RayRuntimeConfig = section(config, "runtime")
-        if config.teleop.device is not None or config.steering is not None:
+        if config.teleop.device is not None or config.get("steering") is not None:
             raise ConfigError(
                 "nobody takes over from simulators that Ray places: teleop.device and steering must be null"
             )
