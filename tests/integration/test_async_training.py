@@ -213,6 +213,7 @@ def check_live(folder: Path) -> None:
 
     def was_reset() -> bool:
         watch.send(Command("reset", "left"))  # again and again: a robot that is held has no episode to end
+        time.sleep(0.5)
         return any(line["length"] < 25 and line["success"] is False for line in records(folder, "episode"))
 
     wait_until(is_seen)
