@@ -19,7 +19,7 @@ def run(config: DictConfig) -> int:
         with open_dict(config):
             robot = ["robot"] if has_robot(saved) else []
             # Who joins the run of a learner by hand says what device they hold themselves.
-            person = ["teleop", "steering"] if settings.parent is not None else []
+            person = [name for name in ("teleop", "steering") if settings.parent is not None and name in saved]
             for name in ("task", "safety", "agent", "seed", *robot, *person):
                 config[name] = saved[name]
     torch.set_num_threads(settings.threads)

@@ -141,7 +141,9 @@ def open_panel(config: DictConfig, backend: EnvBackend, device: str | None, whos
         opened = build(config.teleop, device=device, spec=backend.spec)
     press = emergency_stop(config, whose)
     try:
-        steering: Steering | None = None if config.get("steering") is None else build(config.steering, emergency_stop=press)
+        steering: Steering | None = (
+            None if config.get("steering") is None else build(config.steering, emergency_stop=press)
+        )
     except BaseException:
         if opened is not None:
             opened.close()
