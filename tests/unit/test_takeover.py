@@ -1,14 +1,17 @@
 """A person who takes over in training, and ends episodes by buttons."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from hydra import compose, initialize_config_module
 
 from robo_rl.actor import ActionChoice, Actor, marked
+from robo_rl.app import register_all_configs
 from robo_rl.commands.panel import Panel
-from robo_rl.commands.takeover import Takeover, check_screen
+from robo_rl.commands.takeover import Takeover, check_screen, open_takeover
 from robo_rl.core import ConfigError, Intervention, ManualClock, Source, Transition
 from robo_rl.sim import make_backend
 
@@ -175,3 +178,11 @@ def test_nothing_is_drawn_over_the_progress(device: str | None, screen: str | No
     else:
         with pytest.raises(ConfigError, match=r"draws in a terminal, but none: choose teleop\.device=window"):
             check_screen(config, "none")
+
+
+@pytest.mark.parametrize("command", ["actor", "train"])
+def test_nobody_takes_over_unless_a_device_or_steering_is_chosen(command: str) -> None:
+    register_all_configs()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose(command, overrides=["task=reach"])
+    assert open_takeover(config, SimpleNamespace()) is None  # type: ignore[arg-type]
