@@ -62,7 +62,7 @@ class Panel:
         clock: Clock | None = None,
     ) -> None:
         self.backend, self.device = backend, device
-        self._screen = device if isinstance(device, Screen) else None
+        self._screen: Screen | None = device if isinstance(device, Screen) else None
         self._steering, self._press = steering, press
         self._clock = clock or MonotonicClock()
         self._period_ns = round(1e9 / backend.spec.control_rate)
