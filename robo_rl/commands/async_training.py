@@ -24,7 +24,7 @@ from ..transport import ActorView, LearnerServer, TransportConfig, wanted_actors
 from .actor_processes import ActorGroup, ActorProcesses
 from .interruption import Interruption
 from .local_training import LocalTraining
-from .takeover import check_screen
+from .takeover import check_screen, has_person
 
 IDLE_SECONDS = 0.05
 REPORT_SECONDS = 1.0
@@ -66,13 +66,9 @@ class AsyncTraining(LocalTraining):
         require(intervention.criterion == "never", "intervention.criterion", "never here", intervention.criterion)
         if self.runtime.actors:
             check_screen(config, "actors that the learner starts have none")
-        if config.teleop.device is not None or config.get("steering") is not None:
+        for single, there in (("robot", has_robot(config)), ("person", has_person(config))):
             actors = self.runtime.actors
-            require(actors <= 1, "runtime.actors", "0 or 1 with a person beside it: there is one device", actors)
-        if has_robot(config):
-            require(
-                self.runtime.actors <= 1, "runtime.actors", "0 or 1 with a robot: there is one", self.runtime.actors
-            )
+            require(not there or actors <= 1, "runtime.actors", f"0 or 1 with a {single}: there is one", actors)
         super().__init__(config, folder, interruption)
         self._learned_evaluation = self._learned()
         self._saved_step = self.step

@@ -81,6 +81,11 @@ class Takeover:
         return said
 
 
+def has_person(config: DictConfig) -> bool:
+    """Return whether ``config`` lets a person take over or steer, so that one has to be there."""
+    return config.teleop.device is not None or config.get("steering") is not None
+
+
 def check_screen(config: DictConfig, why_no_terminal: str) -> None:
     """Check that a device that ``config.teleop`` names for a training draws nothing in the terminal.
 
@@ -107,7 +112,7 @@ def open_takeover(config: DictConfig, backend: EnvBackend) -> Takeover | None:
         ConfigError: if a device cannot drive the robot.
         DriverError: if it is not there.
     """
-    device = config.teleop.device
-    if device is None and config.get("steering") is None:
+    if not has_person(config):
         return None
+    device = config.teleop.device
     return Takeover(open_panel(config, backend, device, f"{device or 'steering'} of the training"))

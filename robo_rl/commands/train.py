@@ -13,6 +13,7 @@ from ..core import ConfigError, RoboRLError
 from .async_training import AsyncTraining
 from .interruption import Interruption
 from .local_training import LocalTraining
+from .takeover import has_person
 
 RESUMABLE = ("run.", "logging.", "resume")
 
@@ -57,7 +58,7 @@ def claimed(config: DictConfig, folder: Path) -> Iterator[None]:
 def _with_ray(config: DictConfig, folder: Path) -> int:
     with claimed(config, folder):
         settings: RayRuntimeConfig = section(config, "runtime")
-        if config.teleop.device is not None or config.get("steering") is not None:
+        if has_person(config):
             raise ConfigError(
                 "nobody takes over from simulators that Ray places: teleop.device and steering must be null"
             )

@@ -10,10 +10,13 @@ from hydra import compose, initialize_config_module
 
 from robo_rl.actor import ActionChoice, Actor, marked
 from robo_rl.app import register_all_configs
+from robo_rl.cli import main
 from robo_rl.commands.panel import Panel
 from robo_rl.commands.takeover import Takeover, check_screen, open_takeover
 from robo_rl.core import ConfigError, Intervention, ManualClock, Source, Transition
 from robo_rl.sim import make_backend
+
+QUICK = ["demonstrations.episodes=0", "agent.hidden=[8]", "agent.ensemble_size=2", "agent.backend=torch"]
 
 
 def make_transition(success: bool | None, **fields: Any) -> Transition:
@@ -186,3 +189,15 @@ def test_nobody_takes_over_unless_a_device_or_steering_is_chosen(command: str) -
     with initialize_config_module("robo_rl.configs", version_base="1.3"):
         config = compose(command, overrides=["task=reach"])
     assert open_takeover(config, SimpleNamespace()) is None  # type: ignore[arg-type]
+
+
+def test_there_is_one_device_for_one_actor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for runtime, said in (
+        (["runtime=async", "runtime.actors=2"], "runtime.actors must be 0 or 1 with a person: there is one, got 2"),
+        (["runtime=async", "teleop.screen=keyboard"], "actors that the learner starts have none"),
+        (["runtime=local", "teleop.device=keyboard"], "teleop.device=keyboard draws in a terminal"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(["train", "task=reach", "teleop.device=gamepad", f"run.dir={tmp_path}/run", *QUICK, *runtime])
+        assert ended.value.code == 2
+        assert said in capsys.readouterr().err
