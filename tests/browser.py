@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 CHROMIUM, DRIVER = "chromium", "chromedriver"
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 240.0
 FLAGS = (
     "--headless=new",
     "--no-sandbox",

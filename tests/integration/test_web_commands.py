@@ -20,6 +20,8 @@ from robo_rl.commands.interruption import Interruption
 from robo_rl.core import DataError
 from robo_rl.telemetry import Command, LiveWatch, read_metrics
 
+from ..browser import PATIENCE_SECONDS
+
 RUN = [
     "task=gymnasium",
     "task.env_id=Pendulum-v1",
@@ -101,13 +103,13 @@ def test_the_address_that_the_command_prints_is_all_that_a_page_needs(tmp_path: 
         origin, host, token = match.groups()
         with client.connect(f"ws://{host}/socket", origin=origin, proxy=None) as page:
             page.send(json.dumps({"token": token}))
-            told = json.loads(page.recv(60))
+            told = json.loads(page.recv(PATIENCE_SECONDS))
             assert told["run"]["title"] == "reach  rlpd  seed 3" and told["runs"][0]["name"] == "run"
             assert told["run"]["refused"]["pause"] == "the run is not going on"
             page.send(json.dumps({"command": "pause"}))
-            while "answer" not in (told := json.loads(page.recv(60))):
+            while "answer" not in (told := json.loads(page.recv(PATIENCE_SECONDS))):
                 pass
             assert told["answer"] == "the run is not going on: nobody takes commands"
     finally:
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+        assert process.wait(PATIENCE_SECONDS) == 130
