@@ -63,7 +63,7 @@ demo: $(READY)
 
 test: $(READY)
 	@$(BROWSER)
-	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest tests -n 2
 
 lint: $(READY)
 	$(BIN)/ruff check .
