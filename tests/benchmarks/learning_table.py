@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=BUDGETS | ENVIRONMENTS, default=list(BUDGETS))
     parser.add_argument("--agents", nargs="+", choices=CHOICES, default=list(AGENTS))
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "table")
+    parser.add_argument("--runs", type=Path, help="folder of the runs; runs/NAME by default")
     parser.add_argument("--results", type=Path, default=ROOT / "docs" / "results")
     parser.add_argument("--name", default="learning", help="of the result files")
     parser.add_argument("--evaluation-interval", type=int, default=500)
@@ -64,6 +64,7 @@ def main() -> None:
     parser.add_argument("--overrides", nargs="*", default=[], help="for every run, for example runtime.threads=1")
     parser.add_argument("--only-summarise", action="store_true", help="write the table from the runs that are there")
     options = parser.parse_args()
+    options.runs = options.runs or ROOT / "runs" / options.name
     for seed in range(options.seeds):
         for task in options.tasks:
             for agent in options.agents:
@@ -108,7 +109,7 @@ def write(options: argparse.Namespace) -> None:
         summary = json.loads(file.read_text())
         task, seed = summary["task"], summary["seed"]
         summary["agent"] = file.parent.name.removeprefix(f"{task}_").removesuffix(f"_{seed}")
-        if summary["agent"] not in options.agents or summary["status"] not in ("completed", "reached", "diverged"):
+        if summary["status"] not in ("completed", "reached", "diverged"):
             continue
         lines = [json.loads(line) for line in (file.parent / "metrics.jsonl").read_text().splitlines()]
         evaluations = [line for line in lines if line["kind"] == "evaluation"]
