@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from hydra.core.config_store import ConfigStore
 
-from robo_rl.core import Clock, ConfigError, DriverError, EnvSpec, MonotonicClock, config_node, nearest
+from robo_rl.core import Clock, ConfigError, DriverError, EnvSpec, MonotonicClock, config_node, nearest, require
 
 from .config import SteeringConfig, TeleopConfig
 from .keyboard import KeyboardTeleop
@@ -13,9 +13,10 @@ from .screens import Screenless, ScreenTeleop
 from .window import WindowTeleop
 
 if TYPE_CHECKING:
+    from .browser import Page
     from .steering import SteeringNode
 
-DEVICES = ("keyboard", "window", "gamepad", "spacemouse", "joy", "twist", "leader")
+DEVICES = ("keyboard", "window", "browser", "gamepad", "spacemouse", "joy", "twist", "leader")
 
 __all__ = [
     "DEVICES",
@@ -32,15 +33,16 @@ __all__ = [
 
 
 def make_teleop(
-    device: str, spec: EnvSpec, clock: Clock | None = None, **fields: Any
+    device: str, spec: EnvSpec, clock: Clock | None = None, page: "Page | None" = None, **fields: Any
 ) -> KeyboardTeleop | WindowTeleop | ScreenTeleop | Screenless:
     """Open a teleoperation device.
 
     Args:
-        device: ``keyboard`` (in this terminal), ``window`` (a window of its own), ``gamepad``, ``spacemouse``; over
-            ROS 2 ``joy``, ``twist``, ``leader``.
+        device: ``keyboard`` (in this terminal), ``window`` (a window of its own), ``browser``, ``gamepad``,
+            ``spacemouse``; over ROS 2 ``joy``, ``twist``, ``leader``.
         spec: of the robot that is driven.
         clock: monotonic time.
+        page: that is served for ``browser``.
         fields: of :class:`TeleopConfig`.
 
     Raises:
@@ -50,6 +52,12 @@ def make_teleop(
     if device not in DEVICES:
         raise ConfigError(f"unknown teleoperation device {device!r}: {nearest(device, DEVICES)}")
     config, clock = TeleopConfig(device=device, **fields), clock or MonotonicClock()
+    if device == "browser":
+        from .browser import BrowserTeleop
+
+        require(page is not None, "page", "one that is served, for teleop.device=browser", page)
+        assert page is not None
+        return BrowserTeleop(page, spec, config, clock)
     if device in _SCREENS:
         return _SCREENS[device](spec, config, clock=clock)
     opened = _open(device, spec, config, clock)

@@ -70,6 +70,21 @@ class JoyConfig(MappingConfig):
 
 
 @dataclass(frozen=True)
+class BrowserConfig(MappingConfig):
+    """A page in a browser. Axes are called as the elements that they move, buttons as what they do.
+
+    Attributes:
+        timeout: a page that was silent for longer is gone [s].
+    """
+
+    timeout: float = 0.3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.timeout > 0, "teleop.browser.timeout", "above 0", self.timeout)
+
+
+@dataclass(frozen=True)
 class TwistConfig:
     """Velocities of the end effector [m/s, rad/s], or of a vehicle: geometry_msgs/msg/Twist.
 
@@ -169,6 +184,11 @@ def _joy() -> JoyConfig:
     )
 
 
+def _browser() -> BrowserConfig:
+    """Return the mapping of the page: all that it has."""
+    return BrowserConfig(axes=_axes(**{name: name for name in ELEMENTS}), buttons={name: name for name in FUNCTIONS})
+
+
 @dataclass(frozen=True)
 class TeleopConfig:
     """How a person's motions become the robot's.
@@ -190,6 +210,7 @@ class TeleopConfig:
         gamepad: axes left_x, left_y, right_x, right_y, left_trigger, right_trigger; buttons a, b, x, y, back, guide,
             start, left_stick, right_stick, left_shoulder, right_shoulder, up, down, left, right.
         spacemouse: axes x, y, z, roll, pitch, yaw; buttons by number.
+        browser: a page in a browser, served as ``web`` says.
         joy: a gamepad over ROS 2.
         twist: velocities over ROS 2.
         leader: a leader arm over ROS 2.
@@ -205,6 +226,7 @@ class TeleopConfig:
     implementation: str = "auto"
     gamepad: MappingConfig = field(default_factory=_gamepad)
     spacemouse: MappingConfig = field(default_factory=_spacemouse)
+    browser: BrowserConfig = field(default_factory=_browser)
     joy: JoyConfig = field(default_factory=_joy)
     twist: TwistConfig = field(default_factory=TwistConfig)
     leader: LeaderConfig = field(default_factory=LeaderConfig)

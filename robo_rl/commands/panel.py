@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig
 
-from ..app import build, emergency_stop
-from ..core import Clock, EnvBackend, Intervention, MonotonicClock, RenderingError, Teleop
+from ..app import build, emergency_stop, section
+from ..core import Clock, ConfigError, EnvBackend, EnvSpec, Intervention, MonotonicClock, RenderingError, Teleop
+from ..web import WebConfig
 
 
 class TeleopDevice(Teleop, Protocol):
@@ -127,7 +128,7 @@ def open_panel(config: DictConfig, backend: EnvBackend, device: str | None, whos
     """Open what ``config.teleop`` and ``config.steering`` name.
 
     Args:
-        config: with the sections ``teleop``, ``steering`` and ``safety``.
+        config: with the sections ``teleop``, ``steering``, ``web`` and ``safety``.
         backend: that the person drives.
         device: that the person holds; None: none.
         whose: says in the emergency stop who pressed it.
@@ -137,7 +138,9 @@ def open_panel(config: DictConfig, backend: EnvBackend, device: str | None, whos
         DriverError: if it is not there.
     """
     opened: TeleopDevice | None = None
-    if device is not None:
+    if device == "browser":
+        opened = open_page(config, backend.spec)
+    elif device is not None:
         opened = build(config.teleop, device=device, spec=backend.spec)
     press = emergency_stop(config, whose)
     try:
@@ -149,3 +152,28 @@ def open_panel(config: DictConfig, backend: EnvBackend, device: str | None, whos
             opened.close()
         raise
     return Panel(backend, opened, steering, press)
+
+
+def open_page(config: DictConfig, spec: EnvSpec) -> TeleopDevice:
+    """Serve a page by which a person drives, and say where it is.
+
+    Raises:
+        ConfigError: if a package is missing, the address is taken, or the page cannot drive a robot of ``spec``.
+    """
+    try:
+        import segno
+
+        from ..web.person import PersonPage
+    except ImportError as error:
+        raise ConfigError(f"pages need websockets and segno ({error}): pip install 'robo-rl[web]'") from error
+    settings: WebConfig = section(config, "web")
+    page = PersonPage(settings, {"task": spec.task, "elements": spec.action.names})
+    try:
+        device: TeleopDevice = build(config.teleop, device="browser", spec=spec, page=page)
+    except BaseException:
+        page.close()
+        raise
+    print(f"Drive at {page.link}\nWhoever has this address may drive.", flush=True)
+    if not settings.is_local:  # for a phone's camera
+        segno.make(page.link).terminal(compact=True)
+    return device

@@ -25,7 +25,7 @@ from .recording import (
     typed,
 )
 
-SOURCES = ("expert", "keyboard", "window", "gamepad", "spacemouse", "joy", "twist", "leader")
+SOURCES = ("expert", "keyboard", "window", "browser", "gamepad", "spacemouse", "joy", "twist", "leader")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,153 @@
+// The page by which a person drives a robot: touched pads, or the pose of a WebXR controller or phone.
+// Whatever is said is said many times a second; the robot holds still when that ends.
+
+import { Link, make, showPicture } from "/link.js";
+
+const SAY_MS = 50;
+const POSE_METRES = 0.12; // displacement of a full deflection
+const POSE_RADIANS = 0.6;
+const PADS = [
+  { title: "forward, left", up: "x", left: "y" },
+  { title: "up, turn", up: "z", left: "yaw" },
+  { title: "pitch, roll", up: "pitch", left: "roll" },
+  { title: "throttle, steering", up: "throttle", left: "steering" },
+];
+
+const at = (id) => document.getElementById(id);
+const pads = new Map(); // deflections by the pad that is touched
+let pose = null; // deflections by pose, while it is gripped
+let tapped = [];
+let elements = [];
+
+const link = new Link({
+  message({ about, lines }) {
+    if (about) showAbout(about);
+    if (lines) at("lines").textContent = lines.filter((line) => line).join(" · ");
+  },
+  picture: (_, blob) => showPicture(at("camera"), blob),
+  state(name) {
+    if (name !== "connected") release();
+    at("connection").textContent = name === "lost" ? "connection lost" : name === "refused" ? "not connected" : name;
+    at("connection").className = `chip ${name === "connected" ? "good" : "bad"}`;
+    at("ask").hidden = name !== "refused";
+    document.body.classList.toggle("stale", name !== "connected");
+  },
+});
+
+setInterval(() => {
+  const axes = Object.assign({}, ...pads.values(), pose ?? {});
+  const held = pads.size || pose ? ["deadman"] : [];
+  if (link.send({ axes, held, tapped })) tapped = [];
+}, SAY_MS);
+
+at("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  location.hash = encodeURIComponent(at("token").value.trim());
+});
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button[data-tap]");
+  if (button) tapped.push(button.dataset.tap);
+});
+document.addEventListener("visibilitychange", () => document.hidden && release());
+addEventListener("blur", release);
+addEventListener("contextmenu", (event) => event.preventDefault());
+
+function release() {
+  pads.clear();
+  pose = null;
+  for (const knob of document.querySelectorAll(".pad i")) knob.style.transform = "";
+}
+
+// --- touch ------------------------------------------------------------------------------------------------------------
+
+function showAbout(about) {
+  elements = about.elements.length ? about.elements : ["x", "y", "z", "roll", "pitch", "yaw", "gripper"];
+  at("task").textContent = about.task;
+  at("gripper").hidden = !elements.includes("gripper");
+  const shown = PADS.filter((pad) => elements.includes(pad.up) || elements.includes(pad.left));
+  at("pads").replaceChildren(...shown.map(makePad));
+}
+
+function makePad({ title, up, left }) {
+  const knob = make("i");
+  const pad = make("div", "", { class: "pad", "data-pad": `${up}-${left}` }, make("span", title), knob);
+  const move = (event) => {
+    const box = pad.getBoundingClientRect();
+    const limit = (value) => Math.max(-1, Math.min(1, value));
+    const right = limit((2 * (event.clientX - box.left)) / box.width - 1);
+    const down = limit((2 * (event.clientY - box.top)) / box.height - 1);
+    knob.style.transform = `translate(${right * box.width * 0.36}px, ${down * box.height * 0.36}px)`;
+    pads.set(pad, only({ [up]: -down, [left]: -right }));
+  };
+  const end = () => {
+    pads.delete(pad);
+    knob.style.transform = "";
+  };
+  pad.addEventListener("pointerdown", (event) => {
+    pad.setPointerCapture(event.pointerId);
+    move(event);
+  });
+  pad.addEventListener("pointermove", (event) => pad.hasPointerCapture(event.pointerId) && move(event));
+  for (const name of ["pointerup", "pointercancel", "lostpointercapture"]) pad.addEventListener(name, end);
+  return pad;
+}
+
+function only(axes) {
+  return Object.fromEntries(Object.entries(axes).filter(([name]) => elements.includes(name)));
+}
+
+// --- pose -------------------------------------------------------------------------------------------------------------
+
+// WebXR is offered on pages that came over HTTPS, or from this machine.
+for (const mode of ["immersive-ar", "immersive-vr"]) {
+  navigator.xr?.isSessionSupported(mode).then((supported) => {
+    if (!supported || !at("pose").disabled) return;
+    at("pose").disabled = false;
+    at("pose").addEventListener("click", () => driveByPose(mode));
+  });
+}
+at("pose").title = navigator.xr ? "Move the robot as you move the controller or phone" : "This browser has no WebXR";
+
+// How far the pose is from where it was gripped is the deflection.
+async function driveByPose(mode) {
+  const session = await navigator.xr.requestSession(mode, { optionalFeatures: ["local-floor"] });
+  const canvas = document.createElement("canvas");
+  session.updateRenderState({ baseLayer: new XRWebGLLayer(session, canvas.getContext("webgl", { xrCompatible: true })) });
+  const space = await session.requestReferenceSpace("local");
+  let gripped = null; // the input source that is gripped, and its pose then
+  session.onselectstart = ({ inputSource }) => (gripped = { source: inputSource, start: null });
+  session.onselectend = () => (gripped = pose = null);
+  session.onsqueezestart = () => tapped.push("gripper");
+  session.onend = () => (gripped = pose = null);
+  session.requestAnimationFrame(function frame(_, xr) {
+    session.requestAnimationFrame(frame);
+    if (!gripped) return;
+    // A phone has no controller: it is the phone that is moved.
+    const found = gripped.source.gripSpace ? xr.getPose(gripped.source.gripSpace, space) : xr.getViewerPose(space);
+    if (!found) {
+      pose = null; // not seen: let go
+      return;
+    }
+    gripped.start ??= found.transform;
+    pose = only(deflections(gripped.start, found.transform));
+  });
+}
+
+// WebXR: x right, y up, z to the back; the robot: x forward, y left, z up.
+export function deflections(start, now) {
+  const moved = ["x", "y", "z"].map((axis) => (now.position[axis] - start.position[axis]) / POSE_METRES);
+  const [a, b] = [now.orientation, start.orientation];
+  // The rotation from the start to now, in the room's frame: now times the inverse of the start.
+  const w = a.w * b.w + a.x * b.x + a.y * b.y + a.z * b.z;
+  const turned = [
+    -a.w * b.x + a.x * b.w - a.y * b.z + a.z * b.y,
+    -a.w * b.y + a.y * b.w - a.z * b.x + a.x * b.z,
+    -a.w * b.z + a.z * b.w - a.x * b.y + a.y * b.x,
+  ];
+  const sine = Math.hypot(...turned);
+  const angle = 2 * Math.atan2(sine, Math.abs(w)) * Math.sign(w || 1);
+  const [right, up, back] = turned.map((part) => (sine ? ((part / sine) * angle) / POSE_RADIANS : 0));
+  const limit = (value) => Math.max(-1, Math.min(1, value));
+  const axes = { x: -moved[2], y: -moved[0], z: moved[1], roll: -back, pitch: -right, yaw: up };
+  return Object.fromEntries(Object.entries(axes).map(([name, value]) => [name, limit(value)]));
+}

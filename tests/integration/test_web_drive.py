@@ -1,0 +1,160 @@
+"""The page that drives a robot, in Chromium: touch moves the simulated arm, letting go hands back."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+pytest.importorskip("websockets")
+
+from robo_rl.core import Intervention
+from robo_rl.drivers.teleop import TeleopConfig, make_teleop
+from robo_rl.sim import make_backend
+from robo_rl.web import WebConfig
+from robo_rl.web.person import PersonPage
+
+from ..browser import open_browser, wait_until
+
+FAKE_WEBXR = """
+window.pose = {position: {x: 0, y: 1, z: 0}, orientation: {x: 0, y: 0, z: 0, w: 1}};
+window.XRWebGLLayer = class {};
+window.session = {
+  updateRenderState() {},
+  requestReferenceSpace: async () => "local",
+  requestAnimationFrame: (frame) => requestAnimationFrame((time) => frame(time, {
+    getPose: () => window.pose && {transform: structuredClone(window.pose)},
+  })),
+};
+Object.defineProperty(navigator, "xr", {value: {
+  isSessionSupported: async (mode) => mode === "immersive-vr",
+  requestSession: async () => window.session,
+}});
+"""
+"""A headset whose controller a test moves."""
+
+TURNED = """
+const done = arguments[0], position = {x: 0, y: 0, z: 0};
+const start = {position, orientation: {x: 0, y: 0, z: 0, w: 1}};
+const now = {position, orientation: {x: 0, y: Math.sin(0.15), z: 0, w: Math.cos(0.15)}};
+import("/drive.js").then(({deflections}) => done(deflections(start, now)));
+"""
+"""What a turn of 0.3 rad to the left comes to."""
+
+
+class Driven:
+    """The simulated arm, and a page that drives it."""
+
+    def __init__(self) -> None:
+        self.backend = make_backend("reach")
+        about = {"task": "reach", "elements": self.backend.spec.action.names}
+        self.page = PersonPage(WebConfig("127.0.0.1:0"), about, lambda _: None)
+        # A machine that is busy with tests may hold up the page for longer than a person would accept.
+        patient = dataclasses.replace(TeleopConfig().browser, timeout=20.0)
+        self._teleop = make_teleop("browser", self.backend.spec, page=self.page, browser=patient)
+        self.buttons: set[str] = set()
+
+    def read(self) -> Intervention:
+        said = self._teleop.read()
+        assert said is not None
+        self.buttons |= said.buttons
+        return said
+
+    def taken_over(self) -> NDArray[np.float32]:
+        """Wait until the person has control; return the action."""
+        said: Intervention = wait_until(lambda: (said := self.read()).in_control and said)
+        return said.action
+
+    def handed_back(self) -> None:
+        """Wait until a page that is connected has handed back."""
+        said: Intervention = wait_until(lambda: not (said := self.read()).in_control and not said.message and said)
+        assert not said.action[:3].any()
+
+    def close(self) -> None:
+        self._teleop.close()
+        self.backend.close()
+
+
+@pytest.fixture
+def driven() -> Iterator[Driven]:
+    driven = Driven()
+    yield driven
+    driven.close()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with open_browser(tmp_path_factory.mktemp("profile")) as browser:
+        phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+        browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 5})
+        yield browser
+
+
+def touch(browser: Any, kind: str, *point: float) -> None:
+    points = [{"x": point[0], "y": point[1]}] if point else []
+    browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+
+def upper_edge(browser: Any, pad: str) -> tuple[float, float]:
+    """Return the middle of the upper edge of a pad [pixels of the page]."""
+    box = browser.execute_script(f"return document.querySelector('[data-pad={pad}]').getBoundingClientRect().toJSON()")
+    return box["left"] + box["width"] / 2, box["top"] + 4
+
+
+def test_touch_drives_the_arm_and_a_wrong_token_does_not(browser: Any, driven: Driven) -> None:
+    backend = driven.backend
+    browser.get(driven.page.link.partition("#")[0] + "#wrong")
+    wait_until(lambda: browser.find_element("css selector", "#ask").is_displayed())
+    assert not driven.read().in_control
+
+    browser.get("about:blank")
+    browser.get(driven.page.link)
+    wait_until(lambda: browser.find_elements("css selector", "[data-pad=x-y]"))
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+    driven.page.show(np.zeros((48, 64, 3), np.uint8), ["step 1"])
+    wait_until(lambda: browser.execute_script("return document.getElementById('camera').naturalWidth") == 64)
+    driven.handed_back()
+
+    backend.reset(0)
+    pose = [backend.spec.observation["state"].names.index(f"end_effector_{axis}") for axis in "xyz"]
+    before = backend.step(np.zeros(backend.spec.action.shape, np.float32)).observation["state"][pose]
+    touch(browser, "touchStart", *upper_edge(browser, "x-y"))
+    after = before
+    for _ in range(3):
+        after = backend.step(driven.taken_over()).observation["state"][pose]
+    assert after[0] - before[0] > 0.005, "the upper edge is forward"
+    assert abs(after[1] - before[1]) < 0.005
+    touch(browser, "touchEnd")
+    driven.handed_back()
+
+    browser.find_element("css selector", "[data-tap=success]").click()
+    wait_until(lambda: driven.read() and driven.buttons)
+    assert driven.buttons == {"success"}
+
+
+def test_the_pose_of_a_controller_drives_while_it_is_gripped_and_seen(browser: Any, driven: Driven) -> None:
+    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": FAKE_WEBXR})
+    try:
+        browser.get("about:blank")
+        browser.get(driven.page.link)
+        wait_until(lambda: browser.find_elements("css selector", "#pose:enabled"))
+        driven.handed_back()
+        browser.find_element("css selector", "#pose").click()
+        wait_until(lambda: browser.execute_script("return Boolean(session.onselectstart)"))
+        browser.execute_script("session.onselectstart({inputSource: {gripSpace: 'grip'}})")
+        driven.taken_over()
+        # Half of a full deflection forward (towards the screen), beyond the dead zone.
+        browser.execute_script("pose.position.z = -0.06")
+        wait_until(lambda: driven.taken_over()[0] > 0)
+        np.testing.assert_allclose(driven.taken_over()[:3], [(0.5 - 0.1) / 0.9, 0, 0], atol=1e-6)
+        browser.execute_script("window.pose = null")
+        driven.handed_back()
+        browser.execute_script("session.onselectend()")
+        driven.handed_back()
+        turned = browser.execute_async_script(TURNED)
+        assert turned["yaw"] == pytest.approx(0.5) and turned["roll"] == turned["pitch"] == 0
+    finally:
+        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": added["identifier"]})

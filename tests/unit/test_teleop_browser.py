@@ -1,0 +1,143 @@
+"""Teleoperation by a page: what it says, and when it counts."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("websockets")
+
+from websockets.exceptions import ConnectionClosed
+from websockets.sync import client
+
+from robo_rl.core import ArraySpec, ConfigError, EnvSpec, ManualClock
+from robo_rl.drivers.teleop import make_teleop
+from robo_rl.drivers.teleop.config import ELEMENTS, FUNCTIONS
+from robo_rl.web import WebConfig
+from robo_rl.web.person import AXES, BUTTONS, TAKEN, PersonPage
+
+from ..browser import wait_until
+
+TIMEOUT = 0.3
+ARM = EnvSpec(
+    task="reach",
+    observation={"state": ArraySpec((1,))},
+    action=ArraySpec((4,), low=-1.0, high=1.0, names=("x", "y", "z", "gripper")),
+    action_space="end_effector_delta",
+    action_frame="base",
+    control_rate=10.0,
+    max_episode_steps=None,
+    reward_terms=("success",),
+)
+
+
+class Served:
+    """A page that is served, with time that is told."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(10**9)
+        self.said: list[str] = []
+        about = {"task": ARM.task, "elements": ARM.action.names}
+        self.page = PersonPage(WebConfig("127.0.0.1:0"), about, self.said.append, self.clock)
+        self.origin, _, self.token = self.page.link.partition("/#")
+
+    def open(self, token: str | None = None) -> Any:
+        opened = client.connect(f"ws{self.origin.removeprefix('http')}/socket", origin=self.origin, proxy=None)
+        opened.send(json.dumps({"token": token or self.token}))
+        return opened
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    served = Served()
+    yield served
+    served.page.close()
+
+
+def say(opened: Any, held: tuple[str, ...] = (), tapped: tuple[str, ...] = (), **axes: Any) -> None:
+    opened.send(json.dumps({"axes": axes, "held": held, "tapped": tapped}))
+
+
+def test_axes_and_buttons_are_those_of_teleoperation() -> None:
+    assert AXES == ELEMENTS and BUTTONS == FUNCTIONS
+
+
+def test_a_touch_drives_and_its_end_or_silence_hands_back_at_once(served: Served) -> None:
+    teleop = make_teleop("browser", ARM, served.clock, page=served.page)
+    assert not teleop.read().in_control
+    with served.open() as opened:
+        assert json.loads(opened.recv())["about"]["elements"] == ["x", "y", "z", "gripper"]
+        say(opened)
+        wait_until(lambda: not teleop.read().message)
+        say(opened, ("deadman",), ("gripper",), x=1.0, y=-5, z=float("nan"), yaw=1.0, other=1.0)
+        wait_until(lambda: teleop.read().in_control)
+        said = teleop.read()
+        np.testing.assert_array_equal(said.action, np.array([1, -1, 0, 1], np.float32))
+        assert said.action.dtype == np.float32
+        served.clock.advance_ns(round((TIMEOUT + 0.01) * 1e9))
+        said = teleop.read()
+        assert not said.in_control and said.message and not said.action[:3].any()
+        say(opened)
+        say(opened, ("deadman",), x=1.0)
+        wait_until(lambda: teleop.read().in_control)
+        say(opened, x=1.0)
+        wait_until(lambda: not teleop.read().in_control)
+        say(opened, ("deadman",), x=1.0)
+        wait_until(lambda: teleop.read().in_control)
+    wait_until(lambda: not teleop.read().in_control)
+    assert "no page is connected" in teleop.read().message
+
+
+def test_taps_between_two_looks_are_not_lost_and_count_once(served: Served) -> None:
+    teleop = make_teleop("browser", ARM, served.clock, page=served.page)
+    with served.open() as opened:
+        say(opened)
+        wait_until(lambda: not teleop.read().message)
+        buttons: set[str] = set()
+        say(opened, (), ("success", "unknown"))
+        say(opened)
+        wait_until(lambda: buttons.update(teleop.read().buttons) or buttons)
+        assert buttons == {"success"} and not teleop.read().buttons
+
+
+def test_the_newest_page_drives_and_what_is_shown_arrives(served: Served) -> None:
+    with served.open() as first:
+        say(first, ("deadman",), x=1.0)
+        wait_until(lambda: served.page.poll(TIMEOUT))
+        with served.open() as second:
+            with pytest.raises(ConnectionClosed) as closed:
+                while True:
+                    first.recv()
+            assert closed.value.rcvd is not None and closed.value.rcvd.code == TAKEN
+            assert served.page.poll(TIMEOUT) is None, "what the other page said counts no more"
+            served.page.show(np.zeros((4, 4, 3), np.uint8), ["step 1"])
+            while (received := second.recv()) != json.dumps({"lines": ["step 1"]}):
+                pass  # it tells about the robot, and that it lives
+            while isinstance(received, str):
+                received = second.recv()
+            assert received.startswith(b"{}\n\xff\xd8"), "a JPEG file"
+
+
+def test_junk_and_wrong_tokens_do_nothing(served: Served) -> None:
+    with served.open("wrong") as opened, pytest.raises(ConnectionClosed):
+        opened.recv()
+    assert served.said == ["Refused a page from 127.0.0.1: the token is missing or wrong"]
+    with served.open() as opened:
+        huge = "1" + "0" * 400
+        for junk in (
+            "{",
+            "[]",
+            '{"axes": 5, "held": "deadman", "tapped": {}}',
+            f'{{"axes": {{"x": {huge}}}}}',
+            b"\xff",
+        ):
+            opened.send(junk)
+        say(opened, ("deadman",), y=0.5)
+        wait_until(lambda: served.page.poll(TIMEOUT) == ({"y": 0.5}, frozenset({"deadman"})))
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(ConfigError, match="page must be one that is served"):
+        make_teleop("browser", ARM)
