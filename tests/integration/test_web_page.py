@@ -118,6 +118,8 @@ def text(browser: Any, selector: str) -> str:
 def press(browser: Any, command: str, robot: str = "") -> None:
     chosen = f"[data-command={command}]" + (f"[data-robot={robot}]" if robot else "")
     button = wait_until(lambda: browser.find_elements("css selector", f"{chosen}:enabled"))[0]
+    # Not below the header, where a person would not press it either.
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
     button.click()
 
 
