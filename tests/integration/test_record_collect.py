@@ -20,7 +20,7 @@ from scipy.stats import kstest, norm
 from robo_rl.app import load_policy
 from robo_rl.cli import main
 from robo_rl.commands.panel import Panel
-from robo_rl.commands.record import HumanChooser, record_expert
+from robo_rl.commands.record import SOURCES, HumanChooser, record_expert
 from robo_rl.commands.recording import ExpertChooser, open_data_set, record_episodes
 from robo_rl.core import (
     DataError,
@@ -354,7 +354,7 @@ def test_collect_explores_when_asked(run_folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["record", "record.source=keybord"], "record.source must be one of expert, keyboard, window, got 'keybord'"),
+        (["record", "record.source=keybord"], f"record.source must be one of {', '.join(SOURCES)}, got 'keybord'"),
         (["record", "record.noise=2"], "record.noise must be in [0, 1], got 2.0"),
         (["record", "record.if_exists=ask"], "record.if_exists must be one of fail, append, overwrite, got 'ask'"),
         (["record", "record.episodes=0"], "record.episodes must be 1 or more, got 0"),
