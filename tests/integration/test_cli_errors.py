@@ -46,7 +46,7 @@ TASKS = "bin_relocate, cable_route, drive, fake_arm, gymnasium, open_door, peg_i
             ["train", "tsk=reach"],
             "robo-rl: unknown option 'tsk': did you mean 'task'? "
             "Valid: agent, demonstrations, intervention, logging, reset, resume, reward, run, runtime, safety, seed, "
-            "task, teleop",
+            "task, teleop, web",
         ),
         (
             ["train", "agent.batch_size=many"],
