@@ -116,7 +116,7 @@ class PersonPage:
     def _run(self) -> None:
         try:
             self._loop.run_until_complete(self._serve())
-        except Exception as error:
+        except Exception as error:  # the constructor, which waits, raises it
             self._failure = error
         finally:
             self._ready.set()

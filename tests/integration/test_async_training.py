@@ -115,7 +115,6 @@ def test_two_actors_and_a_learner_keep_the_ratio_and_leave_nothing_behind(tmp_pa
     assert summary["safety"]["changed_steps"] == len(changed)
     assert records(folder, "episode")[-1]["safety/speed"] > 0
     runtime = records(folder, "runtime")
-    assert all(record["actors"] <= 2 for record in runtime)  # a fast machine is done before a report sees both
     stale = [record for record in runtime if record["staleness_steps"] is not None]
     assert stale and all(record["staleness_steps"] >= 0 and record["staleness_seconds"] >= 0 for record in stale)
     assert all(record["refused_requests"] == 0 and record["refused_policies"] == 0 for record in runtime)
