@@ -62,6 +62,7 @@ class RunConfig:
         keep_checkpoints: how many of the newest checkpoints stay, besides the best.
         replay_capacity: observations that the online replay holds: one more for each episode than transitions.
         stop_at_success_rate: end the run when an evaluation reaches this rate (0 to 1); null: never.
+        stop_at_return: end the run when an evaluation reaches this mean return; null: never.
     """
 
     dir: str = "???"
@@ -75,6 +76,7 @@ class RunConfig:
     keep_checkpoints: int = 2
     replay_capacity: int = 200_000
     stop_at_success_rate: float | None = None
+    stop_at_return: float | None = None
 
     def __post_init__(self) -> None:
         for key in ("env_steps", "evaluation_interval", "video_episodes"):

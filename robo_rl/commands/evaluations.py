@@ -61,10 +61,12 @@ class Evaluations:
             self.watch.load(state["watch"])
 
     def good_enough(self, step: int, updates: int, seed: int) -> bool:
-        """Evaluate during training; return whether ``run.stop_at_success_rate`` is reached."""
-        rate = self(step, updates, seed, self._settings.evaluation_episodes).success_rate
-        wanted = self._settings.stop_at_success_rate
-        return wanted is not None and rate is not None and rate.value >= wanted
+        """Evaluate during training; return whether ``run.stop_at_success_rate`` or ``run.stop_at_return`` is reached."""
+        settings = self._settings
+        result = self(step, updates, seed, settings.evaluation_episodes)
+        rate, wanted = result.success_rate, settings.stop_at_success_rate
+        succeeds = wanted is not None and rate is not None and rate.value >= wanted
+        return succeeds or (settings.stop_at_return is not None and result.return_mean >= settings.stop_at_return)
 
     def __call__(
         self, step: int, updates: int, seed: int, episodes: int, video: Path | None = None

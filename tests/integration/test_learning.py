@@ -64,3 +64,26 @@ def test_behaviour_cloning_is_a_baseline_that_takes_no_steps(tmp_path: Path) -> 
     summary = json.loads((run / "summary.json").read_text())
     assert summary["env_steps"] == 0
     assert summary["success_rate"]["value"] >= 0.8
+
+
+def test_a_gymnasium_environment_is_learned_from_its_rewards(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    robo_rl(
+        "train",
+        "task=gymnasium",
+        "task.env_id=Pendulum-v1",
+        "agent.update_to_data=5",
+        "agent.random_steps=500",
+        "agent.learning_starts=500",
+        "run.env_steps=4000",
+        "run.evaluation_interval=500",
+        "run.evaluation_episodes=10",
+        "run.final_evaluation_episodes=10",
+        "run.stop_at_return=-300",
+        "run.video_episodes=0",
+        f"run.dir={run}",
+        cwd=tmp_path,
+    )
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["status"] == "reached", summary
+    assert summary["return_mean"] >= -400, "a policy that does not swing the pendulum up is at -1,200"
