@@ -6,6 +6,7 @@ Takes hours; it may be stopped and started again: finished runs are kept, unfini
     python tests/benchmarks/learning_table.py --tasks pick_cube --seeds 3
     python tests/benchmarks/learning_table.py --agents rlpd no_layer_norm 3_step_returns --name ablation
     python tests/benchmarks/learning_table.py --tasks Hopper-v5 --agents redq --evaluation-interval 5000 --name gym
+    python tests/benchmarks/learning_table.py --tasks reach pick_cube --agents drq --seeds 3 --name pixels
 
 Writes docs/results/NAME.json (every run: its summary and evaluations) and the table in docs/results/NAME.md.
 """
@@ -51,7 +52,16 @@ ABLATIONS = {
 }
 """What each differs in from the default agent, ``rlpd``."""
 
-CHOICES = AGENTS | ABLATIONS | {"redq": ["agent=redq"]}
+PIXELS = [
+    "agent=drq",
+    "task.observation.cameras=[front,wrist]",
+    "task.observation.width=64",
+    "task.observation.height=64",
+    "task.observation.object=false",
+]
+"""Two cameras and proprioception; nothing else tells where the objects are."""
+
+CHOICES = AGENTS | ABLATIONS | {"redq": ["agent=redq"], "drq": PIXELS}
 
 
 def main() -> None:
@@ -63,6 +73,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=ROOT / "docs" / "results")
     parser.add_argument("--name", default="learning", help="of the result files")
     parser.add_argument("--evaluation-interval", type=int, default=500)
+    parser.add_argument("--env-steps", type=int, help="of every run; each task's own number by default")
     parser.add_argument("--stop-at", type=float, default=0.98, help="end a run when an evaluation reaches this rate")
     parser.add_argument("--overrides", nargs="*", default=[], help="for every run, for example runtime.threads=1")
     parser.add_argument("--only-summarise", action="store_true", help="write the table from the runs that are there")
@@ -83,7 +94,7 @@ def train(task: str, agent: str, seed: int, folder: Path, options: argparse.Name
     if status(folder) in ("completed", "reached", "diverged"):
         return
     overrides = [
-        f"run.env_steps={(BUDGETS | ENVIRONMENTS)[task]}",
+        f"run.env_steps={options.env_steps or (BUDGETS | ENVIRONMENTS)[task]}",
         f"run.evaluation_interval={options.evaluation_interval}",
         "run.evaluation_episodes=100",
         f"run.stop_at_success_rate={options.stop_at}",
