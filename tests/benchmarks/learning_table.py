@@ -150,7 +150,7 @@ def is_solved(task: str, evaluation: dict) -> bool:
 def table(runs: list[dict]) -> str:
     """Return the table in Markdown."""
     lines = [
-        "| task | agent | seeds | steps to 95 % (return) | robot-minutes | wall-clock minutes | success (return) at the end |",
+        "| task | agent | seeds | steps to 95 % | robot-minutes | wall-clock minutes | success or return at the end |",
         "|---|---|---|---|---|---|---|",
     ]
     for task in BUDGETS | ENVIRONMENTS:
