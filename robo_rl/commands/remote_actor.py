@@ -103,7 +103,10 @@ class RemoteActor:
         seed = derive_seed(self._config.seed, "session", link.session)
         name = self._settings.name
         actor = Actor(self._backend, seed, name, link.session)
-        agent = build_agent(self._config.agent, self._backend.spec, derive_seed(seed, "actor", name))
+        chosen = self._config.agent.copy()
+        if "device" in chosen:
+            chosen.device = "cpu"  # one observation at a time: a GPU would only add its delay
+        agent = build_agent(chosen, self._backend.spec, derive_seed(seed, "actor", name))
         choose = partial(self._choose, agent)
         period_ns = int(1e9 / self._backend.spec.control_rate)
         ended = True

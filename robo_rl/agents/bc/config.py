@@ -32,6 +32,8 @@ class BCConfig:
     learning_starts: ClassVar[int] = 0
     random_steps: ClassVar[int] = 0
     update_to_data: ClassVar[int] = 1
+    # A network this small is trained as fast on the CPU.
+    device: ClassVar[str] = "cpu"
 
     hidden: tuple[int, ...] = (256, 256)
     actor_layer_norm: bool = False

@@ -9,6 +9,7 @@ from torch import Tensor
 from robo_rl.core import Batch, EnvSpec
 
 from ..sac.agent import SAC
+from ..sac.backend import describe_torch
 from ..sac.observations import ObservationVector
 from ..sac.slots import prefixed
 from ..sac.update import draw_noise
@@ -74,7 +75,7 @@ class DrQ(SAC):
             noise = draw_noise(config, self._policy.action_size, self._noise)
             return compute(self._pixel_minibatches(batch), noise, updates)
 
-        return update, "torch.compile" if compiled else "torch"
+        return update, describe_torch(self._policy.device, compiled)
 
     def _pixel_minibatches(self, batch: Batch) -> PixelMinibatches:
         def shaped(rows: Tensor) -> Tensor:

@@ -84,6 +84,10 @@ class ImageEncoder:
                 self.frozen = self._resnet
                 self.fingerprint = f"{digest}-{config.stages}-{precision}"
 
+    def move(self, device: torch.device) -> None:
+        """Move the frozen network to ``device``."""
+        self.frozen = {name: tensor.to(device) for name, tensor in self.frozen.items()}
+
     def initialise(self, generator: torch.Generator) -> Parameters:
         """Return new float32 parameters: orthogonal weights (gain sqrt 2 in convolutions), biases of zero."""
         parameters: Parameters = {}
@@ -160,7 +164,10 @@ class ImageEncoder:
         return x.flatten(2).to(full)
 
     def frozen_maps(self, images: Tensor) -> Tensor:
-        """Return what the frozen network makes of images of any camera: maps (B, channels, places) float32."""
+        """Return what the frozen network makes of images of any camera: maps (B, channels, places) float32.
+
+        The images must be where the network is (:meth:`move`).
+        """
         dtype = torch.bfloat16 if self._low_precision else torch.float32
         return _apply_to_frames(self.frozen, "", images, dtype).float()
 

@@ -40,6 +40,7 @@ class FrozenFeatures:
         self.spec = {key: ArraySpec((size,), "float16") for key, size in sizes.items()}
         self.fingerprint = f"{encoder.fingerprint}-{views}-{shift}-{seed}"
         self._encoder = encoder
+        self._device = next(iter(encoder.frozen.values())).device
         self._shift = shift
         self._seed = seed
 
@@ -49,10 +50,10 @@ class FrozenFeatures:
         found: Batch = {}
         for key in self.spec:
             shifts = np.stack([self._shifts(key, int(number)) for number in numbers])
-            repeated = torch.from_numpy(images[key]).repeat_interleave(self.views, dim=0)
-            shifted = shift_images(repeated, torch.from_numpy(shifts).flatten(0, 1))
+            repeated = torch.from_numpy(images[key]).to(self._device).repeat_interleave(self.views, dim=0)
+            shifted = shift_images(repeated, torch.from_numpy(shifts).to(self._device).flatten(0, 1))
             maps = self._encoder.frozen_maps(shifted).flatten(1)
-            found[key] = maps.view(len(numbers), self.views, -1).half().numpy()
+            found[key] = maps.view(len(numbers), self.views, -1).half().numpy(force=True)
         return found
 
     def _shifts(self, key: str, number: int) -> NDArray[np.int64]:

@@ -33,7 +33,8 @@ class PixelPolicy(TanhGaussianPolicy):
         self.encoder = ImageEncoder(config.encoder, spec, config.image_keys, config.precision)
         super().__init__(config, spec, seed, further_inputs=self.encoder.size)
         source = torch.Generator().manual_seed(derive_seed(seed, "agent", "encoder"))
-        encoder = self.encoder.initialise(source)
+        self.encoder.move(self.device)
+        encoder = {name: tensor.to(self.device) for name, tensor in self.encoder.initialise(source).items()}
         self.parameters |= encoder
         self.averaged |= {name: tensor.clone() for name, tensor in encoder.items()}
         self.augmentation = torch.Generator().manual_seed(derive_seed(seed, "agent", "augmentation"))
@@ -54,20 +55,21 @@ class PixelPolicy(TanhGaussianPolicy):
 
         ``group`` is ``observation`` or ``next_observation``.
         """
-        images = [torch.from_numpy(batch[f"{group}/{key}"]) for key in self.encoder.keys]
+        images = [torch.from_numpy(batch[f"{group}/{key}"]).to(self.device) for key in self.encoder.keys]
         if images[0].dtype != torch.uint8:
             return images
-        return [shift_images(x, draw_shifts((len(x),), self._shift, self.augmentation)) for x in images]
+        shifts = [draw_shifts((len(x),), self._shift, self.augmentation).to(self.device) for x in images]
+        return [shift_images(x, shift) for x, shift in zip(images, shifts, strict=True)]
 
     def _row(self, parameters: Parameters, observation: Observation) -> Tensor:
         images: list[NDArray[np.uint8]] = [observation[key] for key in self.encoder.keys]
-        vector = torch.from_numpy(self.observations.one(observation)).unsqueeze(0)
-        return self.inputs(parameters, [torch.from_numpy(image).unsqueeze(0) for image in images], vector)
+        rows = [torch.from_numpy(image).unsqueeze(0).to(self.device) for image in images]
+        return self.inputs(parameters, rows, super()._row(parameters, observation))
 
     def distribution(self, batch: Batch) -> Callable[[Parameters], tuple[Tensor, Tensor]]:
         """As of :class:`~robo_rl.agents.sac.policy.TanhGaussianPolicy`, of shifted images."""
         shifted = self.training_images(batch)
-        vector = torch.from_numpy(self.observations.rows(batch))
+        vector = torch.from_numpy(self.observations.rows(batch)).to(self.device)
         activation = self._activation
         return lambda parameters: actor_distribution(parameters, self.inputs(parameters, shifted, vector), activation)
 

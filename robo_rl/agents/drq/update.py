@@ -13,13 +13,15 @@ import torch
 from torch import Tensor
 
 from ..sac.adam import adam_step
+from ..sac.device import captured
 from ..sac.networks import Parameters, actor_distribution, sample_action
 from ..sac.update import (
+    Corrections,
     Minibatches,
     Noise,
     actor_loss,
     actor_step,
-    corrections_like,
+    adam_corrections,
     critic_loss,
     critic_metrics,
     critic_step,
@@ -77,6 +79,7 @@ class DrQUpdate:
         self._config = config
         self._inputs = inputs
         self._state = (parameters, first, second, config)
+        self._steps = captured(self._all_steps, parameters, first, second)
         steps: list[Callable[..., Any]] = [pixel_critic_step, actor_step, pixel_actor_step]
         compiled_steps = [torch.compile(step) if compiled else step for step in steps]
         self._critic_step, self._actor_step, self._pixel_actor_step = compiled_steps
@@ -84,25 +87,26 @@ class DrQUpdate:
     @torch.no_grad()
     def __call__(self, batch: PixelMinibatches, noise: Noise, updates: int) -> Tensor:
         """Do one whole update; arguments and result as of :class:`~robo_rl.agents.sac.update.TorchUpdate`."""
+        return self._steps(batch, noise, adam_corrections(self._config, updates, batch.vectors.reward.dtype))
+
+    def _all_steps(self, batch: PixelMinibatches, noise: Noise, corrections: Corrections) -> Tensor:
         rows = []
         for u in range(self._config.update_to_data):
             vectors = Minibatches(*(field[u] for field in batch.vectors))
             images, next_images = [x[u] for x in batch.images], [x[u] for x in batch.next_images]
             critic = None if batch.critic is None else (batch.critic[0][u], batch.critic[1][u])
-            corrections = corrections_like(updates * self._config.update_to_data + u + 1, vectors.reward)
             draws = noise.next_action[u], noise.subset[u]
             metrics, seen = self._critic_step(
-                *self._state, self._inputs, vectors, images, next_images, critic, *draws, corrections
+                *self._state, self._inputs, vectors, images, next_images, critic, *draws, corrections.critic[u]
             )
             rows.append(metrics)
-        corrections = corrections_like(updates + 1, vectors.reward)
         if critic is None:
             # What the encoder said before its last step: that saves a third pass over the images.
             vectors = vectors._replace(observation=seen)
-            actor_metrics = self._actor_step(*self._state, vectors, noise.action, corrections)
+            actor_metrics = self._actor_step(*self._state, vectors, noise.action, corrections.actor)
         else:
             actor_metrics = self._pixel_actor_step(
-                *self._state, self._inputs, vectors, images, critic[0], noise.action, corrections
+                *self._state, self._inputs, vectors, images, critic[0], noise.action, corrections.actor
             )
         critic_metrics = torch.stack(rows)
         mean = critic_metrics.mean(0)
@@ -121,7 +125,7 @@ def pixel_critic_step(
     critic: tuple[Tensor, Tensor] | None,
     next_noise: Tensor,
     subset: Tensor,
-    corrections: tuple[Tensor, Tensor],
+    corrections: Tensor,
 ) -> tuple[Tensor, Tensor | None]:
     """Move critics and encoder one step towards the critics' targets, and the target critics towards the critics.
 
@@ -134,7 +138,7 @@ def pixel_critic_step(
             encoder then stays as it is.
         next_noise: (B, A) standard normal, for the actions in the targets.
         subset: (M,) which target critics count.
-        corrections: Adam's, as 0-d tensors.
+        corrections: (2,), see :class:`~robo_rl.agents.sac.update.Corrections`.
 
     Returns:
         (4,) the first four of ``METRICS``; and what actor and critics saw, (B, input_size), before the step, or None
@@ -170,7 +174,7 @@ def pixel_actor_step(
     images: list[Tensor],
     critic_observation: Tensor,
     noise: Tensor,
-    corrections: tuple[Tensor, Tensor],
+    corrections: Tensor,
 ) -> Tensor:
     """Move actor and encoder up the value that critics with other eyes give, then the temperature.
 
@@ -180,7 +184,7 @@ def pixel_actor_step(
         images: for each camera (B, H, W, C), shifted.
         critic_observation: (B, O') what the critics see.
         noise: (B, A) standard normal.
-        corrections: Adam's, as 0-d tensors.
+        corrections: (2,), see :class:`~robo_rl.agents.sac.update.Corrections`.
 
     Returns:
         (3,): the last three of ``METRICS``.

@@ -22,7 +22,7 @@ def adam_step(
     first: Parameters,
     second: Parameters,
     learning_rate: float,
-    corrections: tuple[float | Tensor, float | Tensor],
+    corrections: tuple[float, float] | Tensor,
 ) -> None:
     """Move the parameters that have a gradient, and their moments of the same names, in place.
 
@@ -32,8 +32,7 @@ def adam_step(
         first: running means of the gradients.
         second: running means of their squares.
         learning_rate: step length.
-        corrections: of :func:`bias_corrections`; tensors where the caller is compiled, so that a new step number
-            is no new program.
+        corrections: of :func:`bias_corrections`, also as a tensor (2,).
     """
     for name, gradient in gradients.items():
         mean = first[name].lerp_(gradient, 1 - BETA_FIRST)

@@ -89,7 +89,8 @@ class SAC:
         )
         target = {f"target_{name}": tensor.clone() for name, tensor in critic.items()}
         temperature = {"temperature/log_alpha": torch.tensor(math.log(config.initial_temperature))}
-        return critic | target | policy.parameters | temperature
+        rest = {name: tensor.to(policy.device) for name, tensor in (critic | target | temperature).items()}
+        return rest | policy.parameters
 
     def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
         """Return an action (A,) in [-1, 1]; the mode of the averaged policy unless ``explore``."""
@@ -160,8 +161,10 @@ class SAC:
                 f"agent.q_limit is {self.config.q_limit:g}. {advice} If returns are that large, raise agent.q_limit."
             )
         # The metrics of an update come before its last step; only the networks of that step remain to be seen.
-        for name, tensor in self._policy.parameters.items():
-            if not tensor.isfinite().all():
+        parameters = self._policy.parameters
+        finite = torch.stack([tensor.isfinite().all() for tensor in parameters.values()])
+        for name, good in zip(parameters, finite.tolist(), strict=True):
+            if not good:
                 raise DivergenceError(f"training diverged: {name} is not finite after update {update}. {advice}")
 
     def _slots(self) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
 from robo_rl.core import ConfigError
@@ -21,7 +22,10 @@ def make_update(config: SACConfig, parameters: Parameters, first: Parameters, se
     Raises:
         ConfigError: if the native update is asked for and cannot be had.
     """
-    if config.backend in ("auto", "native"):
+    device = next(iter(parameters.values())).device
+    if device.type == "cuda" and config.backend == "native":
+        raise ConfigError("agent.backend=native computes on the CPU. Use agent.device=cpu, or agent.backend=auto")
+    if device.type == "cpu" and config.backend in ("auto", "native"):
         available, why = native.available(config.precision)
         if available:
             return native.NativeUpdate(config, parameters, first, second), f"native ({why})"
@@ -29,4 +33,10 @@ def make_update(config: SACConfig, parameters: Parameters, first: Parameters, se
             raise ConfigError(f"agent.backend=native cannot be had: {why}. Use agent.backend=auto")
         return TorchUpdate(config, parameters, first, second), f"torch (native cannot be had: {why})"
     compiled = config.backend == "compile"
-    return TorchUpdate(config, parameters, first, second, compiled=compiled), "torch.compile" if compiled else "torch"
+    return TorchUpdate(config, parameters, first, second, compiled=compiled), describe_torch(device, compiled)
+
+
+def describe_torch(device: torch.device, compiled: bool) -> str:
+    """Return a line for people about updates by PyTorch."""
+    name = "torch.compile" if compiled else "torch"
+    return f"{name}, a CUDA graph on {torch.cuda.get_device_name(device)}" if device.type == "cuda" else name

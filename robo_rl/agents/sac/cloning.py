@@ -45,7 +45,7 @@ class BehaviourCloning:
             DivergenceError: if the loss is not finite.
         """
         distribution = self._policy.distribution(batch)
-        action = torch.from_numpy(batch["proposed_action"])
+        action = torch.from_numpy(batch["proposed_action"]).to(self._policy.device)
 
         def loss(actor: Parameters) -> Tensor:
             mean, _ = distribution(actor)

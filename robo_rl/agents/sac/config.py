@@ -1,5 +1,6 @@
 """Configuration of soft actor-critic and of RLPD, which is the same algorithm with other numbers."""
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -52,8 +53,10 @@ class SACConfig:
             from the start.
         q_limit: magnitude of a value estimate beyond which the run counts as diverged. Returns with rewards in
             [0, 1] stay below 1 / (1 - gamma).
+        device: where learning is computed: ``cpu``, ``cuda`` (``cuda:1``, ...), or ``auto``: a GPU where PyTorch finds
+            one, else the CPU. Actors of a learner elsewhere act on the CPU.
         backend: what computes updates: ``native`` (C++ on the CPU), ``torch``, ``compile`` (torch.compile), or
-            ``auto``: native where it is available, else torch.
+            ``auto``: native where it is available, else torch. On a GPU an update is captured as one CUDA graph.
         precision: of the factors of matrix products; ``bfloat16`` keeps parameters and sums in float32.
         threads: threads of the native update; null: as many as PyTorch uses.
     """
@@ -91,6 +94,7 @@ class SACConfig:
     observation_keys: tuple[str, ...] | None = None
     normalise_observations: bool = True
     q_limit: float = 1e4
+    device: str = "auto"
     backend: str = "auto"
     precision: str = "float32"
     threads: int | None = None
@@ -130,6 +134,12 @@ class SACConfig:
         require(self.threads is None or self.threads >= 1, "agent.threads", "null or 1 or more", self.threads)
         require_choice("agent.activation", self.activation, ACTIVATIONS)
         require_choice("agent.actor_q", self.actor_q, ACTOR_Q)
+        require(
+            re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device) is not None,
+            "agent.device",
+            "auto, cpu, cuda or cuda:<number>",
+            self.device,
+        )
         require_choice("agent.backend", self.backend, BACKENDS)
         require_choice("agent.precision", self.precision, PRECISIONS)
 

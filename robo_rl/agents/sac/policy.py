@@ -10,6 +10,7 @@ from torch import Tensor
 
 from robo_rl.core import Batch, EnvSpec, Observation, SpecError, State, derive_seed
 
+from .device import choose_device
 from .networks import Parameters, actor_distribution, initialise_network
 from .observations import ObservationVector
 from .slots import load_slots, prefixed, save_slots
@@ -33,6 +34,8 @@ class PolicyConfig(Protocol):
     def observation_keys(self) -> tuple[str, ...] | None: ...
     @property
     def normalise_observations(self) -> bool: ...
+    @property
+    def device(self) -> str: ...
 
 
 class TanhGaussianPolicy:
@@ -45,6 +48,7 @@ class TanhGaussianPolicy:
         averaged: a running average of them (Polyak and Juditsky 1992), which acts where nothing is explored: single
             updates move the mode of the policy by more than a task such as inserting a peg forgives.
         action_size: A.
+        device: on which the parameters are.
 
     Args:
         config: of the agent.
@@ -63,14 +67,16 @@ class TanhGaussianPolicy:
         self.action_size = spec.action.shape[0]
         self.observations = ObservationVector(spec, config.observation_keys, config.normalise_observations)
         self.input_size = further_inputs + self.observations.size
-        self.parameters: Parameters = initialise_network(
+        self.device = choose_device(config.device)
+        parameters = initialise_network(
             "actor",
             (self.input_size, *config.hidden, 2 * self.action_size),
             torch.Generator().manual_seed(derive_seed(seed, "agent", "actor")),
             layer_norm=config.actor_layer_norm,
             output_gain=INITIAL_OUTPUT_GAIN,
         )
-        self.parameters["actor/output/bias"][self.action_size :] = config.initial_log_std
+        parameters["actor/output/bias"][self.action_size :] = config.initial_log_std
+        self.parameters: Parameters = {name: tensor.to(self.device) for name, tensor in parameters.items()}
         self.averaged: Parameters = {name: tensor.clone() for name, tensor in self.parameters.items()}
         self.exploration = torch.Generator().manual_seed(derive_seed(seed, "agent", "exploration"))
         self._activation = config.activation
@@ -81,8 +87,8 @@ class TanhGaussianPolicy:
         parameters = self.parameters if explore else self.averaged
         mean, log_std = actor_distribution(parameters, self._row(parameters, observation), self._activation)
         if explore:
-            mean = mean + log_std.exp() * torch.randn(1, self.action_size, generator=self.exploration)
-        action: NDArray[np.float32] = mean.tanh().squeeze(0).numpy()
+            mean = mean + log_std.exp() * torch.randn(1, self.action_size, generator=self.exploration).to(self.device)
+        action: NDArray[np.float32] = mean.tanh().squeeze(0).numpy(force=True)
         return action
 
     def average(self, share: float) -> None:
@@ -92,11 +98,11 @@ class TanhGaussianPolicy:
 
     def _row(self, parameters: Parameters, observation: Observation) -> Tensor:
         """Return the network's input (1, input_size) for one observation; ``parameters`` may encode it."""
-        return torch.from_numpy(self.observations.one(observation)).unsqueeze(0)
+        return torch.from_numpy(self.observations.one(observation)).unsqueeze(0).to(self.device)
 
     def distribution(self, batch: Batch) -> Callable[[Parameters], tuple[Tensor, Tensor]]:
         """Return the function that gives mean and log deviation (B, A) in the rows of ``batch``, for parameters."""
-        rows = torch.from_numpy(self.observations.rows(batch))
+        rows = torch.from_numpy(self.observations.rows(batch)).to(self.device)
         return lambda parameters: actor_distribution(parameters, rows, self._activation)
 
     def slots(self) -> dict[str, Tensor]:

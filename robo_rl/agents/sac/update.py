@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .adam import adam_step, bias_corrections
 from .config import SACConfig
+from .device import captured
 from .networks import Parameters, actor_distribution, critic_values, sample_action
 
 METRICS = ("critic_loss", "q_mean", "q_abs_max", "target_mean", "actor_loss", "entropy", "temperature")
@@ -72,6 +73,25 @@ def draw_noise(config: SACConfig, action_size: int, generator: torch.Generator) 
     return Noise(next_action, order[:, : config.target_subset].contiguous(), action)
 
 
+class Corrections(NamedTuple):
+    """What Adam divides the moments by, see :func:`.bias_corrections`; tensors, so that a new number is no new program.
+
+    Attributes:
+        critic: (U, 2).
+        actor: (2,), also for the temperature.
+    """
+
+    critic: Tensor
+    actor: Tensor
+
+
+def adam_corrections(config: SACConfig, updates: int, dtype: torch.dtype) -> Corrections:
+    """Return those of one update, after ``updates`` before it."""
+    done = updates * config.update_to_data
+    critic = [bias_corrections(done + u + 1) for u in range(config.update_to_data)]
+    return Corrections(torch.tensor(critic, dtype=dtype), torch.tensor(bias_corrections(updates + 1), dtype=dtype))
+
+
 class TorchUpdate:
     """The update in plain PyTorch.
 
@@ -100,6 +120,7 @@ class TorchUpdate:
         self._parameters = parameters
         self._first = first
         self._second = second
+        self._steps = captured(self._all_steps, parameters, first, second)
         self._critic_step: Callable[..., Tensor] = torch.compile(critic_step) if compiled else critic_step
         self._actor_step: Callable[..., Tensor] = torch.compile(actor_step) if compiled else actor_step
 
@@ -115,6 +136,9 @@ class TorchUpdate:
         Returns:
             (len(METRICS),) float32.
         """
+        return self._steps(batch, noise, adam_corrections(self._config, updates, batch.reward.dtype))
+
+    def _all_steps(self, batch: Minibatches, noise: Noise, corrections: Corrections) -> Tensor:
         config = self._config
         state = (self._parameters, self._first, self._second, config)
         # The actor stands still during the critic steps, so one pass gives the next actions of all of them.
@@ -129,17 +153,15 @@ class TorchUpdate:
 
         rows = []
         for u in range(config.update_to_data):
-            corrections = corrections_like(updates * config.update_to_data + u + 1, batch.reward)
             minibatch = Minibatches(*(field[u] for field in batch))
-            rows.append(
-                self._critic_step(*state, minibatch, next_action[u], next_log_prob[u], noise.subset[u], corrections)
-            )
+            draws = next_action[u], next_log_prob[u], noise.subset[u]
+            rows.append(self._critic_step(*state, minibatch, *draws, corrections.critic[u]))
         critic_metrics = torch.stack(rows)
         actor_metrics = self._actor_step(
             *state,
             Minibatches(*(field[-1] for field in batch)),
             noise.action,
-            corrections_like(updates + 1, batch.reward),
+            corrections.actor,
         )
         mean = critic_metrics.mean(0)
         return torch.cat((mean[:2], critic_metrics[:, 2].amax(0, keepdim=True), mean[3:], actor_metrics))
@@ -154,7 +176,7 @@ def critic_step(
     next_action: Tensor,
     next_log_prob: Tensor,
     subset: Tensor,
-    corrections: tuple[Tensor, Tensor],
+    corrections: Tensor,
 ) -> Tensor:
     """Move the critics one step towards their targets, and the target critics towards them.
 
@@ -164,7 +186,7 @@ def critic_step(
         next_action: (B, A) the policy's actions in the next observations.
         next_log_prob: (B,) their log densities.
         subset: (M,) which target critics count.
-        corrections: Adam's, as 0-d tensors.
+        corrections: (2,), see :class:`Corrections`.
 
     Returns:
         (4,): the first four of ``METRICS`` for this minibatch.
@@ -224,7 +246,7 @@ def actor_step(
     config: SACConfig,
     batch: Minibatches,
     noise: Tensor,
-    corrections: tuple[Tensor, Tensor],
+    corrections: Tensor,
 ) -> Tensor:
     """Move the actor up the critics' value and entropy, then the temperature towards the target entropy.
 
@@ -234,7 +256,7 @@ def actor_step(
         parameters: as in :class:`TorchUpdate`, and ``first``, ``second`` and ``config`` too.
         batch: the last minibatch, fields without the leading axis U.
         noise: (B, A) standard normal.
-        corrections: Adam's, as 0-d tensors.
+        corrections: (2,), see :class:`Corrections`.
 
     Returns:
         (3,): the last three of ``METRICS``.
@@ -291,7 +313,7 @@ def temperature_step(
     config: SACConfig,
     entropy: Tensor,
     action_size: int,
-    corrections: tuple[Tensor, Tensor],
+    corrections: Tensor,
 ) -> None:
     """Move the temperature one step, so that ``entropy`` [nat] comes nearer to its target."""
     target_entropy = config.target_entropy if config.target_entropy is not None else -0.5 * action_size
@@ -299,9 +321,3 @@ def temperature_step(
     alpha = parameters["temperature/log_alpha"].exp()
     temperature_gradient = {"temperature/log_alpha": alpha * (entropy - target_entropy)}
     adam_step(parameters, temperature_gradient, first, second, config.temperature_learning_rate, corrections)
-
-
-def corrections_like(step: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Return Adam's corrections for a step, as tensors with the dtype and device of ``like``."""
-    first, second = bias_corrections(step)
-    return like.new_tensor(first), like.new_tensor(second)

@@ -1,0 +1,95 @@
+"""Where learning is computed: on the CPU, or on a GPU that is given whole updates."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from robo_rl.core import ConfigError
+
+WARM_UP = 3
+"""Passes before a capture: libraries choose their kernels and fetch their workspaces in the first ones."""
+
+
+def choose_device(option: str) -> torch.device:
+    """Return the device that ``agent.device`` names: ``cpu``, ``cuda`` or ``cuda:<n>``; ``auto``: a GPU, if any.
+
+    Raises:
+        ConfigError: if it is not here.
+    """
+    if option == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = torch.device(option)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ConfigError(
+            f"agent.device={option}: PyTorch finds {torch.cuda.device_count()} GPUs here (robo-rl doctor says why). "
+            "Use agent.device=cpu, or auto"
+        )
+    return device
+
+
+class CapturedFunction:
+    """A function of tensors whose work on the GPU is recorded once, as a CUDA graph, and launched whole ever after.
+
+    One launch takes the place of thousands: an update of small networks is bound by launches, not by arithmetic.
+
+    Args:
+        function: of structures of tensors; works in place on ``changed``. The host must have no part in it: what
+            differs between calls comes in as a tensor, and nothing is read back.
+        changed: all tensors that ``function`` changes. They must stay where they are.
+    """
+
+    def __init__(self, function: Callable[..., Tensor], changed: Sequence[Tensor]) -> None:
+        self._function = function
+        self._changed = changed
+        self._device = changed[0].device
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def __call__(self, *arguments: Any) -> Tensor:
+        """Return what the function makes of tensors of any device, of the shapes of the first call.
+
+        The result is overwritten by the next call.
+        """
+        if self._graph is None:
+            self._arguments = map_tensors(lambda x: torch.empty_like(x, device=self._device), arguments)
+        map_tensors(lambda static, given: static.copy_(given, non_blocking=True), self._arguments, arguments)
+        if self._graph is None:
+            self._graph = self._capture()
+        self._graph.replay()
+        return self._result
+
+    def _capture(self) -> torch.cuda.CUDAGraph:
+        kept = [tensor.clone() for tensor in self._changed]
+        stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UP):
+                self._function(*self._arguments)
+        torch.cuda.current_stream(self._device).wait_stream(stream)
+        for tensor, before in zip(self._changed, kept, strict=True):
+            tensor.copy_(before)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._result = self._function(*self._arguments)
+        return graph
+
+
+def captured(function: Callable[..., Tensor], *changed: Mapping[str, Tensor]) -> Callable[..., Tensor]:
+    """Return ``function``, as a :class:`CapturedFunction` where the tensors that it changes are on a GPU."""
+    tensors = [tensor for named in changed for tensor in named.values()]
+    return CapturedFunction(function, tensors) if tensors[0].is_cuda else function
+
+
+def map_tensors(function: Callable[..., Tensor], *structures: Any) -> Any:
+    """Return a structure like the first, of tuples, named tuples, lists and None, of what ``function`` makes.
+
+    ``function`` gets the tensors at the same place of each of ``structures``.
+    """
+    first = structures[0]
+    if first is None:
+        return None
+    if isinstance(first, Tensor):
+        return function(*structures)
+    parts = [map_tensors(function, *each) for each in zip(*structures, strict=True)]
+    return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
