@@ -2,10 +2,8 @@
 
 import dataclasses
 import json
-import queue
 import shutil
 import tempfile
-import threading
 import time
 import uuid
 from collections import OrderedDict
@@ -18,20 +16,18 @@ from omegaconf import DictConfig
 from ..actor import InterventionConfig
 from ..app import AsyncRuntimeConfig, agent_facts, has_robot, section
 from ..core import ConfigError, EnvSpec, State, Transition, require
+from ..learner import Checkpoint
 from ..replay import Intake
-from ..telemetry import EPISODE_COMMANDS, Command, LiveRobot, LiveStatus
+from ..telemetry import Command
 from ..transport import ActorView, LearnerServer, TransportConfig, wanted_actors
 from .actor_processes import ActorGroup, ActorProcesses
+from .async_operators import AsyncOperators
 from .interruption import Interruption
-from .local_training import LocalTraining
 from .takeover import check_screen, has_person
+from .training import Training
 
 IDLE_SECONDS = 0.05
 REPORT_SECONDS = 1.0
-ATTEND_SECONDS = 0.1
-PRESENT_SECONDS = 5.0
-"""An actor counts as connected if it spoke within this time."""
-
 REMEMBERED_POLICIES = 1000
 
 
@@ -43,20 +39,20 @@ class _OpenEpisode(NamedTuple):
     length: int
 
 
-class AsyncTraining(LocalTraining):
+class AsyncTraining(Training):
     """Learns from what actors send, and keeps the ratio of learner steps to environment steps in bounds.
 
-    What differs from :class:`LocalTraining`: steps come through an :class:`Intake`, which stores them durably before
+    What differs from a run in one process: steps come through an :class:`Intake`, which stores them durably before
     actors forget them. So a checkpoint holds no replay; a resumed run finds in its store every step that was ever
     acknowledged, and makes up for updates that the checkpoint lacks. Such a run is not deterministic.
     """
+
+    _operators: AsyncOperators
 
     def __init__(self, config: DictConfig, folder: Path, interruption: Interruption) -> None:
         self.runtime: AsyncRuntimeConfig = section(config, "runtime")
         self._socket_folder: Path | None = None
         self._ended = False
-        self._asked: queue.SimpleQueue[Command] = queue.SimpleQueue()
-        self._closing = threading.Event()
         self._waited_seconds = 0.0
         self._reported = 0.0
         self._published: OrderedDict[int, float] = OrderedDict()
@@ -73,8 +69,7 @@ class AsyncTraining(LocalTraining):
         self._learned_evaluation = self._learned()
         self._saved_step = self.step
         self.server, self.actors = self._start()
-        self._attending = threading.Thread(target=self._attend, name="attend", daemon=True)
-        self._attending.start()
+        self._operators.attend(self.server)
 
     # --- beginning and end -------------------------------------------------------------------------------------------
 
@@ -114,7 +109,7 @@ class AsyncTraining(LocalTraining):
         return lines
 
     def run(self) -> int:
-        """As :meth:`LocalTraining.run`; actors have ended when it returns."""
+        """As :meth:`Training.run`; actors have ended when it returns."""
         try:
             self._publish()
             self.actors.resize(self.runtime.actors)
@@ -125,8 +120,6 @@ class AsyncTraining(LocalTraining):
     def close(self) -> None:
         """End actors and wire, and free the store."""
         self._end_actors()
-        self._closing.set()
-        self._attending.join()
         self.server.close()
         self.intake.close()
         if self._socket_folder is not None:
@@ -151,7 +144,7 @@ class AsyncTraining(LocalTraining):
 
     def _waiting_for(self) -> list[str]:
         """Return the actors that are connected and have not ended their session: they may hold steps."""
-        return [name for name, actor in self.server.actors().items() if _is_present(actor)]
+        return [name for name, actor in self.server.actors().items() if actor.is_present]
 
     # --- experience --------------------------------------------------------------------------------------------------
 
@@ -160,13 +153,14 @@ class AsyncTraining(LocalTraining):
             raise ConfigError("rewards that are computed or learned from stored steps need runtime=local")
         if self.parts.resets is not None:
             raise ConfigError("practice without resets needs runtime=local: actors apart know reset=seeded only")
+        self._operators = AsyncOperators(self.live, self.learner)
         self.intake = Intake(self.folder / "replay", self.parts.backend.spec)
         self.intake.recover(self.online)
 
-    def _save_experience(self, parts: dict[str, State]) -> None:
+    def _save_experience(self, parts: dict[str, State], facts: dict[str, Any]) -> None:
         """Nothing: steps are stored as they come."""
 
-    def _load_experience(self, parts: Mapping[str, State]) -> None:
+    def _load_experience(self, checkpoint: Checkpoint) -> None:
         self.step = self.intake.totals().stored
 
     def _experience_summary(self) -> dict[str, Any]:
@@ -197,11 +191,8 @@ class AsyncTraining(LocalTraining):
         if not self.parts.agent.config.learns_online:
             return "completed"
         while True:
-            if self._interruption.signal is not None:
-                return "interrupted"
-            self._obey()
-            if self._stop_asked:
-                return "stopped"
+            if (status := self._asked_status()) is not None:
+                return status
             self._tell("paused" if self.server.paused else "training")
             self._take()
             if self.learner.updates + 1 <= self.runtime.max_ratio * self._learnable():
@@ -294,64 +285,15 @@ class AsyncTraining(LocalTraining):
         hold = behind or self.step >= self.settings.env_steps
         self.server.guide(hold=hold, stop=False, env_steps=self.step)
 
-    def _obey(self) -> None:
-        """Do what operators asked for, as far as the learner itself has to."""
-        for name in self.server.take_commands():
-            self._pass_on(Command(name))
-        while not self._asked.empty():
-            command = self._asked.get()
-            self.logger.message(f"At step {self.step}: {command}")
-            if command.name == "checkpoint":
-                self._save()
-            elif command.name == "stop":
-                self._stop_asked = True
-            elif (wanted := wanted_actors(command.name)) is not None:
-                if wanted > 1 and has_robot(self.config):
-                    self.logger.message("There is one robot: it has one actor at most")
-                else:
-                    self.actors.resize(wanted)
-
-    def _pass_on(self, command: Command) -> None:
-        """Pass a command on to actors, and to :meth:`_obey`."""
-        if command.name in ("pause", "resume"):
-            self.server.pause(command.name == "pause")
-        elif command.name in EPISODE_COMMANDS and not self.server.order(command.robot, command.name):
-            return  # it is not connected, which those who watch see
-        self._asked.put(command)
-
-    def _attend(self) -> None:
-        """Serve those who watch, in a thread: robots go on, and are to be seen and stopped, during evaluations too."""
-        shown: dict[str, Mapping[str, bytes]] = {}
-        while not self._closing.wait(ATTEND_SECONDS):
-            self.server.watch(self.live.watched)
-            for name, actor in self.server.actors().items():
-                if actor.pictures is not shown.get(name):
-                    shown[name] = actor.pictures
-                    self.live.show(name, actor.pictures)
-            for command in self.live.take_commands():
-                self._pass_on(command)
-            self.live.tell(LiveStatus(self._state, self.server.paused, self._refused_commands(), self._robots()))
-
-    def _tell(self, state: str) -> None:
-        self._state = state
-
-    def _robots(self) -> tuple[LiveRobot, ...]:
-        return tuple(
-            LiveRobot(
-                name,
-                _is_present(actor),
-                {
-                    "steps": f"{actor.produced:,}",
-                    "in its spool": f"{actor.spooled:,}",
-                    "policy": f"{max(self.learner.updates - actor.policy_version, 0):,} updates old"
-                    if actor.policy_version >= 0
-                    else "none",
-                    "held": f"{actor.held_seconds:.0f} s",
-                },
-                actor.picture_problem,
-            )
-            for name, actor in sorted(self.server.actors().items())
-        )
+    def _obey(self, command: Command) -> None:
+        super()._obey(command)
+        wanted = wanted_actors(command.name)
+        if wanted is None:
+            return
+        if wanted > 1 and has_robot(self.config):
+            self.logger.message("There is one robot: it has one actor at most")
+        else:
+            self.actors.resize(wanted)
 
     def _publish(self) -> None:
         self._published[self.learner.updates] = time.monotonic()
@@ -370,7 +312,7 @@ class AsyncTraining(LocalTraining):
         self.logger.log(
             "runtime",
             self.step,
-            actors=sum(map(_is_present, actors)),
+            actors=sum(actor.is_present for actor in actors),
             stored=totals.stored,
             refused=totals.refused,
             duplicates=totals.duplicates,
@@ -384,10 +326,6 @@ class AsyncTraining(LocalTraining):
             staleness_steps=max((self.learner.updates - t.policy_version for t in stale), default=None),
             staleness_seconds=max((now - self._published[t.policy_version] for t in stale), default=None),
         )
-
-
-def _is_present(actor: ActorView) -> bool:
-    return not actor.left and actor.silent_seconds < PRESENT_SECONDS
 
 
 def _spooled(actors: Iterable[ActorView]) -> int:

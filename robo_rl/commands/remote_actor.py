@@ -68,7 +68,6 @@ class RemoteActor:
         self._held_seconds = 0.0
         self._refused_policies = 0
         self._safety = SafetyRecord()
-        self._awaits_person = False
         # The policies that act, the newest last, by version: the ones before it are for when it turns out useless.
         self._policies: list[tuple[int, State]] = []
 
@@ -130,7 +129,6 @@ class RemoteActor:
                 if self._takeover is not None:
                     self._wait(f"stopped: {stop}", link, alarm=True)
                 continue
-            self._awaits_person = False
             if self._takeover is not None:
                 transition = self._takeover.mark(transition)
                 if transition.terminated or transition.truncated:
@@ -158,11 +156,10 @@ class RemoteActor:
 
     def _stopped(self, stop: SafetyStop) -> None:
         """Take note of an episode that was stopped without a step; wait where a person has to let it go on."""
-        if not (self._awaits_person and stop.by_person):
+        if not (self._safety.awaits_person and stop.by_person):
             print(f"Stopped: {stop}", flush=True)
             self._safety.stopped(stop)
-        self._awaits_person = stop.by_person
-        if self._awaits_person:
+        if stop.by_person:
             time.sleep(WAIT_SECONDS)
 
     def _wait(self, state: str, link: LearnerLink, alarm: bool = False) -> None:

@@ -42,6 +42,9 @@ from .service import (
 )
 
 PING_SECONDS = 1.0
+PRESENT_SECONDS = 5.0
+"""An actor counts as connected if it spoke within this time."""
+
 NEWEST_SESSION = 1 << 48
 NOTE_INTERVAL_NS = 10_000_000_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -76,6 +79,11 @@ class ActorView:
     left: bool
     pictures: Mapping[str, bytes]
     picture_problem: str
+
+    @property
+    def is_present(self) -> bool:
+        """Whether it counts as connected."""
+        return not self.left and self.silent_seconds < PRESENT_SECONDS
 
 
 @dataclass

@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,8 +14,9 @@ from hydra import compose, initialize_config_module
 from omegaconf import open_dict
 
 from robo_rl.app import register_all_configs
-from robo_rl.commands import local_training
+from robo_rl.commands import operators
 from robo_rl.commands.interruption import Interruption
+from robo_rl.commands.local_training import LocalTraining
 from robo_rl.core import DataError
 from robo_rl.telemetry import Command, LiveWatch, read_metrics
 
@@ -54,7 +54,7 @@ def test_commands_act_between_two_steps(tmp_path: Path, monkeypatch: pytest.Monk
     }
     states: list[str] = []
     with Interruption() as interruption:
-        training = local_training.LocalTraining(config, folder, interruption)
+        training = LocalTraining(config, folder, interruption)
         choose = training._choose
 
         def choose_and_ask(observation: Any) -> Any:
@@ -70,7 +70,7 @@ def test_commands_act_between_two_steps(tmp_path: Path, monkeypatch: pytest.Monk
             watch.send(Command("resume"))
 
         monkeypatch.setattr(training, "_choose", choose_and_ask)
-        monkeypatch.setattr(local_training, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
+        monkeypatch.setattr(operators, "time", SimpleNamespace(sleep=sleep))
         try:
             assert training.run() == 0
             with pytest.raises(DataError, match="the run ends"):

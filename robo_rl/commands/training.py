@@ -1,0 +1,309 @@
+"""What every training run does, wherever its steps come from."""
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from omegaconf import DictConfig, OmegaConf
+
+from ..app import Components, RunConfig, section
+from ..core import DivergenceError, DriverError, SafetyStop, State, derive_seed, generator
+from ..evaluation import EvaluationResult
+from ..evaluation.plots import plot_runs
+from ..evaluation.report import write_report
+from ..evaluation.runs import load_run
+from ..learner import Checkpoint, CheckpointFolder, Learner
+from ..replay import MixedSampler, ReplayRing
+from ..telemetry import COMMANDS, Command, LiveRun, RunLogger
+from .demonstrations import load_demonstrations
+from .evaluations import Evaluations
+from .interruption import Interruption
+from .operators import Operators
+from .safety_record import SafetyRecord
+from .summary import write_summary
+
+EXIT_DIVERGED = 1
+PRETRAIN_LOG_INTERVAL = 100
+
+
+class Training(ABC):
+    """A run: begun or resumed, evaluated in the end, and summed up.
+
+    Args:
+        config: as configs/train.yaml.
+        folder: run folder; where it holds a checkpoint and ``config.resume`` is set, the run goes on from there.
+        interruption: read between two steps.
+    """
+
+    _operators: Operators
+
+    def __init__(self, config: DictConfig, folder: Path, interruption: Interruption) -> None:
+        self.config = config
+        self.folder = folder
+        self.settings: RunConfig = section(config, "run")
+        self.parts: Components = Components(config)
+        self._interruption = interruption
+        self._checkpoints = CheckpointFolder(folder / "checkpoints", keep=self.settings.keep_checkpoints)
+        agent, spec, seed = self.parts.agent, self.parts.backend.spec, config.seed
+        self._scorer = self.parts.reward.scorer
+        added_terms = self._scorer.terms if self._scorer else ()
+        self.online = ReplayRing(self.settings.replay_capacity, spec, added_terms, agent.features)
+        self.demonstrations, self._demonstration_episodes = load_demonstrations(config, self.parts, folder)
+        self.sampler = MixedSampler(
+            self.online,
+            self.demonstrations,
+            demonstration_ratio=agent.config.demonstration_ratio,
+            gamma=agent.config.gamma,
+            n_step=agent.config.n_step,
+            reward=self.parts.reward,
+            rng=generator(seed, "sampler"),
+        )
+        self.learner = Learner(agent, lambda rows: self.sampler.sample(rows, agent.config.batch_size), folder)
+        self.live = LiveRun(folder)
+        self._open_experience()
+        self.step = 0
+        self._policy_version = 0
+        self._safety = SafetyRecord()
+        self._update_seconds = 0.0
+        self._ends = False
+        checkpoint = None if config.resume is None else self._checkpoints.load_newest()
+        if checkpoint is not None:
+            self._load(checkpoint)
+        self.logger = RunLogger(
+            folder,
+            section(config, "logging"),
+            label=spec.task,
+            run_config=OmegaConf.to_container(config, resolve=True),
+            resume_step=None if checkpoint is None else self.step,
+        )
+        self._evaluations = Evaluations(self.settings, self.parts, self.logger, interruption)
+        if self.parts.resets is not None:
+            self.parts.resets.watch(self.logger.status)
+        if checkpoint is None:
+            self._begin()
+        else:
+            self._evaluations.load(checkpoint.facts, self.learner.updates)
+
+    def run(self) -> int:
+        """Take the remaining steps, evaluate, and write what the run came to; return the exit code.
+
+        Raises:
+            DriverError: if a device failed for good; the run may be resumed.
+            SafetyStop: if the robot cannot begin an episode any more; the run may be resumed.
+        """
+        try:
+            return self._run()
+        except (DriverError, SafetyStop):
+            self._save()
+            self._summarise("interrupted", None)
+            self.logger.message(f"Ended at step {self.step}. Go on: robo-rl train resume={self.folder}")
+            raise
+
+    def _run(self) -> int:
+        try:
+            status = self._loop()
+        except DivergenceError as error:
+            self.logger.message(f"Diverged at step {self.step}: {error}")
+            newest = self._checkpoints.folders()[-1]
+            self.logger.message(f"The last good checkpoint is {newest}.")
+            self._summarise("diverged", None)
+            return EXIT_DIVERGED
+        if status == "interrupted":
+            assert self._interruption.signal is not None
+            self._save()
+            self._summarise(status, None)
+            self.logger.message(f"Stopped at step {self.step}. Go on: robo-rl train resume={self.folder}")
+            return 128 + self._interruption.signal
+        self._ends = True
+        self._tell("final evaluation")
+        # Start states of its own: those of the other evaluations may have decided when the run ended.
+        seed = derive_seed(self.config.seed, "final")
+        episodes, video = self.settings.final_evaluation_episodes, self.folder / "videos" / "final.mp4"
+        result = self._evaluations(self.step, self.learner.updates, seed, episodes, video)
+        self._save()
+        self._summarise(status, result)
+        self._announce(result)
+        return 0
+
+    def close(self) -> None:
+        """Let go of people, and close the log and the backends."""
+        self._operators.close()
+        self.logger.close()
+        self.parts.close()
+
+    def _begin(self) -> None:
+        """What comes before the first step: rewards, normalisation and behaviour cloning from the demonstrations."""
+        agent = self.parts.agent
+        self._tell("learning from demonstrations")
+        if self._scorer is not None:
+            self._scorer.fit(self._demonstration_episodes)
+            self._demonstration_episodes.clear()
+            if self.demonstrations is not None:
+                self.demonstrations.score_held(self._scorer, online=False)
+            self._follow_discount()
+        if self.demonstrations is not None:
+            agent.fit_normaliser(self.demonstrations.everything(self.parts.reward))
+            for update in range(1, agent.config.pretrain_steps + 1):
+                # The online replay is empty still, so all rows are demonstrations.
+                metrics = agent.pretrain(self.sampler.sample(agent.config.batch_size, agent.config.batch_size))
+                if update % PRETRAIN_LOG_INTERVAL == 0:
+                    self.logger.log("train", 0, pretrain_update=update, **metrics)
+        self._save()
+
+    def _follow_discount(self) -> None:
+        """Discount as the reward asks for, where it does."""
+        wanted = self._scorer.discount if self._scorer else None
+        self.sampler.gamma = self.parts.agent.config.gamma if wanted is None else wanted
+
+    # --- where steps come from ---------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _open_experience(self) -> None:
+        """Make what steps come from, and the side of people who watch it."""
+
+    @abstractmethod
+    def _save_experience(self, parts: dict[str, State], facts: dict[str, Any]) -> None:
+        """Add to a checkpoint what :meth:`_open_experience` made, and the steps."""
+
+    @abstractmethod
+    def _load_experience(self, checkpoint: Checkpoint) -> None:
+        """Go on with the experience of a checkpoint."""
+
+    @abstractmethod
+    def _experience_summary(self) -> dict[str, Any]:
+        """Return what summary.json says beside the results."""
+
+    @abstractmethod
+    def _loop(self) -> str:
+        """Take the remaining steps, and learn; return ``completed``, ``reached``, ``stopped`` or ``interrupted``."""
+
+    # --- people ------------------------------------------------------------------------------------------------------
+
+    def _asked_status(self) -> str | None:
+        """Do what people ask for between two steps; return what the run ends as by that, None where it goes on."""
+        for command in self._operators.take_commands():
+            self.logger.message(f"At step {self.step}: {command}")
+            self._obey(command)
+        if self._interruption.signal is not None:
+            return "interrupted"
+        return "stopped" if self._operators.stop_asked else None
+
+    def _obey(self, command: Command) -> None:
+        """Do what the run itself has to do for a command."""
+        if command.name == "checkpoint":
+            self._save()
+
+    def _tell(self, state: str) -> None:
+        """Tell those who watch what the run does."""
+        self._operators.tell(state, self._refused_commands())
+
+    def _refused_commands(self) -> dict[str, str]:
+        """Return the commands that are not taken now, and why."""
+        if not self.parts.agent.config.learns_online:
+            return dict.fromkeys(COMMANDS, "this agent learns from demonstrations alone, in one go")
+        if self._ends:
+            return dict.fromkeys(COMMANDS, "the run ends")
+        if self.parts.backend.spec.reports_success:
+            return dict.fromkeys(("success", "failure"), "the task itself tells success")
+        return {}
+
+    # --- checkpoints -------------------------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        agent = self.parts.agent
+        counters = np.array([self.step, self.learner.updates, self._policy_version], dtype=np.int64)
+        run_state: State = {"counters": counters, "sampler": self.sampler.state()["generator"]}
+        facts: dict[str, Any] = {
+            "spec": self.parts.backend.spec.to_json(),
+            **self._evaluations.state(self.learner.updates),
+            "safety": self._safety.state(),
+            "update_seconds": self._update_seconds,
+        }
+        parts = {
+            "agent": agent.state(),
+            "policy": agent.policy_state(),
+            "run": run_state,
+        }
+        if self._scorer is not None:
+            parts["reward"] = self._scorer.state()
+            if self.demonstrations is not None:
+                parts["demonstrations"] = self.demonstrations.terms_state()
+        self._save_experience(parts, facts)
+        self._checkpoints.save(Checkpoint(self.step, parts, facts))
+
+    def _load(self, checkpoint: Checkpoint) -> None:
+        run_state = checkpoint.parts["run"]
+        self.step, self.learner.updates, self._policy_version = (int(value) for value in run_state["counters"])
+        self.parts.agent.load(checkpoint.parts["agent"])
+        self._load_experience(checkpoint)
+        if self._scorer is not None:
+            self._scorer.load(checkpoint.parts["reward"])
+            if self.demonstrations is not None:
+                self.demonstrations.load_terms(checkpoint.parts["demonstrations"])
+        self.sampler.load({"generator": run_state["sampler"]})
+        self._follow_discount()
+        self._safety = SafetyRecord(checkpoint.facts.get("safety"))
+        self._update_seconds = checkpoint.facts["update_seconds"]
+
+    # --- results -----------------------------------------------------------------------------------------------------
+
+    def _pages(self) -> list[Path]:
+        """Draw the learning curve and write the report; return the files."""
+        runs = [load_run(self.folder)]
+        return [plot_runs(runs, self.folder / "curve.png"), write_report(runs, self.folder / "report.html")]
+
+    def _summarise(self, status: str, result: EvaluationResult | None) -> None:
+        rate = result.success_rate if result else None
+        spec = self.parts.backend.spec
+        updates = self.learner.updates * self.parts.agent.config.update_to_data
+        write_summary(
+            self.folder,
+            status=status,
+            task=spec.task,
+            agent=self.config.choices.agent,
+            seed=self.config.seed,
+            env_steps=self.step,
+            robot_minutes=self.step / spec.control_rate / 60,
+            wall_seconds=self.logger.wall_seconds,
+            success_rate=None
+            if rate is None or result is None
+            else {"value": rate.value, "low": rate.low, "high": rate.high, "episodes": len(result.episodes)},
+            return_mean=result.return_mean if result else None,
+            lap_seconds=_lap_times(result) if result else None,
+            steps_to_95=self._evaluations.steps_to_95,
+            updates_per_second=updates / self._update_seconds if self._update_seconds else None,
+            learner=self.parts.agent.backend,
+            **self._experience_summary(),
+            safety=self._safety.state(),
+        )
+
+    def _announce(self, result: EvaluationResult) -> None:
+        say = self.logger.message
+        rate = result.success_rate
+        if rate is not None:
+            say(
+                f"Success {100 * rate.value:.0f} % of {len(result.episodes)} evaluation episodes "
+                f"(95 % interval {100 * rate.low:.0f} to {100 * rate.high:.0f} %)"
+            )
+        else:
+            say(f"Mean return {result.return_mean:.1f} over {len(result.episodes)} evaluation episodes")
+        if result.lap_seconds:
+            say(f"Lap time {result.lap_seconds_median:.2f} s (median of {len(result.lap_seconds)})")
+        minutes = self.step / self.parts.backend.spec.control_rate / 60
+        say(f"{self.step:,} environment steps ({minutes:.1f} robot-minutes) in {self.logger.wall_seconds:.0f} s")
+        say(f"Policy    {self._checkpoints.best()}")
+        if result.video is not None:
+            say(f"Video     {result.video}")
+        curve, page = self._pages()
+        say(f"Curve     {curve}")
+        say(f"Report    {page}")
+        say(f"Run it    robo-rl eval run={self.folder}")
+
+
+def _lap_times(result: EvaluationResult) -> dict[str, float | int] | None:
+    """Return what summary.json says of lap times [s]; None where none was driven."""
+    laps = result.lap_seconds
+    if not laps:
+        return None
+    return {"median": float(np.median(laps)), "fastest": min(laps), "slowest": max(laps), "laps": len(laps)}
