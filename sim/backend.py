@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from robo_rl.core import (
     ArraySpec,
-    CheckpointError,
     ConfigError,
     DriverError,
     EnvSpec,
@@ -26,14 +25,15 @@ from robo_rl.core import (
 from . import native
 from .arm import load_arm
 from .arm_model import ArmModel
+from .cameras import Cameras
 from .config import RandomisationConfig, TaskConfig
 from .controller import AXIS_NAMES, EndEffectorController, logarithm, make_controller
 from .native import NativeServo
 from .observation import NOISE, ArmState, flatten, object_spec
 from .randomisation import ModelRandomiser
-from .rendering import SceneRenderer, check_cameras
 from .scene import add_keep_out, make_scene
 from .simulated_robot import SimulatedRobot
+from .world import restore_world, save_world
 
 if TYPE_CHECKING:
     from .tasks.base import Task
@@ -67,7 +67,7 @@ class ArmBackend:
             add_keep_out(mjcf, f"keep_out{number}", box)
         self.model: Any = mjcf.compile()
         self.data: Any = mujoco.MjData(self.model)
-        check_cameras(self.model, tuple(config.observation.cameras))
+        self._cameras = Cameras(self.model, config.observation)
         task.bind(self.model)
         self.arm = ArmState(self.model, config.arm)
         self.controller = make_controller(self.model, config.arm, config.controller)
@@ -75,10 +75,6 @@ class ArmBackend:
         if isinstance(self.controller, EndEffectorController) and native.available()[0]:
             self._servo = NativeServo(self.controller, self.model, self.data, self.arm.wrench_addresses)
         self._randomiser = ModelRandomiser(self.model, config.randomisation)
-        view = config.observation
-        self._images = SceneRenderer(self.model, view.width, view.height)
-        self._frames: dict[str, list[NDArray[np.uint8]]] = {}
-        self._pictures = SceneRenderer(self.model, view.picture_width, view.picture_height, beautiful=True)
         self._home = np.array(config.arm.home)
         self._joints = np.array([self.model.joint(name).qposadr[0] for name in config.arm.joints])
         fingers = [self.model.joint(name) for name in config.arm.gripper_joints if config.arm.gripper_actuator]
@@ -148,9 +144,7 @@ class ArmBackend:
         """
         if self.config.randomisation != RandomisationConfig():
             return None
-        physics = np.empty(mujoco.mj_stateSize(self.model, mujoco.mjtState.mjSTATE_INTEGRATION))
-        mujoco.mj_getState(self.model, self.data, physics, mujoco.mjtState.mjSTATE_INTEGRATION)
-        return {"physics": physics, "controller": self.controller.memory()}
+        return save_world(self.model, self.data, controller=self.controller.memory())
 
     def restore(self, world: State) -> Step:
         """Begin an episode in the world as it was when :meth:`world` returned it, bit for bit.
@@ -158,12 +152,7 @@ class ArmBackend:
         Raises:
             CheckpointError: if it is another simulator's.
         """
-        size = mujoco.mj_stateSize(self.model, mujoco.mjtState.mjSTATE_INTEGRATION)
-        if "controller" not in world or world["physics"].size != size:
-            raise CheckpointError("the checkpoint holds another simulator's world: resume on that simulator")
-        mujoco.mj_resetData(self.model, self.data)
-        mujoco.mj_setState(self.model, self.data, world["physics"], mujoco.mjtState.mjSTATE_INTEGRATION)
-        self.controller.remember(world["controller"])
+        self.controller.remember(restore_world(self.model, self.data, world, "controller"))
         self._placed = True
         self._begin_here()
         return self._first_step({})
@@ -209,8 +198,7 @@ class ArmBackend:
             RenderingError: if this machine cannot render.
             ConfigError: if there is no such camera.
         """
-        check_cameras(self.model, (camera,))
-        return self._pictures.render(self.data, camera)
+        return self._cameras.picture(self.data, camera)
 
     def captions(self) -> dict[str, bool]:
         """Return sentences about what a picture of the present state shows, and whether each is true."""
@@ -228,8 +216,7 @@ class ArmBackend:
 
     def close(self) -> None:
         self._running = False
-        self._images.close()
-        self._pictures.close()
+        self._cameras.close()
 
     def action_towards(
         self, position: ArrayLike, *, rotation: Array | None = None, gripper: float = -1.0
@@ -304,7 +291,7 @@ class ArmBackend:
 
     def image(self, camera: str) -> NDArray[np.uint8]:
         """Return what a camera of the observation sees: (height, width, 3)."""
-        return self._images.render(self.data, camera)
+        return self._cameras.image(self.data, camera)
 
     def as_robot(self) -> SimulatedRobot:
         """Return this arm as a robot that time moves on, instead of steps."""
@@ -339,7 +326,7 @@ class ArmBackend:
         self.controller.hold(data)
 
     def _first_step(self, info: dict[str, Any]) -> Step:
-        self._frames = {}
+        self._cameras.begin()
         self.clock.restart()
         self._steps = 0
         self._running = True
@@ -372,32 +359,18 @@ class ArmBackend:
         return wrist
 
     def _observe(self) -> Observation:
-        config = self.config.observation
         observation: Observation = {"state": self.measure_state().astype(np.float32)}
-        if config.object:
+        if self.config.observation.object:
             observation["object"] = self.measure_objects().astype(np.float32)
-        for camera in config.cameras:
-            observation[f"images/{camera}"] = self._stacked(camera)
-        return observation
-
-    def _stacked(self, camera: str) -> NDArray[np.uint8]:
-        """Return the newest frames of a camera, joined along the channels."""
-        frame = self.image(camera)
-        wanted = self.config.observation.frame_stack
-        frames = [*self._frames.get(camera, [frame] * wanted), frame][-wanted:]
-        self._frames[camera] = frames
-        return np.concatenate(frames, axis=2)
+        return observation | self._cameras.observe(self.data)
 
     def _make_spec(self) -> EnvSpec:
         config = self.config
-        view, controller = config.observation, config.controller
+        controller = config.controller
         observation = {"state": ArraySpec(shape=(len(self.arm.names),), names=self.arm.names)}
-        if view.object:
+        if config.observation.object:
             observation["object"] = object_spec(self.task.object_state(self.data))
-        for camera in view.cameras:
-            observation[f"images/{camera}"] = ArraySpec(
-                (view.height, view.width, 3 * view.frame_stack), "uint8", 0, 255
-            )
+        observation |= self._cameras.specs()
         names = self.controller.action_names
         if controller.action_space == "end_effector_delta":
             scales = {"translation_scale": controller.translation_scale, "rotation_scale": controller.rotation_scale}

@@ -19,7 +19,8 @@ from robo_rl.core import (
     generator,
 )
 
-from ..rendering import SceneRenderer, check_cameras
+from ..cameras import Cameras
+from ..world import restore_world, save_world
 from .car import Car
 from .config import DriveConfig
 from .detectors import Detectors
@@ -79,13 +80,9 @@ class CarBackend:
         self.track = make_track(config.track)
         self.model: Any = make_scene(config, self.track).compile()
         self.data: Any = mujoco.MjData(self.model)
-        check_cameras(self.model, tuple(config.observation.cameras))
+        self._cameras = Cameras(self.model, config.observation)
         self.car = Car(self.model, config.car)
         self.clock = ManualClock()
-        view = config.observation
-        self._images = SceneRenderer(self.model, view.width, view.height)
-        self._pictures = SceneRenderer(self.model, view.picture_width, view.picture_height, beautiful=True)
-        self._frames: dict[str, list[NDArray[np.uint8]]] = {}
         self._detectors = Detectors(config.detectors)
         self._running = self._placed = False
         self._steps = 0
@@ -128,16 +125,15 @@ class CarBackend:
 
     def world(self) -> State:
         """Return everything that the next episode depends on if it begins where the car is."""
-        size = mujoco.mj_stateSize(self.model, mujoco.mjtState.mjSTATE_INTEGRATION)
-        physics = np.empty(size)
-        mujoco.mj_getState(self.model, self.data, physics, mujoco.mjtState.mjSTATE_INTEGRATION)
-        return {"physics": physics, "car": self.car.memory()}
+        return save_world(self.model, self.data, car=self.car.memory())
 
     def restore(self, world: State) -> Step:
-        """Begin an episode in the world as it was when :meth:`world` returned it, bit for bit."""
-        mujoco.mj_resetData(self.model, self.data)
-        mujoco.mj_setState(self.model, self.data, world["physics"], mujoco.mjtState.mjSTATE_INTEGRATION)
-        self.car.remember(world["car"])
+        """Begin an episode in the world as it was when :meth:`world` returned it, bit for bit.
+
+        Raises:
+            CheckpointError: if it is another simulator's.
+        """
+        self.car.remember(restore_world(self.model, self.data, world, "car"))
         self._placed = True
         return self._begin({})
 
@@ -216,7 +212,7 @@ class CarBackend:
     def image(self, camera: str) -> NDArray[np.uint8]:
         """Return what a camera of the observation sees (height, width, 3)."""
         self._pose()
-        return self._images.render(self.data, camera)
+        return self._cameras.image(self.data, camera)
 
     def checkpoints_ahead(self) -> NDArray[np.float32]:
         """Return the next checkpoints in the car's frame, x and y in turn [m]."""
@@ -233,9 +229,8 @@ class CarBackend:
             RenderingError: if this machine cannot render.
             ConfigError: if there is no such camera.
         """
-        check_cameras(self.model, (camera,))
         self._pose()
-        return self._pictures.render(self.data, camera)
+        return self._cameras.picture(self.data, camera)
 
     def expert(self, seed: int) -> PurePursuit:
         """Return the scripted driver of the configuration; it has no use for ``seed``."""
@@ -247,8 +242,7 @@ class CarBackend:
 
     def close(self) -> None:
         self._running = False
-        self._images.close()
-        self._pictures.close()
+        self._cameras.close()
 
     # --- the drive ---------------------------------------------------------------------------------------------------
 
@@ -290,7 +284,7 @@ class CarBackend:
         self._along = self.lap.locate(self.car.position(self.data))
         self._travelled = self._lap_began = 0.0
         self._steps = 0
-        self._frames = {}
+        self._cameras.begin()
         self._detectors.reset()
         self.clock.restart()
         self._running = True
@@ -333,12 +327,7 @@ class CarBackend:
             observation["object"] = self.checkpoints_ahead()
         if view.cameras:
             self._pose()
-        for camera in view.cameras:
-            frame = self._images.render(data, camera)
-            frames = [*self._frames.get(camera, [frame] * view.frame_stack), frame][-view.frame_stack :]
-            self._frames[camera] = frames
-            observation[f"images/{camera}"] = np.concatenate(frames, axis=2)
-        return observation
+        return observation | self._cameras.observe(data)
 
     def _pose(self) -> None:
         """Bring positions of geoms, cameras and lamps up to date; the physics' course does not depend on them."""
@@ -353,9 +342,7 @@ class CarBackend:
         if view.object:
             names = tuple(f"checkpoint{n}_{axis}" for n in range(1, config.checkpoints_ahead + 1) for axis in "xy")
             observation["object"] = ArraySpec((len(names),), names=names)
-        for camera in view.cameras:
-            shape = (view.height, view.width, 3 * view.frame_stack)
-            observation[f"images/{camera}"] = ArraySpec(shape, "uint8", 0, 255)
+        observation |= self._cameras.specs()
         return EnvSpec(
             task=config.name,
             observation=observation,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from robo_rl.core import ConfigError, DriverError, PersistentWorld
+from robo_rl.core import CheckpointError, ConfigError, DriverError, PersistentWorld
 from robo_rl.sim.driving import CarBackend, DriveConfig
 from robo_rl.sim.driving.config import DetectorConfig, DriverConfig
 from robo_rl.sim.driving.detectors import Detectors
@@ -185,6 +185,14 @@ def test_a_saved_world_goes_on_bit_for_bit(backend):
         assert one.rewards == two.rewards
         assert one.stamp_ns == two.stamp_ns
     np.testing.assert_array_equal(backend.data.qpos, other.data.qpos)
+
+
+def test_the_world_of_another_simulator_is_refused(backend):
+    world = backend.world()
+    with pytest.raises(CheckpointError, match="another simulator's world"):
+        backend.restore({"physics": world["physics"], "controller": world["car"]})
+    with pytest.raises(CheckpointError, match="another simulator's world"):
+        backend.restore({"physics": world["physics"][:-1], "car": world["car"]})
 
 
 def test_a_faster_driver_shows_what_is_possible():

@@ -1,0 +1,72 @@
+"""What cameras of a simulated scene see: for the agent, and for people."""
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import ArraySpec, Observation
+
+from .config import ObservationConfig
+from .rendering import SceneRenderer, check_cameras
+
+
+class Cameras:
+    """Images for the agent, the newest frames of a camera in one, and pictures for people.
+
+    Args:
+        model: of the scene.
+        view: which cameras the agent sees through, and all sizes.
+
+    Raises:
+        ConfigError: if the model lacks one of them.
+    """
+
+    def __init__(self, model: mujoco.MjModel, view: ObservationConfig) -> None:
+        check_cameras(model, tuple(view.cameras))
+        self._model, self._view = model, view
+        self._images = SceneRenderer(model, view.width, view.height)
+        self._pictures = SceneRenderer(model, view.picture_width, view.picture_height, beautiful=True)
+        self._frames: dict[str, list[NDArray[np.uint8]]] = {}
+
+    def specs(self) -> dict[str, ArraySpec]:
+        """Return the spec of each of the images that :meth:`observe` returns."""
+        view = self._view
+        shape = (view.height, view.width, 3 * view.frame_stack)
+        return {f"images/{camera}": ArraySpec(shape, "uint8", 0, 255) for camera in view.cameras}
+
+    def begin(self) -> None:
+        """Begin an episode: frames of the last one are seen no more."""
+        self._frames = {}
+
+    def observe(self, data: mujoco.MjData) -> Observation:
+        """Return what the agent sees: ``images/<camera>`` (height, width, 3 * frame_stack), the newest frame last."""
+        return {f"images/{camera}": self._stacked(data, camera) for camera in self._view.cameras}
+
+    def image(self, data: mujoco.MjData, camera: str) -> NDArray[np.uint8]:
+        """Return one frame (height, width, 3) as the agent sees it.
+
+        Raises:
+            RenderingError: if this machine cannot render.
+        """
+        return self._images.render(data, camera)
+
+    def picture(self, data: mujoco.MjData, camera: str) -> NDArray[np.uint8]:
+        """Return a picture (picture_height, picture_width, 3) for people.
+
+        Raises:
+            RenderingError: if this machine cannot render.
+            ConfigError: if there is no such camera.
+        """
+        check_cameras(self._model, (camera,))
+        return self._pictures.render(data, camera)
+
+    def close(self) -> None:
+        """Free the graphics contexts. May be called twice."""
+        self._images.close()
+        self._pictures.close()
+
+    def _stacked(self, data: mujoco.MjData, camera: str) -> NDArray[np.uint8]:
+        frame, wanted = self.image(data, camera), self._view.frame_stack
+        frames = [*self._frames.get(camera, [frame] * wanted), frame][-wanted:]
+        self._frames[camera] = frames
+        return np.concatenate(frames, axis=2)

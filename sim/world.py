@@ -1,0 +1,30 @@
+"""A simulated world at an instant, saved and restored bit for bit."""
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import CheckpointError, State
+
+PHYSICS = mujoco.mjtState.mjSTATE_INTEGRATION
+"""All that MuJoCo's next step depends on."""
+
+
+def save_world(model: mujoco.MjModel, data: mujoco.MjData, **memory: NDArray[np.float64]) -> State:
+    """Return the state of the physics, and ``memory``: what else the next step depends on."""
+    physics = np.empty(mujoco.mj_stateSize(model, PHYSICS))
+    mujoco.mj_getState(model, data, physics, PHYSICS)
+    return {"physics": physics, **memory}
+
+
+def restore_world(model: mujoco.MjModel, data: mujoco.MjData, world: State, memory: str) -> NDArray[np.float64]:
+    """Set the physics to what :func:`save_world` returned; return the part of it that was given as ``memory``.
+
+    Raises:
+        CheckpointError: if it is another simulator's.
+    """
+    if memory not in world or world["physics"].size != mujoco.mj_stateSize(model, PHYSICS):
+        raise CheckpointError("the checkpoint holds another simulator's world: resume on that simulator")
+    mujoco.mj_resetData(model, data)
+    mujoco.mj_setState(model, data, world["physics"], PHYSICS)
+    return world[memory]
