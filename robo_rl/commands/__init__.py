@@ -1,4 +1,4 @@
 """One module a command of the command line, each with ``run(cfg) -> exit code``.
 
-Like ``app.py`` these compose: they alone, of the platform, import from several rooms.
+Like ``robo_rl.app`` these compose: they alone, of the platform, import from several rooms.
 """

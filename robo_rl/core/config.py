@@ -21,7 +21,7 @@ def require(condition: bool, key: str, allowed: str, got: object) -> None:
 def config_node(target: str | Callable[..., Any] | None, config_class: type) -> DictConfig:
     """Return ``config_class`` as a typed node for ``ConfigStore.store(node=...)``.
 
-    Defaults stay where they are written once, in ``config_class``. ``app.py`` calls ``target`` with the fields
+    Defaults stay where they are written once, in ``config_class``. ``robo_rl.app`` calls ``target`` with the fields
     as keyword arguments; a user's own class in a user's own package works the same way.
 
     Args:

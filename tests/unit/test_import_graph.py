@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 OUTSIDE = ("sim", "rewards", "drivers")
-COMPOSITION = ("robo_rl/app.py", "robo_rl/cli.py", "robo_rl/commands/")
+COMPOSITION = ("robo_rl/app/", "robo_rl/cli.py", "robo_rl/commands/")
 
 
 def sources() -> list[Path]:

@@ -1,0 +1,63 @@
+"""Composition: a configuration in, running objects out.
+
+The configuration names what to make by ``_target_``; this package makes it. So a user's own task, agent or robot in
+a package of their own needs a line of configuration and no registration here.
+"""
+
+from .composition import (
+    Components,
+    agent_facts,
+    build,
+    build_agent,
+    build_backend,
+    build_resets,
+    build_reward,
+    emergency_stop,
+    has_robot,
+    register_all_configs,
+    register_configs,
+    section,
+)
+from .config import (
+    ActorConfig,
+    AsyncRuntimeConfig,
+    DemonstrationsConfig,
+    LocalRuntimeConfig,
+    RayRuntimeConfig,
+    RunConfig,
+)
+from .trained import (
+    TrainedPolicy,
+    TrainedReward,
+    complete_config,
+    load_policy,
+    load_reward,
+    run_config,
+)
+
+__all__ = [
+    "ActorConfig",
+    "AsyncRuntimeConfig",
+    "Components",
+    "DemonstrationsConfig",
+    "LocalRuntimeConfig",
+    "RayRuntimeConfig",
+    "RunConfig",
+    "TrainedPolicy",
+    "TrainedReward",
+    "agent_facts",
+    "build",
+    "build_agent",
+    "build_backend",
+    "build_resets",
+    "build_reward",
+    "complete_config",
+    "emergency_stop",
+    "has_robot",
+    "load_policy",
+    "load_reward",
+    "register_all_configs",
+    "register_configs",
+    "run_config",
+    "section",
+]

@@ -1,0 +1,193 @@
+"""A configuration in, running objects out."""
+
+import importlib.metadata
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from hydra.core.config_store import ConfigStore
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from ..actor import InterventionConfig
+from ..agents import bc, drq, sac
+from ..core import (
+    Agent,
+    ConfigError,
+    EnvBackend,
+    EnvSpec,
+    ResetController,
+    Reward,
+    RewardConfig,
+    RoboRLError,
+    config_node,
+)
+from ..replay.interchange import register_configs as register_formats
+from ..reset import register_configs as register_resets
+from ..safety import EmergencyStop
+from ..safety import register_configs as register_safety
+from ..telemetry import register_configs as register_logging
+from ..transport import TransportConfig
+from ..web import WebConfig
+from .config import (
+    ActorConfig,
+    AsyncRuntimeConfig,
+    DemonstrationsConfig,
+    LocalRuntimeConfig,
+    RayRuntimeConfig,
+    RunConfig,
+)
+
+
+def register_configs() -> None:
+    """Offer the configuration classes of ``robo_rl`` to Hydra."""
+    store = ConfigStore.instance()
+    sections = {
+        "run": config_node(None, RunConfig),
+        "demonstrations": config_node(None, DemonstrationsConfig),
+        "intervention": config_node(None, InterventionConfig),
+    }
+    store.store(name="train_schema", node=OmegaConf.create(sections))
+    store.store(group="runtime", name="local", node=config_node(None, LocalRuntimeConfig))
+    store.store(group="runtime", name="async", node=config_node(None, AsyncRuntimeConfig))
+    store.store(group="runtime", name="ray", node=config_node(None, RayRuntimeConfig))
+    wire = {"transport": config_node(None, TransportConfig)}
+    store.store(name="web_schema", node=OmegaConf.create({"web": config_node(None, WebConfig)}))
+    store.store(name="control_schema", node=OmegaConf.create(wire))
+    store.store(name="actor_schema", node=OmegaConf.create(wire | {"actor": config_node(None, ActorConfig)}))
+    sac.register_configs()
+    bc.register_configs()
+    drq.register_configs()
+    register_safety()
+    register_resets()
+    register_logging()
+    register_formats()
+
+
+def register_all_configs() -> None:
+    """Offer the configuration classes of every installed package that has the entry point ``robo_rl.config``."""
+    for entry in importlib.metadata.entry_points(group="robo_rl.config"):
+        entry.load()()
+
+
+def build(node: DictConfig, **arguments: Any) -> Any:
+    """Call the node's ``_target_`` with its fields and ``arguments``.
+
+    Raises:
+        ConfigError: if a value is out of range, or the target cannot be imported.
+    """
+    try:
+        factory = instantiate(node, _partial_=True, _convert_="object")
+        return factory(**arguments)
+    except RoboRLError:
+        raise
+    except Exception as error:
+        cause = error.__cause__
+        while cause is not None and not isinstance(cause, RoboRLError):
+            cause = cause.__cause__
+        if cause is not None:
+            raise cause from error
+        if "Error locating target" in str(error):
+            raise ConfigError(f"_target_ {node.get('_target_')!r} cannot be imported: {error.__cause__}") from error
+        raise
+
+
+def build_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
+    """Make what ``config`` names: a robot or simulator before its task, with safety around it.
+
+    Args:
+        config: with the sections ``task``, ``safety`` and, for a robot, ``robot``.
+        simulated: make the simulation of the task even where there is a robot.
+    """
+    backend = cast(EnvBackend, build(config.task))
+    try:
+        if has_robot(config) and not simulated:
+            backend = cast(EnvBackend, build(config.robot, simulation=backend))
+        return cast(EnvBackend, build(config.safety, backend=backend))
+    except BaseException:
+        backend.close()
+        raise
+
+
+def has_robot(config: DictConfig) -> bool:
+    """Return whether ``config`` names a robot, so that its task alone is not what acts."""
+    return "robot" in config and config.robot is not None
+
+
+def emergency_stop(config: DictConfig, reason: str) -> Callable[[], None] | None:
+    """Return what presses the emergency stop that ``config.safety`` names; None with ``safety=none``."""
+    if "emergency_stop" not in config.safety:
+        return None
+    file = config.safety.emergency_stop.file
+    button = EmergencyStop(None if file is None else Path(file))
+
+    def press() -> None:
+        button.press(reason)
+
+    return press
+
+
+def build_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:
+    """Make the agent that ``agent`` configures, for an environment of ``spec``."""
+    return cast(Agent, build(node, spec=spec, seed=seed))
+
+
+def agent_facts(node: DictConfig) -> dict[str, Any]:
+    """Return the agent's configuration as JSON values: what an actor and its learner must agree on."""
+    facts = OmegaConf.to_container(node, resolve=True, enum_to_str=True)
+    assert isinstance(facts, dict)
+    return {str(key): value for key, value in facts.items()}
+
+
+def build_reward(node: DictConfig, spec: EnvSpec, seed: int) -> Reward:
+    """Make the reward that ``reward`` configures, for an environment of ``spec``."""
+    return cast(RewardConfig, build(node)).make(spec, seed)
+
+
+def build_resets(node: DictConfig, backend: EnvBackend, seed: int) -> ResetController | None:
+    """Make what begins episodes of ``backend``, as ``reset`` configures it; None: the backend's own reset does."""
+    return cast("ResetController | None", build(node, spec=backend.spec, robot=backend.robot, seed=seed))
+
+
+def section(config: DictConfig, name: str) -> Any:
+    """Return a part of the configuration as its dataclass, which checks the values."""
+    return OmegaConf.to_object(config[name])
+
+
+class Components:
+    """The objects of a run.
+
+    Attributes:
+        backend: where the agent acts.
+        agent: what learns.
+        reward: makes one number of the reward terms, some of which it may compute itself.
+        resets: begins the episodes of the training, or None.
+    """
+
+    def __init__(self, config: DictConfig) -> None:
+        threads = section(config, "runtime").threads
+        if threads is not None:
+            torch.set_num_threads(threads)
+        self._config = config
+        self.backend = build_backend(config)
+        self.reward = build_reward(config.reward, self.backend.spec, config.seed)
+        self.agent = build_agent(config.agent, self.backend.spec, config.seed)
+        self.resets = build_resets(config.reset, self.backend, config.seed)
+        self._evaluation_backend: EnvBackend | None = None
+
+    def evaluation_backend(self) -> EnvBackend:
+        """Return a second backend of the same task: evaluations leave the training episode alone.
+
+        There is one robot, which training uses: where there is one, this is the simulation, with the same observations
+        and actions.
+        """
+        if self._evaluation_backend is None:
+            self._evaluation_backend = build_backend(self._config, simulated=True)
+        return self._evaluation_backend
+
+    def close(self) -> None:
+        """Close the backends."""
+        self.backend.close()
+        if self._evaluation_backend is not None:
+            self._evaluation_backend.close()

@@ -1,0 +1,186 @@
+"""Configuration of runs, runtimes and actors."""
+
+from dataclasses import dataclass, field
+
+from ..core import require
+from ..transport import TransportConfig
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """How long a run is and what it leaves behind.
+
+    Attributes:
+        dir: folder of the run.
+        overwrite: replace a run that the folder holds.
+        env_steps: environment steps in all.
+        evaluation_interval: environment steps between evaluations; 0: only at the end.
+        evaluation_episodes: episodes of each of them.
+        final_evaluation_episodes: episodes of the evaluation at the end, with start states of its own.
+        video_episodes: how many of those are filmed; 0: none.
+        checkpoint_interval: environment steps between checkpoints; there is one after each evaluation too.
+        keep_checkpoints: how many of the newest checkpoints stay, besides the best.
+        replay_capacity: observations that the online replay holds: one more for each episode than transitions.
+        stop_at_success_rate: end the run when an evaluation reaches this rate (0 to 1); null: never.
+        stop_at_return: end the run when an evaluation reaches this mean return; null: never.
+    """
+
+    dir: str = "???"
+    overwrite: bool = False
+    env_steps: int = 6_000
+    evaluation_interval: int = 500
+    evaluation_episodes: int = 50
+    final_evaluation_episodes: int = 100
+    video_episodes: int = 4
+    checkpoint_interval: int = 1_000
+    keep_checkpoints: int = 2
+    replay_capacity: int = 200_000
+    stop_at_success_rate: float | None = None
+    stop_at_return: float | None = None
+
+    def __post_init__(self) -> None:
+        for key in ("env_steps", "evaluation_interval", "video_episodes"):
+            require(getattr(self, key) >= 0, f"run.{key}", "0 or more", getattr(self, key))
+        for key in ("evaluation_episodes", "final_evaluation_episodes", "checkpoint_interval", "keep_checkpoints"):
+            require(getattr(self, key) >= 1, f"run.{key}", "1 or more", getattr(self, key))
+        require(self.replay_capacity >= 2, "run.replay_capacity", "2 or more", self.replay_capacity)
+        rate = self.stop_at_success_rate
+        require(rate is None or 0 < rate <= 1, "run.stop_at_success_rate", "null or in (0, 1]", rate)
+
+
+@dataclass(frozen=True)
+class DemonstrationsConfig:
+    """Where demonstrations come from.
+
+    Attributes:
+        path: data set to read; null: record them from the task's scripted expert into the run folder.
+        episodes: how many to use; 0: none.
+        noise: standard deviation of the Gaussian noise on the expert's actions when they are recorded.
+    """
+
+    path: str | None = None
+    episodes: int = 20
+    noise: float = 0.3
+
+    def __post_init__(self) -> None:
+        require(self.episodes >= 0, "demonstrations.episodes", "0 or more", self.episodes)
+        require(0 <= self.noise <= 1, "demonstrations.noise", "in [0, 1]", self.noise)
+
+
+@dataclass(frozen=True)
+class LocalRuntimeConfig:
+    """Actor and learner in one process, in turn: deterministic.
+
+    Attributes:
+        threads: threads for PyTorch and the native update; null: one for each core that this process may use.
+    """
+
+    name: str = "local"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        require(self.threads is None or self.threads >= 1, "runtime.threads", "null or 1 or more", self.threads)
+
+
+@dataclass(frozen=True)
+class AsyncRuntimeConfig:
+    """Learner and actors in processes of their own, here or on other machines.
+
+    Ratios are learner steps to environment steps (both after ``agent.learning_starts``); a learner step is
+    ``agent.update_to_data`` updates of the critics. The learner waits where it would exceed ``max_ratio``. An actor
+    never waits within an episode; it begins no other one while the learner is below ``min_ratio``.
+
+    Attributes:
+        threads: threads for PyTorch and the native update of the learner; null: one for each core it may use.
+        actors: actors that the learner starts on this machine; others may join at ``transport.address``.
+        min_ratio: see above; 0: actors are never held.
+        max_ratio: see above.
+        publish_interval: learner steps between the policies that actors get.
+        restarts: how often an actor that failed is started again in all.
+        finish_seconds: how long the learner waits at the end for what actors still hold [s].
+        transport: the wire. Without an address: a Unix socket for the learner's own actors alone.
+    """
+
+    name: str = "async"
+    threads: int | None = None
+    actors: int = 1
+    min_ratio: float = 0.9
+    max_ratio: float = 1.0
+    publish_interval: int = 5
+    restarts: int = 5
+    finish_seconds: float = 20.0
+    transport: TransportConfig = field(default_factory=TransportConfig)
+
+    def __post_init__(self) -> None:
+        require(self.threads is None or self.threads >= 1, "runtime.threads", "null or 1 or more", self.threads)
+        for key in ("actors", "restarts", "finish_seconds"):
+            require(getattr(self, key) >= 0, f"runtime.{key}", "0 or more", getattr(self, key))
+        require(self.max_ratio > 0, "runtime.max_ratio", "above 0", self.max_ratio)
+        require(0 <= self.min_ratio <= self.max_ratio, "runtime.min_ratio", "0 to runtime.max_ratio", self.min_ratio)
+        require(self.publish_interval >= 1, "runtime.publish_interval", "1 or more", self.publish_interval)
+        given = self.actors > 0 or self.transport.address is not None
+        require(given, "runtime.transport.address", "given where runtime.actors is 0", None)
+
+
+@dataclass(frozen=True)
+class RayRuntimeConfig(AsyncRuntimeConfig):
+    """As ``async``, with a learner and simulators that Ray places and starts again. Further attributes:
+
+    Attributes:
+        actors: processes of simulators at the start; others may join, and the number may be changed while it runs.
+        restarts: how often Ray starts each process again that ended before its time, the learner's too.
+        cluster: ``auto`` (the cluster that this machine is part of) or HOST:PORT of its head; null: a Ray of this run's
+            own, on this machine alone.
+        environments: simulators in each process, in threads of their own.
+        learner_resources: what Ray reserves for the learner: ``CPU``, ``GPU``, and what a cluster defines of its own.
+        actor_resources: the same for each process of simulators.
+    """
+
+    name: str = "ray"
+    cluster: str | None = None
+    environments: int = 1
+    learner_resources: dict[str, float] = field(default_factory=lambda: {"CPU": 1.0})
+    actor_resources: dict[str, float] = field(default_factory=lambda: {"CPU": 1.0})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.environments >= 1, "runtime.environments", "1 or more", self.environments)
+        for key in ("learner_resources", "actor_resources"):
+            amounts = getattr(self, key)
+            require(min(amounts.values(), default=0) >= 0, f"runtime.{key}", "0 or more of each", amounts)
+        reachable = self.cluster is None or self.transport.address is not None
+        require(
+            reachable,
+            "runtime.transport.address",
+            "given where runtime.cluster is: simulators elsewhere join there",
+            None,
+        )
+
+
+@dataclass(frozen=True)
+class ActorConfig:
+    """One robot or simulator that acts for a learner elsewhere.
+
+    Attributes:
+        name: its identity, unique within the run; with certificates, the name in them.
+        spool: folder that keeps its steps until the learner has stored them; one for each actor.
+        spool_bytes: most bytes to keep; collecting pauses where that is reached.
+        sync_seconds: time between synchronisations of the spool with the disk: what a power cut may cost [s].
+        finish_seconds: how long it waits at its end for the learner to store what is left [s].
+        threads: threads for PyTorch.
+        parent: process without which it ends by itself; null: none.
+    """
+
+    name: str = "actor"
+    spool: str = "???"
+    spool_bytes: int = 4 << 30
+    sync_seconds: float = 1.0
+    finish_seconds: float = 20.0
+    threads: int = 1
+    parent: int | None = None
+
+    def __post_init__(self) -> None:
+        for key in ("spool_bytes", "threads"):
+            require(getattr(self, key) >= 1, f"actor.{key}", "1 or more", getattr(self, key))
+        require(self.sync_seconds > 0, "actor.sync_seconds", "above 0", self.sync_seconds)
+        require(self.finish_seconds >= 0, "actor.finish_seconds", "0 or more", self.finish_seconds)

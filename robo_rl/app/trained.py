@@ -1,0 +1,149 @@
+"""What a run folder holds: its configuration, its policy and its reward."""
+
+import math
+from dataclasses import dataclass, is_dataclass
+from pathlib import Path
+from typing import cast
+
+from hydra import compose, initialize_config_module
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from ..core import CheckpointError, ConfigError, EnvSpec, Policy, Reward
+from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
+from .composition import build_agent, build_reward
+
+
+def run_config(run: Path) -> DictConfig:
+    """Return the configuration of a run folder: what it saved, typed and completed by today's defaults.
+
+    Raises:
+        ConfigError: if the folder is no run, or a key of its configuration no longer exists.
+    """
+    file = run / "config.yaml"
+    if not file.exists():
+        raise ConfigError(f"{run} is no run folder: it has no config.yaml. Give a folder that robo-rl train made")
+    return complete_config(cast(DictConfig, OmegaConf.load(file)), file)
+
+
+def complete_config(saved: DictConfig, file: Path) -> DictConfig:
+    """Return the configuration that a run saved, typed and completed by today's defaults.
+
+    Args:
+        saved: as it is in ``config.yaml``.
+        file: where it is from, for errors.
+
+    Raises:
+        ConfigError: if a key of it no longer exists.
+    """
+    saved = saved.copy()
+    choices = saved.pop("choices")
+    outer = GlobalHydra.instance().hydra
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_module("robo_rl.configs", version_base="1.3"):
+            typed = compose("train", overrides=[f"{group}={choice}" for group, choice in choices.items()])
+        _open_dictionaries(typed)
+        config = cast(DictConfig, OmegaConf.merge(typed, saved))
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(f"{file} does not fit this version of robo-rl: {str(error).partition(chr(10))[0]}") from error
+    finally:
+        if outer is not None:
+            GlobalHydra.instance().initialize(outer)
+    with open_dict(config):
+        config.choices = choices
+    return config
+
+
+def _open_dictionaries(node: DictConfig, inside: bool = False) -> None:
+    """Let dictionaries that are fields of a configuration class take further keys, as ``+`` on the command line does.
+
+    Args:
+        node: of a typed configuration.
+        inside: whether it is part of a configuration class.
+    """
+    structured = is_dataclass(OmegaConf.get_type(node))
+    if inside and not structured:
+        OmegaConf.set_struct(node, False)
+    for key in node:
+        child = node._get_node(key)
+        if isinstance(child, DictConfig) and not child._is_none() and not child._is_missing():
+            _open_dictionaries(child, inside or structured)
+
+
+@dataclass(frozen=True)
+class TrainedPolicy:
+    """A policy out of a run folder."""
+
+    policy: Policy
+    config: DictConfig
+    step: int
+
+
+def load_policy(run: Path, spec: EnvSpec, checkpoint: str = "best") -> TrainedPolicy:
+    """Return the policy of a run, for an environment of ``spec``.
+
+    Args:
+        run: folder of the run.
+        spec: where the policy will act; refused unless it is what the policy was trained for.
+        checkpoint: ``best``, ``newest`` or the number of a step.
+
+    Raises:
+        CheckpointError: if there is no such checkpoint, it is damaged, or it was trained for another spec.
+    """
+    config = run_config(run)
+    loaded = _load_part(run, spec, checkpoint, "policy")
+    agent = build_agent(config.agent, spec, config.seed)
+    agent.load_policy(loaded.parts["policy"])
+    return TrainedPolicy(agent, config, loaded.step)
+
+
+@dataclass(frozen=True)
+class TrainedReward:
+    """The reward out of a run folder, as it was at a step."""
+
+    reward: Reward
+    config: DictConfig
+    step: int
+
+
+def load_reward(run: Path, spec: EnvSpec, checkpoint: str = "newest") -> TrainedReward:
+    """Return the reward of a run, its modules as they were in a checkpoint. Arguments as of :func:`load_policy`.
+
+    Raises:
+        CheckpointError: as :func:`load_policy`.
+    """
+    config = run_config(run)
+    reward = build_reward(config.reward, spec, config.seed)
+    loaded = _load_part(run, spec, checkpoint, "reward")
+    if reward.scorer is not None:
+        reward.scorer.load(loaded.parts["reward"])
+    return TrainedReward(reward, config, loaded.step)
+
+
+def _load_part(run: Path, spec: EnvSpec, checkpoint: str, part: str) -> Checkpoint:
+    """Return a checkpoint of a run with one part alone, or without it where it has none."""
+    folder = CheckpointFolder(run / "checkpoints")
+    if checkpoint == "best":
+        path = folder.best()
+    elif checkpoint == "newest":
+        path = next(reversed(folder.folders()), None)
+    else:
+        path = next((p for p in folder.folders() if int(p.name.removeprefix("step_")) == _step(checkpoint)), None)
+    if path is None:
+        held = ", ".join(str(int(p.name.removeprefix("step_"))) for p in folder.folders()) or "none"
+        raise CheckpointError(f"{run} has no checkpoint {checkpoint!r}; it holds the steps: {held}")
+    loaded = load_checkpoint(path, only=(part,))
+    differences = EnvSpec.from_json(loaded.facts["spec"]).differences(spec)
+    if differences:
+        raise CheckpointError(f"{path} was trained for another environment: " + "; ".join(differences))
+    return loaded
+
+
+def _step(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return math.nan
