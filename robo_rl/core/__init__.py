@@ -27,24 +27,17 @@ from .protocols import (
     Agent,
     AgentConfig,
     EnvBackend,
-    Experience,
     FeatureExtractor,
     ObservationGuard,
     PersistentWorld,
     Policy,
-    ReplayStore,
     ResetController,
-    Reward,
-    RewardConfig,
-    RewardModule,
     SafetyFilter,
-    Scorer,
     ScriptedExpert,
     Teleop,
-    TransitionInbox,
-    TransitionOutbox,
 )
 from .reward import RewardWeights
+from .reward_protocols import Experience, Reward, RewardConfig, RewardModule, Scorer
 from .robot import ArmPose, ArmTarget, BaseTarget, RobotDescription
 from .seeding import derive_seed, generator
 from .signals import ObservationSignals
@@ -65,6 +58,7 @@ from .types import (
     Transition,
     Verdict,
 )
+from .wire_protocols import TransitionInbox, TransitionOutbox
 
 __all__ = [
     "DEADMAN",
@@ -100,7 +94,6 @@ __all__ = [
     "Policy",
     "Refusal",
     "RenderingError",
-    "ReplayStore",
     "ResetController",
     "ResetOutcome",
     "Reward",

@@ -1,13 +1,12 @@
-"""All interfaces on one page."""
+"""The interfaces of robots, agents, safety and resets; those of rewards and of the wire have files of their own."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .clock import Clock
-from .reward import RewardWeights
 from .robot import RobotDescription
 from .specs import ArraySpec, EnvSpec
 from .types import (
@@ -15,9 +14,7 @@ from .types import (
     Intervention,
     Metrics,
     Observation,
-    Refusal,
     ResetOutcome,
-    SessionProgress,
     State,
     Step,
     Transition,
@@ -206,213 +203,6 @@ class Agent(Policy, Protocol):
         ...
 
 
-class Experience(Protocol):
-    """What a learned reward may look at: the transitions of the running training. A replay ring is one.
-
-    Rows have the keys that :class:`RewardModule` says.
-    """
-
-    def __len__(self) -> int:
-        """Return the number of transitions."""
-        ...
-
-    def sample_rows(self, n: int, rng: np.random.Generator) -> Batch:
-        """Draw ``n`` transitions uniformly with replacement: arrays (n, ...)."""
-        ...
-
-    def sample_segments(self, n: int, length: int, rng: np.random.Generator) -> Batch | None:
-        """Draw ``n`` unbroken stretches of ``length`` transitions: arrays (n, length, ...). None: there are none."""
-        ...
-
-
-class RewardModule(Protocol):
-    """A reward that is computed, as one term beside those of the backend.
-
-    Batches of rows for a module have ``observation/<key>``, ``next_observation/<key>`` and ``action`` as in
-    :data:`~robo_rl.core.types.Batch`, and ``terminated`` and ``truncated`` (n,) bool, ``source`` (n,) uint8
-    (:class:`Source`), ``success`` (n,) int8 (1, 0, or -1: unknown) and ``term/<name>`` (n,) float32 for each reward
-    term of the backend. What a module may read of this is a matter of the experiment: one that replaces the task's
-    reward does not look at ``success`` and ``term/...``.
-    """
-
-    @property
-    def learned(self) -> bool:
-        """False: fixed once fitted, scored once, on insertion. True: scored again when sampled after it changed."""
-        ...
-
-    @property
-    def whole_episodes(self) -> bool:
-        """Whether it is called with all rows of one episode, in order, rather than with rows in any order."""
-        ...
-
-    @property
-    def judges_state(self) -> bool:
-        """Whether it reads ``next_observation/...`` alone, so that it can be a potential for shaping."""
-        ...
-
-    @property
-    def waiting(self) -> bool:
-        """Whether it asked somebody whose answer has yet to arrive."""
-        ...
-
-    @property
-    def version(self) -> int:
-        """Number that rises with every change of a learned module."""
-        ...
-
-    def fit(self, episodes: Sequence[Batch]) -> None:
-        """Prepare from demonstrations, each an episode in order; before anything is scored. There may be none.
-
-        Raises:
-            DataError: if the module cannot do with these.
-        """
-        ...
-
-    def observe(self, batch: Batch) -> None:
-        """Take note of rows of the running training that are about to be scored for the first time."""
-        ...
-
-    def __call__(self, batch: Batch) -> NDArray[np.float32]:
-        """Return rewards (n,), finite."""
-        ...
-
-    def update(self, experience: Experience) -> Metrics:
-        """Learn; called after every environment step. Return what there is to log, often nothing."""
-        ...
-
-    def discount(self) -> float | None:
-        """Return the discount that the agent shall use from now on, or None: its own."""
-        ...
-
-    def state(self) -> State: ...
-
-    def load(self, state: State) -> None:
-        """Go on from ``state``, also without :meth:`fit`.
-
-        Raises:
-            CheckpointError: if it is of another module.
-        """
-        ...
-
-
-class Scorer(Protocol):
-    """The reward modules of a run; see :class:`RewardModule` for what they are called with."""
-
-    @property
-    def terms(self) -> tuple[str, ...]:
-        """Names of the terms that scoring adds to those of the backend."""
-        ...
-
-    @property
-    def learns(self) -> bool:
-        """Whether a module is learned."""
-        ...
-
-    @property
-    def whole_episodes(self) -> bool:
-        """Whether a module needs whole episodes."""
-        ...
-
-    @property
-    def waiting(self) -> bool:
-        """Whether a module asked somebody whose answer has yet to arrive."""
-        ...
-
-    @property
-    def version(self) -> int:
-        """Number that rises with every change of a learned module."""
-        ...
-
-    @property
-    def discount(self) -> float | None:
-        """The discount that a module asks for, or None."""
-        ...
-
-    def fit(self, episodes: Sequence[Batch]) -> None:
-        """Prepare all modules from demonstrations."""
-        ...
-
-    def score(self, batch: Batch, *, online: bool) -> dict[str, NDArray[np.float32]]:
-        """Return all of ``terms`` (n,) for rows that are inserted: the steps of one episode, in order.
-
-        Args:
-            batch: rows.
-            online: whether they are of the running training, rather than demonstrations.
-        """
-        ...
-
-    def rescore(self, batch: Batch) -> dict[str, NDArray[np.float32]]:
-        """Return the terms (n,) of learned modules for any rows."""
-        ...
-
-    def judge(self, batch: Batch) -> dict[str, NDArray[np.float32]]:
-        """Return the rewards (n,) of modules that judge single transitions, for any rows, also made up ones."""
-        ...
-
-    def update(self, experience: Experience) -> Metrics:
-        """Let the learned modules learn; called after every environment step."""
-        ...
-
-    def state(self) -> State: ...
-
-    def load(self, state: State) -> None: ...
-
-
-class Reward(Protocol):
-    """How the reward of a transition follows from its stored terms. :class:`RewardWeights` is one."""
-
-    @property
-    def scorer(self) -> Scorer | None:
-        """What computes the terms that the backend does not report; None if there are none."""
-        ...
-
-    @property
-    def task(self) -> RewardWeights:
-        """The reward that evaluations report, of the backend's terms alone."""
-        ...
-
-    def combine(self, terms: Sequence[str], values: NDArray[np.float32], gamma: float) -> NDArray[np.float32]:
-        """Return the rewards (...,) of steps with ``values`` (..., T) of the T named ``terms``.
-
-        Args:
-            terms: names of the stored terms.
-            values: of each step.
-            gamma: discount per step, for shaping by potentials.
-
-        Raises:
-            ConfigError: if a term that it needs is not among ``terms``.
-        """
-        ...
-
-
-class RewardConfig(Protocol):
-    """What the configuration group ``reward`` makes."""
-
-    def make(self, spec: EnvSpec, seed: int) -> Reward:
-        """Return the reward for an environment of ``spec``.
-
-        Raises:
-            ConfigError: if it does not fit the environment.
-        """
-        ...
-
-
-class ReplayStore(Protocol):
-    """A store of transitions from which batches are drawn."""
-
-    def append(self, transitions: Sequence[Transition]) -> int:
-        """Store ``transitions``; return how many were taken (acknowledged)."""
-        ...
-
-    def sample(self, n: int) -> Batch:
-        """Draw ``n`` rows uniformly with replacement."""
-        ...
-
-    def recover(self) -> int:
-        """Go back to the last committed content after a crash; return the number of transitions."""
-        ...
-
-
 class SafetyFilter(Protocol):
     """A function around the policy. What it returns follows from the calls since ``reset`` alone."""
 
@@ -501,53 +291,3 @@ class Teleop(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-class TransitionInbox(Protocol):
-    """Where the learner's end of the wire puts what arrives; safe to call from several threads."""
-
-    def open_session(self, actor: str, newest: int) -> int:
-        """Return a session number that ``actor`` never had, above ``newest``; durable on return."""
-        ...
-
-    def has_session(self, actor: str, session: int) -> bool:
-        """Whether ``open_session`` gave this number to ``actor``, now or before a restart."""
-        ...
-
-    def progress(self, actor: str, session: int) -> SessionProgress: ...
-
-    def blocked(self) -> str:
-        """Return why nothing can be taken in now, or an empty text."""
-        ...
-
-    def offer(self, actor: str, session: int, items: Sequence[Transition | Refusal]) -> None:
-        """Take in ``items``, in order and without a gap from ``progress().wanted``."""
-        ...
-
-    def close_session(self, actor: str, session: int) -> None:
-        """Store what is left of a session from which nothing more will come."""
-        ...
-
-
-class TransitionOutbox(Protocol):
-    """Where the actor's end of the wire finds encoded steps; they stay until the learner has settled them."""
-
-    def sessions(self) -> list[int]:
-        """Return the sessions with something to send or to end, oldest first."""
-        ...
-
-    def extent(self, session: int) -> tuple[int, int]:
-        """Return the smallest sequence number held and the one after the largest."""
-        ...
-
-    def read(self, session: int, sequence: int, max_bytes: int) -> list[bytes]:
-        """Return encoded steps from ``sequence`` on: at least one if there is one, else up to ``max_bytes``."""
-        ...
-
-    def settle(self, session: int, sequence: int) -> None:
-        """Forget the steps below ``sequence``."""
-        ...
-
-    def drop_session(self, session: int) -> None:
-        """Forget a session that has ended and is settled."""
-        ...
