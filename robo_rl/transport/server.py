@@ -1,44 +1,34 @@
 """The learner's end of the wire."""
 
-import hmac
 import itertools
 import json
-import os
-import re
 import secrets
-import socket
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
 
-from robo_rl.core import Clock, ConfigError, EnvSpec, MonotonicClock, Refusal, RoboRLError, State, TransitionInbox
+from robo_rl.core import Clock, EnvSpec, MonotonicClock, Refusal, RoboRLError, State, TransitionInbox
 
 from . import messages_pb2 as messages
-from .allowance import Allowance
+from .admission import Admission, Code
 from .codec import RecordDecoder
-from .config import UNIX, TransportConfig
+from .config import TransportConfig
 from .control import COMMANDS, is_command
-from .keys import OPERATOR
 from .policy import PolicyMessage, pack_policy
 from .service import (
     CONTROL,
     EXCHANGE,
     JOIN,
     PROTOCOL,
-    RETRY_KEY,
     SERVICE,
-    TOKEN_KEY,
     WATCH,
-    Call,
     channel_options,
-    server_credentials,
+    listen,
 )
 
 PING_SECONDS = 1.0
@@ -46,10 +36,6 @@ PRESENT_SECONDS = 5.0
 """An actor counts as connected if it spoke within this time."""
 
 NEWEST_SESSION = 1 << 48
-NOTE_INTERVAL_NS = 10_000_000_000
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-
-Code = grpc.StatusCode
 
 
 @dataclass(frozen=True)
@@ -102,8 +88,8 @@ class _Lease:
 class LearnerServer:
     """Takes steps in, gives policies and guidance out. Handlers run in threads of gRPC.
 
-    Every request is checked in this order: size, token, form, certificate, rate, protocol, run, incarnation, session.
-    What is refused is counted by kind, and told through ``take_notes``.
+    gRPC checks the size of every request, then :class:`Admission` token, form, certificate and rate, then this class
+    protocol, run, incarnation and session. What is refused is counted by kind, and told through ``take_notes``.
 
     Args:
         config: of the wire.
@@ -135,12 +121,8 @@ class LearnerServer:
         self._check = check
         self._max_actors = max_actors
         self._clock = clock or MonotonicClock()
-        self._token = config.token()
-        self._uses_tls = config.certificates is not None
         self._config = config
-        # By name of an actor that has joined. All strangers share one: their names cost nothing.
-        self._allowances = {OPERATOR: self._make_allowances()}
-        self._newcomers = self._make_allowances()
+        self._admission = Admission(config, self._clock)
         self._leases: dict[str, _Lease] = {}
         self._decoders: dict[tuple[str, int], RecordDecoder] = {}
         self._policy: PolicyMessage | None = None
@@ -150,14 +132,11 @@ class LearnerServer:
         self._news = threading.Condition()
         self._stopping = False
         self._commands: list[str] = []
-        self._notes: list[str] = []
-        self._noted_ns: dict[str, int] = {}
-        self.refusals: Counter[str] = Counter()
         # Each actor keeps one thread by its Watch, and another for the moment of an Exchange.
         pool = ThreadPoolExecutor(max_workers=2 * max_actors + 4, thread_name_prefix="transport")
         self._server = grpc.server(pool, options=channel_options(config))
         self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, self._handlers())])
-        self.address = self._listen(config)
+        self.address = listen(self._server, config)
         self._server.start()
 
     # --- the learner's side ------------------------------------------------------------------------------------------
@@ -229,11 +208,14 @@ class LearnerServer:
             commands, self._commands = self._commands, []
             return commands
 
+    @property
+    def refusals(self) -> Mapping[str, int]:
+        """How many requests were refused, by kind."""
+        return self._admission.refusals
+
     def take_notes(self) -> list[str]:
         """Return what people should know of since the last call: joins and refusals, each kind at most every 10 s."""
-        with self._news:
-            notes, self._notes = self._notes, []
-            return notes
+        return self._admission.take_notes()
 
     def close(self, grace_seconds: float = 1.0) -> None:
         """End all calls and stop listening."""
@@ -242,131 +224,52 @@ class LearnerServer:
             self._news.notify_all()
         self._server.stop(grace_seconds).wait()
 
-    def _listen(self, config: TransportConfig) -> str:
-        """Bind; return the address with the port that was taken."""
-        if config.address is None:
-            raise ConfigError("transport.address is missing: give HOST:PORT or unix:/path to listen on")
-        if config.host is None:
-            path = Path(config.address.removeprefix(UNIX))
-            _remove_dead_socket(path)
-        credentials = server_credentials(config)
-        mask = os.umask(0o077)  # a socket is for this user alone, from the first moment
-        try:
-            if credentials is None:
-                port = self._server.add_insecure_port(config.address)
-            else:
-                port = self._server.add_secure_port(config.address, credentials)
-        except RuntimeError as error:
-            raise ConfigError(
-                f"cannot listen on transport.address {config.address}: is another learner there? ({error})"
-            ) from error
-        finally:
-            os.umask(mask)
-        if config.host is None:
-            return config.address
-        return f"{config.address.rpartition(':')[0]}:{port}"
-
     # --- calls -------------------------------------------------------------------------------------------------------
 
     def _handlers(self) -> dict[str, Any]:
         unary = grpc.unary_unary_rpc_method_handler
         return {
-            JOIN.name: unary(self._guarded(JOIN, self._join)),
-            EXCHANGE.name: unary(self._guarded(EXCHANGE, self._exchange)),
-            CONTROL.name: unary(self._guarded(CONTROL, self._control)),
-            WATCH.name: grpc.unary_stream_rpc_method_handler(self._guarded(WATCH, self._watch)),
+            JOIN.name: unary(self._admission.guarded(JOIN, self._join)),
+            EXCHANGE.name: unary(self._admission.guarded(EXCHANGE, self._exchange)),
+            CONTROL.name: unary(self._admission.guarded(CONTROL, self._control)),
+            WATCH.name: grpc.unary_stream_rpc_method_handler(self._admission.guarded(WATCH, self._watch)),
         }
-
-    def _guarded(self, call: Call, method: Callable[[Any, Any], Any]) -> Callable[[bytes, Any], Any]:
-        """Check the token before anything is parsed, then the form."""
-
-        def parse(data: bytes, context: Any) -> Any:
-            given = dict(context.invocation_metadata()).get(TOKEN_KEY, "")
-            if self._token and not hmac.compare_digest(str(given).encode(), self._token.encode()):
-                self._abort(context, Code.UNAUTHENTICATED, "token", "the token is missing or not that of the learner")
-            try:
-                request = call.request.FromString(data)
-            except DecodeError:
-                self._abort(context, Code.INVALID_ARGUMENT, "form", f"this is no {call.name} request")
-            name = OPERATOR if call is CONTROL else request.actor
-            self._check_identity(context, name)
-            self._check_rate(context, name, len(data))
-            return request
-
-        def unary(data: bytes, context: Any) -> bytes:
-            reply: bytes = method(parse(data, context), context).SerializeToString()
-            return reply
-
-        def stream(data: bytes, context: Any) -> Iterator[bytes]:
-            for reply in method(parse(data, context), context):
-                yield reply.SerializeToString()
-
-        return stream if call.streams else unary
-
-    def _check_identity(self, context: Any, name: str) -> None:
-        if _NAME.fullmatch(name) is None:
-            self._abort(
-                context, Code.INVALID_ARGUMENT, "form", "an actor's name is letters, digits, - _ . (64 at most)"
-            )
-        if not self._uses_tls:
-            return
-        names = [value.decode("utf-8", "replace") for value in context.auth_context().get("x509_common_name", [])]
-        if name not in names:
-            text = f"the certificate is of {', '.join(names) or 'nobody'}, not of {name}"
-            self._abort(context, Code.PERMISSION_DENIED, "identity", text)
-
-    def _make_allowances(self) -> tuple[Allowance, Allowance]:
-        """Return what one actor may send: requests and bytes."""
-        rates = self._config.requests_per_second, self._config.bytes_per_second
-        requests, sizes = (Allowance(rate, self._clock) for rate in rates)
-        return requests, sizes
-
-    def _check_rate(self, context: Any, name: str, size: int) -> None:
-        requests, sizes = self._allowances.get(name, self._newcomers)
-        seconds = requests.spend(1) or sizes.spend(size)
-        if seconds:
-            config = self._config
-            limits = {"requests": config.requests_per_second, "bytes": config.bytes_per_second}
-            allowed = " and ".join(f"{limit:g} {what}" for what, limit in limits.items() if limit is not None)
-            context.set_trailing_metadata([(RETRY_KEY, f"{seconds:.3f}")])
-            text = f"{name} sends more than {allowed} per second; come again in {seconds:.3f} s"
-            self._abort(context, Code.RESOURCE_EXHAUSTED, "rate", text)
 
     def _check_run(self, context: Any, run: str) -> None:
         if run != self.run:
             text = f"this learner is of run {self.run}, not of {run or 'none'}; connect to the learner of that run"
-            self._abort(context, Code.FAILED_PRECONDITION, "run", text)
+            self._admission.refuse(context, Code.FAILED_PRECONDITION, "run", text)
 
     def _join(self, request: Any, context: Any) -> Any:
         name = request.actor
         if request.protocol != PROTOCOL:
             text = f"the learner speaks protocol {PROTOCOL}, the actor {request.protocol}; install one robo-rl on both"
-            self._abort(context, Code.FAILED_PRECONDITION, "protocol", text)
+            self._admission.refuse(context, Code.FAILED_PRECONDITION, "protocol", text)
         if request.run:
             self._check_run(context, request.run)
         try:
             facts = json.loads(request.facts)
             differences = self._check(facts)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, RoboRLError) as error:
-            self._abort(context, Code.INVALID_ARGUMENT, "form", f"the actor's facts cannot be read: {error}")
+            self._admission.refuse(context, Code.INVALID_ARGUMENT, "form", f"the actor's facts cannot be read: {error}")
         if differences:
             text = f"the actor does not fit the learner: {'; '.join(differences)}"[:4000]
-            self._abort(context, Code.FAILED_PRECONDITION, "facts", text)
+            self._admission.refuse(context, Code.FAILED_PRECONDITION, "facts", text)
         session = request.session
         if request.newest_session > NEWEST_SESSION:
-            self._abort(context, Code.INVALID_ARGUMENT, "form", f"session numbers end at {NEWEST_SESSION}")
+            self._admission.refuse(context, Code.INVALID_ARGUMENT, "form", f"session numbers end at {NEWEST_SESSION}")
         if session and not self._inbox.has_session(name, session):
             text = f"{name} has no session {session} here: the learner's replay was replaced; start the actor anew"
-            self._abort(context, Code.FAILED_PRECONDITION, "session", text)
+            self._admission.refuse(context, Code.FAILED_PRECONDITION, "session", text)
         with self._news:
             lease = self._leases.get(name)
             if lease is not None and session and lease.session > session:
                 text = f"another actor has taken the name {name}; give each actor a name of its own"
-                self._abort(context, Code.ALREADY_EXISTS, "session", text)
+                self._admission.refuse(context, Code.ALREADY_EXISTS, "session", text)
             present = sum(not other.left for other in self._leases.values())
             if (lease is None or lease.left) and present >= self._max_actors:
                 text = f"{self._max_actors} actors are connected already"
-                self._abort(context, Code.FAILED_PRECONDITION, "actors", text)
+                self._admission.refuse(context, Code.FAILED_PRECONDITION, "actors", text)
             if not session:
                 session = self._inbox.open_session(name, request.newest_session)
                 held = set(request.held_sessions)
@@ -374,8 +277,8 @@ class LearnerServer:
                     self._end_session(name, old)
             if lease is None or lease.session != session:
                 self._leases[name] = _Lease(session, self._clock.now_ns())
-                self._notes.append(f"{name} joined (session {session})")
-                self._allowances.setdefault(name, self._make_allowances())
+                self._admission.note(f"{name} joined (session {session})")
+                self._admission.welcome(name)
         return messages.JoinReply(
             run=self.run,
             incarnation=self.incarnation,
@@ -388,13 +291,13 @@ class LearnerServer:
         key = request.actor, request.record_session
         if request.record_session > lease.session or not self._inbox.has_session(*key):
             text = f"{request.actor} has no session {request.record_session} here"
-            self._abort(context, Code.FAILED_PRECONDITION, "session", text)
+            self._admission.refuse(context, Code.FAILED_PRECONDITION, "session", text)
         try:
             records = [messages.Record.FromString(data) for data in request.records]
         except DecodeError:
-            self._abort(context, Code.INVALID_ARGUMENT, "form", "a record is damaged")
+            self._admission.refuse(context, Code.INVALID_ARGUMENT, "form", "a record is damaged")
         if any(later.sequence != earlier.sequence + 1 for earlier, later in itertools.pairwise(records)):
-            self._abort(context, Code.INVALID_ARGUMENT, "form", "records are not in sequence")
+            self._admission.refuse(context, Code.INVALID_ARGUMENT, "form", "records are not in sequence")
         blocked = self._inbox.blocked()
         with lease.lock:
             lease.seen_ns = self._clock.now_ns()
@@ -474,7 +377,7 @@ class LearnerServer:
             self._check_run(context, request.run)
         if not is_command(request.command):
             text = f"unknown command {request.command!r}; valid: {', '.join(COMMANDS)}"
-            self._abort(context, Code.INVALID_ARGUMENT, "command", text)
+            self._admission.refuse(context, Code.INVALID_ARGUMENT, "command", text)
         with self._news:
             self._commands.append(request.command)
         return messages.ControlReply(run=self.run, message=f"{request.command}: accepted")
@@ -483,35 +386,8 @@ class LearnerServer:
         self._check_run(context, request.run)
         lease = self._leases.get(request.actor)
         if request.incarnation != self.incarnation or lease is None or request.session > lease.session:
-            self._abort(context, Code.ABORTED, "stale", "the learner was started anew; join again")
+            self._admission.refuse(context, Code.ABORTED, "stale", "the learner was started anew; join again")
         if request.session < lease.session:
             text = f"session {request.session} of {request.actor} was replaced by {lease.session}"
-            self._abort(context, Code.ALREADY_EXISTS, "session", text)
+            self._admission.refuse(context, Code.ALREADY_EXISTS, "session", text)
         return lease
-
-    def _abort(self, context: Any, code: Any, kind: str, text: str) -> NoReturn:
-        with self._news:
-            self.refusals[kind] += 1
-            now = self._clock.now_ns()
-            if kind not in self._noted_ns or now - self._noted_ns[kind] >= NOTE_INTERVAL_NS:
-                self._noted_ns[kind] = now
-                self._notes.append(f"Refused a request from {context.peer()}: {text} ({self.refusals[kind]} such)")
-        context.abort(code, text)
-        raise AssertionError("abort returned")
-
-
-def _remove_dead_socket(path: Path) -> None:
-    """Remove the socket that a killed learner left behind.
-
-    Raises:
-        ConfigError: if somebody listens on it, or what is there is no socket.
-    """
-    if path.exists() and not path.is_socket():
-        raise ConfigError(f"transport.address {UNIX}{path} is taken by something that is no socket; choose another")
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(str(path))
-        except OSError:
-            path.unlink(missing_ok=True)
-            return
-    raise ConfigError(f"cannot listen on transport.address {UNIX}{path}: is another learner there?")

@@ -1,5 +1,7 @@
 """The four calls of the wire, and how both sides make channels of it."""
 
+import os
+import socket
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,7 +10,7 @@ import grpc
 from robo_rl.core import ConfigError
 
 from . import messages_pb2 as messages
-from .config import TransportConfig
+from .config import UNIX, TransportConfig
 
 PROTOCOL = 2
 SERVICE = "robo_rl.transport.v1.Learner"
@@ -77,13 +79,42 @@ def open_channel(config: TransportConfig, name: str) -> grpc.Channel:
     return grpc.secure_channel(config.address, credentials, options)
 
 
-def server_credentials(config: TransportConfig) -> grpc.ServerCredentials | None:
+def _server_credentials(config: TransportConfig) -> grpc.ServerCredentials | None:
     """Return what the learner shows and demands; None without certificates."""
     if config.certificates is None:
         return None
     folder = Path(config.certificates)
     pair = read_key(folder / "learner.key"), read_key(folder / "learner.pem")
     return grpc.ssl_server_credentials([pair], root_certificates=read_key(folder / "ca.pem"), require_client_auth=True)
+
+
+def listen(server: grpc.Server, config: TransportConfig) -> str:
+    """Have the learner's ``server`` listen where ``config`` says; return the address with the port that was taken.
+
+    Raises:
+        ConfigError: if that is not possible, or certificates cannot be read.
+    """
+    if config.address is None:
+        raise ConfigError("transport.address is missing: give HOST:PORT or unix:/path to listen on")
+    if config.host is None:
+        path = Path(config.address.removeprefix(UNIX))
+        _remove_dead_socket(path)
+    credentials = _server_credentials(config)
+    mask = os.umask(0o077)  # a socket is for this user alone, from the first moment
+    try:
+        if credentials is None:
+            port = server.add_insecure_port(config.address)
+        else:
+            port = server.add_secure_port(config.address, credentials)
+    except RuntimeError as error:
+        raise ConfigError(
+            f"cannot listen on transport.address {config.address}: is another learner there? ({error})"
+        ) from error
+    finally:
+        os.umask(mask)
+    if config.host is None:
+        return config.address
+    return f"{config.address.rpartition(':')[0]}:{port}"
 
 
 def read_key(file: Path) -> bytes:
@@ -101,3 +132,20 @@ def read_key(file: Path) -> bytes:
 def metadata(token: str) -> list[tuple[str, str]]:
     """Return what every request carries beside its message."""
     return [(TOKEN_KEY, token)] if token else []
+
+
+def _remove_dead_socket(path: Path) -> None:
+    """Remove the socket that a killed learner left behind.
+
+    Raises:
+        ConfigError: if somebody listens on it, or what is there is no socket.
+    """
+    if path.exists() and not path.is_socket():
+        raise ConfigError(f"transport.address {UNIX}{path} is taken by something that is no socket; choose another")
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            path.unlink(missing_ok=True)
+            return
+    raise ConfigError(f"cannot listen on transport.address {UNIX}{path}: is another learner there?")

@@ -1,0 +1,130 @@
+"""Which requests the learner hears."""
+
+import hmac
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from robo_rl.core import Clock
+
+from .allowance import Allowance
+from .config import TransportConfig
+from .keys import OPERATOR
+from .service import CONTROL, RETRY_KEY, TOKEN_KEY, Call
+
+NOTE_INTERVAL_NS = 10_000_000_000
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+Code = grpc.StatusCode
+
+
+class Admission:
+    """Checks token, form, certificate and rate of every request, in this order, and remembers what was refused.
+
+    Args:
+        config: of the wire.
+        clock: monotonic time.
+
+    Attributes:
+        refusals: how many requests were refused, by kind.
+
+    Raises:
+        ConfigError: if the token cannot be read.
+    """
+
+    def __init__(self, config: TransportConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._token = config.token()
+        # By name of an actor that has joined. All strangers share one: their names cost nothing.
+        self._allowances = {OPERATOR: self._make_allowances()}
+        self._newcomers = self._make_allowances()
+        self._lock = threading.Lock()
+        self._notes: list[str] = []
+        self._noted_ns: dict[str, int] = {}
+        self.refusals: Counter[str] = Counter()
+
+    def guarded(self, call: Call, method: Callable[[Any, Any], Any]) -> Callable[[bytes, Any], Any]:
+        """Return ``method`` with all checks before it. The token is checked before anything is parsed."""
+
+        def unary(data: bytes, context: Any) -> bytes:
+            reply: bytes = method(self._parse(call, data, context), context).SerializeToString()
+            return reply
+
+        def stream(data: bytes, context: Any) -> Iterator[bytes]:
+            for reply in method(self._parse(call, data, context), context):
+                yield reply.SerializeToString()
+
+        return stream if call.streams else unary
+
+    def welcome(self, actor: str) -> None:
+        """Give an actor that has joined an allowance of its own."""
+        self._allowances.setdefault(actor, self._make_allowances())
+
+    def refuse(self, context: Any, code: Any, kind: str, text: str) -> NoReturn:
+        """End a request with ``text``, counted as of ``kind`` and noted."""
+        with self._lock:
+            self.refusals[kind] += 1
+            now = self._clock.now_ns()
+            if kind not in self._noted_ns or now - self._noted_ns[kind] >= NOTE_INTERVAL_NS:
+                self._noted_ns[kind] = now
+                self._notes.append(f"Refused a request from {context.peer()}: {text} ({self.refusals[kind]} such)")
+        context.abort(code, text)
+        raise AssertionError("abort returned")
+
+    def note(self, text: str) -> None:
+        """Remember what people should know."""
+        with self._lock:
+            self._notes.append(text)
+
+    def take_notes(self) -> list[str]:
+        """Return what people should know of since the last call; of refusals each kind at most every 10 s."""
+        with self._lock:
+            notes, self._notes = self._notes, []
+            return notes
+
+    def _parse(self, call: Call, data: bytes, context: Any) -> Any:
+        given = dict(context.invocation_metadata()).get(TOKEN_KEY, "")
+        if self._token and not hmac.compare_digest(str(given).encode(), self._token.encode()):
+            self.refuse(context, Code.UNAUTHENTICATED, "token", "the token is missing or not that of the learner")
+        try:
+            request = call.request.FromString(data)
+        except DecodeError:
+            self.refuse(context, Code.INVALID_ARGUMENT, "form", f"this is no {call.name} request")
+        name = OPERATOR if call is CONTROL else request.actor
+        self._check_identity(context, name)
+        self._check_rate(context, name, len(data))
+        return request
+
+    def _check_identity(self, context: Any, name: str) -> None:
+        if _NAME.fullmatch(name) is None:
+            text = "an actor's name is letters, digits, - _ . (64 at most)"
+            self.refuse(context, Code.INVALID_ARGUMENT, "form", text)
+        if self._config.certificates is None:
+            return
+        names = [value.decode("utf-8", "replace") for value in context.auth_context().get("x509_common_name", [])]
+        if name not in names:
+            text = f"the certificate is of {', '.join(names) or 'nobody'}, not of {name}"
+            self.refuse(context, Code.PERMISSION_DENIED, "identity", text)
+
+    def _make_allowances(self) -> tuple[Allowance, Allowance]:
+        """Return what one actor may send: requests and bytes."""
+        rates = self._config.requests_per_second, self._config.bytes_per_second
+        requests, sizes = (Allowance(rate, self._clock) for rate in rates)
+        return requests, sizes
+
+    def _check_rate(self, context: Any, name: str, size: int) -> None:
+        requests, sizes = self._allowances.get(name, self._newcomers)
+        seconds = requests.spend(1) or sizes.spend(size)
+        if seconds:
+            config = self._config
+            limits = {"requests": config.requests_per_second, "bytes": config.bytes_per_second}
+            allowed = " and ".join(f"{limit:g} {what}" for what, limit in limits.items() if limit is not None)
+            context.set_trailing_metadata([(RETRY_KEY, f"{seconds:.3f}")])
+            text = f"{name} sends more than {allowed} per second; come again in {seconds:.3f} s"
+            self.refuse(context, Code.RESOURCE_EXHAUSTED, "rate", text)
