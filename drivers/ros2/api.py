@@ -5,6 +5,7 @@ run one after another in a thread of the node's own, so that they need no locks 
 server are executed in threads of theirs. Time-outs are monotonic [s].
 """
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -83,6 +84,12 @@ class MessageTypes(Protocol):
             ConfigError: if the type or a field is not known, or a value does not fit.
         """
         ...
+
+
+def wall_time(types: MessageTypes) -> Message:
+    """Return builtin_interfaces/msg/Time of the wall clock: for stamps alone, never for time-outs."""
+    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+    return types.make("builtin_interfaces/msg/Time", sec=seconds, nanosec=nanoseconds)
 
 
 class Publisher(Protocol):
@@ -259,7 +266,7 @@ class Node(Protocol):
     def parameter(self, name: str) -> Any: ...
 
     def now(self) -> Message:
-        """Return builtin_interfaces/msg/Time of the wall clock: for stamps alone, never for time-outs."""
+        """As :func:`wall_time`."""
         ...
 
     def close(self) -> None: ...

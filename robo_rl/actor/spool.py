@@ -12,10 +12,9 @@ import zlib
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
-from robo_rl.core import DataError, require, sync_folder, write_durably
+from robo_rl.core import Closing, DataError, require, sync_folder, write_durably
 
 FILE_BYTES = 8 << 20
 """A file is begun when the last one has reached this size; files are deleted whole."""
@@ -71,7 +70,7 @@ class _Session:
             os.truncate(file, offset)
 
 
-class Spool:
+class Spool(Closing):
     """A queue of encoded steps on disk, by session.
 
     **Durability.** ``append`` returns when the operating system has the record: from then on the process may be killed
@@ -334,14 +333,6 @@ class Spool:
         with self._lock:
             self._close_file()
             self._lock_file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ This package imports nothing else of robo-rl; every other package imports only t
 """
 
 from .clock import Clock, ManualClock, MonotonicClock
+from .closing import Closing
 from .config import config_node, require
 from .durable import sync_folder, write_durably
 from .errors import (
@@ -73,6 +74,7 @@ __all__ = [
     "Batch",
     "CheckpointError",
     "Clock",
+    "Closing",
     "ConfigError",
     "DataError",
     "DivergenceError",

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from types import TracebackType
 from typing import cast
 
 import av
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from ..core import DataError, RenderingError, require
+from ..core import Closing, DataError, RenderingError, require
 
 Frame = NDArray[np.uint8]
 """A picture (height, width, 3), red first."""
@@ -22,7 +21,7 @@ _ENCODERS = ("libx264", "libopenh264")
 _COLOURS = {True: (110, 231, 160), False: (255, 140, 120), None: (255, 255, 255)}
 
 
-class VideoWriter:
+class VideoWriter(Closing):
     """An MP4 file that grows frame by frame; a context manager.
 
     H.264 in yuv420p with the index in front, so that browsers play it and can seek at once. The file appears under
@@ -61,14 +60,6 @@ class VideoWriter:
             self._encoder.close()
             self._partial.replace(self.path)
             self._encoder = None
-
-    def __enter__(self) -> "VideoWriter":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class _PyAvEncoder:

@@ -5,18 +5,17 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..core import ConfigError
+from ..core import Closing, ConfigError
 
 _JPEG_QUALITY = 90
 
 
-class Recording:
+class Recording(Closing):
     """A Rerun recording in a ``.rrd`` file, with the timelines ``step`` and ``time`` [s]; a context manager.
 
     Args:
@@ -102,14 +101,6 @@ class Recording:
         """Finish the file. May be called twice."""
         self._stream.flush()
         self._stream.disconnect()
-
-    def __enter__(self) -> "Recording":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _times(self, steps: ArrayLike, seconds: ArrayLike) -> list[Any]:
         column = self._rerun.TimeColumn

@@ -8,10 +8,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, cast
 
-from robo_rl.core import DataError, EnvSpec, SpecError, Transition, sync_folder, write_durably
+from robo_rl.core import Closing, DataError, EnvSpec, SpecError, Transition, sync_folder, write_durably
 
 from .disk import disk_errors, make_folder
 from .files import ARRAYS, EPISODES, EpisodeFiles
@@ -46,7 +45,7 @@ class StoreSummary:
     sources: dict[str, int]
 
 
-class EpisodeStore:
+class EpisodeStore(Closing):
     """A data set of episodes: demonstrations, or what a policy collected. Use :meth:`create` or :meth:`open`.
 
     An episode of L steps is stored as L + 1 observations and L actions. It exists from the moment its line in the
@@ -283,14 +282,6 @@ class EpisodeStore:
         if self._writer is not None:
             self._writer.discard()
         self._files.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _check_writable(self) -> None:
         if not self._writable:

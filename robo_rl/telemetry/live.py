@@ -13,11 +13,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-from robo_rl.core import Clock, ConfigError, DataError, MonotonicClock
+from robo_rl.core import Clock, Closing, ConfigError, DataError, MonotonicClock
 
 FOLDER = "live"
 WATCH_SECONDS = 3.0
@@ -76,7 +75,7 @@ class LiveStatus:
     robots: tuple[LiveRobot, ...] = ()
 
 
-class LiveRun:
+class LiveRun(Closing):
     """The run's side. Nothing here waits for those who watch, and a full disk does not end the run.
 
     Args:
@@ -148,14 +147,6 @@ class LiveRun:
         for name in ("status.json", "watched"):
             (self._folder / name).unlink(missing_ok=True)
         self._lock.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class LiveWatch:

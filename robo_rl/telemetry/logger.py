@@ -7,12 +7,11 @@ import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, cast
 
 from rich.console import Console
 
-from robo_rl.core import Clock, ConfigError, DataError, MonotonicClock
+from robo_rl.core import Clock, Closing, ConfigError, DataError, MonotonicClock
 
 from .config import LoggingConfig, WandbConfig
 from .progress import ProgressLine
@@ -23,7 +22,7 @@ Value = float | int | bool | str | None
 METRICS_FILE = "metrics.jsonl"
 
 
-class RunLogger:
+class RunLogger(Closing):
     """Writes what happens in a run.
 
     Each record is one line of ``metrics.jsonl``: ``{"step": 100, "wall_seconds": 3.2, "kind": "train", ...}``. It is
@@ -125,14 +124,6 @@ class RunLogger:
         if self._wandb is not None:
             self._wandb.finish()
             self._wandb = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _note(self, kind: str, values: Mapping[str, Any]) -> None:
         if kind == "episode":

@@ -5,14 +5,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import grpc
 
 from robo_rl.core import (
     CheckpointError,
     Clock,
+    Closing,
     ConfigError,
     EnvSpec,
     MonotonicClock,
@@ -68,7 +68,7 @@ class LinkStatus:
     watched: bool = False
 
 
-class LearnerLink:
+class LearnerLink(Closing):
     """Sends what the outbox holds, receives policies and guidance, in threads of its own.
 
     Args:
@@ -249,14 +249,6 @@ class LearnerLink:
             thread.join()
         self._threads = []
         self._channel.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     # --- threads -----------------------------------------------------------------------------------------------------
 

@@ -2,13 +2,13 @@
 
 import itertools
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from ..api import DEFAULT_QOS, Graph, Message, Problem, ServerGoal
+from robo_rl.core import Closing
+
+from ..api import DEFAULT_QOS, Graph, Message, Problem, ServerGoal, wall_time
 from ..message_types import distribution_of_environment
 from ..names import Names, for_node
 from ..qos import PARAMETERS, QoSProfile
@@ -26,7 +26,7 @@ from .topic_types import shared_types
 from .waiter import Waiter
 
 
-class DdsNode:
+class DdsNode(Closing):
     """As of :class:`Node`. It has a participant of its own, and two threads.
 
     Callbacks run in one; the other hears what they may wait for: answers of services, and who is there.
@@ -135,8 +135,7 @@ class DdsNode:
         return self._parameters.get(name)
 
     def now(self) -> Message:
-        seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
-        return self.types.make("builtin_interfaces/msg/Time", sec=seconds, nanosec=nanoseconds)
+        return wall_time(self.types)
 
     def writer(self, message_type: str, topic: str, qos: QoSProfile, user_data: str = "") -> Writer:
         """Make a writer and tell the graph of it; ``topic`` is a DDS name."""
@@ -203,11 +202,3 @@ class DdsNode:
         self._callbacks.close()
         self._replies.close()
         self._participant.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

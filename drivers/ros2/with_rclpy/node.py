@@ -2,10 +2,8 @@
 
 import importlib
 import threading
-import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import rclpy
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
@@ -16,9 +14,9 @@ from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor
 from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 
-from robo_rl.core import ConfigError, DriverError
+from robo_rl.core import Closing, ConfigError, DriverError
 
-from ..api import DEFAULT_QOS, Graph, Message, Problem, ServerGoal
+from ..api import DEFAULT_QOS, Graph, Message, Problem, ServerGoal, wall_time
 from ..names import for_node
 from ..qos import QoSProfile
 from .actions import RclpyActionClient, serve_action
@@ -30,7 +28,7 @@ THREADS = 16
 """Of the executor: callbacks take one at a time, what they wait for and goals that are executed take the others."""
 
 
-class RclpyNode:
+class RclpyNode(Closing):
     """As of :class:`Node`, with a context of its own.
 
     Args:
@@ -174,8 +172,7 @@ class RclpyNode:
         return self._node.get_parameter(name).value
 
     def now(self) -> Message:
-        seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
-        return self.types.make("builtin_interfaces/msg/Time", sec=seconds, nanosec=nanoseconds)
+        return wall_time(self.types)
 
     def close(self) -> None:
         if self._closed:
@@ -185,14 +182,6 @@ class RclpyNode:
         self._node.destroy_node()
         self._context.try_shutdown()
         self._thread.join(5.0)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _interface(name: str) -> Any:

@@ -28,6 +28,7 @@ from ..sac.update import (
     critic_target,
     move_targets,
     temperature_step,
+    update_metrics,
 )
 from .config import DrQConfig
 
@@ -108,9 +109,7 @@ class DrQUpdate:
             actor_metrics = self._pixel_actor_step(
                 *self._state, self._inputs, vectors, images, critic[0], noise.action, corrections.actor
             )
-        critic_metrics = torch.stack(rows)
-        mean = critic_metrics.mean(0)
-        return torch.cat((mean[:2], critic_metrics[:, 2].amax(0, keepdim=True), mean[3:], actor_metrics))
+        return update_metrics(rows, actor_metrics)
 
 
 def pixel_critic_step(

@@ -156,15 +156,13 @@ class TorchUpdate:
             minibatch = Minibatches(*(field[u] for field in batch))
             draws = next_action[u], next_log_prob[u], noise.subset[u]
             rows.append(self._critic_step(*state, minibatch, *draws, corrections.critic[u]))
-        critic_metrics = torch.stack(rows)
         actor_metrics = self._actor_step(
             *state,
             Minibatches(*(field[-1] for field in batch)),
             noise.action,
             corrections.actor,
         )
-        mean = critic_metrics.mean(0)
-        return torch.cat((mean[:2], critic_metrics[:, 2].amax(0, keepdim=True), mean[3:], actor_metrics))
+        return update_metrics(rows, actor_metrics)
 
 
 def critic_step(
@@ -237,6 +235,13 @@ def move_targets(parameters: Parameters, config: SACConfig) -> None:
 def critic_metrics(config: SACConfig, total: Tensor, values: Tensor, target: Tensor) -> Tensor:
     """Return the first four of ``METRICS``, from what :func:`critic_loss` returned and its target."""
     return torch.stack((total / config.ensemble_size, values.mean(), values.abs().amax(), target.mean()))
+
+
+def update_metrics(critic_rows: list[Tensor], actor_metrics: Tensor) -> Tensor:
+    """Return ``METRICS`` of a whole update, from what :func:`critic_step` (U times) and :func:`actor_step` returned."""
+    critic = torch.stack(critic_rows)
+    mean = critic.mean(0)
+    return torch.cat((mean[:2], critic[:, 2].amax(0, keepdim=True), mean[3:], actor_metrics))
 
 
 def actor_step(
