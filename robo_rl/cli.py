@@ -3,12 +3,13 @@
 What a user can get wrong ends in one line on standard error and exit code 2; ``--debug`` shows the traceback.
 """
 
+import contextlib
 import importlib
 import keyword
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import hydra
 from hydra.errors import HydraException
@@ -148,27 +149,35 @@ def _run_hydra(command: str, overrides: list[str]) -> int:
             raise RoboRLError(f"robo-rl {command} ended with exit code {status}")
 
     application = hydra.main(config_path="pkg://robo_rl.configs", config_name=name, version_base="1.3")(job)
-    saved = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
-    # Between overrides argparse does not take the flag; people put it anywhere.
-    sweep = [word for word in overrides if word in ("-m", "--multirun")]
-    sys.argv = [f"robo-rl {command}", *sweep, *(word for word in overrides if word not in sweep)]
-    # Hydra would print its errors and exit with 1 by itself; this makes it raise them to us.
-    os.environ["HYDRA_FULL_ERROR"] = "1"
     try:
-        application()
+        with _command_line(command, overrides):
+            application()
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(explain(error, name)) from error
     except SystemExit as stop:
         if failure is not None:
             raise failure from stop.__cause__
         raise
+    return status
+
+
+@contextlib.contextmanager
+def _command_line(command: str, overrides: list[str]) -> Iterator[None]:
+    """Have Hydra find the command's words, and raise its errors to us."""
+    saved = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    # Between overrides argparse does not take the flag; people put it anywhere.
+    sweep = [word for word in overrides if word in ("-m", "--multirun")]
+    sys.argv = [f"robo-rl {command}", *sweep, *(word for word in overrides if word not in sweep)]
+    # Hydra would print its errors and exit with 1 by itself.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    try:
+        yield
     finally:
         sys.argv = saved[0]
         if saved[1] is None:
             del os.environ["HYDRA_FULL_ERROR"]
         else:
             os.environ["HYDRA_FULL_ERROR"] = saved[1]
-    return status
 
 
 def explain(error: Exception, command: str) -> str:

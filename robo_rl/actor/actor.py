@@ -20,6 +20,8 @@ from robo_rl.core import (
     derive_seed,
 )
 
+from .marking import marked
+
 
 class ActionChoice(NamedTuple):
     """What the robot is told to do.
@@ -128,6 +130,12 @@ class Actor:
         )
         self._sequence += 1
         return transition
+
+    def end_episode(self, transition: Transition, button: str) -> Transition:
+        """Bring the robot to rest because a person pressed ``button``; return the step just taken as the last one."""
+        self._backend.stop(button)
+        self.abandon_episode()
+        return marked(transition, button)
 
     def abandon_episode(self) -> None:
         """Leave the open episode as it is: the next step begins another."""

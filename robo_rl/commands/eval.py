@@ -9,7 +9,7 @@ from rich.console import Console
 
 from ..app import build_backend, build_reward, load_policy, run_config
 from ..core import ConfigError, nearest
-from ..evaluation import evaluate
+from ..evaluation import EvaluationResult, evaluate
 
 
 def run(config: DictConfig) -> int:
@@ -40,9 +40,16 @@ def run(config: DictConfig) -> int:
         )
     finally:
         backend.close()
-    console = Console(highlight=False)
+    show(result, policy.step, Console(highlight=False))
+    if config.output:
+        Path(config.output).write_text(json.dumps(result.to_json(), indent=2) + "\n")
+    return 0
+
+
+def show(result: EvaluationResult, step: int, console: Console) -> None:
+    """Print what an evaluation of the policy of ``step`` came to."""
     rate = result.success_rate
-    console.print(f"{result.task}, policy of step {policy.step:,}, {config.episodes} episodes, seed {config.seed}")
+    console.print(f"{result.task}, policy of step {step:,}, {len(result.episodes)} episodes, seed {result.seed}")
     if rate is not None:
         low, high = 100 * rate.low, 100 * rate.high
         console.print(f"Success {100 * rate.value:.1f} % (95 % interval {low:.1f} to {high:.1f} %)")
@@ -55,6 +62,3 @@ def run(config: DictConfig) -> int:
         )
     if result.video is not None:
         console.print(f"Video {result.video}", soft_wrap=True)
-    if config.output:
-        Path(config.output).write_text(json.dumps(result.to_json(), indent=2) + "\n")
-    return 0

@@ -5,7 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
-from ..actor import ActionChoice, Actor, View, marked
+from ..actor import ActionChoice, Actor, View
 from ..core import EnvBackend, Observation, SafetyStop, Transition
 from ..telemetry import EPISODE_COMMANDS, Command, LiveRobot, LiveRun, LiveStatus
 from .evaluations import PERSON_POLL_SECONDS
@@ -46,8 +46,8 @@ class LocalOperators(Operators):
     Args:
         live: what passes between the run and pages.
         interruption: where the person who may take over ends the run.
-        backend: robot or simulator.
-        actor: whose episodes on ``backend`` they end.
+        backend: robot or simulator, which they see.
+        actor: whose episodes on it they end.
         takeover: the person who may take over; None: there is nobody.
     """
 
@@ -56,7 +56,7 @@ class LocalOperators(Operators):
     ) -> None:
         super().__init__(live)
         self._interruption = interruption
-        self._backend, self._actor, self._takeover = backend, actor, takeover
+        self._actor, self._takeover = actor, takeover
         self._view = View(backend)
         self._pause_asked = False
         self._order: str | None = None
@@ -98,9 +98,7 @@ class LocalOperators(Operators):
             if transition.terminated or transition.truncated:
                 self._actor.abandon_episode()
         if self._order is not None:
-            self._backend.stop(self._order)
-            self._actor.abandon_episode()
-            transition = marked(transition, self._order)
+            transition = self._actor.end_episode(transition, self._order)
             self._order = None
         return transition
 

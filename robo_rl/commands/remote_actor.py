@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from omegaconf import DictConfig
 
-from ..actor import ActionChoice, Actor, Spool, SpoolFullError, View, marked
+from ..actor import ActionChoice, Actor, Spool, SpoolFullError, View
 from ..app import ActorConfig, agent_facts, build_agent, section
 from ..core import (
     Agent,
@@ -108,15 +108,13 @@ class RemoteActor:
         agent = build_agent(chosen, self._backend.spec, derive_seed(seed, "actor", name))
         choose = partial(self._choose, agent)
         period_ns = int(1e9 / self._backend.spec.control_rate)
-        ended = True
         while not self._must_end() and not link.status.stop:
             began_ns = self._clock.now_ns()
             self._take_policy(link, agent)
-            paused = self._takeover is not None and self._takeover.paused
-            if not self._policies or (ended and (link.status.hold or paused)):
+            if reason := self._why_held(actor, link):
                 link.take_orders()  # there is no episode to end
                 self._report(link)
-                self._wait("paused" if paused else "waiting for the learner", link)
+                self._wait(reason, link)
                 self._held_seconds += (self._clock.now_ns() - began_ns) * 1e-9
                 continue
             self._env_steps = max(link.status.env_steps, self._produced)
@@ -124,35 +122,42 @@ class RemoteActor:
                 transition = actor.take_step(choose)
             except SafetyStop as stop:
                 self._stopped(stop)
-                ended = True
                 self._report(link)
                 if self._takeover is not None:
                     self._wait(f"stopped: {stop}", link, alarm=True)
                 continue
-            if self._takeover is not None:
-                transition = self._takeover.mark(transition)
-                if transition.terminated or transition.truncated:
-                    actor.abandon_episode()
-                self._end_run(link)
-            for order in link.take_orders():
-                print(f"{order} at step {self._produced}", flush=True)
-                self._backend.stop(order)
-                actor.abandon_episode()
-                transition = marked(transition, order)
+            transition = self._as_people_have_it(transition, actor, link)
             if link.status.watched:
                 link.show(self._view.take(transition.next_observation), self._view.problem)
             self._safety.count(transition.verdict)
             if ACTION_NOT_FINITE in transition.verdict.reasons:
                 self._reject_policy(agent, transition.verdict.message)
             self._produced += 1
-            ended = transition.terminated or transition.truncated
             if not self._keep(transition, spool, link):
                 actor.abandon_episode()
-                ended = True
             self._report(link)
             link.wake()
             if not link.status.connected:
                 self._clock.sleep_until_ns(began_ns + period_ns)
+
+    def _why_held(self, actor: Actor, link: LearnerLink) -> str:
+        """Return why no step is to be taken now; empty: one is."""
+        paused = self._takeover is not None and self._takeover.paused
+        if self._policies and not (actor.is_between_episodes and (link.status.hold or paused)):
+            return ""
+        return "paused" if paused else "waiting for the learner"
+
+    def _as_people_have_it(self, transition: Transition, actor: Actor, link: LearnerLink) -> Transition:
+        """Return the step just taken, perhaps as the last of its episode: by this actor's person, or by an order."""
+        if self._takeover is not None:
+            transition = self._takeover.mark(transition)
+            if transition.terminated or transition.truncated:
+                actor.abandon_episode()
+            self._end_run(link)
+        for order in link.take_orders():
+            print(f"{order} at step {self._produced}", flush=True)
+            transition = actor.end_episode(transition, order)
+        return transition
 
     def _stopped(self, stop: SafetyStop) -> None:
         """Take note of an episode that was stopped without a step; wait where a person has to let it go on."""

@@ -44,13 +44,7 @@ def run(config: DictConfig) -> int:
     actions, ended = (np.concatenate([episode[key] for episode in episodes]) for key in ("action", "terminated"))
     model = FeasibilityModel(states.shape[1], actions.shape[1], learning.hidden, learning.seed)
     model.fit(states, actions, next_states, h, ended, learning)
-    doomed = model.value(states) > 0
-    breaks = np.concatenate([np.maximum.accumulate(each[::-1])[::-1] > 0 for each in broken])
-    shares = {
-        "broken": float((h > 0).mean()),
-        "recognised": float(doomed[breaks].mean()),
-        "false_alarms": 0.0 if breaks.all() else float(doomed[~breaks].mean()),
-    }
+    shares = accuracy(model.value(states), broken)
     facts = {"keep": keep, "transitions": len(h), **shares}
     save_model(output, model, spec, learning.hidden, facts)
     say = Console(highlight=False, soft_wrap=True).print
@@ -59,6 +53,26 @@ def run(config: DictConfig) -> int:
     say(f"Of those from which it never was {100 * shares['false_alarms']:.0f} % are judged so too")
     say(f"Use it: safety.feasibility.model={output}")
     return 0
+
+
+def accuracy(values: Floats, broken: list[Floats]) -> dict[str, float]:
+    """Return how a feasibility value fits the data it was learned from.
+
+    Args:
+        values: of all states of all episodes, one after another (n,).
+        broken: what :func:`costs` returned for each episode.
+
+    Returns:
+        ``broken``: share of states that break the specification; ``recognised``: share that is judged infeasible of the
+        states from which it was broken later, and ``false_alarms`` of the others.
+    """
+    doomed = values > 0
+    breaks = np.concatenate([np.maximum.accumulate(each[::-1])[::-1] > 0 for each in broken])
+    return {
+        "broken": float((np.concatenate(broken) > 0).mean()),
+        "recognised": float(doomed[breaks].mean()),
+        "false_alarms": 0.0 if breaks.all() else float(doomed[~breaks].mean()),
+    }
 
 
 def costs(keep: str, spec: EnvSpec, episode: Batch) -> Floats:

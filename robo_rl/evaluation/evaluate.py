@@ -146,34 +146,50 @@ def evaluate(
     limits = [limit for limit in (max_episode_steps, spec.max_episode_steps) if limit is not None]
     require(bool(limits), "max_episode_steps", f"given, as task {spec.task!r} has no time limit", None)
 
+    def reward(step: Step) -> float:
+        return reward_offset + sum(weight * step.rewards[term] for term, weight in weights.items())
+
     outcomes = []
     with contextlib.ExitStack() as stack:
         writer = stack.enter_context(_open_video(video, spec.control_rate)) if video is not None else None
         for index in range(episodes):
             step = backend.reset(derive_seed(seed, "evaluation", index))
             filming = writer if index < video_episodes else None
-            total, length, laps = 0.0, 0, []
-            while not step.ended and length < min(limits):
-                if filming is not None:
-                    filming.add(backend.render(), _caption(index, None))
-                try:
-                    step = backend.step(policy.act(step.observation, explore=False))
-                except SafetyStop as stop:
-                    if stop.by_person:  # says nothing about the policy
-                        raise
-                    # The episode ends as it stood; what was seen last is still true.
-                    step = replace(step, truncated=True, success=None if step.success is None else False)
-                    break
-                total += reward_offset + sum(weight * step.rewards[term] for term, weight in weights.items())
-                length += 1
-                if "lap_seconds" in step.info:
-                    laps.append(float(step.info["lap_seconds"]))
-            if filming is not None:
-                _film_ending(filming, backend, step, index)
-            outcomes.append(EpisodeOutcome(index, step.success, total, length, step.terminated, tuple(laps)))
+            outcomes.append(_roll_out(backend, policy, index, step, min(limits), reward, filming))
             if on_episode is not None:
                 on_episode(outcomes[-1])
     return EvaluationResult(spec.task, seed, spec.control_rate, tuple(outcomes), video)
+
+
+def _roll_out(
+    backend: EnvBackend,
+    policy: Policy,
+    index: int,
+    step: Step,
+    limit: int,
+    reward: Callable[[Step], float],
+    writer: "VideoWriter | None",
+) -> EpisodeOutcome:
+    """Run an episode from its first ``step`` on, for ``limit`` steps at most; film it where there is a ``writer``."""
+    total, length, laps = 0.0, 0, []
+    while not step.ended and length < limit:
+        if writer is not None:
+            writer.add(backend.render(), _caption(index, None))
+        try:
+            step = backend.step(policy.act(step.observation, explore=False))
+        except SafetyStop as stop:
+            if stop.by_person:  # says nothing about the policy
+                raise
+            # The episode ends as it stood; what was seen last is still true.
+            step = replace(step, truncated=True, success=None if step.success is None else False)
+            break
+        total += reward(step)
+        length += 1
+        if "lap_seconds" in step.info:
+            laps.append(float(step.info["lap_seconds"]))
+    if writer is not None:
+        _film_ending(writer, backend, step, index)
+    return EpisodeOutcome(index, step.success, total, length, step.terminated, tuple(laps))
 
 
 def _open_video(path: Path, control_rate: float) -> "VideoWriter":

@@ -1,7 +1,6 @@
 """Which requests the learner hears."""
 
 import hmac
-import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,11 +13,10 @@ from robo_rl.core import Clock
 
 from .allowance import Allowance
 from .config import TransportConfig
-from .keys import OPERATOR
+from .keys import NAME, OPERATOR
 from .service import CONTROL, RETRY_KEY, TOKEN_KEY, Call
 
 NOTE_INTERVAL_NS = 10_000_000_000
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 Code = grpc.StatusCode
 
@@ -102,7 +100,7 @@ class Admission:
         return request
 
     def _check_identity(self, context: Any, name: str) -> None:
-        if _NAME.fullmatch(name) is None:
+        if NAME.fullmatch(name) is None:
             text = "an actor's name is letters, digits, - _ . (64 at most)"
             self.refuse(context, Code.INVALID_ARGUMENT, "form", text)
         if self._config.certificates is None:

@@ -240,8 +240,8 @@ class LearnerServer:
             text = f"this learner is of run {self.run}, not of {run or 'none'}; connect to the learner of that run"
             self._admission.refuse(context, Code.FAILED_PRECONDITION, "run", text)
 
-    def _join(self, request: Any, context: Any) -> Any:
-        name = request.actor
+    def _check_fit(self, request: Any, context: Any) -> None:
+        """Refuse an actor that does not fit this learner."""
         if request.protocol != PROTOCOL:
             text = f"the learner speaks protocol {PROTOCOL}, the actor {request.protocol}; install one robo-rl on both"
             self._admission.refuse(context, Code.FAILED_PRECONDITION, "protocol", text)
@@ -255,7 +255,10 @@ class LearnerServer:
         if differences:
             text = f"the actor does not fit the learner: {'; '.join(differences)}"[:4000]
             self._admission.refuse(context, Code.FAILED_PRECONDITION, "facts", text)
-        session = request.session
+
+    def _join(self, request: Any, context: Any) -> Any:
+        self._check_fit(request, context)
+        name, session = request.actor, request.session
         if request.newest_session > NEWEST_SESSION:
             self._admission.refuse(context, Code.INVALID_ARGUMENT, "form", f"session numbers end at {NEWEST_SESSION}")
         if session and not self._inbox.has_session(name, session):
@@ -271,10 +274,7 @@ class LearnerServer:
                 text = f"{self._max_actors} actors are connected already"
                 self._admission.refuse(context, Code.FAILED_PRECONDITION, "actors", text)
             if not session:
-                session = self._inbox.open_session(name, request.newest_session)
-                held = set(request.held_sessions)
-                for old in [old for actor, old in self._decoders if actor == name and old not in held]:
-                    self._end_session(name, old)
+                session = self._open_session(name, request)
             if lease is None or lease.session != session:
                 self._leases[name] = _Lease(session, self._clock.now_ns())
                 self._admission.note(f"{name} joined (session {session})")
@@ -285,6 +285,14 @@ class LearnerServer:
             session=session,
             message_bytes=self._config.message_bytes,
         )
+
+    def _open_session(self, name: str, request: Any) -> int:
+        """Return the number of a new session; older ones of which the actor holds nothing end."""
+        session = self._inbox.open_session(name, request.newest_session)
+        held = set(request.held_sessions)
+        for old in [old for actor, old in self._decoders if actor == name and old not in held]:
+            self._end_session(name, old)
+        return session
 
     def _exchange(self, request: Any, context: Any) -> Any:
         lease = self._lease(request, context)
