@@ -268,7 +268,7 @@ class AsyncTraining(Training):
         return self.learner.updates / learnable if learnable else None
 
     def _evaluate_or_save(self) -> bool:
-        """Evaluate and write checkpoints when they are due; return whether the wanted success rate is reached."""
+        """Evaluate and write checkpoints when they are due; return whether that is good enough to end the run."""
         interval, reached = self.settings.evaluation_interval, False
         evaluated = bool(interval) and self._learned() // interval > self._learned_evaluation // interval
         if evaluated:

@@ -61,7 +61,7 @@ class Evaluations:
             self.watch.load(state["watch"])
 
     def good_enough(self, step: int, updates: int, seed: int) -> bool:
-        """Evaluate during training; return whether what ``run.stop_at_...`` asks for is reached."""
+        """Evaluate during training; return whether ``run.stop_at_success_rate`` or ``stop_at_return`` is reached."""
         settings = self._settings
         result = self(step, updates, seed, settings.evaluation_episodes)
         rate, wanted = result.success_rate, settings.stop_at_success_rate

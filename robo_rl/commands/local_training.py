@@ -124,7 +124,7 @@ class LocalTraining(Training):
         return metrics
 
     def _evaluate_or_save(self) -> bool:
-        """Evaluate and write checkpoints when they are due; return whether the wanted success rate is reached."""
+        """Evaluate and write checkpoints when they are due; return whether that is good enough to end the run."""
         settings = self.settings
         evaluated, reached = bool(settings.evaluation_interval) and self.step % settings.evaluation_interval == 0, False
         if evaluated:
