@@ -3,6 +3,7 @@
 A graphics context is made when the first image is asked for, so that work on states alone needs no graphics.
 """
 
+import atexit
 import os
 import sys
 import weakref
@@ -67,6 +68,7 @@ class SceneRenderer:
         """Free the context. May be called twice."""
         if self._context is not None:
             self._free()
+            atexit.unregister(self._free)
             self._context = self._window = self._scene = None
 
     def _open(self) -> None:
@@ -88,8 +90,10 @@ class SceneRenderer:
         scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = int(self._beautiful)
         scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
         self._scene, self._window, self._context = scene, window, context
-        # Also at the interpreter's end, but before the graphics library is torn down.
         self._free = weakref.finalize(self, _free, context, window)
+        # At the interpreter's end it must come before the graphics library's own, which registered when it was loaded.
+        # Finalizers may come after that one: whatever made the first of them in this process decides.
+        atexit.register(self._free)
 
 
 def check_cameras(model: mujoco.MjModel, cameras: tuple[str, ...]) -> None:

@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from ..app import RayRuntimeConfig, emergency_stop, has_robot, run_config, section
 from ..core import ConfigError, RoboRLError
+from ..telemetry import LiveWatch
 from .async_training import AsyncTraining
 from .interruption import Interruption
 from .local_training import LocalTraining
@@ -78,6 +79,8 @@ def _claim(folder: Path, overwrite: bool) -> None:
                 f"{folder} holds a run already: go on with it by resume={folder}, choose another run.dir, or replace "
                 "it by run.overwrite=true"
             )
+        if LiveWatch(folder).is_going_on():
+            raise ConfigError(f"another process is busy with the run in {folder}: end it before it is replaced")
         shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
 

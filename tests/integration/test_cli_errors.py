@@ -12,6 +12,7 @@ from robo_rl import cli
 from robo_rl.cli import COMMANDS, main
 from robo_rl.commands import train
 from robo_rl.core import DataError, RoboRLError
+from robo_rl.telemetry import LiveRun
 
 
 def fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -87,6 +88,14 @@ def test_a_run_is_not_overwritten_by_accident(tmp_path: Path, capsys: pytest.Cap
         f"robo-rl: {tmp_path} holds a run already: go on with it by resume={tmp_path}, choose another run.dir, or "
         "replace it by run.overwrite=true"
     )
+
+
+def test_a_run_that_goes_on_is_not_overwritten_at_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.yaml").touch()
+    with LiveRun(tmp_path):
+        line = fails(["train", "task=reach", f"run.dir={tmp_path}", "run.overwrite=true"], capsys)
+    assert line == f"robo-rl: another process is busy with the run in {tmp_path}: end it before it is replaced"
+    assert (tmp_path / "config.yaml").exists()
 
 
 def test_debug_shows_the_traceback() -> None:

@@ -134,3 +134,17 @@ def test_frames_are_stacked_and_begin_anew_with_each_episode():
             step = stacked.step(action)
     single.close()
     stacked.close()
+
+
+@pytest.mark.rendering
+def test_a_process_that_closes_nothing_ends_quietly():
+    """Also where another library made a finalizer before the graphics library was loaded."""
+    code = (
+        "import weakref; from robo_rl.sim import make_backend\n"
+        "class Other: pass\n"
+        "other = Other(); weakref.finalize(other, print, end='')\n"
+        "backend = make_backend('reach'); print(backend.render().shape)"
+    )
+    environment = {key: value for key, value in os.environ.items() if key != "DISPLAY"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
