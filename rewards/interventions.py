@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robo_rl.core import Batch, EnvSpec, Source, State
+from robo_rl.core import TEACHERS, Batch, EnvSpec, State
 
 from .module import Floats, Module
 
@@ -30,7 +30,7 @@ class InterventionReward(Module):
 
     def __call__(self, batch: Batch) -> Floats:
         """Return rewards (n,) of the n steps of one episode in order."""
-        by_policy = np.isin(batch["source"], (Source.POLICY, Source.RANDOM))
+        by_policy = ~np.isin(batch["source"], TEACHERS)
         rewards = np.zeros(len(by_policy), dtype=np.float32)
         rewards[:-1] -= by_policy[:-1] & ~by_policy[1:]
         return rewards

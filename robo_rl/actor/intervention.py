@@ -13,9 +13,11 @@ CRITERIA = ("never", "random", "disagreement")
 
 @dataclass(frozen=True)
 class InterventionConfig:
-    """When the scripted expert takes over from the policy in training; nobody does by default.
+    """What becomes of interventions in training, and when the scripted expert makes some; by default it makes none.
 
     Attributes:
+        as_demonstrations: what a person, or this expert, does is sampled with the demonstrations too, and imitated as
+            they are (HIL-SERL, Luo et al. 2024); false: it is experience like any other (RLIF, Luo et al. 2024).
         criterion: ``never``; ``random``: after any step, with ``probability``; ``disagreement``: with ``probability``
             where the policy's action is further than ``threshold`` from the expert's, else with ``false_alarm``.
         probability: see ``criterion``.
@@ -25,6 +27,7 @@ class InterventionConfig:
         noise: standard deviation of Gaussian noise on the expert's actions, which makes it a worse one.
     """
 
+    as_demonstrations: bool = True
     criterion: str = "never"
     probability: float = 0.95
     false_alarm: float = 0.05

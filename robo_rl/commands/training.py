@@ -58,6 +58,7 @@ class Training(ABC):
             n_step=agent.config.n_step,
             reward=self.parts.reward,
             rng=generator(seed, "sampler"),
+            interventions_are_demonstrations=section(config, "intervention").as_demonstrations,
         )
         self.learner = Learner(agent, lambda rows: self.sampler.sample(rows, agent.config.batch_size), folder)
         self.live = LiveRun(folder)

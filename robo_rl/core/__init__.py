@@ -46,6 +46,7 @@ from .specs import ArraySpec, EnvSpec
 from .temporal import Formula, parse_specification
 from .types import (
     PASSED,
+    TEACHERS,
     Batch,
     Intervention,
     Metrics,
@@ -65,6 +66,7 @@ __all__ = [
     "DEADMAN",
     "EMERGENCY_STOP",
     "PASSED",
+    "TEACHERS",
     "Agent",
     "AgentConfig",
     "ArmPose",

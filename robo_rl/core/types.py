@@ -59,6 +59,10 @@ class Source(IntEnum):
     RANDOM = 3
 
 
+TEACHERS = Source.HUMAN, Source.SCRIPT
+"""Those whose actions in a training are interventions: nobody explores by them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What a backend returns from ``reset`` and ``step``.

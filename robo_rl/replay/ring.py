@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core import (
+    TEACHERS,
     ArraySpec,
     Batch,
     CheckpointError,
@@ -330,6 +331,11 @@ class ReplayRing:
         if not len(self):
             raise ValueError("the replay ring is empty: append transitions before sampling")
         return self._sampleable.draw(n, rng)
+
+    def interventions(self) -> Indices:
+        """Return the slots (n,), in order, of the transitions whose action a human or a scripted expert chose."""
+        slots = np.flatnonzero(np.isin(self._source[: self._filled], TEACHERS))
+        return slots[self._sampleable.contains(slots)]
 
     def gather(
         self,

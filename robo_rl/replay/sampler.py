@@ -6,6 +6,9 @@ from numpy.typing import NDArray
 from robo_rl.core import Batch, CheckpointError, ConfigError, DataError, Reward, State, require
 
 from .ring import ReplayRing
+from .slots import Indices
+
+NO_SLOTS = np.zeros(0, dtype=np.intp)
 
 
 class MixedSampler:
@@ -13,6 +16,9 @@ class MixedSampler:
 
     While one of the two rings is empty the other gives all rows; this is how learning begins from demonstrations
     alone. Both rings may grow between calls.
+
+    What a person did in the training counts as online data and as demonstrations (HIL-SERL, Luo et al. 2024): rows of
+    the demonstrations' share are drawn uniformly from the demonstrations and the interventions that ``online`` holds.
 
     Attributes:
         gamma: discount per step; a reward that schedules the discount changes it.
@@ -25,6 +31,7 @@ class MixedSampler:
         n_step: largest number of steps summed in a return, 1 or more.
         reward: makes one number of the reward terms; terms of learned modules are brought up to date first.
         rng: PCG64 generator of this sampler alone.
+        interventions_are_demonstrations: see above; False: they are online data alone.
 
     Raises:
         ConfigError: if a value is out of range or ``reward`` needs a term that a ring does not hold.
@@ -39,6 +46,7 @@ class MixedSampler:
         n_step: int,
         reward: Reward,
         rng: np.random.Generator,
+        interventions_are_demonstrations: bool = True,
     ) -> None:
         require(0 <= demonstration_ratio <= 1, "demonstration_ratio", "in [0, 1]", demonstration_ratio)
         require(0 <= gamma <= 1, "gamma", "in [0, 1]", gamma)
@@ -55,6 +63,7 @@ class MixedSampler:
         self._n_step = n_step
         self._reward = reward
         self._rng = rng
+        self._interventions_are_demonstrations = interventions_are_demonstrations
         self._buffers: Batch = {}
         self._buffer_rows = 0
 
@@ -75,34 +84,52 @@ class MixedSampler:
         if n_rows != self._buffer_rows:
             self._buffers = self._online.empty_batch((n_rows,)) | {"demonstration": np.empty(n_rows, np.float32)}
             self._buffer_rows = n_rows
-        split = self._demonstration_rows(block)
+        demonstrations = 0 if self._demonstrations is None else len(self._demonstrations)
+        interventions = self._online.interventions() if self._interventions_are_demonstrations else NO_SLOTS
+        split = self._demonstration_rows(block, demonstrations + len(interventions))
         minibatches = n_rows // block
         views = {name: array.reshape(minibatches, block, *array.shape[1:]) for name, array in self._buffers.items()}
         views["demonstration"][:, :split] = 1
         views["demonstration"][:, split:] = 0
-        if split > 0:
+        shown = {name: view[:, :split] for name, view in views.items()}
+        if split > 0 and len(interventions):
+            self._fill_mixed(shown, demonstrations, interventions)
+        elif split > 0:
             assert self._demonstrations is not None
-            self._fill(self._demonstrations, {name: view[:, :split] for name, view in views.items()})
+            self._fill(self._demonstrations, shown)
         if split < block:
             self._fill(self._online, {name: view[:, split:] for name, view in views.items()})
         return dict(self._buffers)
 
-    def _demonstration_rows(self, block: int) -> int:
-        """Return how many rows of each minibatch are demonstrations."""
-        demonstrations = 0 if self._demonstrations is None else len(self._demonstrations)
-        if not len(self._online) and not demonstrations:
+    def _demonstration_rows(self, block: int, shown: int) -> int:
+        """Return how many rows of each minibatch are of the ``shown`` demonstrations and interventions."""
+        if not len(self._online) and not shown:
             raise DataError("nothing to sample: the online replay is empty and there are no demonstrations")
-        if not demonstrations:
+        if not shown:
             return 0
         return round(self._ratio * block) if len(self._online) else block
 
     def _fill(self, ring: ReplayRing, out: Batch) -> None:
         minibatches, rows = out["reward"].shape
-        indices = ring.sample_indices(minibatches * rows, self._rng).reshape(minibatches, rows)
+        self._gather(ring, ring.sample_indices(minibatches * rows, self._rng).reshape(minibatches, rows), out)
+
+    def _fill_mixed(self, out: Batch, demonstrations: int, interventions: Indices) -> None:
+        """Fill rows from that many demonstrations and from ``interventions``, slots of the online ring."""
+        drawn = self._rng.integers(0, demonstrations + len(interventions), out["reward"].shape)
+        is_intervention = drawn >= demonstrations
+        parts = [(self._online, is_intervention, interventions[drawn[is_intervention] - demonstrations])]
+        if self._demonstrations is not None and demonstrations:
+            others = ~is_intervention
+            parts.append((self._demonstrations, others, self._demonstrations.sample_indices(others.sum(), self._rng)))
+        for ring, rows, slots in parts:
+            for name, values in self._gather(ring, slots).items():
+                out[name][rows] = values
+
+    def _gather(self, ring: ReplayRing, slots: Indices, out: Batch | None = None) -> Batch:
         scorer = self._reward.scorer
         if scorer is not None and scorer.learns:
-            ring.rescore(indices, scorer, self._n_step)
-        ring.gather(indices, gamma=self.gamma, n_step=self._n_step, reward=self._reward, out=out, rng=self._rng)
+            ring.rescore(slots, scorer, self._n_step)
+        return ring.gather(slots, gamma=self.gamma, n_step=self._n_step, reward=self._reward, out=out, rng=self._rng)
 
     def state(self) -> State:
         """Return the state of the generator; the rings have their own."""

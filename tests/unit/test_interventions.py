@@ -1,9 +1,16 @@
-"""Simulated experts that take over, and the reward that punishes the step before."""
+"""Simulated experts that take over, what becomes of their steps, and the reward that punishes the step before."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hydra import compose, initialize_config_module
+from omegaconf import open_dict
 
 from robo_rl.actor import ActionChoice, InterventionConfig, SimulatedIntervention
+from robo_rl.app import register_all_configs
+from robo_rl.commands.interruption import Interruption
+from robo_rl.commands.local_training import LocalTraining
 from robo_rl.core import CheckpointError, ConfigError, Source
 from robo_rl.rewards.interventions import InterventionsConfig
 
@@ -93,3 +100,27 @@ def test_values_out_of_range_are_named():
         InterventionConfig(criterion="always")
     with pytest.raises(ConfigError, match=r"intervention.probability must be in \[0, 1\], got 2"):
         InterventionConfig(probability=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "demonstrations"),
+    [([], 16), (["intervention.as_demonstrations=false"], 0), (["reward=interventions"], 0)],
+)
+def test_interventions_are_demonstrations_unless_they_are_the_reward(
+    words: list[str], demonstrations: int, tmp_path: Path
+) -> None:
+    register_all_configs()
+    words = ["task=reach", "demonstrations.episodes=0", "agent.backend=torch", "logging.progress=false", *words]
+    words += ["intervention.criterion=random", "intervention.probability=0.5", "agent.learning_starts=99"]
+    words += ["run.env_steps=40", "run.evaluation_interval=0", "run.final_evaluation_episodes=1", "run.video_episodes=0"]
+    words += ["agent.hidden=[8]", f"run.dir={tmp_path}"]
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose("train", overrides=words)
+    with open_dict(config):
+        config.choices = {"agent": "rlpd"}
+    training = LocalTraining(config, tmp_path, Interruption())
+    training.run()
+    batch = training.sampler.sample(32, 32)
+    training.close()
+    assert training.online.interventions().size
+    assert batch["demonstration"].sum() == demonstrations

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from robo_rl.core import DataError, Refusal, RewardWeights, SessionProgress, Transition
+from robo_rl.core import DataError, Refusal, RewardWeights, SessionProgress, Source, Transition
 from robo_rl.replay import EpisodeStore, Intake, ReplayRing
 from robo_rl.replay import intake as module
 
@@ -73,7 +73,8 @@ def test_a_refusal_is_counted_on_the_disk_and_nothing_is_paired_across_it(tmp_pa
 def test_after_a_restart_what_was_not_settled_is_wanted_again(tmp_path: Path) -> None:
     intake = Intake(tmp_path, SPEC)
     intake.open_session("robot", 0)
-    steps = steps_of(1, [5, 4])
+    steps = [dataclasses.replace(step, source=Source.POLICY) for step in steps_of(1, [5, 4])]
+    steps[3:7] = [dataclasses.replace(step, source=Source.HUMAN) for step in steps[3:7]]
     intake.offer("robot", 1, steps[:7])
     assert intake.flush(120)
     intake.close()
@@ -86,6 +87,7 @@ def test_after_a_restart_what_was_not_settled_is_wanted_again(tmp_path: Path) ->
     intake.close()
     intake = Intake(tmp_path, SPEC)
     assert intake.recover(ring) == len(ring) == 9
+    assert len(ring.interventions()) == 4, "as ever: by whom a step was is stored with it"
     small = ReplayRing(7, SPEC)
     assert intake.recover(small) == 4, "the newest episodes that fit"
     intake.close()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robo_rl.core import Transition
+from robo_rl.core import Source, Transition
 from robo_rl.replay import ReplayRing
 
 from ..replay_stream import EVENTS, REWARD, SPEC, Stream, number_of
@@ -80,6 +80,9 @@ def compare(ring: ReplayRing, model: Model, gamma: float, n_step: int, rng) -> N
     labels = ring.labels(indices)
     seen, first = np.unique(batch["action"][:, 0], return_index=True)
     assert set(seen.tolist()) == rows.keys()
+    shown = ring.gather(ring.interventions(), gamma=gamma, n_step=1, reward=REWARD)["action"][:, 0].tolist()
+    by_others = [action for action, held in rows.items() if held.transition.source in (Source.HUMAN, Source.SCRIPT)]
+    assert sorted(shown) == sorted(by_others)
     for row in first:
         held = rows[float(batch["action"][row, 0])]
         transition = held.transition

@@ -1,6 +1,8 @@
 """Mixed batches: exact shares, fall-backs, determinism."""
 
 import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -34,8 +36,11 @@ SPEC = EnvSpec(
 REWARD = RewardWeights({"success": 1.0})
 
 
-def ring_of(states: range, capacity: int = 100) -> ReplayRing:
-    """A ring of one segment; the states of demonstrations are negative in these tests."""
+def ring_of(states: range, capacity: int = 100, teachers: Mapping[int, Source] = MappingProxyType({})) -> ReplayRing:
+    """A ring of one segment; the states of demonstrations are negative in these tests.
+
+    Who acted in the states in ``teachers`` is said there; in all others it was the policy.
+    """
 
     def observe(value):
         return {
@@ -54,7 +59,7 @@ def ring_of(states: range, capacity: int = 100) -> ReplayRing:
                 next_observation=observe(value + states.step),
                 terminated=False,
                 truncated=False,
-                source=Source.POLICY,
+                source=teachers.get(value, Source.POLICY),
                 actor="robot",
                 session=0,
                 episode=0,
@@ -68,12 +73,14 @@ def ring_of(states: range, capacity: int = 100) -> ReplayRing:
     return ring
 
 
-def sampler_of(online, demonstrations, ratio=0.5, n_step=1, seed=0) -> MixedSampler:
-    return MixedSampler(online, demonstrations, ratio, 0.9, n_step, REWARD, generator(seed, "sampler"))
+def sampler_of(online, demonstrations, ratio=0.5, n_step=1, seed=0, **options) -> MixedSampler:
+    return MixedSampler(online, demonstrations, ratio, 0.9, n_step, REWARD, generator(seed, "sampler"), **options)
 
 
 ONLINE = ring_of(range(1, 31))
 DEMONSTRATIONS = ring_of(range(-1, -16, -1))
+# Two takeovers: by a person at 5, and at 20 to 22 by a script, at once before the policy goes on.
+TAKEN_OVER = ring_of(range(1, 31), teachers={5: Source.HUMAN, **dict.fromkeys((20, 21, 22), Source.SCRIPT)})
 
 
 @settings(deadline=None)
@@ -105,6 +112,32 @@ def test_rows_are_uniform_within_each_part():
         assert len(counts) == size
         assert counts.sum() == rows
         assert chisquare(counts).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("demonstrations", [DEMONSTRATIONS, None, ReplayRing(10, SPEC)])
+def test_what_a_person_did_is_online_data_and_demonstration(demonstrations):
+    sampler = sampler_of(TAKEN_OVER, demonstrations, 0.25, n_step=2)
+    batch = sampler.sample(80_000, 100)
+    states = batch["observation/state"].reshape(800, 100)
+    is_demonstration = batch["demonstration"].reshape(800, 100).astype(bool)
+    assert (is_demonstration == (np.arange(100) < 25)).all()
+    shown = {5, 20, 21, 22} | (set(range(-15, 0)) if demonstrations is DEMONSTRATIONS else set())
+    for rows, expected in ((states[:, :25], shown), (states[:, 25:], set(range(1, 31)))):
+        values, counts = np.unique(rows, return_counts=True)
+        assert set(values.tolist()) == expected
+        assert chisquare(counts).pvalue > 1e-3
+    # Rows hang together, and returns go on where the policy has control again.
+    following, state = batch["next_observation/state"].ravel(), states.ravel()
+    last = (np.abs(state) == 30) | (state == -15)
+    np.testing.assert_array_equal(following, state + np.sign(state) * np.where(last, 1, 2))
+    np.testing.assert_array_equal(batch["next_observation/images/front"][:, 1, 1, 2], np.abs(following))
+    expected_reward = state + np.where(last, 0, 0.9 * (state + np.sign(state)))
+    np.testing.assert_allclose(batch["reward"], expected_reward, rtol=1e-5)
+
+
+def test_what_a_person_did_may_be_online_data_alone():
+    batch = sampler_of(TAKEN_OVER, DEMONSTRATIONS, interventions_are_demonstrations=False).sample(4000, 10)
+    assert ((batch["observation/state"].ravel() < 0) == (batch["demonstration"] == 1)).all()
 
 
 def test_demonstrations_alone_while_there_is_no_online_data():
