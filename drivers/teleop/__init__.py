@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 from hydra.core.config_store import ConfigStore
 
-from robo_rl.core import Clock, ConfigError, DriverError, EnvSpec, MonotonicClock, config_node, nearest, require
+from robo_rl.core import (
+    Clock,
+    ConfigError,
+    DriverError,
+    EnvSpec,
+    MonotonicClock,
+    RobotDescription,
+    config_node,
+    nearest,
+    require,
+)
 
 from .config import SteeringConfig, TeleopConfig
 from .keyboard import KeyboardTeleop
@@ -33,7 +43,12 @@ __all__ = [
 
 
 def make_teleop(
-    device: str, spec: EnvSpec, clock: Clock | None = None, page: "Page | None" = None, **fields: Any
+    device: str,
+    spec: EnvSpec,
+    clock: Clock | None = None,
+    page: "Page | None" = None,
+    robot: RobotDescription | None = None,
+    **fields: Any,
 ) -> KeyboardTeleop | WindowTeleop | ScreenTeleop | Screenless:
     """Open a teleoperation device.
 
@@ -43,6 +58,7 @@ def make_teleop(
         spec: of the robot that is driven.
         clock: monotonic time.
         page: that is served for ``browser``.
+        robot: that is driven; ``leader`` may need its kinematics.
         fields: of :class:`TeleopConfig`.
 
     Raises:
@@ -60,7 +76,7 @@ def make_teleop(
         return BrowserTeleop(page, spec, config, clock)
     if device in _SCREENS:
         return _SCREENS[device](spec, config, clock=clock)
-    opened = _open(device, spec, config, clock)
+    opened = _open(device, spec, config, clock, robot)
     if config.screen is None:
         return opened
     try:
@@ -73,7 +89,9 @@ def make_teleop(
 _SCREENS: dict[str, Callable[..., KeyboardTeleop | WindowTeleop]] = {"keyboard": KeyboardTeleop, "window": WindowTeleop}
 
 
-def _open(device: str, spec: EnvSpec, config: TeleopConfig, clock: Clock) -> Screenless:
+def _open(
+    device: str, spec: EnvSpec, config: TeleopConfig, clock: Clock, robot: RobotDescription | None
+) -> Screenless:
     """Open a device without a screen. What it needs is imported here, so that nothing else needs it."""
     from . import gamepad, spacemouse
     from .motion import AxisMotion, AxisTeleop
@@ -89,7 +107,11 @@ def _open(device: str, spec: EnvSpec, config: TeleopConfig, clock: Clock) -> Scr
     if device == "joy":
         motion = AxisMotion(spec, config.joy, config.latch_seconds, clock)
         return AxisTeleop(topics.JoyReader(topics.open_teleop_node(config), config.joy, clock), motion)
-    return topics.TwistTeleop(spec, config, clock) if device == "twist" else topics.LeaderTeleop(spec, config, clock)
+    if device == "twist":
+        return topics.TwistTeleop(spec, config, clock)
+    from .leader import LeaderTeleop
+
+    return LeaderTeleop(spec, config, clock, robot)
 
 
 def find_devices() -> tuple[list[str], list[str]]:

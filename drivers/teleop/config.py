@@ -113,8 +113,14 @@ class LeaderConfig:
 
     Attributes:
         topic: its name.
-        joints: names in the message, in the order of the task's joints; none: as the task calls them.
+        joints: names in the message, in the order of the task's joints; none: as the task calls them. With ``model``:
+            names there and in the message.
         scale: motion of the robot's joints for one of the leader's (negative: the other way round), each; none: 1.
+            Where actions are of joints.
+        model: path of an MJCF file of the leader, whose end effector the robot's follows where actions are of an end
+            effector; null: the leader is built as the task's arm.
+        end_effector: name of the site of ``model`` that is the leader's end effector.
+        translation: how far the robot's end effector goes for one metre of the leader's.
         gripper: name of the joint that is the gripper; empty: none.
         closed: position of that joint that closes the robot's gripper [m or rad].
         open: position that opens it.
@@ -125,6 +131,9 @@ class LeaderConfig:
     topic: str = "leader/joint_states"
     joints: tuple[str, ...] = ()
     scale: tuple[float, ...] = ()
+    model: str | None = None
+    end_effector: str = "end_effector"
+    translation: float = 1.0
     gripper: str = ""
     closed: float = 0.0
     open: float = 0.04
@@ -133,6 +142,7 @@ class LeaderConfig:
 
     def __post_init__(self) -> None:
         require(self.open != self.closed, "teleop.leader.open", "unlike closed", self.open)
+        require(self.translation > 0, "teleop.leader.translation", "above 0", self.translation)
         require(self.threshold >= 0, "teleop.leader.threshold", "0 or more", self.threshold)
         require(self.timeout > 0, "teleop.leader.timeout", "above 0", self.timeout)
 

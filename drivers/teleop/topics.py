@@ -1,9 +1,8 @@
-"""Devices of other machines, over ROS 2: Joy, Twist, and the joints of a leader arm."""
+"""Devices of other machines, over ROS 2: Joy and Twist."""
 
 from collections.abc import Mapping, Set
 
 import numpy as np
-from numpy.typing import NDArray
 
 from robo_rl.core import Clock, ConfigError, EnvSpec, Intervention
 
@@ -138,106 +137,6 @@ class TwistTeleop:
     def close(self) -> None:
         """Leave ROS 2."""
         self._topic.close()
-
-
-class LeaderTeleop:
-    """Drives a robot's joints as those of an arm that a person moves by hand (sensor_msgs/msg/JointState).
-
-    What counts is motion: the robot makes that of the leader since the person took over, from wherever both are, at
-    most as fast as its actions allow and what is left afterwards. The gripper follows the leader's position.
-
-    Args:
-        spec: of the robot; its action must be ``joint_delta``.
-        config: topic, joints, gripper.
-        clock: monotonic time.
-
-    Raises:
-        ConfigError: if the robot's action is another, or joints and scales are not as many as its own.
-    """
-
-    def __init__(self, spec: EnvSpec, config: TeleopConfig, clock: Clock) -> None:
-        if spec.action_space != "joint_delta" or "joint_scale" not in spec.extra:
-            raise ConfigError(
-                f"a leader arm drives joints, but the actions of task {spec.task!r} are {spec.action_space}: choose "
-                "task.controller.action_space=joint_delta"
-            )
-        leader = config.leader
-        moved = [name for name in spec.action.names if name != "gripper"]
-        self._joints = list(leader.joints) or moved
-        scale = leader.scale or (1.0,) * len(moved)
-        for key, given in (("joints", self._joints), ("scale", scale)):
-            if len(given) != len(moved):
-                raise ConfigError(
-                    f"teleop.leader.{key} must be one for each of {', '.join(moved)}, got {len(given)} of them"
-                )
-        self._config, self._clock = leader, clock
-        self._scale = np.array(scale, np.float64) / float(spec.extra["joint_scale"])
-        self._grips = "gripper" in spec.action.names
-        self._latch = Latch(config.latch_seconds, clock)
-        self._closure = GRIPPER_OPEN
-        self._last: tuple[NDArray[np.float64], int] | None = None
-        self._left = np.zeros(len(moved))
-        self._message = ""
-        self._topic = Topic(open_teleop_node(config), "sensor_msgs/msg/JointState", leader.topic, leader.timeout, clock)
-
-    def read(self) -> Intervention:
-        """Return what the person does now. Never blocks."""
-        positions, stamp_ns = self._positions()
-        moving = False
-        if positions is None:
-            self._last = None
-            self._left[:] = 0
-        else:
-            if self._last is not None and stamp_ns > self._last[1]:
-                moved = positions - self._last[0]
-                moving = bool(np.abs(moved).max() > self._config.threshold * (stamp_ns - self._last[1]) * 1e-9)
-                self._left += moved * self._scale
-            if self._last is None or stamp_ns > self._last[1]:
-                self._last = positions, stamp_ns
-        in_control = self._latch(moving)
-        if not in_control:
-            self._left[:] = 0
-        action = np.clip(self._left, -1, 1)
-        self._left -= action
-        if self._grips:
-            action = np.append(action, self._closure)
-        return Intervention(action.astype(np.float32), in_control, message=self._message)
-
-    def reset(self, closed: bool = False) -> None:
-        """Begin an episode, or follow whoever acts: the gripper is open, or ``closed``, where the leader has none."""
-        if not self._config.gripper:
-            self._closure = GRIPPER_CLOSED if closed else GRIPPER_OPEN
-
-    def help(self) -> list[str]:
-        """Return what moves the robot, for people."""
-        return [f"the leader's {', '.join(self._joints)} move the robot"]
-
-    def close(self) -> None:
-        """Leave ROS 2."""
-        self._topic.close()
-
-    def _positions(self) -> tuple[NDArray[np.float64] | None, int]:
-        """Return the leader's joint positions (n,) [rad or m] and when they came [ns]; None where nothing is known.
-
-        Its gripper is taken note of on the way.
-        """
-        came = self._topic.newest()
-        if came is None:
-            self._message = self._topic.absence
-            return None, 0
-        message, stamp_ns = came
-        found = dict(zip(message.name, message.position, strict=False))
-        wanted = [*self._joints, *filter(None, [self._config.gripper])]
-        missing = [name for name in wanted if not np.isfinite(found.get(name, np.nan))]
-        if missing:
-            self._message = f"the leader arm gives no position of {', '.join(missing)}, but of {', '.join(found)}"
-            return None, 0
-        self._message = ""
-        if self._config.gripper:
-            config = self._config
-            closed = (found[config.gripper] - config.open) / (config.closed - config.open)
-            self._closure = float(np.clip(2 * closed - 1, GRIPPER_OPEN, GRIPPER_CLOSED))
-        return np.array([found[name] for name in self._joints], np.float64), stamp_ns
 
 
 def _full_speed(spec: EnvSpec, name: str, config: TeleopConfig) -> float:

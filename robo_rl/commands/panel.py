@@ -141,7 +141,7 @@ def open_panel(config: DictConfig, backend: EnvBackend, device: str | None, whos
     if device == "browser":
         opened = open_page(config, backend.spec)
     elif device is not None:
-        opened = build(config.teleop, device=device, spec=backend.spec)
+        opened = build(config.teleop, device=device, spec=backend.spec, robot=backend.robot)
     press = emergency_stop(config, whose)
     try:
         steering: Steering | None = (

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,9 @@ def make_spec(*names: str, space: str = "end_effector_delta") -> EnvSpec:
     )
 
 
+PLANAR = """<mujoco><compiler angle="radian"/><worldbody><body><joint name="a" axis="0 0 1"/><geom size="0.01"/>
+<body pos="0.3 0 0"><joint name="b" axis="0 0 1"/><geom size="0.01"/><site name="tip" pos="0.2 0 0"/></body></body>
+</worldbody></mujoco>"""
 ARM = make_spec("x", "y", "z", "yaw", "gripper")
 JOINTS = make_spec("a", "b", "gripper", space="joint_delta")
 
@@ -175,9 +179,39 @@ def test_a_leader_arm(say: Callable[..., None]) -> None:
         device.close()
 
 
+def test_a_leader_arm_of_its_own_kinematics(say: Callable[..., None], tmp_path: Path) -> None:
+    """Two links in a plane: x and y by the law of cosines, and the yaw is the sum of the angles."""
+    model = tmp_path / "leader.xml"
+    model.write_text(PLANAR)
+    leader = LeaderConfig(
+        model=str(model), joints=("a", "b"), end_effector="tip", translation=2.0, gripper="grip", closed=1.0, open=0.0
+    )
+    device = make_teleop("leader", ARM, screen=None, leader=leader, latch_seconds=5.0, implementation="dds")
+
+    def tip(a: float, b: float) -> np.ndarray:
+        return np.array([0.3 * np.cos(a) + 0.2 * np.cos(a + b), 0.3 * np.sin(a) + 0.2 * np.sin(a + b), 0.0, a + b])
+
+    try:
+        reads(device, lambda: say("joints", -0.4, 0, 0.5), lambda said: not said.message)
+        wanted = (tip(0.9, 0.3) - tip(0.5, -0.4)) * (2, 2, 2, 1)
+        moved = np.zeros(4)
+
+        def enough(said: Intervention) -> bool:
+            nonlocal moved
+            assert np.abs(said.action[:4]).max() <= 1
+            moved = moved + said.action[:4] * (0.05, 0.05, 0.05, 0.2)
+            return bool(np.allclose(moved, wanted, atol=1e-5))
+
+        said = reads(device, lambda: say("joints", 0.3, 1, 0.9), enough)
+        assert said.in_control and said.action[4] == 1
+    finally:
+        device.close()
+
+
 def test_actions_that_a_device_cannot_drive() -> None:
-    with pytest.raises(ConfigError, match=r"a leader arm drives joints.*action_space=joint_delta"):
-        make_teleop("leader", ARM, screen=None)
+    positions = make_spec("a", "b", space="joint_position")
+    with pytest.raises(ConfigError, match=r"a leader arm drives joints.*action_space=joint_delta or end_effector_delta"):
+        make_teleop("leader", positions, screen=None)
     with pytest.raises(ConfigError, match=r"teleop\.leader\.joints must be one for each of a, b, got 3 of them"):
         make_teleop("leader", JOINTS, screen=None, leader=LeaderConfig(joints=("a", "b", "c")))
     with pytest.raises(ConfigError, match="the action of task 'test' has elements a, b, gripper"):

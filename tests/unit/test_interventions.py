@@ -112,8 +112,8 @@ def test_interventions_are_demonstrations_unless_they_are_the_reward(
     register_all_configs()
     words = ["task=reach", "demonstrations.episodes=0", "agent.backend=torch", "logging.progress=false", *words]
     words += ["intervention.criterion=random", "intervention.probability=0.5", "agent.learning_starts=99"]
-    words += ["run.env_steps=40", "run.evaluation_interval=0", "run.final_evaluation_episodes=1", "run.video_episodes=0"]
-    words += ["agent.hidden=[8]", f"run.dir={tmp_path}"]
+    words += ["run.env_steps=40", "run.evaluation_interval=0", "run.final_evaluation_episodes=1"]
+    words += ["run.video_episodes=0", "agent.hidden=[8]", f"run.dir={tmp_path}"]
     with initialize_config_module("robo_rl.configs", version_base="1.3"):
         config = compose("train", overrides=words)
     with open_dict(config):

@@ -1,0 +1,191 @@
+"""From the motion of a leader arm to actions: of joints, or of an end effector."""
+
+from pathlib import Path
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import ConfigError, EnvSpec, RobotDescription, nearest, require
+
+from .config import LeaderConfig
+from .keys import action_names
+
+Array = NDArray[np.float64]
+
+AXES = ("x", "y", "z", "roll", "pitch", "yaw")
+
+
+class JointFollowing:
+    """Joints that move as the leader's; see :class:`~.leader.Following`.
+
+    Args:
+        spec: of the robot; its action is ``joint_delta``.
+        leader: joints and scales.
+
+    Raises:
+        ConfigError: if those are not as many as the robot's joints.
+    """
+
+    def __init__(self, spec: EnvSpec, leader: LeaderConfig) -> None:
+        moved = [name for name in spec.action.names if name != "gripper"]
+        self.joints = leader.joints or tuple(moved)
+        scale = leader.scale or (1.0,) * len(moved)
+        for key, given in (("joints", self.joints), ("scale", scale)):
+            if len(given) != len(moved):
+                raise ConfigError(
+                    f"teleop.leader.{key} must be one for each of {', '.join(moved)}, got {len(given)} of them"
+                )
+        self._scale = np.array(scale, np.float64) / float(spec.extra["joint_scale"])
+        self._left = np.zeros(len(moved))
+
+    def note(self, before: Array, after: Array) -> None:
+        """See :class:`~.leader.Following`."""
+        self._left += (after - before) * self._scale
+
+    def take(self) -> Array:
+        """See :class:`~.leader.Following`."""
+        action = np.clip(self._left, -1, 1)
+        self._left -= action
+        return action
+
+    def forget(self) -> None:
+        """See :class:`~.leader.Following`."""
+        self._left[:] = 0
+
+
+class EndEffectorFollowing:
+    """An end effector that moves as the leader's, by the leader's forward kinematics; see :class:`~.leader.Following`.
+
+    Where actions are in the base frame the leader's motion in its own base frame is made: both bases face the same way.
+    Where they are in the end effector's, what the leader's does in its own frame is. A motion that is faster than
+    actions is made in its direction; one about or along axes that actions do not move is not made.
+
+    Args:
+        spec: of the robot; its action is ``end_effector_delta``.
+        leader: model, joints and scales.
+        robot: whose model is the leader's where ``leader`` names none; None: there is no model of it.
+
+    Raises:
+        ConfigError: if the leader's kinematics are not known, or the actions are not those of an end effector.
+    """
+
+    def __init__(self, spec: EnvSpec, leader: LeaderConfig, robot: RobotDescription | None) -> None:
+        names = action_names(spec)
+        self._arm = _leader_arm(leader, robot)
+        self.joints = leader.joints or self._arm.joints
+        require(not leader.scale, "teleop.leader.scale", "none for actions of an end effector", leader.scale)
+        self._moved = [AXES.index(name) for name in names if name != "gripper"]
+        scales = [spec.extra.get(f"{kind}_scale", 0.0) for kind in ("translation", "rotation")]
+        self._full = np.repeat(np.array(scales, np.float64), 3)
+        unknown = [name for name in names if name != "gripper" and not self._full[AXES.index(name)] > 0]
+        require(not unknown, "translation_scale and rotation_scale of the task", "above 0", scales)
+        self._in_own_frame = spec.action_frame == "end_effector"
+        self._stretch = leader.translation
+        self._shift = np.zeros(3)
+        self._turn = np.zeros(3)
+        self._rotation = np.eye(3)
+
+    def note(self, before: Array, after: Array) -> None:
+        """See :class:`~.leader.Following`."""
+        position, rotation = self._arm.pose(before)
+        new_position, self._rotation = self._arm.pose(after)
+        self._shift += self._stretch * (new_position - position)
+        self._turn = logarithm(self._rotation @ rotation.T @ exponential(self._turn))
+
+    def take(self) -> Array:
+        """See :class:`~.leader.Following`."""
+        # The frame of the robot's end effector if it had begun as the leader's: what is left to turn is not there yet.
+        frame = exponential(self._turn).T @ self._rotation if self._in_own_frame else np.eye(3)
+        wanted = np.zeros(6)
+        wanted[self._moved] = np.concatenate([self._shift @ frame, self._turn @ frame])[self._moved]
+        part = np.concatenate([_shortened(wanted[:3], self._full[0]), _shortened(wanted[3:], self._full[3])])
+        self._shift, self._turn = frame @ (wanted - part)[:3], frame @ (wanted - part)[3:]
+        return part[self._moved] / self._full[self._moved]
+
+    def forget(self) -> None:
+        """See :class:`~.leader.Following`."""
+        self._shift, self._turn = np.zeros(3), np.zeros(3)
+
+
+class Arm:
+    """Forward kinematics of an arm, on a MuJoCo state of its own.
+
+    Args:
+        model: of the arm.
+        joints: names of its joints, as positions are given.
+        end_effector: name of the site whose pose is wanted.
+    """
+
+    def __init__(self, model: mujoco.MjModel, joints: tuple[str, ...], end_effector: str) -> None:
+        self.joints = joints
+        self._model, self._data = model, mujoco.MjData(model)
+        self._qpos = np.array([model.joint(name).qposadr[0] for name in joints])
+        self._site = model.site(end_effector).id
+
+    def pose(self, positions: Array) -> tuple[Array, Array]:
+        """Return position (3,) [m] and rotation (3, 3) of the end effector in the base frame.
+
+        Args:
+            positions: of the joints (n,) [rad or m].
+        """
+        self._data.qpos[self._qpos] = positions
+        mujoco.mj_kinematics(self._model, self._data)
+        return self._data.site_xpos[self._site].copy(), self._data.site_xmat[self._site].reshape(3, 3).copy()
+
+
+def _leader_arm(leader: LeaderConfig, robot: RobotDescription | None) -> Arm:
+    if leader.model is None:
+        if robot is None:
+            raise ConfigError(
+                "a leader arm that drives an end effector needs its kinematics: give teleop.leader.model, an MJCF file"
+            )
+        require(
+            len(leader.joints) in (0, len(robot.joints)),
+            "teleop.leader.joints",
+            f"one for each of {', '.join(robot.joints)}",
+            leader.joints,
+        )
+        return Arm(robot.model, robot.joints, robot.end_effector)
+    if not Path(leader.model).is_file():
+        raise ConfigError(f"teleop.leader.model: there is no file {leader.model}; give the path of an MJCF file")
+    try:
+        model = mujoco.MjModel.from_xml_path(leader.model)
+    except ValueError as error:
+        raise ConfigError(f"teleop.leader.model: {leader.model} is not a valid MJCF file: {error}") from error
+    sliding = {
+        model.joint(number).name for number in range(model.njnt) if model.jnt_type[number] in (_HINGE, _SLIDE)
+    }
+    sites = [model.site(number).name for number in range(model.nsite)]
+    require(len(leader.joints) > 0, "teleop.leader.joints", "given with teleop.leader.model", leader.joints)
+    for key, wanted, known in (("joints", leader.joints, sliding), ("end_effector", (leader.end_effector,), sites)):
+        for name in wanted:
+            if name not in known:
+                raise ConfigError(f"teleop.leader.{key}: {leader.model} has no {name!r}; {nearest(name, known)}")
+    return Arm(model, leader.joints, leader.end_effector)
+
+
+_HINGE, _SLIDE = int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE)
+
+
+def _shortened(motion: Array, full: float) -> Array:
+    """Return a motion (3,) with no element beyond ``full``, in the same direction."""
+    largest = float(np.abs(motion).max())
+    return motion * (full / largest) if largest > full else motion
+
+
+def exponential(vector: Array) -> Array:
+    """Return the rotation matrix (3, 3) of a rotation vector (3,) [rad]."""
+    quaternion, matrix = np.empty(4), np.empty(9)
+    angle = float(np.linalg.norm(vector))
+    mujoco.mju_axisAngle2Quat(quaternion, vector / angle if angle > 0 else np.array([1.0, 0, 0]), angle)
+    mujoco.mju_quat2Mat(matrix, quaternion)
+    return matrix.reshape(3, 3)
+
+
+def logarithm(rotation: Array) -> Array:
+    """Return the rotation vector (3,) [rad] of a rotation matrix (3, 3)."""
+    quaternion, vector = np.empty(4), np.empty(3)
+    mujoco.mju_mat2Quat(quaternion, np.ascontiguousarray(rotation).ravel())
+    mujoco.mju_quat2Vel(vector, quaternion, 1.0)
+    return vector
