@@ -89,9 +89,7 @@ def make_teleop(
 _SCREENS: dict[str, Callable[..., KeyboardTeleop | WindowTeleop]] = {"keyboard": KeyboardTeleop, "window": WindowTeleop}
 
 
-def _open(
-    device: str, spec: EnvSpec, config: TeleopConfig, clock: Clock, robot: RobotDescription | None
-) -> Screenless:
+def _open(device: str, spec: EnvSpec, config: TeleopConfig, clock: Clock, robot: RobotDescription | None) -> Screenless:
     """Open a device without a screen. What it needs is imported here, so that nothing else needs it."""
     from . import gamepad, spacemouse
     from .motion import AxisMotion, AxisTeleop

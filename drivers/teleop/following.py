@@ -153,9 +153,7 @@ def _leader_arm(leader: LeaderConfig, robot: RobotDescription | None) -> Arm:
         model = mujoco.MjModel.from_xml_path(leader.model)
     except ValueError as error:
         raise ConfigError(f"teleop.leader.model: {leader.model} is not a valid MJCF file: {error}") from error
-    sliding = {
-        model.joint(number).name for number in range(model.njnt) if model.jnt_type[number] in (_HINGE, _SLIDE)
-    }
+    sliding = {model.joint(number).name for number in range(model.njnt) if model.jnt_type[number] in (_HINGE, _SLIDE)}
     sites = [model.site(number).name for number in range(model.nsite)]
     require(len(leader.joints) > 0, "teleop.leader.joints", "given with teleop.leader.model", leader.joints)
     for key, wanted, known in (("joints", leader.joints, sliding), ("end_effector", (leader.end_effector,), sites)):

@@ -210,7 +210,7 @@ def test_a_leader_arm_of_its_own_kinematics(say: Callable[..., None], tmp_path: 
 
 def test_actions_that_a_device_cannot_drive() -> None:
     positions = make_spec("a", "b", space="joint_position")
-    with pytest.raises(ConfigError, match=r"a leader arm drives joints.*action_space=joint_delta or end_effector_delta"):
+    with pytest.raises(ConfigError, match=r"a leader arm drives joints.*joint_delta or end_effector_delta"):
         make_teleop("leader", positions, screen=None)
     with pytest.raises(ConfigError, match=r"teleop\.leader\.joints must be one for each of a, b, got 3 of them"):
         make_teleop("leader", JOINTS, screen=None, leader=LeaderConfig(joints=("a", "b", "c")))

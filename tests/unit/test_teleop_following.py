@@ -1,6 +1,7 @@
 """What a leader arm's motion becomes: the robot has made it all in the end, whatever the frame and however fast."""
 
 import dataclasses
+import itertools
 from pathlib import Path
 
 import mujoco
@@ -67,7 +68,7 @@ def test_the_robot_makes_the_leaders_motion(frame: str, speed: float) -> None:
     (start, turned), *_, (end, turned_at_last) = poses(joints)
     begin = Rotation.from_rotvec([0.3, -1.0, 0.5])  # the robot is not as the leader
     follower = Follower(frame, begin)
-    for before, after in zip(joints, joints[1:], strict=False):
+    for before, after in itertools.pairwise(joints):
         following.note(before, after)
         follower.act(following.take())
     for _ in range(400):
