@@ -26,7 +26,7 @@ def reach(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "options", [["format=lerobot"], ["format=robomimic"], ["format=rosbag", "format.storage=sqlite3"]]
+    "options", [["format=lerobot"], ["format=rlds"], ["format=robomimic"], ["format=rosbag", "format.storage=sqlite3"]]
 )
 def test_a_data_set_comes_back(reach, tmp_path, capsys, options):
     there, back = tmp_path / "there", tmp_path / "back"

@@ -12,10 +12,13 @@ from rosbags.highlevel import AnyReader
 from robo_rl.commands.export import data_set
 from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec, Verdict
 from robo_rl.replay import EpisodeStore
-from robo_rl.replay.interchange import ForeignConfig, LeRobot, Robomimic, Rosbag
+from robo_rl.replay.interchange import ForeignConfig, LeRobot, Rlds, Robomimic, Rosbag
+from robo_rl.replay.interchange.pictures import from_file
+from robo_rl.replay.interchange.rlds_layout import Feature, features_json
 from robo_rl.replay.interchange.rosbag import WRENCH
 from robo_rl.replay.interchange.rosbag_topics import TopicConfig
 from robo_rl.replay.interchange.statistics import FeatureStatistics
+from robo_rl.replay.interchange.tfrecord import append_record, decode_example, encode_example, read_records
 
 from ..bags import write_bag
 from ..replay_episodes import METADATA, SPEC, assert_same, make_episode
@@ -23,6 +26,7 @@ from ..replay_episodes import METADATA, SPEC, assert_same, make_episode
 FORMATS = {
     "lerobot_v21": LeRobot(version="v2.1"),
     "lerobot_v3": LeRobot(version="v3.0"),
+    "rlds": Rlds(),
     "robomimic": Robomimic(),
     "rosbag_mcap": Rosbag(storage="mcap"),
     "rosbag_sqlite3": Rosbag(storage="sqlite3", distribution="humble"),
@@ -195,6 +199,39 @@ def test_robomimic_file_is_as_documented(recorded, tmp_path):
         assert demo["dones"][()].sum() == 0 and file["data/demo_0/dones"][()].tolist() == [0] * 6 + [1]
 
 
+def test_rlds_files_are_as_documented(recorded, tmp_path):
+    """Of L actions there are L + 1 steps, the last of which is the final observation; a file begins at a size."""
+    store, episodes = recorded
+    Rlds(action="executed", shard_megabytes=0.01).export(data_set(store, None), tmp_path / "set")
+    info = json.loads((tmp_path / "set/dataset_info.json").read_text())
+    (split,) = info["splits"]
+    assert (info["name"], split["name"], split["shardLengths"]) == ("test", "train", ["1", "2"])
+    shards = [tmp_path / f"set/test-train.tfrecord-{number:05d}-of-00002" for number in range(2)]
+    assert sum(shard.stat().st_size for shard in shards) == int(split["numBytes"])
+    records = [decode_example(record, shard) for shard in shards for record in read_records(shard)]
+    for example, steps in zip(records, episodes, strict=True):
+        count = len(steps) + 1
+        actions = example["steps/action"].reshape(count, 2)
+        np.testing.assert_array_equal(actions[:-1], [step.executed_action for step in steps])
+        states = example["steps/observation/state"].reshape(count, 3)
+        np.testing.assert_array_equal(states[-1], steps[-1].next_observation["state"])
+        picture = from_file(example["steps/observation/front_image"][-1], shards[0])
+        np.testing.assert_array_equal(picture, steps[-1].next_observation["images/front"])
+        np.testing.assert_array_equal(
+            example["steps/reward"][:-1], np.float32([step.rewards["success"] for step in steps])
+        )
+        assert not actions[-1].any() and not example["steps/reward"][-1]
+        assert example["steps/is_first"].tolist() == [1] + [0] * (count - 1)
+        assert example["steps/is_last"].tolist() == [0] * (count - 1) + [1]
+        assert example["steps/is_terminal"].tolist() == [0] * (count - 1) + [int(steps[-1].terminated)]
+        assert example["steps/discount"].tolist() == [1.0] * (count - 2) + [float(not steps[-1].terminated), 0.0]
+    assert set(records[1]["steps/language_instruction"]) == {b"wait"}
+    statistics = json.loads((tmp_path / "set/dataset_statistics.json").read_text())
+    assert (statistics["num_trajectories"], statistics["num_transitions"]) == (3, 20)
+    states = np.stack([step.observation["state"] for episode in episodes for step in episode])
+    np.testing.assert_allclose(statistics["observation/state"]["mean"], states.mean(0, np.float64), rtol=1e-6)
+
+
 # --- data that robo-rl did not write ---------------------------------------------------------------------------------
 
 
@@ -206,7 +243,7 @@ def strip(name, path):
                 if isinstance(group, h5py.Group) and "robo_rl" in group:
                     del group["robo_rl"]
     else:
-        (path / "meta/robo_rl/dataset.json").unlink()
+        (path / {"rlds": "robo_rl.json"}.get(name, "meta/robo_rl/dataset.json")).unlink()
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -220,11 +257,13 @@ def test_foreign_data_becomes_episodes(recorded, tmp_path, name):
         action_low=[-2.0, -2.0],
         action_high=[2.0, 2.0],
         reward_term="success",
+        control_rate=10.0 if name == "rlds" else None,
         extra={"translation_scale": 0.01},
     )
     with pytest.raises(DataError, match=r"foreign\.action_low"):
-        next(FORMATS[name].load(tmp_path / "there", ForeignConfig()).episodes())
-    if name == "robomimic":
+        next(FORMATS[name].load(tmp_path / "there", ForeignConfig(control_rate=10.0)).episodes())
+    has_final_observations = name in ("rlds", "robomimic")
+    if has_final_observations:
         episodes_ = episodes
     else:
         # The final observation was not recorded: a single frame that was cut has no step; so it is left out here.
@@ -251,7 +290,7 @@ def test_foreign_data_becomes_episodes(recorded, tmp_path, name):
             steps = read.transitions()
             imported.append_episode(steps)
             ended = expected[-1].terminated
-            whole = ended or name == "robomimic"
+            whole = ended or has_final_observations
             assert len(steps) == len(expected) - (not whole)
             assert (steps[-1].terminated, steps[-1].truncated) == (ended, not ended)
             for ours, theirs in zip(steps, expected, strict=False):
@@ -273,6 +312,21 @@ def test_damage_is_named(recorded, tmp_path):
     info.write_text(info.read_text().replace('"v3.0"', '"v1.6"'))
     with pytest.raises(DataError, match=r"version 'v1\.6'; v2\.1 and v3\.0 are read"):
         LeRobot().load(path, ForeignConfig())
+    with pytest.raises(DataError, match=r"is no RLDS data set.*it has no features\.json"):
+        Rlds().load(path, ForeignConfig())
+    Rlds().export(data_set(store, None), tmp_path / "rlds")
+    (shard,) = (tmp_path / "rlds").glob("*.tfrecord-00000-of-00001")
+    whole = shard.read_bytes()
+    for damaged, said in (
+        (whole[:-3], "does not fit its checksum; the file is damaged or cut short"),
+        (b"\xff" + whole[1:], "length does not fit its checksum"),
+        (whole[:100] + bytes([whole[100] ^ 1]) + whole[101:], "does not fit its checksum"),
+    ):
+        shard.write_bytes(damaged)
+        with pytest.raises(DataError, match=said):
+            list(Rlds().load(tmp_path / "rlds", ForeignConfig()).episodes())
+    with pytest.raises(DataError, match="no TFRecord files of split 'test'"):
+        Rlds(split="test").load(tmp_path / "rlds", ForeignConfig())
     (tmp_path / "no.hdf5").write_bytes(b"no")
     with pytest.raises(DataError, match="no HDF5 file"):
         Robomimic().load(tmp_path / "no.hdf5", ForeignConfig())
@@ -283,6 +337,9 @@ def test_options_out_of_range_are_named():
         (lambda: LeRobot(version="v1"), "format.version"),
         (lambda: LeRobot(images="gif"), "format.images"),
         (lambda: Robomimic(action="best"), "format.action"),
+        (lambda: Rlds(action="best"), "format.action"),
+        (lambda: Rlds(shard_megabytes=0), "format.shard_megabytes"),
+        (lambda: Rlds(last_step="none"), "format.last_step"),
         (lambda: ForeignConfig(source="cat"), "foreign.source"),
         (lambda: ForeignConfig(action_low=[0.0]), "foreign.action_high"),
     ):
@@ -367,6 +424,64 @@ def test_what_a_bag_lacks_is_named(tmp_path):
         Rosbag(topics=TOPICS).load(tmp_path / "bag/none", config)
 
 
+# --- RLDS of others --------------------------------------------------------------------------------------------------
+
+
+def write_rlds(path, features, episodes):
+    """Write episodes (columns by flat name) as somebody else's builder would."""
+    path.mkdir()
+    (path / "features.json").write_text(features_json(features))
+    with (path / "others-train.tfrecord-00000-of-00001").open("wb") as stream:
+        for columns in episodes:
+            append_record(stream, encode_example({name: features[name].encode(rows) for name, rows in columns.items()}))
+
+
+def test_rlds_of_others_with_an_action_in_the_last_step(tmp_path):
+    features = {
+        "steps/observation/state": Feature("tensor", (2,), "float64"),
+        "steps/observation/image": Feature("image", (None, None, 3), "uint8"),
+        "steps/observation/depth": Feature("image", (4, 4, 1), "uint16"),
+        "steps/observation/natural_language_instruction": Feature("text"),
+        "steps/action": Feature("tensor", (1,), "float32"),
+        "steps/reward": Feature("tensor"),
+        "steps/is_terminal": Feature("tensor", (), "bool"),
+    }
+    random = np.random.default_rng(0)
+    states = random.standard_normal((3, 2)).astype(np.float32)
+    pictures = random.integers(0, 256, (3, 6, 5, 3), np.uint8)
+    columns = {
+        "steps/observation/state": states,
+        "steps/observation/image": pictures,
+        "steps/observation/natural_language_instruction": ["open it"] * 3,
+        "steps/action": np.array([[0.1], [0.2], [0.3]], np.float32),
+        "steps/reward": np.array([0, 0, 1], np.float32),
+        "steps/is_terminal": np.array([False, False, True]),
+    }
+    write_rlds(tmp_path / "set", features, [columns])
+    config = ForeignConfig(control_rate=5.0)
+    data = Rlds(last_step="action").load(tmp_path / "set", config)
+    assert data.instructions == ["open it"]
+    assert data.spec.observation == {"state": ArraySpec((2,)), "images/image": ArraySpec((6, 5, 3), "uint8")}
+    assert data.metadata["imported"]["left_out"] == [
+        "steps/observation/depth",
+        "steps/observation/natural_language_instruction",
+    ]
+    (episode,) = data.episodes()
+    steps = episode.transitions()
+    assert [step.rewards["reward"] for step in steps] == [0, 0, 1] and steps[-1].terminated
+    np.testing.assert_array_equal(episode.executed_action[:, 0], np.float32([0.1, 0.2, 0.3]))
+    np.testing.assert_array_equal(episode.observation["images/image"], pictures[[0, 1, 2, 2]])
+    (episode,) = Rlds().load(tmp_path / "set", config).episodes()
+    assert episode.record.steps == 2, "as RLDS has it, the last step is the final observation"
+    np.testing.assert_array_equal(episode.observation["state"], states)
+    with pytest.raises(ConfigError, match=r"foreign\.control_rate"):
+        Rlds().load(tmp_path / "set", ForeignConfig())
+    del features["steps/action"], columns["steps/action"]
+    write_rlds(tmp_path / "still", features, [columns])
+    with pytest.raises(DataError, match="expected observations and actions of one row of numbers"):
+        Rlds().load(tmp_path / "still", config)
+
+
 # --- the readers of others, where they are installed -----------------------------------------------------------------
 
 
@@ -388,3 +503,23 @@ def test_lerobot_reads_what_is_exported(recorded, tmp_path):
         assert bool(frame["next.done"]) == step.terminated
     states = np.stack([step.observation["state"] for step, _ in steps])
     np.testing.assert_allclose(read.meta.stats["observation.state"]["std"], states.std(0), rtol=1e-5)
+
+
+def test_tensorflow_datasets_reads_what_is_exported(recorded, tmp_path):
+    tfds = pytest.importorskip("tensorflow_datasets")
+    store, episodes = recorded
+    Rlds(shard_megabytes=0.01).export(data_set(store, None), tmp_path / "set")
+    read = list(tfds.builder_from_directory(str(tmp_path / "set")).as_dataset(split="train"))
+    assert len(read) == 3
+    for found, steps, told in zip(read, episodes, TOLD["instructions"], strict=True):
+        rows = list(found["steps"].as_numpy_iterator())
+        assert [bool(row["is_last"]) for row in rows] == [False] * len(steps) + [True]
+        assert bool(rows[-1]["is_terminal"]) == steps[-1].terminated
+        observations = [*(step.observation for step in steps), steps[-1].next_observation]
+        for row, observation in zip(rows, observations, strict=True):
+            assert row["language_instruction"].decode() == told
+            np.testing.assert_array_equal(row["observation"]["state"], observation["state"])
+            np.testing.assert_array_equal(row["observation"]["front_image"], observation["images/front"])
+        for row, step in zip(rows, steps, strict=False):
+            np.testing.assert_array_equal(row["action"], step.proposed_action)
+            assert row["reward"] == np.float32(step.rewards["success"])

@@ -6,15 +6,17 @@ from robo_rl.core import config_node
 
 from .data import DataFormat, DataSet, ForeignConfig
 from .lerobot import LeRobot
+from .rlds import Rlds
 from .robomimic import Robomimic
 from .rosbag import Rosbag
 
-__all__ = ["DataFormat", "DataSet", "ForeignConfig", "LeRobot", "Robomimic", "Rosbag", "register_configs"]
+__all__ = ["DataFormat", "DataSet", "ForeignConfig", "LeRobot", "Rlds", "Robomimic", "Rosbag", "register_configs"]
 
 
 def register_configs() -> None:
     """Offer the formats to Hydra (group ``format``), and what import asks of foreign data."""
     store = ConfigStore.instance()
-    for name, config_class in {"lerobot": LeRobot, "robomimic": Robomimic, "rosbag": Rosbag}.items():
+    formats = {"lerobot": LeRobot, "rlds": Rlds, "robomimic": Robomimic, "rosbag": Rosbag}
+    for name, config_class in formats.items():
         store.store(group="format", name=name, node=config_node(config_class, config_class))
     store.store(name="foreign_schema", node={"foreign": config_node(None, ForeignConfig)})
