@@ -20,6 +20,18 @@ def make_scene(arm: mujoco.MjSpec, timestep: float) -> mujoco.MjSpec:
     spec.compiler.degree = False
     arm.default.name = "arm"  # what its file declares as default is not to hold for the rest of the world
     spec.attach(arm, prefix="", frame=spec.worldbody.add_frame())
+    _set_physics(spec, timestep)
+    _add_room(spec)
+    _add_light(spec)
+
+    front, target = (1.1, 0.0, 0.5), (0.45, 0.0, 0.06)
+    spec.worldbody.add_camera(name="front", pos=front, fovy=45, **looking_at(front, target))
+    view, target = (1.25, -0.95, 0.72), (0.32, 0.02, 0.2)
+    spec.worldbody.add_camera(name="view", pos=view, fovy=42, **looking_at(view, target))
+    return spec
+
+
+def _set_physics(spec: mujoco.MjSpec, timestep: float) -> None:
     option = spec.option
     option.timestep = timestep
     option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
@@ -29,6 +41,9 @@ def make_scene(arm: mujoco.MjSpec, timestep: float) -> mujoco.MjSpec:
     option.ls_iterations = 50  # 20 are too few: now and then the solver gives up, and throws what the hand holds
     option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET  # the backend reports an unstable simulation
 
+
+def _add_room(spec: mujoco.MjSpec) -> None:
+    """Add floor, sky and table."""
     spec.add_texture(
         name="floor", type=mujoco.mjtTexture.mjTEXTURE_2D, builtin=mujoco.mjtBuiltin.mjBUILTIN_CHECKER,
         rgb1=(0.42, 0.45, 0.49), rgb2=(0.36, 0.39, 0.43), width=256, height=256,
@@ -56,26 +71,22 @@ def make_scene(arm: mujoco.MjSpec, timestep: float) -> mujoco.MjSpec:
                 size=(0.025, 0.025, TABLE_HEIGHT / 2 - half_z),
             )  # fmt: skip
 
+
+def _add_light(spec: mujoco.MjSpec) -> None:
     spec.stat.extent = 1.1  # what shadows are drawn for, and near and far planes are scaled by
     spec.stat.center = (0.35, 0.0, 0.2)
     spec.visual.headlight.ambient = (0.32, 0.32, 0.34)
     spec.visual.headlight.diffuse = (0.18, 0.18, 0.18)
     spec.visual.headlight.specular = (0, 0, 0)
     lamp = {"type": mujoco.mjtLightType.mjLIGHT_DIRECTIONAL}
-    world.add_light(
+    spec.worldbody.add_light(
         name="key", pos=(1.2, -1.2, 2.2), dir=(-0.5, 0.6, -1.5), diffuse=(0.55, 0.53, 0.50),
         specular=(0.25, 0.25, 0.25), castshadow=True, **lamp,
     )  # fmt: skip
-    world.add_light(
+    spec.worldbody.add_light(
         name="fill", pos=(0.8, 1.6, 1.8), dir=(-0.3, -1.0, -1.0), diffuse=(0.22, 0.23, 0.26),
         specular=(0, 0, 0), castshadow=False, **lamp,
     )  # fmt: skip
-
-    front, target = (1.1, 0.0, 0.5), (0.45, 0.0, 0.06)
-    world.add_camera(name="front", pos=front, fovy=45, **looking_at(front, target))
-    view, target = (1.25, -0.95, 0.72), (0.32, 0.02, 0.2)
-    world.add_camera(name="view", pos=view, fovy=42, **looking_at(view, target))
-    return spec
 
 
 def add_keep_out(spec: mujoco.MjSpec, name: str, box: tuple[float, ...]) -> None:

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,12 +98,8 @@ def facts(run: Run) -> Iterable[tuple[str, str]]:
     speed = f"  {rate:.1f} steps/s" if run.summary is None and rate is not None else ""
     yield "steps", f"{run.env_steps:,}{of}{speed}  in {duration(run.wall_seconds)}"
     episodes = [line for line in run.metrics if line.get("kind") == "episode"]
-    recent = episodes[-RECENT_EPISODES:]
-    if recent:
-        returns = [float(line["episode_return"]) for line in recent]
-        known = [bool(line["success"]) for line in recent if line.get("success") is not None]
-        success = f"  success {sum(known) / len(known):.0%}" if known else ""
-        yield "episodes", f"{len(episodes):,}  last {len(recent)}: return {sum(returns) / len(returns):.3g}{success}"
+    if episodes:
+        yield "episodes", episode_means(episodes)
     rated = run.curve("success_rate")[1]
     values = rated or run.curve("return_mean")[1]
     if values:
@@ -119,13 +115,22 @@ def facts(run: Run) -> Iterable[tuple[str, str]]:
     if safety := newest(episodes, "episode", ("safety/changed_steps",)):
         counts = [(key.removeprefix("safety/"), value) for key, value in safety.items() if key.startswith("safety/")]
         yield "safety", "  ".join(f"{name} {value:g}" for name, value in counts)
-    if stops := Counter(str(line["stopped"]) for line in episodes if line.get("stopped")):
-        newest_stop = next(line for line in reversed(episodes) if line.get("stopped"))
-        listed = "  ".join(f"{reason} {count}" for reason, count in stops.most_common())
-        yield "stopped", f"{listed}  (last at step {newest_stop['step']:,})"
+    if stopped := [line for line in episodes if line.get("stopped")]:
+        reasons = Counter(str(line["stopped"]) for line in stopped).most_common()
+        listed = "  ".join(f"{reason} {count}" for reason, count in reasons)
+        yield "stopped", f"{listed}  (last at step {stopped[-1]['step']:,})"
     for problem in run.problems:
         if run.summary is not None or "summary.json" not in problem:  # a run that goes on has none
             yield "note", problem
+
+
+def episode_means(episodes: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many episodes there were, and means over the last."""
+    recent = episodes[-RECENT_EPISODES:]
+    returns = [float(line["episode_return"]) for line in recent]
+    known = [bool(line["success"]) for line in recent if line.get("success") is not None]
+    success = f"  success {sum(known) / len(known):.0%}" if known else ""
+    return f"{len(episodes):,}  last {len(recent)}: return {sum(returns) / len(returns):.3g}{success}"
 
 
 def newest(lines: Iterable[Mapping[str, Any]], kind: str, keys: Iterable[str]) -> Mapping[str, Any] | None:

@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +14,8 @@ import numpy as np
 from robo_rl.core import Transition
 from robo_rl.replay import EpisodeStore
 from robo_rl.telemetry import Command, LiveWatch
+
+from ..command_line import finish, robo_rl, start
 
 STEPS = 300
 AGENT = [
@@ -37,17 +37,6 @@ RUN = [
     "run.video_episodes=0",
     "runtime.threads=1",
 ]
-
-
-def start(command: str, *words: str) -> subprocess.Popen[str]:
-    arguments = [sys.executable, "-m", "robo_rl.cli", command, *words]
-    return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
-def finish(process: subprocess.Popen[str], code: int = 0) -> str:
-    output, _ = process.communicate(timeout=240)
-    assert process.returncode == code, output
-    return output
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 120.0) -> None:
@@ -103,7 +92,7 @@ def actor_processes(folder: Path) -> list[int]:
 def test_two_actors_and_a_learner_keep_the_ratio_and_leave_nothing_behind(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     safety = ["safety.speed.linear=0.25", "safety.violation_budget=0"]
-    output = finish(start("train", *AGENT, *RUN, *safety, "runtime=async", "runtime.actors=2", f"run.dir={folder}"))
+    output = robo_rl("train", *AGENT, *RUN, *safety, "runtime=async", "runtime.actors=2", f"run.dir={folder}")
     assert "Actors may join at unix:" in output and "Report" in output
     summary = summary_of(folder)
     assert summary["status"] == "completed" and summary["env_steps"] >= STEPS
@@ -132,7 +121,7 @@ def test_an_interrupted_run_goes_on_with_everything_that_was_stored(tmp_path: Pa
     assert summary_of(folder)["status"] == "interrupted"
     check_conservation(folder)
     before = stored(folder)
-    finish(start("train", f"resume={folder}", f"run.env_steps={len(before) + 50}"))
+    robo_rl("train", f"resume={folder}", f"run.env_steps={len(before) + 50}")
     assert summary_of(folder)["status"] == "completed" and summary_of(folder)["env_steps"] >= len(before) + 50
     check_conservation(folder)
     assert_same_steps(stored(folder)[: len(before)], before)
@@ -158,7 +147,7 @@ def test_kill_9_of_learner_and_actor(tmp_path: Path) -> None:
     process.communicate()
     before = stored(folder)
     wait_until(lambda: actor_processes(folder) == [])
-    finish(start("train", f"resume={folder}", f"run.env_steps={len(before) + 50}"))
+    robo_rl("train", f"resume={folder}", f"run.env_steps={len(before) + 50}")
     check_conservation(folder)
     steps = stored(folder)
     assert_same_steps(steps[: len(before)], before)
@@ -168,7 +157,7 @@ def test_kill_9_of_learner_and_actor(tmp_path: Path) -> None:
 
 def test_learner_and_actor_with_certificates_and_commands(tmp_path: Path) -> None:
     folder, keys = tmp_path / "run", tmp_path / "keys"
-    output = finish(start("keys", f"path={keys}", "actors=[left]"))
+    output = robo_rl("keys", f"path={keys}", "actors=[left]")
     assert f"transport.certificates={keys}" in output
     wire = [f"address=127.0.0.1:{free_port()}", f"certificates={keys}"]
     learner = start(
@@ -186,12 +175,12 @@ def test_learner_and_actor_with_certificates_and_commands(tmp_path: Path) -> Non
     stranger = start("actor", *AGENT, *link, "actor.name=left", f"actor.spool={tmp_path / 'other'}", "agent.gamma=0.5")
     assert "agent.gamma: expected 0.97, found 0.5" in finish(stranger, code=2)
     check_live(folder)
-    assert "pause: accepted" in finish(start("control", "send=pause", *link))
+    assert "pause: accepted" in robo_rl("control", "send=pause", *link)
     wait_until(lambda: records(folder, "runtime")[-1]["held_seconds"] > records(folder, "runtime")[0]["held_seconds"])
-    finish(start("control", "send=resume", *link))
-    finish(start("control", "send=checkpoint", *link))
-    assert "unknown command 'jump'" in finish(start("control", "send=jump", *link), code=2)
-    finish(start("control", "send=stop", *link))
+    robo_rl("control", "send=resume", *link)
+    robo_rl("control", "send=checkpoint", *link)
+    assert "unknown command 'jump'" in robo_rl("control", "send=jump", *link, code=2)
+    robo_rl("control", "send=stop", *link)
     output = finish(learner)
     assert "left joined (session 1)" in output and "checkpoint" in output
     assert "left joined run" in finish(actor)
@@ -233,4 +222,4 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         (["runtime.actors=0"], "runtime.transport.address must be given where runtime.actors is 0"),
         (["runtime.transport.address=0.0.0.0:5000"], "can be reached from other machines"),
     ):
-        assert message in finish(start("train", "task=reach", "runtime=async", run, *words), code=2)
+        assert message in robo_rl("train", "task=reach", "runtime=async", run, *words, code=2)

@@ -1,14 +1,14 @@
 """Practice without resets through the command line: no manual reset, lap times, and a resume that is bit-exact."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from robo_rl.learner import CheckpointFolder
+
+from ..command_line import robo_rl
 
 STEPS = 300
 COMMON = [
@@ -30,13 +30,6 @@ COMMON = [
 ]
 
 
-def train(*arguments: str) -> str:
-    command = [sys.executable, "-m", "robo_rl.cli", "train", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def newest(folder: Path) -> dict[str, np.ndarray]:
     checkpoint = CheckpointFolder(folder / "checkpoints").load_newest()
     return {f"{part}/{key}": value for part, state in checkpoint.parts.items() for key, value in state.items()}
@@ -45,7 +38,7 @@ def newest(folder: Path) -> dict[str, np.ndarray]:
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("unbroken") / "run"
-    output = train(*COMMON, f"run.env_steps={STEPS}", f"run.dir={folder}")
+    output = robo_rl("train", *COMMON, f"run.env_steps={STEPS}", f"run.dir={folder}")
     assert f"{STEPS}/{STEPS} steps  LEARNING" in output, "the progress line says what the car is doing"
     return folder
 
@@ -71,8 +64,8 @@ def test_a_resumed_run_is_the_unbroken_one_bit_for_bit(unbroken: Path, tmp_path:
     ends = [line["step"] for line in lines if line["kind"] == "episode"]
     in_an_episode = ends[2] + 7
     assert in_an_episode not in ends
-    train(*COMMON, f"run.env_steps={in_an_episode}", f"run.dir={folder}")
-    train(f"resume={folder}", f"run.env_steps={STEPS}")
+    robo_rl("train", *COMMON, f"run.env_steps={in_an_episode}", f"run.dir={folder}")
+    robo_rl("train", f"resume={folder}", f"run.env_steps={STEPS}")
     expected, resumed = newest(unbroken), newest(folder)
     assert expected.keys() == resumed.keys()
     assert "run/actor/world/physics" in expected
@@ -81,7 +74,5 @@ def test_a_resumed_run_is_the_unbroken_one_bit_for_bit(unbroken: Path, tmp_path:
 
 
 def test_practice_in_processes_apart_is_refused(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "robo_rl.cli", "train", *COMMON, "runtime=async", f"run.dir={tmp_path / 'run'}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2
-    assert "practice without resets needs runtime=local" in done.stdout + done.stderr
+    output = robo_rl("train", *COMMON, "runtime=async", f"run.dir={tmp_path / 'run'}", code=2)
+    assert "practice without resets needs runtime=local" in output

@@ -1,9 +1,9 @@
 """Training without resets of the simulator through the command line: the arm goes home by itself."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+
+from ..command_line import robo_rl
 
 COMMON = [
     "task=pick_cube",
@@ -23,17 +23,10 @@ COMMON = [
 ]
 
 
-def train(*arguments: str) -> str:
-    command = [sys.executable, "-m", "robo_rl.cli", "train", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def test_episodes_are_begun_by_the_arm_and_a_resumed_run_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    train(*COMMON, "run.env_steps=50", f"run.dir={folder}")
-    output = train(f"resume={folder}", "run.env_steps=90")
+    robo_rl("train", *COMMON, "run.env_steps=50", f"run.dir={folder}")
+    output = robo_rl("train", f"resume={folder}", "run.env_steps=90")
     assert "90/90 steps  LEARNING" in output
     practice = json.loads((folder / "summary.json").read_text())["practice"]
     assert practice["resets"] == 2  # random actions use up the time limit of 40 steps

@@ -1,8 +1,6 @@
 """robo-rl train agent=drq from camera images: interrupted and resumed, evaluated, collected from."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +8,8 @@ import pytest
 
 from robo_rl.learner import CheckpointFolder
 from robo_rl.replay import EpisodeStore
+
+from ..command_line import robo_rl
 
 TRAIN = [
     "task=reach",
@@ -31,14 +31,6 @@ TRAIN = [
     "run.video_episodes=0",
     "runtime.threads=1",
 ]
-
-
-def robo_rl(command: str, *arguments: str) -> str:
-    process = subprocess.run(
-        [sys.executable, "-m", "robo_rl.cli", command, *arguments], capture_output=True, text=True, timeout=300
-    )
-    assert process.returncode == 0, process.stdout + process.stderr
-    return process.stdout
 
 
 @pytest.mark.rendering

@@ -15,6 +15,8 @@ import pytest
 
 from robo_rl.learner import CheckpointFolder
 
+from ..command_line import finish, robo_rl, start
+
 STEPS = 70
 COMMON = [
     "task=reach",
@@ -36,17 +38,6 @@ COMMON = [
 ]
 
 
-def train(*arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "robo_rl.cli", "train", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
-def finish(process: subprocess.Popen[str], code: int = 0) -> str:
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == code, output
-    return output
-
-
 def wait_for_step(folder: Path, step: int) -> None:
     """Wait until the run has logged something at or beyond ``step``."""
     for _ in range(1200):
@@ -61,7 +52,7 @@ def wait_for_step(folder: Path, step: int) -> None:
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("unbroken") / "run"
-    finish(train(*COMMON, f"run.dir={folder}"))
+    robo_rl("train", *COMMON, f"run.dir={folder}")
     return folder
 
 
@@ -85,13 +76,13 @@ def assert_equal_runs(one: Path, other: Path) -> None:
 
 
 def test_the_same_seed_gives_the_same_run(unbroken: Path, tmp_path: Path) -> None:
-    finish(train(*COMMON, f"run.dir={tmp_path / 'again'}"))
+    robo_rl("train", *COMMON, f"run.dir={tmp_path / 'again'}")
     assert_equal_runs(unbroken, tmp_path / "again")
 
 
 def test_interrupted_in_mid_episode_and_resumed(unbroken: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    process = train(*COMMON, f"run.dir={folder}", "logging.train_interval=1")
+    process = start("train", *COMMON, f"run.dir={folder}", "logging.train_interval=1")
     wait_for_step(folder, 15)
     process.send_signal(signal.SIGINT)
     output = finish(process, code=130)
@@ -99,7 +90,7 @@ def test_interrupted_in_mid_episode_and_resumed(unbroken: Path, tmp_path: Path) 
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["status"] == "interrupted"
     assert 15 <= summary["env_steps"] < STEPS
-    finish(train(f"resume={folder}", "logging.train_interval=100"))
+    robo_rl("train", f"resume={folder}", "logging.train_interval=100")
     first, second = final_state(unbroken), final_state(folder)
     for key, value in first.items():
         np.testing.assert_array_equal(value, second[key], err_msg=key, strict=True)
@@ -108,18 +99,18 @@ def test_interrupted_in_mid_episode_and_resumed(unbroken: Path, tmp_path: Path) 
 
 def test_killed_and_resumed_from_the_checkpoint(unbroken: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    process = train(*COMMON, f"run.dir={folder}", "run.checkpoint_interval=17", "logging.train_interval=1")
+    process = start("train", *COMMON, f"run.dir={folder}", "run.checkpoint_interval=17", "logging.train_interval=1")
     wait_for_step(folder, 40)
     process.kill()
     process.communicate()
-    finish(train(f"resume={folder}", "run.checkpoint_interval=1000"))
+    robo_rl("train", f"resume={folder}", "run.checkpoint_interval=1000")
     first, second = final_state(unbroken), final_state(folder)
     for key, value in first.items():
         np.testing.assert_array_equal(value, second[key], err_msg=key, strict=True)
 
 
 def test_a_changed_configuration_is_refused_by_name(unbroken: Path) -> None:
-    output = finish(train(f"resume={unbroken}", "agent.gamma=0.5", "seed=3"), code=2)
+    output = robo_rl("train", f"resume={unbroken}", "agent.gamma=0.5", "seed=3", code=2)
     assert "agent.gamma, seed cannot be changed" in output
 
 
@@ -134,7 +125,7 @@ def hang_ups() -> Iterator[None]:
 @pytest.mark.usefixtures("hang_ups")
 def test_a_reader_that_goes_away_ends_the_run_with_a_checkpoint(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    process = train(*COMMON, f"run.dir={folder}", "run.env_steps=100000", "logging.progress_seconds=0.01")
+    process = start("train", *COMMON, f"run.dir={folder}", "run.env_steps=100000", "logging.progress_seconds=0.01")
     assert process.stdout is not None
     process.stdout.readline()
     process.stdout.close()

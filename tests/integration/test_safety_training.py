@@ -1,12 +1,11 @@
 """A training run under safety: what was changed and stopped is counted, and a stop does not end the run."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 from robo_rl.telemetry.logger import read_metrics
+
+from ..command_line import robo_rl
 
 QUICK = [
     "demonstrations.episodes=0",
@@ -24,10 +23,7 @@ QUICK = [
 
 
 def train(folder: Path, *arguments: str) -> str:
-    command = [sys.executable, "-m", "robo_rl.cli", "train", f"run.dir={folder}", *QUICK, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=dict(os.environ))
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return robo_rl("train", f"run.dir={folder}", *QUICK, *arguments)
 
 
 def test_changed_steps_and_stopped_episodes_are_counted(tmp_path):

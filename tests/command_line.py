@@ -1,0 +1,28 @@
+"""``robo-rl`` in a process of its own."""
+
+import subprocess
+import sys
+
+PATIENCE_SECONDS = 300.0
+
+
+def start(*words: str) -> subprocess.Popen[str]:
+    """Start ``robo-rl`` with these words."""
+    command = [sys.executable, "-m", "robo_rl.cli", *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def finish(process: subprocess.Popen[str], code: int = 0) -> str:
+    """Wait until it ends with exit code ``code``; return what it printed."""
+    try:
+        output, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    assert process.returncode == code, output
+    return output
+
+
+def robo_rl(*words: str, code: int = 0) -> str:
+    """Run ``robo-rl`` with these words to its end; return what it printed."""
+    return finish(start(*words), code)
