@@ -98,7 +98,7 @@ class LocalTraining(Training):
                     self._earn(self.online.values(self.online.score_held(self._scorer, online=True)))
                 self._end_episode(None, stop.reason)
             self._safety.stopped(stop)
-        self._operators.show_stop(stop)
+        self._operators.tell_stop(stop)
 
     def _insert(self, transition: Transition) -> None:
         """Store a transition, score what is due, and let learned rewards learn."""

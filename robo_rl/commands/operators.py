@@ -107,8 +107,9 @@ class LocalOperators(Operators):
         if self._live.watched:
             self._live.show("local", self._view.take(observation))
 
-    def show_stop(self, stop: SafetyStop) -> None:
-        """Show the person at the robot why it was stopped."""
+    def tell_stop(self, stop: SafetyStop) -> None:
+        """Tell the person at the robot why it was stopped. What was asked about the episode went with it."""
+        self._order = None
         if self._takeover is not None:
             self._takeover.wait(f"stopped: {stop}", alarm=True)
 

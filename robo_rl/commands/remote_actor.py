@@ -122,6 +122,7 @@ class RemoteActor:
                 transition = actor.take_step(choose)
             except SafetyStop as stop:
                 self._stopped(stop)
+                link.take_orders()  # they were about that episode
                 self._report(link)
                 if self._takeover is not None:
                     self._wait(f"stopped: {stop}", link, alarm=True)

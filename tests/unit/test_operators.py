@@ -1,0 +1,96 @@
+"""People at a training in one process: when their commands count, and when they do not."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robo_rl.actor import marked
+from robo_rl.commands.interruption import Interruption
+from robo_rl.commands.operators import LocalOperators
+from robo_rl.core import SafetyStop, Source, Transition
+from robo_rl.telemetry import Command
+
+VECTOR = np.zeros(1, np.float32)
+STEP = Transition(
+    observation={"state": VECTOR},
+    proposed_action=VECTOR,
+    executed_action=VECTOR,
+    rewards={"success": 0.0},
+    next_observation={"state": VECTOR},
+    terminated=False,
+    truncated=False,
+    source=Source.POLICY,
+    actor="local",
+    session=0,
+    episode=0,
+    sequence=0,
+    policy_version=0,
+    stamp_ns=0,
+    success=None,
+)
+
+
+class Rig:
+    """Operators of an actor within an episode, without a person at the robot."""
+
+    def __init__(self, takeover: Any = None) -> None:
+        self.actor: Any = SimpleNamespace(is_between_episodes=False, end_episode=marked, abandon_episode=lambda: None)
+        self.asked: list[Command] = []
+        live: Any = SimpleNamespace(take_commands=self._take, watched=False)
+        backend: Any = SimpleNamespace()
+        self.interruption = Interruption()
+        self.operators = LocalOperators(live, self.interruption, backend, self.actor, takeover)
+
+    def ask(self, *names: str) -> None:
+        self.asked = [Command(name) for name in names]
+        assert self.operators.take_commands() == [Command(name) for name in names]
+
+    def _take(self) -> list[Command]:
+        asked, self.asked = self.asked, []
+        return asked
+
+
+@pytest.mark.parametrize(("name", "success"), [("reset", None), ("success", True), ("failure", False)])
+def test_a_command_ends_the_episode_with_its_next_step_once(name: str, success: bool | None) -> None:
+    rig = Rig()
+    rig.ask(name)
+    ended = rig.operators.mark(STEP)
+    assert (ended.terminated, ended.truncated, ended.success) == (name == "success", name != "success", success)
+    assert rig.operators.mark(STEP) is STEP
+
+
+def test_between_two_episodes_there_is_none_to_end() -> None:
+    rig = Rig()
+    rig.actor.is_between_episodes = True
+    rig.ask("failure")
+    assert rig.operators.mark(STEP) is STEP
+
+
+def test_a_command_goes_with_the_episode_that_was_stopped() -> None:
+    rig = Rig()
+    rig.ask("failure")
+    rig.operators.tell_stop(SafetyStop("test", "stopped"))
+    assert rig.operators.mark(STEP) is STEP, "it is the first step of the next episode"
+
+
+def test_a_pause_begins_where_the_episode_ends() -> None:
+    rig = Rig()
+    rig.ask("pause")
+    assert not rig.operators.paused
+    rig.actor.is_between_episodes = True
+    assert rig.operators.paused
+    rig.ask("resume")
+    assert not rig.operators.paused
+
+
+def test_who_ends_the_run_and_how() -> None:
+    page = Rig()
+    page.ask("checkpoint")
+    assert not page.operators.stop_asked
+    page.ask("stop", "checkpoint")
+    assert page.operators.stop_asked and page.interruption.signal is None
+    person = Rig(SimpleNamespace(stops=True))
+    person.ask()
+    assert person.interruption.signal is not None and not person.operators.stop_asked
