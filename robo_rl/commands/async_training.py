@@ -212,9 +212,7 @@ class AsyncTraining(Training):
             self._guide()
 
     def _update(self) -> None:
-        began = time.monotonic()
-        metrics = self.learner.step()
-        self._update_seconds += time.monotonic() - began
+        metrics = self._learner_step()
         updates = self.learner.updates
         self._policy_version = updates
         if updates % self.runtime.publish_interval == 0:

@@ -117,9 +117,7 @@ class LocalTraining(Training):
         there = len(self.online) or self.demonstrations is not None
         if self.step < self.parts.agent.config.learning_starts or not there:
             return {}
-        began = time.monotonic()
-        metrics = self.learner.step()
-        self._update_seconds += time.monotonic() - began
+        metrics = self._learner_step()
         self._policy_version += 1
         return metrics
 

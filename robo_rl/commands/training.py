@@ -1,5 +1,6 @@
 """What every training run does, wherever its steps come from."""
 
+import time
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
 from ..app import Components, RunConfig, section
-from ..core import DivergenceError, DriverError, SafetyStop, State, derive_seed, generator
+from ..core import DivergenceError, DriverError, Metrics, SafetyStop, State, derive_seed, generator
 from ..evaluation import EvaluationResult
 from ..evaluation.plots import plot_runs
 from ..evaluation.report import write_report
@@ -156,6 +157,13 @@ class Training(ABC):
         """Discount as the reward asks for, where it does."""
         wanted = self._scorer.discount if self._scorer else None
         self.sampler.gamma = self.parts.agent.config.gamma if wanted is None else wanted
+
+    def _learner_step(self) -> Metrics:
+        """Do one learner step, and note the time that it takes."""
+        began = time.monotonic()
+        metrics = self.learner.step()
+        self._update_seconds += time.monotonic() - began
+        return metrics
 
     # --- where steps come from ---------------------------------------------------------------------------------------
 
