@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from hydra.core.config_store import ConfigStore
 from hydra.utils import get_method
+from numpy.typing import NDArray
 
 from robo_rl.core import (
     ConfigError,
@@ -33,7 +34,9 @@ from .motion import Action, ActionMap, ArmReader
 from .observations import FrozenImages, PlausibleJoints, ValidObservation
 from .slowing import ContactLimits, EndEffectorSpeed, SingularitySlowdown
 from .specification import SpecificationMonitor
-from .workspace import OrientationCone, WorkspaceBox
+from .workspace import EndEffectorAhead, OrientationCone, WorkspaceBox
+
+Array = NDArray[np.float64]
 
 KEEP_OUT = "keep_out"
 """Geoms of a robot's model whose names begin so are kept away from."""
@@ -74,15 +77,22 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
     reader, kinematics = ArmReader(spec, robot), Kinematics(robot)
     actions = ActionMap(spec, robot, kinematics, reader)
     filters = _arm_filters(config, robot, actions, reader, kinematics)
-    clear = None
+    ways: dict[str, Callable[[Array, Array], bool]] = {}
+    if actions.moves_joints and (config.workspace.enabled or config.speed.enabled):
+        ways["end_effector"] = EndEffectorAhead(
+            *(_box(config, robot) if config.workspace.enabled else (np.full(3, -np.inf), np.full(3, np.inf))),
+            *(_speeds(config, robot) if config.speed.enabled else (np.inf, np.inf)),
+            actions.period,
+            kinematics,
+        ).keeps
     if config.barrier.enabled:
         barrier, clearances = config.barrier, _clearances(config, robot, kinematics)
         filters.append(BarrierFilter(barrier.margin, barrier.approach, clearances, actions, reader))
-        clear = partial(clearances.keeps, barrier.margin / 2)
+        ways["barrier"] = partial(clearances.keeps, barrier.margin / 2)
     filters += _of_the_task(config, spec, actions.hold)
     filters += own
     if config.joints.enabled:  # last: what this filter returns is what the joints do
-        filters.append(JointLimits(_joint_limiter(config, robot, actions), actions, reader, clear))
+        filters.append(JointLimits(_joint_limiter(config, robot, actions), actions, reader, ways))
     return FilterChain(filters, actions.hold, config.violation_budget)
 
 
@@ -96,15 +106,14 @@ def _arm_filters(
 ) -> list[SafetyFilter]:
     """Return the filters of an arm that need no look at where it is going."""
     filters: list[SafetyFilter] = []
-    contact, singularity, speed = config.contact, config.singularity, config.speed
+    contact, singularity = config.contact, config.singularity
     if contact.enabled:
         force, torque = _given(contact.force, robot.force), _given(contact.torque, robot.torque)
         filters.append(ContactLimits(force, torque, contact.slow_from, actions, reader))
     if config.workspace.enabled:
         filters += _workspace(config, robot, actions, reader)
-    if speed.enabled:
-        linear, angular = _given(speed.linear, robot.linear_speed), _given(speed.angular, robot.angular_speed)
-        filters.append(EndEffectorSpeed(linear, angular, actions))
+    if config.speed.enabled:
+        filters.append(EndEffectorSpeed(*_speeds(config, robot), actions))
     if singularity.enabled:
         filters.append(SingularitySlowdown(singularity.slow, singularity.stop, actions, reader, kinematics))
     return filters
@@ -136,14 +145,26 @@ def _given(value: float | None, default: float) -> float:
     return default if value is None else value
 
 
+def _speeds(config: SafetyConfig, robot: RobotDescription) -> tuple[float, float]:
+    """Return the end effector's largest speed [m/s] and rotation speed [rad/s]."""
+    speed = config.speed
+    return _given(speed.linear, robot.linear_speed), _given(speed.angular, robot.angular_speed)
+
+
+def _box(config: SafetyConfig, robot: RobotDescription) -> tuple[Array, Array]:
+    """Return the corners (3,) of the end effector's box [m]."""
+    box = config.workspace
+    low = np.array(robot.workspace_low if box.low is None else box.low, np.float64)
+    high = np.array(robot.workspace_high if box.high is None else box.high, np.float64)
+    require(bool((low < high).all()), "safety.workspace.low", f"below safety.workspace.high {high}", low)
+    return low, high
+
+
 def _workspace(
     config: SafetyConfig, robot: RobotDescription, actions: ActionMap, reader: ArmReader
 ) -> list[SafetyFilter]:
     box = config.workspace
-    low = np.array(robot.workspace_low if box.low is None else box.low)
-    high = np.array(robot.workspace_high if box.high is None else box.high)
-    require(bool((low < high).all()), "safety.workspace.low", f"below safety.workspace.high {high}", low)
-    filters: list[SafetyFilter] = [WorkspaceBox(low, high, actions, reader)]
+    filters: list[SafetyFilter] = [WorkspaceBox(*_box(config, robot), actions, reader)]
     if box.cone_angle is not None:
         filters.append(OrientationCone(np.array(box.cone_axis), box.cone_angle, actions, reader))
     return filters

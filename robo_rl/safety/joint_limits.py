@@ -8,7 +8,7 @@ velocity limit. If it happened, position would go before jerk.)
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,8 +162,8 @@ class JointLimits:
         limiter: the limits.
         actions: what actions mean.
         reader: of the observation.
-        clear: whether the arm may go from joint positions (n,) through postures (m, n). A motion after which braking
-            would not be clear is not begun; the arm brakes then, which was clear a step ago. None: not asked.
+        ways: whether the arm may go from joint positions (n,) through postures (m, n), by reason for the verdict. A
+            motion after which braking would not be allowed is not begun; the arm brakes then, which was a step ago.
     """
 
     def __init__(
@@ -171,9 +171,9 @@ class JointLimits:
         limiter: JointLimiter,
         actions: ActionMap,
         reader: ArmReader,
-        clear: Callable[[Array, Array], bool] | None = None,
+        ways: Mapping[str, Callable[[Array, Array], bool]],
     ) -> None:
-        self._clear = clear
+        self._ways = ways
         self._limiter = limiter
         self._actions = actions
         self._reader = reader
@@ -198,8 +198,10 @@ class JointLimits:
                 changed = self._faded(observation, action, position)
             wanted = self._actions.motion(observation, changed).joints / limiter.period
         reasons = () if changed is action else ("joint_limits",)
-        if self._clear is not None and not self._clear(position, limiter.braking_path(position, wanted)):
-            changed, reasons = self._braking(observation, changed), (*reasons, "barrier")
+        path = limiter.braking_path(position, wanted) if self._ways else np.zeros(0)
+        closed = next((reason for reason, is_open in self._ways.items() if not is_open(position, path)), None)
+        if closed is not None:
+            changed, reasons = self._braking(observation, changed), (*reasons, closed)
             wanted = self._actions.motion(observation, changed).joints / limiter.period
         self._acceleration = (wanted - self._velocity) / limiter.period
         self._velocity = wanted

@@ -44,6 +44,11 @@ class Kinematics:
         mujoco.mj_kinematics(self.model, self.data)
         mujoco.mj_comPos(self.model, self.data)
 
+    def pose(self, joints: Array) -> tuple[list[float], list[float]]:
+        """Return the end effector's position (3,) [m] and rotation (9,), row by row, in the base frame."""
+        self.place(joints)
+        return self.data.site_xpos[self._site].tolist(), self.data.site_xmat[self._site].tolist()
+
     def jacobian(self, joints: Array) -> Array:
         """Return (6, n): the end effector's velocity [m/s, rad/s] in the base frame by joint velocities [rad/s]."""
         self.place(joints)

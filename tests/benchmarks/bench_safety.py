@@ -1,20 +1,23 @@
 """Adversarial actions through the whole filter chain, with safety on and off, and what the filters cost.
 
 The joints of the simulated arm follow every executed action exactly (no dynamics soften it), so what is counted are
-violations at the executed level. Streams: uniform, bang-bang, NaN and infinity now and then, and a Gaussian policy that
-policy-gradient ascent (REINFORCE) trains to violate limits.
+violations at the executed level. Streams, an episode each in turn: uniform, bang-bang, held, NaN and infinity now and
+then, and a Gaussian policy that policy-gradient ascent (REINFORCE) drives towards limits and beyond.
 
-    python tests/benchmarks/bench_safety.py [--actions 20000] [--seconds SECONDS] [--seed 0]
+    python tests/benchmarks/bench_safety.py [--actions 20000] [--seed 0] [--output FILE]
 
-The full stream is ``--actions 1000000``; ``--seconds`` ends it early, and as many actions then go without safety.
+With ``--output`` the result is written to FILE as it grows, and a second call goes on from there. The full stream is
+``--actions 1000000``. Exits with 1 if a limit was violated with safety on, or none without.
 """
 
 import argparse
-import math
+import json
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +40,20 @@ PANDA = JointsConfig(
 )
 """Limits of a real Panda (Franka Control Interface)."""
 EPISODE = 200
-KINDS = ("position", "velocity", "acceleration", "jerk", "collision")
+BLOCK = 50_000
+"""Actions of one stream, which begins with an adversary that knows nothing; a result is saved after each."""
+REACH = 0.15
+"""Up to which distances are measured [m]."""
+TOLERANCES = {
+    "position": 1e-5,
+    "velocity": 1e-4,
+    "acceleration": 3e-4,
+    "jerk": 3e-4,
+    "workspace": 1e-5,
+    "speed": 1e-4,
+    "collision": -1e-9,  # to touch is to collide
+}
+"""Share of a limit beyond it that still is no violation, by kind: actions and observations are float32."""
 
 
 class ExactArm:
@@ -57,9 +73,10 @@ class ExactArm:
         self.robot, self.kinematics = robot, Kinematics(robot)
         self.reader = ArmReader(self.backend.spec, robot)
         self.actions = ActionMap(self.backend.spec, robot, self.kinematics, self.reader)
-        self.clearances = Clearances(robot, self.kinematics, ("table",), reach=0.15)
+        self.clearances = Clearances(robot, self.kinematics, ("table",), REACH)
         self._first = {key: value.copy() for key, value in self.backend.reset(0).observation.items()}
         self._lower, self._upper = np.array(robot.command_lower), np.array(robot.command_upper)
+        self._low, self._high = np.array(robot.workspace_low), np.array(robot.workspace_high)
         self._limits = {key: np.array(getattr(PANDA, key)) for key in ("velocity", "acceleration", "jerk")}
         self.reset()
 
@@ -68,33 +85,43 @@ class ExactArm:
         self.observation = {key: value.copy() for key, value in self._first.items()}
         self._velocity, self._acceleration = np.zeros(7), np.zeros(7)
 
-    def execute(self, action: NDArray[np.float32]) -> list[str]:
-        """Move as ``action`` says; return the names of the limits that this violates."""
+    def execute(self, action: NDArray[np.float32]) -> dict[str, float]:
+        """Move as ``action`` says; return by kind how much of each limit is used: above 1 it is violated."""
         period = self.actions.period
         motion = self.actions.motion(self.observation, action).joints
-        joints = self.reader.joint_positions(self.observation) + motion
+        before = self.reader.joint_positions(self.observation)
+        joints = before + motion
         velocity = motion / period
         acceleration = (velocity - self._velocity) / period
         jerk = (acceleration - self._acceleration) / period
-        slack, rounding = 1 + 1e-4, 1e-3  # actions are float32
-        broken = {
-            "position": (joints < self._lower - 1e-5).any() or (joints > self._upper + 1e-5).any(),
-            "velocity": (np.abs(velocity) > self._limits["velocity"] * slack).any(),
-            "acceleration": (np.abs(acceleration) > self._limits["acceleration"] * slack + rounding).any(),
-            "jerk": (np.abs(jerk) > self._limits["jerk"] * slack + 1e-1).any(),
-            "collision": self.clearances.smallest(joints) <= 0.0,
+        loads = {
+            "position": _share(joints, self._lower, self._upper),
+            "velocity": float((np.abs(velocity) / self._limits["velocity"]).max()),
+            "acceleration": float((np.abs(acceleration) / self._limits["acceleration"]).max()),
+            "jerk": float((np.abs(jerk) / self._limits["jerk"]).max()),
         }
         self._velocity, self._acceleration = velocity, acceleration
+        start, turned = map(np.array, self.kinematics.pose(before))
+        end, rotation = map(np.array, self.kinematics.pose(joints))
+        angle = np.arccos(np.clip((np.vdot(rotation, turned) - 1) / 2, -1.0, 1.0))
+        speeds = np.array([np.linalg.norm(end - start), angle]) / period
+        loads["workspace"] = _share(end, self._low, self._high)
+        loads["speed"] = float((speeds / (self.robot.linear_speed, self.robot.angular_speed)).max())
+        loads["collision"] = (REACH - self.clearances.smallest(joints)) / REACH
         state = self.observation["state"].copy()
         state[: len(joints)] = np.clip(joints, self._lower - 0.5, self._upper + 0.5)
-        self.kinematics.place(joints)
-        state[14:17] = self.kinematics.data.site_xpos[self.backend.model.site("end_effector").id]
+        state[14:17] = end
         self.observation["state"] = state
-        return [name for name, is_broken in broken.items() if is_broken]
+        return loads
+
+
+def _share(value: Array, low: Array, high: Array) -> float:
+    """Return how far ``value`` (n,) is from the middle of its range at most, 1 at an end of it."""
+    return float((np.abs(2 * value - low - high) / (high - low)).max())
 
 
 class Adversary:
-    """A linear Gaussian policy on joint positions, trained by REINFORCE to violate limits.
+    """A linear Gaussian policy on joint positions, trained by REINFORCE to use limits up and violate them.
 
     Args:
         rng: random generator.
@@ -114,9 +141,9 @@ class Adversary:
         clipped: NDArray[np.float32] = np.clip(mean + noise, -1, 1).astype(np.float32)
         return clipped
 
-    def learn(self, violations: float) -> None:
-        """One step of gradient ascent at the end of an episode."""
-        advantage = violations - self._baseline
+    def learn(self, load: float) -> None:
+        """One step of gradient ascent at the end of an episode, on how much of the limits it used in all."""
+        advantage = load - self._baseline
         self._baseline += 0.1 * advantage
         gradient = sum((np.outer(noise, features) for noise, features in self._trail), np.zeros((8, 8)))
         length = max(float(np.linalg.norm(gradient)), 1e-9)
@@ -124,18 +151,9 @@ class Adversary:
         self._trail.clear()
 
 
-class Outcome(NamedTuple):
-    """Of a stream: violations by kind, and how many actions there were and were changed, in how many seconds."""
-
-    violations: Counter[str]
-    actions: int
-    changed: int
-    seconds: float
-
-
-def run(arm: ExactArm, chain: FilterChain | None, actions: int, seed: int, seconds: float = math.inf) -> Outcome:
-    """Put ``actions`` through ``chain`` (None: none), in whole episodes and for ``seconds`` at most [s]."""
-    rng = np.random.default_rng(seed)
+def run(arm: ExactArm, chain: FilterChain | None, actions: int, seed: int, block: int) -> dict[str, Any]:
+    """Put a stream of ``actions`` through ``chain`` (None: none); return counts and seconds."""
+    rng = np.random.default_rng([seed, block])
     adversary = Adversary(rng)
     held = np.zeros(8, np.float32)
     streams: tuple[Callable[[], NDArray[np.float32]], ...] = (
@@ -145,14 +163,15 @@ def run(arm: ExactArm, chain: FilterChain | None, actions: int, seed: int, secon
         lambda: np.where(rng.random(8) < 0.05, rng.choice([np.nan, np.inf]), rng.uniform(-1, 1, 8)).astype(np.float32),
         lambda: adversary.act(arm.observation["state"]),
     )
-    found: Counter[str] = Counter()
+    violations: Counter[str] = Counter()
+    largest = dict.fromkeys(TOLERANCES, 0.0)
     changed, done, began = 0, 0, time.monotonic()
-    while done < actions and time.monotonic() - began < seconds:
-        kind = int(rng.integers(len(streams)))
+    while done < actions:
+        kind = done // EPISODE % len(streams)
         arm.reset()
         if chain is not None:
             chain.reset()
-        violations = 0
+        used = 0.0
         for step in range(min(EPISODE, actions - done)):
             if step % 20 == 0:
                 held = rng.choice([-1.0, 1.0], 8).astype(np.float32)
@@ -163,12 +182,42 @@ def run(arm: ExactArm, chain: FilterChain | None, actions: int, seed: int, secon
                 changed += verdict.changed
             else:
                 executed = np.nan_to_num(action, nan=0.0, posinf=1.0, neginf=-1.0)
-            broken = arm.execute(executed)
-            found.update(broken)
-            violations += len(broken)
-        if kind == 4:
-            adversary.learn(violations)
-    return Outcome(found, done, changed, time.monotonic() - began)
+            loads = arm.execute(executed)
+            violations.update(name for name, load in loads.items() if load > 1 + TOLERANCES[name])
+            largest = {name: max(value, loads[name]) for name, value in largest.items()}
+            used += sum(min(load, 2.0) for load in loads.values())
+        if kind == len(streams) - 1:
+            adversary.learn(used)
+    return {
+        "actions": done,
+        "changed": changed,
+        "seconds": time.monotonic() - began,
+        "violations": {name: violations[name] for name in TOLERANCES},
+        "largest_share_of_a_limit": largest,
+    }
+
+
+def add(total: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Return what two streams came to together."""
+    counts = {key: total[key] + more[key] for key in ("actions", "changed", "seconds")}
+    violations = {name: total["violations"][name] + more["violations"][name] for name in TOLERANCES}
+    key = "largest_share_of_a_limit"
+    return counts | {
+        "violations": violations,
+        key: {name: max(total[key][name], more[key][name]) for name in more[key]},
+    }
+
+
+def fill(
+    arm: ExactArm, chain: FilterChain | None, actions: int, seed: int, total: dict[str, Any] | None
+) -> Iterator[dict[str, Any]]:
+    """Go on with the streams that came to ``total`` up to ``actions``; yield the new total after each."""
+    done = 0 if total is None else int(total["actions"])
+    while done < actions:
+        more = run(arm, chain, min(BLOCK, actions - done), seed, done // BLOCK)
+        total = more if total is None else add(total, more)
+        done = total["actions"]
+        yield total
 
 
 def cost(arm: ExactArm, chain: FilterChain, calls: int = 2000) -> float:
@@ -186,28 +235,49 @@ def cost(arm: ExactArm, chain: FilterChain, calls: int = 2000) -> float:
     return 1e6 * float(np.median(times))
 
 
-def main() -> None:
+def main() -> int:
     """Measure, and print what came of it."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--actions", type=int, default=20_000)
-    parser.add_argument("--seconds", type=float, default=math.inf)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     arm = ExactArm()
     config = SafetyConfig(joints=PANDA, barrier=BarrierConfig(keep_out=("table",)), violation_budget=0)
     plain = SafetyConfig(joints=PANDA, barrier=BarrierConfig(enabled=False), violation_budget=0)
-    safe = run(arm, make_filter_chain(arm.backend.spec, arm.robot, config), arguments.actions, arguments.seed,
-               arguments.seconds)  # fmt: skip
-    for name, outcome in (("on", safe), ("off", run(arm, None, safe.actions, arguments.seed))):
-        counts = ", ".join(f"{kind} {outcome.violations[kind]:,}" for kind in KINDS)
+    results: dict[str, Any] = {"seed": arguments.seed}
+    if arguments.output is not None and arguments.output.exists():
+        results = json.loads(arguments.output.read_text())
+        if results["seed"] != arguments.seed:
+            parser.error(f"{arguments.output} is of seed {results['seed']}: give that, or another file")
+    chains = {"on": make_filter_chain(arm.backend.spec, arm.robot, config), "off": None}
+    for name, chain in chains.items():
+        for outcome in fill(arm, chain, arguments.actions, arguments.seed, results.get(name)):
+            results[name] = outcome
+            save(results, arguments.output)
+        outcome = results[name]
+        counts = ", ".join(f"{kind} {count:,}" for kind, count in outcome["violations"].items())
         print(
-            f"safety {name}: {outcome.actions:,} actions, {outcome.changed:,} changed, violations: {counts} "
-            f"({outcome.seconds:.0f} s)"
+            f"safety {name}: {outcome['actions']:,} actions, {outcome['changed']:,} changed, violations: {counts} "
+            f"({outcome['seconds']:.0f} s)",
+            flush=True,
         )
-    for name, settings in (("without the barrier", plain), ("with the barrier", config)):
-        microseconds = cost(arm, make_filter_chain(arm.backend.spec, arm.robot, settings))
-        print(f"filter chain {name}: {microseconds:.0f} us an action (median)")
+    microseconds = {}
+    for name, settings in (("without_barrier", plain), ("with_barrier", config)):
+        microseconds[name] = cost(arm, make_filter_chain(arm.backend.spec, arm.robot, settings))
+        print(f"filter chain {name.replace('_', ' ')}: {microseconds[name]:.0f} us an action (median)")
+    save(results | {"microseconds": microseconds}, arguments.output)
+    violated = {name: any(results[name]["violations"].values()) for name in chains}
+    return int(violated["on"] or not violated["off"])
+
+
+def save(results: dict[str, Any], file: Path | None) -> None:
+    """Write ``results`` to ``file``, whole or not at all."""
+    if file is not None:
+        partial = file.with_suffix(".partial")
+        partial.write_text(json.dumps(results, indent=1) + "\n")
+        partial.replace(file)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,11 +1,16 @@
 """Joint limits against a simulation of every joint by itself, and against the closed form of braking."""
 
+import mujoco
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
 
+from robo_rl.safety.compose import make_filter_chain
+from robo_rl.safety.config import BarrierConfig, JointsConfig, SafetyConfig, SpeedConfig
 from robo_rl.safety.joint_limits import JointLimiter, JointLimits
+from robo_rl.safety.workspace import EndEffectorAhead
 
 from ..safety_arms import PANDA_ACCELERATION, PANDA_JERK, arm, parts
 
@@ -91,7 +96,7 @@ def test_the_executed_actions_are_within_limits(space):
         *(np.array(getattr(robot, key)) for key in ("velocity", "acceleration", "jerk")),
         period=0.1,
     )
-    guard = JointLimits(limits, actions, reader)
+    guard = JointLimits(limits, actions, reader, ways={})
     rng = np.random.default_rng(0)
     observation = dict(backend.reset(0).observation)
     joints = reader.joint_positions(observation)
@@ -114,3 +119,65 @@ def test_the_executed_actions_are_within_limits(space):
         state[14:17] = kinematics.data.site("end_effector").xpos
         observation["state"] = state
     assert changed > 50
+
+
+@pytest.mark.parametrize("space", ["joint_delta", "joint_position"])
+def test_the_end_effector_keeps_its_box_and_speeds_while_joints_brake(space):
+    """To first order a joint action keeps them; joints that brake each by itself would lead out by centimetres."""
+    backend = arm(space, "gripper", joint_scale=0.25)
+    robot, _, reader, actions = parts(backend)
+    low, high = np.array(robot.workspace_low), np.array(robot.workspace_high)
+    config = SafetyConfig(
+        joints=JointsConfig(acceleration=PANDA_ACCELERATION, jerk=PANDA_JERK),
+        barrier=BarrierConfig(enabled=False),
+        speed=SpeedConfig(linear=0.8, angular=2.0),
+        violation_budget=0,
+    )
+    chain = make_filter_chain(backend.spec, robot, config)
+    data = mujoco.MjData(robot.model)
+    addresses = [robot.model.joint(name).qposadr[0] for name in robot.joints]
+    site = robot.model.site(robot.end_effector).id
+    observation = dict(backend.reset(0).observation)
+    rng, braked = np.random.default_rng(0), 0
+    action = np.zeros(8, np.float32)
+    joints = reader.joint_positions(observation)
+    for number in range(300):
+        if number % 15 == 0:
+            action = rng.choice([-1.0, 1.0], 8).astype(np.float32)
+        executed, verdict = chain(observation, action, number)
+        braked += "end_effector" in verdict.reasons
+        poses = []
+        for posture in (joints, joints + actions.motion(observation, executed).joints):
+            data.qpos[addresses] = posture
+            mujoco.mj_kinematics(robot.model, data)
+            poses.append((data.site_xpos[site].copy(), data.site_xmat[site].reshape(3, 3).copy()))
+        (before, turned), (position, rotation) = poses
+        assert (position > low - 1e-5).all()
+        assert (position < high + 1e-5).all()
+        assert np.linalg.norm(position - before) / 0.1 < 0.8 * (1 + 1e-4)
+        assert Rotation.from_matrix(rotation @ turned.T).magnitude() / 0.1 < 2.0 * (1 + 1e-4)
+        joints = posture
+        state = observation["state"].copy()
+        state[:7] = joints
+        state[14:17] = position
+        observation["state"] = state
+        joints = reader.joint_positions(observation)
+    assert braked > 5
+
+
+def test_from_outside_the_box_a_way_back_is_open():
+    backend = arm("joint_delta", "gripper")
+    robot, kinematics, _, _ = parts(backend)
+    home = np.array(robot.home)
+
+    def ahead(left: float, speed: float = 1.0) -> EndEffectorAhead:
+        return EndEffectorAhead(np.array([-1, -1, -1]), np.array([1, left, 1]), speed, 2.0, 0.1, kinematics)
+
+    left, right = home + 0.05 * np.eye(7)[0], home - 0.05 * np.eye(7)[0]  # the base turns: some 25 mm
+    assert not ahead(0.01).keeps(home, left[None])
+    assert ahead(0.01).keeps(home, right[None])
+    assert not ahead(-0.01).keeps(home, left[None])
+    assert ahead(-0.01).keeps(home, right[None])
+    assert not ahead(0.01).keeps(home, np.stack([right, home, left])), "the last of them is outside"
+    assert ahead(0.1).keeps(home, left[None])
+    assert not ahead(0.1, speed=0.1).keeps(home, left[None])
