@@ -79,12 +79,10 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
     filters = _arm_filters(config, robot, actions, reader, kinematics)
     ways: dict[str, Callable[[Array, Array], bool]] = {}
     if actions.moves_joints and (config.workspace.enabled or config.speed.enabled):
-        ways["end_effector"] = EndEffectorAhead(
-            *(_box(config, robot) if config.workspace.enabled else (np.full(3, -np.inf), np.full(3, np.inf))),
-            *(_speeds(config, robot) if config.speed.enabled else (np.inf, np.inf)),
-            actions.period,
-            kinematics,
-        ).keeps
+        everywhere = np.full(3, -np.inf), np.full(3, np.inf)
+        low, high = _box(config, robot) if config.workspace.enabled else everywhere
+        linear, angular = _speeds(config, robot) if config.speed.enabled else (np.inf, np.inf)
+        ways["end_effector"] = EndEffectorAhead(low, high, linear, angular, actions.period, kinematics).keeps
     if config.barrier.enabled:
         barrier, clearances = config.barrier, _clearances(config, robot, kinematics)
         filters.append(BarrierFilter(barrier.margin, barrier.approach, clearances, actions, reader))

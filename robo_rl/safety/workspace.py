@@ -73,7 +73,7 @@ class EndEffectorAhead:
     def __init__(
         self, low: Array, high: Array, linear: float, angular: float, period: float, kinematics: Kinematics
     ) -> None:
-        self._sides = tuple(zip(low.tolist(), high.tolist(), strict=True))
+        self._sides: list[tuple[float, float]] = list(zip(low.tolist(), high.tolist(), strict=True))
         self._shift = linear * period * (1 + 1e-6)
         self._trace = 1 + 2 * math.cos(min(angular * period * (1 + 1e-6), math.pi))
         self._kinematics = kinematics
