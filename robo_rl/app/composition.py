@@ -22,6 +22,7 @@ from ..core import (
     RewardConfig,
     RoboRLError,
     config_node,
+    derive_seed,
 )
 from ..replay.interchange import register_configs as register_formats
 from ..reset import register_configs as register_resets
@@ -38,6 +39,7 @@ from .config import (
     RayRuntimeConfig,
     RunConfig,
 )
+from .returning import ReturnLearner
 
 
 def register_configs() -> None:
@@ -147,7 +149,15 @@ def build_reward(node: DictConfig, spec: EnvSpec, seed: int) -> Reward:
 
 def build_resets(node: DictConfig, backend: EnvBackend, seed: int) -> ResetController | None:
     """Make what begins episodes of ``backend``, as ``reset`` configures it; None: the backend's own reset does."""
-    return cast("ResetController | None", build(node, spec=backend.spec, robot=backend.robot, seed=seed))
+    arguments: dict[str, Any] = {"spec": backend.spec, "robot": backend.robot, "seed": seed}
+    parts = {"agent", "reward"}
+    if parts <= node.keys():  # what learns to return is made of parts of its own
+        own = derive_seed(seed, "reset")
+        agent = build_agent(node.agent, backend.spec, own)
+        reward = build_reward(node.reward, backend.spec, own)
+        arguments["learner"] = ReturnLearner(agent, reward, backend.spec, node.replay_capacity, own)
+        node = OmegaConf.masked_copy(node, [str(key) for key in node if key not in parts])
+    return cast("ResetController | None", build(node, **arguments))
 
 
 def section(config: DictConfig, name: str) -> Any:

@@ -16,7 +16,7 @@ class Demonstrations(NamedTuple):
 
     Attributes:
         ring: what the agent samples from, None where it learns from none.
-        episodes: what rewards are made from, empty where none are.
+        episodes: what rewards and resets are made from, empty where none are.
     """
 
     ring: ReplayRing | None
@@ -37,7 +37,8 @@ def load_demonstrations(config: DictConfig, parts: Components, folder: Path) -> 
     wanted: DemonstrationsConfig = section(config, "demonstrations")
     scorer = parts.reward.scorer
     for_agent = parts.agent.config.demonstration_ratio > 0
-    if wanted.episodes == 0 or not (for_agent or scorer):
+    for_others = scorer is not None or (parts.resets is not None and parts.resets.learns)
+    if wanted.episodes == 0 or not (for_agent or for_others):
         return Demonstrations(None, [])
     path = Path(wanted.path) if wanted.path else folder / "demonstrations"
     if not wanted.path and not path.exists():
@@ -49,7 +50,7 @@ def load_demonstrations(config: DictConfig, parts: Components, folder: Path) -> 
     with EpisodeStore.open(path) as store:
         spec, ring, episodes = parts.backend.spec, None, []
         store.check_against(spec)
-        if scorer is not None:
+        if for_others:
             numbers = range(len(store.records[: wanted.episodes]))
             episodes = [store.arrays(number, spec.observation).rows() for number in numbers]
         if for_agent:

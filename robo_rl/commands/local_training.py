@@ -27,6 +27,10 @@ from .takeover import check_screen, open_takeover
 from .training import Training
 
 
+class EpisodeRefusedError(Exception):
+    """The robot is to be brought back rather than take the policy's next action; the message says why."""
+
+
 class LocalTraining(Training):
     """One run in one process: deterministic, and resumed bit for bit."""
 
@@ -47,6 +51,11 @@ class LocalTraining(Training):
             self._tell("training")
             try:
                 transition = self._take_step()
+            except EpisodeRefusedError as refusal:
+                self.logger.message(f"Episode ended at step {self.step}: {refusal}")
+                self.actor.abandon_episode()
+                self._cut_episode("irreversible")
+                continue
             except SafetyStop as stop:
                 self._stopped(stop)
                 continue
@@ -62,6 +71,7 @@ class LocalTraining(Training):
         Raises:
             DivergenceError: if the policy's action was no number.
             SafetyStop: if the robot was stopped and no step came of it.
+            EpisodeRefusedError: if the robot is to be brought back before it.
         """
         transition = self._operators.mark(self.actor.take_step(self._choose))
         if ACTION_NOT_FINITE in transition.verdict.reasons:  # such a step can neither be stored nor counted
@@ -76,7 +86,12 @@ class LocalTraining(Training):
         choice = self._policy_choice(observation)
         if self._intervention is not None:
             choice = self._intervention(observation, choice, self.step)
-        return self._operators.choose(observation, choice)
+        choice = self._operators.choose(observation, choice)
+        if self.parts.resets is not None and choice.source is not Source.HUMAN:
+            refusal = self.parts.resets.refuses(observation, choice.action)
+            if refusal:
+                raise EpisodeRefusedError(refusal)
+        return choice
 
     def _policy_choice(self, observation: Observation) -> ActionChoice:
         agent = self.parts.agent
@@ -93,12 +108,16 @@ class LocalTraining(Training):
         else:
             self.logger.message(f"Stopped at step {self.step}: {stop}")
             if self.actor.episode_length:
-                self.online.end_episodes()
-                if self._scorer is not None:
-                    self._earn(self.online.values(self.online.score_held(self._scorer, online=True)))
-                self._end_episode(None, stop.reason)
+                self._cut_episode(stop.reason)
             self._safety.stopped(stop)
         self._operators.tell_stop(stop)
+
+    def _cut_episode(self, reason: str) -> None:
+        """Take note that the open episode ends after the step that was stored last, which does not say so."""
+        self.online.end_episodes()
+        if self._scorer is not None:
+            self._earn(self.online.values(self.online.score_held(self._scorer, online=True)))
+        self._end_episode(None, reason)
 
     def _insert(self, transition: Transition) -> None:
         """Store a transition, score what is due, and let learned rewards learn."""

@@ -140,10 +140,12 @@ class Training(ABC):
         self._tell("learning from demonstrations")
         if self._scorer is not None:
             self._scorer.fit(self._demonstration_episodes)
-            self._demonstration_episodes.clear()
             if self.demonstrations is not None:
                 self.demonstrations.score_held(self._scorer, online=False)
             self._follow_discount()
+        if self.parts.resets is not None:
+            self.parts.resets.fit(self._demonstration_episodes)
+        self._demonstration_episodes.clear()
         if self.demonstrations is not None:
             agent.fit_normaliser(self.demonstrations.everything(self.parts.reward))
             for update in range(1, agent.config.pretrain_steps + 1):

@@ -102,6 +102,15 @@ class ScriptedExpert(Protocol):
         ...
 
 
+@runtime_checkable
+class Critic(Protocol):
+    """What agents with values of states and actions offer."""
+
+    def value(self, observation: Observation, action: NDArray[np.float32]) -> float:
+        """Return what is to be had after ``action`` (A,), discounted."""
+        ...
+
+
 class FeatureExtractor(Protocol):
     """A function of images that never changes, so that the replay may keep what it returns."""
 
@@ -229,10 +238,46 @@ class ObservationGuard(Protocol):
         ...
 
 
+class ReturnLearner(Protocol):
+    """Learns to bring a robot back to where episodes begin, for a :class:`ResetController`."""
+
+    def fit(self, episodes: Sequence[Batch]) -> None:
+        """Learn from demonstrations of the task where episodes begin.
+
+        Raises:
+            DataError: if there are none.
+        """
+        ...
+
+    def act(self, observation: Observation) -> NDArray[np.float32]:
+        """Return an action (A,) that leads back, or explores how to."""
+        ...
+
+    def value(self, observation: Observation, action: NDArray[np.float32]) -> float:
+        """Return what of its reward is to be had after ``action`` (A,), discounted."""
+        ...
+
+    def is_back(self, observation: Observation) -> bool:
+        """Whether this is a state where episodes begin."""
+        ...
+
+    def add(self, transition: Transition) -> None:
+        """Take in a step, of its own or of the task's policy."""
+        ...
+
+    def learn(self) -> None:
+        """Do the updates that one step of its own pays for."""
+        ...
+
+    def state(self) -> State: ...
+
+    def load(self, state: State) -> None: ...
+
+
 class ResetController(Protocol):
     """Brings a robot back to where an episode may begin, in a bounded number of attempts.
 
-    Nothing that it does is learned from: the actor stores no transition of it.
+    The task's policy learns from nothing that it does: the actor stores no transition of it.
     """
 
     def run(self, backend: EnvBackend) -> ResetOutcome:
@@ -246,8 +291,25 @@ class ResetController(Protocol):
         """
         ...
 
+    @property
+    def learns(self) -> bool:
+        """Whether it wants demonstrations, for :meth:`fit`."""
+        ...
+
+    def fit(self, episodes: Sequence[Batch]) -> None:
+        """Prepare from demonstrations, each an episode in order: see :class:`RewardModule` for the rows.
+
+        Raises:
+            DataError: if it cannot do with these.
+        """
+        ...
+
     def note(self, transition: Transition) -> None:
         """Take note of a step of an episode."""
+        ...
+
+    def refuses(self, observation: Observation, action: NDArray[np.float32]) -> str:
+        """Return why the episode is to end rather than with ``action`` (A,) of the policy; empty: it goes on."""
         ...
 
     def watch(self, listener: Callable[[str], None]) -> None:

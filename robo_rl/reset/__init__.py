@@ -4,10 +4,11 @@ from typing import Any
 
 from hydra.core.config_store import ConfigStore
 
-from robo_rl.core import EnvSpec, ResetController, RobotDescription, config_node
+from robo_rl.core import EnvSpec, ResetController, ReturnLearner, RobotDescription, config_node
 
-from .config import HomingConfig, RecoveryConfig, ScriptConfig, SeededConfig, WaypointConfig
+from .config import HomingConfig, LearnedConfig, RecoveryConfig, ScriptConfig, SeededConfig, WaypointConfig
 from .homing import HomingReset
+from .learned import LearnedReset
 from .recovery import RecoveryReset
 from .states import TRANSITIONS, Event, PracticeMachine, PracticeState
 
@@ -15,6 +16,13 @@ from .states import TRANSITIONS, Event, PracticeMachine, PracticeState
 def make_homing(spec: EnvSpec, robot: RobotDescription | None, seed: int, **fields: Any) -> ResetController:
     """Return a :class:`HomingReset` with the fields of :class:`HomingConfig`."""
     return HomingReset(HomingConfig(**fields), spec, robot, seed)
+
+
+def make_learned(
+    spec: EnvSpec, robot: RobotDescription | None, seed: int, learner: ReturnLearner, **fields: Any
+) -> ResetController:
+    """Return a :class:`LearnedReset` with the fields of :class:`LearnedConfig`; ``learner`` is made of two of them."""
+    return LearnedReset(LearnedConfig(**fields), spec, learner)
 
 
 def make_recovery(spec: EnvSpec, robot: RobotDescription | None, seed: int, **fields: Any) -> ResetController:
@@ -27,10 +35,11 @@ def make_seeded(spec: EnvSpec, robot: RobotDescription | None, seed: int) -> Non
 
 
 def register_configs() -> None:
-    """Offer ``reset=seeded``, ``reset=recovery`` and the schema of configs/reset/homing.yaml to Hydra."""
+    """Offer ``reset=seeded``, ``reset=recovery`` and the schemas of configs/reset to Hydra."""
     store = ConfigStore.instance()
     store.store(group="reset", name="seeded", node=config_node(make_seeded, SeededConfig))
     store.store(group="reset", name="homing_schema", node=config_node(make_homing, HomingConfig))
+    store.store(group="reset", name="learned_schema", node=config_node(make_learned, LearnedConfig))
     store.store(group="reset", name="recovery", node=config_node(make_recovery, RecoveryConfig))
 
 
@@ -39,6 +48,8 @@ __all__ = [
     "Event",
     "HomingConfig",
     "HomingReset",
+    "LearnedConfig",
+    "LearnedReset",
     "PracticeMachine",
     "PracticeState",
     "RecoveryConfig",
@@ -47,6 +58,7 @@ __all__ = [
     "SeededConfig",
     "WaypointConfig",
     "make_homing",
+    "make_learned",
     "make_recovery",
     "make_seeded",
     "register_configs",

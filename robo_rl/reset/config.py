@@ -1,6 +1,7 @@
 """Configuration of how episodes begin."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from robo_rl.core import require
 
@@ -55,6 +56,39 @@ class RecoveryConfig:
             require(getattr(self, key) >= 0, f"reset.{key}", "0 or more", getattr(self, key))
         require(0 < self.throttle <= 1, "reset.throttle", "in (0, 1]", self.throttle)
         require(-1 <= self.min_upright <= 1, "reset.min_upright", "in [-1, 1]", self.min_upright)
+
+
+@dataclass(frozen=True)
+class LearnedConfig:
+    """Each episode after the first begins where a second agent has brought the robot back to, which learns to.
+
+    Attributes:
+        agent: of the group ``agent``: what learns to return. It must have critics.
+        reward: of the group ``reward``, with modules that judge states. They are made from the demonstrations, each
+            backwards: where those begin is success. A state is as good as a beginning if the modules give it no less
+            than they give nine in ten of those.
+        replay_capacity: observations that its replay holds, those of the task's policy included.
+        attempts: to return, before a person is called.
+        seconds: how long an attempt may take [s].
+        least_value: the episode ends rather than with an action of the policy after which returning has a value below
+            this: the state would be hard to leave again, or not at all. With the default reward a step costs up to 1,
+            and a state that there is no way back from has a value of -1 / (1 - gamma). Null: never.
+        refuses_from: so many resets come before the first such end; until then the value means little.
+    """
+
+    agent: Any = None
+    reward: Any = None
+    replay_capacity: int = 100_000
+    attempts: int = 3
+    seconds: float = 8.0
+    least_value: float | None = -25.0
+    refuses_from: int = 20
+
+    def __post_init__(self) -> None:
+        for key in ("attempts", "replay_capacity"):
+            require(getattr(self, key) >= 1, f"reset.{key}", "1 or more", getattr(self, key))
+        require(self.seconds > 0, "reset.seconds", "above 0", self.seconds)
+        require(self.refuses_from >= 0, "reset.refuses_from", "0 or more", self.refuses_from)
 
 
 @dataclass  # not frozen: see ScriptConfig

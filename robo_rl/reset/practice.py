@@ -1,13 +1,14 @@
 """What all controllers of practice without resets have in common: the state machine, its time, and what is counted."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core import (
+    Batch,
     ConfigError,
     EnvBackend,
     EnvSpec,
@@ -44,6 +45,19 @@ class PracticeReset(ABC):
     def state(self) -> PracticeState:
         """What the robot is doing."""
         return self._machine.state
+
+    @property
+    def learns(self) -> bool:
+        """Whether it wants demonstrations: a script does not."""
+        return False
+
+    def fit(self, episodes: Sequence[Batch]) -> None:
+        """Nothing to prepare."""
+        return
+
+    def refuses(self, observation: Observation, action: NDArray[np.float32]) -> str:
+        """Whatever the policy does, a script does not know whether it can be undone."""
+        return ""
 
     def watch(self, listener: Callable[[str], None]) -> None:
         """Tell ``listener`` from now on what the robot is doing, whenever that changes."""

@@ -15,7 +15,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ PANDA = JointsConfig(
 )
 """Limits of a real Panda (Franka Control Interface)."""
 EPISODE = 200
-BLOCK = 50_000
+BLOCK = 20_000
 """Actions of one stream, which begins with an adversary that knows nothing; a result is saved after each."""
 REACH = 0.15
 """Up to which distances are measured [m]."""
@@ -151,9 +151,9 @@ class Adversary:
         self._trail.clear()
 
 
-def run(arm: ExactArm, chain: FilterChain | None, actions: int, seed: int, block: int) -> dict[str, Any]:
+def run(arm: ExactArm, chain: FilterChain | None, actions: int, seed: list[int]) -> dict[str, Any]:
     """Put a stream of ``actions`` through ``chain`` (None: none); return counts and seconds."""
-    rng = np.random.default_rng([seed, block])
+    rng = np.random.default_rng(seed)
     adversary = Adversary(rng)
     held = np.zeros(8, np.float32)
     streams: tuple[Callable[[], NDArray[np.float32]], ...] = (
@@ -208,18 +208,6 @@ def add(total: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def fill(
-    arm: ExactArm, chain: FilterChain | None, actions: int, seed: int, total: dict[str, Any] | None
-) -> Iterator[dict[str, Any]]:
-    """Go on with the streams that came to ``total`` up to ``actions``; yield the new total after each."""
-    done = 0 if total is None else int(total["actions"])
-    while done < actions:
-        more = run(arm, chain, min(BLOCK, actions - done), seed, done // BLOCK)
-        total = more if total is None else add(total, more)
-        done = total["actions"]
-        yield total
-
-
 def cost(arm: ExactArm, chain: FilterChain, calls: int = 2000) -> float:
     """Return the median time of one action through ``chain`` [us] on postures along a random walk."""
     rng = np.random.default_rng(0)
@@ -251,16 +239,19 @@ def main() -> int:
         if results["seed"] != arguments.seed:
             parser.error(f"{arguments.output} is of seed {results['seed']}: give that, or another file")
     chains = {"on": make_filter_chain(arm.backend.spec, arm.robot, config), "off": None}
-    for name, chain in chains.items():
-        for outcome in fill(arm, chain, arguments.actions, arguments.seed, results.get(name)):
-            results[name] = outcome
-            save(results, arguments.output)
+    done = results["on"]["actions"] if "on" in results else 0
+    while done < arguments.actions:
+        actions = min(BLOCK, arguments.actions - done)
+        more = {name: run(arm, chain, actions, [arguments.seed, done]) for name, chain in chains.items()}
+        results |= {name: add(results[name], each) if name in results else each for name, each in more.items()}
+        done += actions
+        save(results, arguments.output)
+    for name in chains:
         outcome = results[name]
         counts = ", ".join(f"{kind} {count:,}" for kind, count in outcome["violations"].items())
         print(
             f"safety {name}: {outcome['actions']:,} actions, {outcome['changed']:,} changed, violations: {counts} "
-            f"({outcome['seconds']:.0f} s)",
-            flush=True,
+            f"({outcome['seconds']:.0f} s)"
         )
     microseconds = {}
     for name, settings in (("without_barrier", plain), ("with_barrier", config)):

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from robo_rl.core import Batch, EnvSpec
+from robo_rl.core import Batch, EnvSpec, Observation
 
 from ..sac.agent import SAC
 from ..sac.backend import describe_torch
@@ -59,6 +59,11 @@ class DrQ(SAC):
 
     def _critic_inputs(self) -> int:
         return super()._critic_inputs() if self._critic_observations is None else self._critic_observations.size
+
+    def _critic_row(self, observation: Observation) -> Tensor:
+        if self._critic_observations is None:
+            return super()._critic_row(observation)
+        return torch.from_numpy(self._critic_observations.one(observation)).unsqueeze(0)
 
     def _slots(self) -> dict[str, Tensor]:
         if self._critic_observations is None:

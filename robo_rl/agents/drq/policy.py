@@ -61,7 +61,8 @@ class PixelPolicy(TanhGaussianPolicy):
         shifts = [draw_shifts((len(x),), self._shift, self.augmentation).to(self.device) for x in images]
         return [shift_images(x, shift) for x, shift in zip(images, shifts, strict=True)]
 
-    def _row(self, parameters: Parameters, observation: Observation) -> Tensor:
+    def row(self, parameters: Parameters, observation: Observation) -> Tensor:
+        """As of :class:`~robo_rl.agents.sac.policy.TanhGaussianPolicy`, of images as they are."""
         images: list[NDArray[np.uint8]] = [observation[key] for key in self.encoder.keys]
         rows = [torch.from_numpy(image).unsqueeze(0).to(self.device) for image in images]
         return self.inputs(parameters, rows, super()._row(parameters, observation))

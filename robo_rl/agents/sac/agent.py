@@ -14,7 +14,7 @@ from robo_rl.core import Batch, DivergenceError, EnvSpec, FeatureExtractor, Metr
 from .backend import make_update
 from .cloning import BehaviourCloning
 from .config import SACConfig
-from .networks import Parameters, initialise_network
+from .networks import Parameters, critic_values, initialise_network
 from .policy import TanhGaussianPolicy
 from .slots import load_generators, load_slots, prefixed, save_generators, save_slots
 from .update import METRICS, Minibatches, draw_noise
@@ -95,6 +95,19 @@ class SAC:
     def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
         """Return an action (A,) in [-1, 1]; the mode of the averaged policy unless ``explore``."""
         return self._policy.act(observation, explore=explore)
+
+    @torch.inference_mode()
+    def value(self, observation: Observation, action: NDArray[np.float32]) -> float:
+        """Return the mean of the critics' values of ``action`` (A,)."""
+        row = self._critic_row(observation)
+        each = critic_values(
+            self._parameters, "critic", row, torch.from_numpy(action).unsqueeze(0), self.config.activation
+        )
+        return float(each.mean())
+
+    def _critic_row(self, observation: Observation) -> Tensor:
+        """Return what the critics see of one observation (1, _critic_inputs())."""
+        return self._policy.row(self._policy.parameters, observation)
 
     def fit_normaliser(self, batch: Batch) -> None:
         """Fix the normalisation of observations from a batch of demonstrations, before anything is learned.

@@ -85,7 +85,7 @@ class TanhGaussianPolicy:
     def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
         """Return an action (A,) in [-1, 1]: tanh of the averaged policy's mean, or a sample if ``explore``."""
         parameters = self.parameters if explore else self.averaged
-        mean, log_std = actor_distribution(parameters, self._row(parameters, observation), self._activation)
+        mean, log_std = actor_distribution(parameters, self.row(parameters, observation), self._activation)
         if explore:
             mean = mean + log_std.exp() * torch.randn(1, self.action_size, generator=self.exploration).to(self.device)
         action: NDArray[np.float32] = mean.tanh().squeeze(0).numpy(force=True)
@@ -96,7 +96,7 @@ class TanhGaussianPolicy:
         for name, tensor in self.averaged.items():
             tensor.lerp_(self.parameters[name], share)
 
-    def _row(self, parameters: Parameters, observation: Observation) -> Tensor:
+    def row(self, parameters: Parameters, observation: Observation) -> Tensor:
         """Return the network's input (1, input_size) for one observation; ``parameters`` may encode it."""
         return torch.from_numpy(self.observations.one(observation)).unsqueeze(0).to(self.device)
 

@@ -1,0 +1,142 @@
+"""Resets by a second agent, which learns to undo what the first one does (Eysenbach et al. 2018, "Leave no trace")."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import (
+    Batch,
+    EnvBackend,
+    EnvSpec,
+    Metrics,
+    Observation,
+    ResetOutcome,
+    ReturnLearner,
+    Source,
+    State,
+    Step,
+    Transition,
+)
+
+from .config import LearnedConfig
+from .practice import PracticeReset
+from .states import Event, PracticeState
+
+
+class LearnedReset(PracticeReset):
+    """Has an agent of its own act after each episode until the robot is where episodes begin.
+
+    That agent learns from its own steps and from those of the task's policy; the task's policy learns from none of
+    its. Its value ends an episode early, before an action from which it could hardly return.
+
+    Args:
+        config: of the behaviour.
+        spec: of the backend.
+        learner: acts, judges and learns.
+    """
+
+    def __init__(self, config: LearnedConfig, spec: EnvSpec, learner: ReturnLearner) -> None:
+        super().__init__(spec)
+        self._config = config
+        self._learner = learner
+        self._resets = self._successes = self._refusals = self._episode_length = self._sequence = 0
+
+    @property
+    def learns(self) -> bool:
+        return True
+
+    def fit(self, episodes: Sequence[Batch]) -> None:
+        self._learner.fit(episodes)
+
+    def note(self, transition: Transition) -> None:
+        super().note(transition)
+        self._episode_length += 1
+        self._learner.add(transition)
+        if transition.terminated or transition.truncated:
+            self._happens(Event.EPISODE_ENDED)
+
+    def refuses(self, observation: Observation, action: NDArray[np.float32]) -> str:
+        least = self._config.least_value
+        if least is None or self._episode_length == 0 or self._resets < self._config.refuses_from:
+            return ""
+        value = self._learner.value(observation, action)
+        if value >= least:
+            return ""
+        self._refusals += 1
+        return f"after the next action the way back has a value of {value:.3g}, reset.least_value is {least:g}"
+
+    def run(self, backend: EnvBackend) -> ResetOutcome:
+        step = self._begin(backend)
+        if self._machine.state is not PracticeState.RECOVERY:  # an episode that was refused, stopped or left open
+            self._happens(Event.EPISODE_ENDED)
+        self._resets += 1
+        self._episode_length = 0
+        for attempt in range(1, self._config.attempts + 1):
+            self._attempts += 1
+            step = self._return(backend, step)
+            if not self._learner.is_back(step.observation):
+                continue
+            step = backend.reset()
+            if not step.success:
+                self._successes += 1
+                self._happens(Event.RECOVERED)
+                return ResetOutcome(step, attempt)
+        self._happens(Event.GAVE_UP)
+        self._manual_resets += 1
+        attempts = self._config.attempts
+        return ResetOutcome(None, attempts, f"the robot did not come back to a beginning in {attempts} attempts")
+
+    def metrics(self) -> Metrics:
+        rate = {"practice/reset_success_rate": self._successes / self._resets} if self._resets else {}
+        return {
+            "practice/resets": self._resets,
+            "practice/reset_attempts": self._attempts,
+            **rate,
+            "practice/refused_actions": self._refusals,
+            **super().metrics(),
+        }
+
+    def save(self) -> State:
+        counts = [self._resets, self._successes, self._refusals, self._episode_length, self._sequence]
+        learner = {f"learner/{key}": value for key, value in self._learner.state().items()}
+        return super().save() | learner | {"resets": np.array(counts, np.int64)}
+
+    def load(self, saved: State) -> None:
+        super().load(saved)
+        counts = (int(count) for count in saved["resets"])
+        self._resets, self._successes, self._refusals, self._episode_length, self._sequence = counts
+        prefix = "learner/"
+        self._learner.load({key.removeprefix(prefix): v for key, v in saved.items() if key.startswith(prefix)})
+
+    def _return(self, backend: EnvBackend, step: Step) -> Step:
+        """Make one attempt, and learn from each of its steps; return the last one."""
+        steps = max(1, round(self._config.seconds * self._rate))
+        for number in range(1, steps + 1):
+            before, action = step, self._learner.act(step.observation)
+            step = self._act(backend, before, action)
+            returned = self._learner.is_back(step.observation)
+            self._learner.add(
+                Transition(
+                    observation=before.observation,
+                    proposed_action=action,
+                    executed_action=action if step.executed_action is None else step.executed_action,
+                    rewards=step.rewards,
+                    next_observation=step.observation,
+                    terminated=False,
+                    truncated=step.ended or number == steps,
+                    source=Source.POLICY,
+                    actor="reset",
+                    session=0,
+                    episode=self._attempts,
+                    sequence=self._sequence,
+                    policy_version=-1,
+                    stamp_ns=before.stamp_ns,
+                    verdict=step.verdict,
+                )
+            )
+            self._sequence += 1
+            self._learner.learn()
+            if returned:
+                break
+        return step

@@ -1,0 +1,47 @@
+"""Training whose episodes a second agent begins, through the command line."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+SMALL = ["hidden=[16]", "ensemble_size=2", "update_to_data=1", "batch_size=16", "learning_starts=20"]
+COMMON = [
+    "task=reach",
+    "reset=learned",
+    *(f"agent.{each}" for each in SMALL),
+    *(f"reset.agent.{each}" for each in SMALL),
+    "reset.reward.modules.goal.fit_steps=20",
+    "reset.attempts=1",
+    "reset.seconds=1.0",
+    "agent.random_steps=100",
+    "agent.pretrain_steps=5",
+    "demonstrations.episodes=2",
+    "run.evaluation_interval=0",
+    "run.final_evaluation_episodes=1",
+    "run.video_episodes=0",
+    "runtime.threads=1",
+]
+
+
+def train(*arguments: str) -> str:
+    command = [sys.executable, "-m", "robo_rl.cli", "train", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_episodes_end_before_what_cannot_be_undone_and_a_resumed_run_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    # Values are below 0: from the second reset on no episode gets beyond its first step.
+    train(*COMMON, "reset.least_value=10", "reset.refuses_from=2", "run.env_steps=40", f"run.dir={folder}")
+    output = train(f"resume={folder}", "run.env_steps=60")
+    assert "the way back has a value of" in output
+    practice = json.loads((folder / "summary.json").read_text())["practice"]
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    episodes = [line for line in lines if line["kind"] == "episode"]
+    assert [episode["length"] for episode in episodes[2:]] == [1] * (len(episodes) - 2)
+    assert {episode["stopped"] for episode in episodes[2:]} == {"irreversible"}
+    assert practice["refused_actions"] == len(episodes) - 2
+    assert practice["resets"] == practice["reset_attempts"] >= 5
+    assert practice["recovery_seconds"] > 0
