@@ -1,6 +1,6 @@
 """The interfaces of robots, agents, safety and resets; those of rewards and of the wire have files of their own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
