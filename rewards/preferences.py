@@ -1,5 +1,7 @@
 """Rewards from preferences between stretches of behaviour (Christiano et al. 2017)."""
 
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,6 +11,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits as cross_entrop
 
 from robo_rl.core import (
     Batch,
+    DataError,
     EnvSpec,
     Experience,
     Metrics,
@@ -18,13 +21,14 @@ from robo_rl.core import (
     require,
 )
 
-from .module import Floats, Module, VectorInput, image_keys, take_over, taken
+from .module import Floats, Module, VectorInput, image_keys, require_episodes, take_over, taken
 from .networks import TrainedNetwork
-from .oracles import EndpointOracle, Oracle, ScriptedOracle
+from .oracles import EndpointOracle, Judged, Oracle, ScriptedOracle
 from .vlm.endpoint import Endpoint, EndpointConfig
 
 COMBINATIONS = ("mean", "worst", "uncertainty")
 ORACLES = ("scripted", "endpoint")
+ANSWER_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -46,10 +50,12 @@ class PreferencesConfig:
         camera: what that oracle sees of a segment; null: the first camera of the task.
         analysis: ask that oracle to describe the pictures before it is asked for its answer.
         endpoint: where it is.
+        demonstration_queries: how many pairs out of the demonstrations the oracle is shown before the training, which
+            waits for the answers. With ``agent=iql`` nothing else is learned from: preferences on a data set.
         length: steps of a segment. Several are shown as a strip of pictures; RL-VLM-F compares single ones.
         queries: how many pairs the oracle is shown at a time.
         interval: environment steps between these times.
-        most_queries: no more pairs than these in all.
+        most_queries: no more pairs than these in all, those of demonstrations included.
         members: networks of the ensemble.
         combination: reward of the ensemble, ``mean``, ``worst`` (the smallest) or ``uncertainty`` (the mean less
             ``uncertainty_weight`` times the variance): what members disagree on is not worth pursuing (Coste et al.
@@ -70,6 +76,7 @@ class PreferencesConfig:
     camera: str | None = None
     analysis: bool = True
     endpoint: EndpointConfig = field(default_factory=EndpointConfig)
+    demonstration_queries: int = 0
     length: int = 8
     queries: int = 20
     interval: int = 200
@@ -87,7 +94,8 @@ class PreferencesConfig:
         require(self.oracle in ORACLES, "oracle", f"one of {', '.join(ORACLES)}", self.oracle)
         require(self.oracle == "scripted" or bool(self.goal.strip()), "goal", "what is wanted, in words", self.goal)
         require(0 <= self.noise <= 0.5, "noise", "in [0, 0.5]", self.noise)
-        require(self.indifference >= 0, "indifference", "0 or more", self.indifference)
+        for key in ("indifference", "demonstration_queries"):
+            require(getattr(self, key) >= 0, key, "0 or more", getattr(self, key))
         for key in ("length", "queries", "interval", "most_queries", "members", "epochs", "batch_size"):
             require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
         known = ", ".join(COMBINATIONS)
@@ -166,6 +174,22 @@ class PreferenceReward(Module):
         """Whether an answer has yet to arrive."""
         return self._oracle.waiting
 
+    def fit(self, episodes: Sequence[Batch]) -> None:
+        """Ask about the demonstrations, where that is wanted, and learn from the answers.
+
+        Raises:
+            DataError: if there are none, or all are shorter than a segment.
+        """
+        count = min(self.config.demonstration_queries, self.config.most_queries)
+        if not count:
+            return
+        require_episodes(episodes, self._name)
+        rng = generator(self._seed, "query", "demonstrations")
+        self._begin_round(draw_segments(episodes, 2 * count, self.config.length, self._name, rng), rng)
+        while (judged := self._oracle.collect()) is None:
+            time.sleep(ANSWER_POLL_SECONDS)
+        self._learn(judged)
+
     def update(self, experience: Experience) -> Metrics:
         """Ask the oracle every ``interval`` calls, and fit the networks when all answers are there.
 
@@ -176,8 +200,10 @@ class PreferenceReward(Module):
         if judged is None and self._oracle.ready:
             self._ask(experience)
             judged = self._oracle.collect()
-        if judged is None:
-            return {}
+        return {} if judged is None else self._learn(judged)
+
+    def _learn(self, judged: Judged) -> Metrics:
+        """Keep the answers of a round, and fit the networks to all of them."""
         self._pairs = np.concatenate((self._pairs, self._asked[judged.pairs]))
         self._answers = np.concatenate((self._answers, judged.second.astype(np.float32)))
         metrics = {"queries": float(self._counters[1]), "answers": float(len(self._answers))} | self._oracle.metrics()
@@ -190,10 +216,14 @@ class PreferenceReward(Module):
         rng = generator(self._seed, "query", int(self._counters[1]))
         count = min(self.config.queries, self.config.most_queries - int(self._counters[1]))
         segments = experience.sample_segments(2 * count, self.config.length, rng)
-        if segments is None:
-            return
-        self._counters += [-self._counters[0], count]
-        self._asked = self._input(segments).reshape(count, 2, self.config.length, -1)
+        if segments is not None:
+            self._begin_round(segments, rng)
+
+    def _begin_round(self, segments: Batch, rng: np.random.Generator) -> None:
+        """Show the oracle segments (2 n, length, ...), the two of each pair side by side."""
+        asked = self._input(segments)
+        self._asked = asked.reshape(-1, 2, *asked.shape[1:])
+        self._counters += [-self._counters[0], len(self._asked)]
         self._oracle.ask(segments, rng)
 
     def _fit_networks(self) -> Metrics:
@@ -261,6 +291,33 @@ class PreferenceReward(Module):
         for number, network in enumerate(self._networks):
             prefix = f"network/{number}/"
             network.load({key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)})
+
+
+def draw_segments(
+    episodes: Sequence[Batch], count: int, length: int, name: str, rng: np.random.Generator
+) -> Batch:
+    """Draw ``count`` stretches of ``length`` rows uniformly with replacement from episodes: arrays (count, length, ...).
+
+    Args:
+        episodes: rows of each in order.
+        count: how many.
+        length: rows of a stretch.
+        name: of the module, for the message.
+        rng: for the draws.
+
+    Raises:
+        DataError: if all are shorter than that.
+    """
+    starts = [(number, row) for number, each in enumerate(episodes) for row in range(len(each["action"]) - length + 1)]
+    if not starts:
+        raise DataError(
+            f"reward module {name!r} compares segments of {length} steps, and no demonstration is that long: lower "
+            f"reward.modules.{name}.length"
+        )
+    drawn = [starts[number] for number in rng.integers(0, len(starts), count)]
+    return {
+        key: np.stack([episodes[number][key][row : row + length] for number, row in drawn]) for key in episodes[0]
+    }
 
 
 def combined(members: Floats, combination: str, uncertainty_weight: float) -> Floats:

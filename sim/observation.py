@@ -85,7 +85,7 @@ class ArmState:
 
     def opening(self, data: mujoco.MjData) -> float:
         """Return the gripper's opening: 0 closed, 1 open."""
-        openings = (data.qpos[self._fingers] - self._finger_low) / self._finger_travel
+        openings: Array = (data.qpos[self._fingers] - self._finger_low) / self._finger_travel
         return float(openings.sum()) / openings.size
 
     def read(self, data: mujoco.MjData) -> Array:

@@ -11,7 +11,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ..actor import InterventionConfig
-from ..agents import bc, drq, sac
+from ..agents import bc, drq, iql, sac
 from ..core import (
     Agent,
     ConfigError,
@@ -61,6 +61,7 @@ def register_configs() -> None:
     sac.register_configs()
     bc.register_configs()
     drq.register_configs()
+    iql.register_configs()
     register_safety()
     register_resets()
     register_logging()

@@ -139,7 +139,11 @@ class Training(ABC):
         agent = self.parts.agent
         self._tell("learning from demonstrations")
         if self._scorer is not None:
-            self._scorer.fit(self._demonstration_episodes)
+            shown = self._demonstration_episodes
+            self._scorer.fit(shown)
+            if self.demonstrations is None and shown:
+                # The agent learns nothing else from them: what is normal to see is no action and no reward.
+                agent.fit_normaliser({key: np.concatenate([each[key] for each in shown]) for key in shown[0]})
             if self.demonstrations is not None:
                 self.demonstrations.score_held(self._scorer, online=False)
             self._follow_discount()

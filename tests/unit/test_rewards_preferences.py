@@ -5,9 +5,9 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from robo_rl.core import ArraySpec, ConfigError, EnvSpec
+from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
 from robo_rl.rewards.oracles import scripted_answers
-from robo_rl.rewards.preferences import PreferencesConfig, combined, preference_loss
+from robo_rl.rewards.preferences import PreferencesConfig, combined, draw_segments, preference_loss
 
 SPEC = EnvSpec(
     task="test",
@@ -110,3 +110,38 @@ def test_an_unknown_term_is_named():
         ConfigError, match=r"reward.modules.liked.term: this task has no term 'nera': did you mean 'near'"
     ):
         PreferencesConfig(term="nera").make("liked", SPEC, 0)
+
+
+def episodes_of(lengths, seed=0):
+    """Demonstrations, each with states of its own."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for length in lengths:
+        state = rng.uniform(-1, 1, (length, 2)).astype(np.float32)
+        zero = np.zeros(length, np.float32)
+        near = -np.linalg.norm(state, axis=-1)
+        rows.append({"action": zero[:, None], "next_observation/state": state, "term/near": near, "term/success": zero})
+    return rows
+
+
+def test_preferences_may_be_on_demonstrations_before_anything_else_is_learned():
+    config = PreferencesConfig(term="near", noise=0.2, length=4, demonstration_queries=300, epochs=150, hidden=(32,))
+    module = config.make("liked", SPEC, 0)
+    module.fit(episodes_of([40] * 20 + [3]))
+    batch = World().sample_segments(300, 1, np.random.default_rng(7))
+    rows = {key: value[:, 0] for key, value in batch.items()}
+    assert spearmanr(module(rows), rows["term/near"]).statistic > 0.8
+    # They count, and the answers are there for later rounds.
+    assert module.state()["counters"].tolist() == [0, 300]
+    assert len(module.state()["answers"]) == 300
+    for episodes, message in (([], "there are none"), (episodes_of([3, 2]), "segments of 4 steps")):
+        with pytest.raises(DataError, match=message):
+            config.make("liked", SPEC, 0).fit(episodes)
+
+
+def test_segments_of_demonstrations_are_unbroken_and_uniform():
+    episodes = [{"action": np.arange(10 * n, 10 * n + length)} for n, length in enumerate((5, 2, 3))]
+    drawn = draw_segments(episodes, 6000, 3, "liked", np.random.default_rng(0))["action"]
+    found, counts = np.unique(drawn, axis=0, return_counts=True)
+    np.testing.assert_array_equal(found, [[0, 1, 2], [1, 2, 3], [2, 3, 4], [20, 21, 22]])
+    assert np.abs(counts - 1500).max() < 150

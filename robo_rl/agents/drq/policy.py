@@ -65,7 +65,7 @@ class PixelPolicy(TanhGaussianPolicy):
         """As of :class:`~robo_rl.agents.sac.policy.TanhGaussianPolicy`, of images as they are."""
         images: list[NDArray[np.uint8]] = [observation[key] for key in self.encoder.keys]
         rows = [torch.from_numpy(image).unsqueeze(0).to(self.device) for image in images]
-        return self.inputs(parameters, rows, super()._row(parameters, observation))
+        return self.inputs(parameters, rows, super().row(parameters, observation))
 
     def distribution(self, batch: Batch) -> Callable[[Parameters], tuple[Tensor, Tensor]]:
         """As of :class:`~robo_rl.agents.sac.policy.TanhGaussianPolicy`, of shifted images."""

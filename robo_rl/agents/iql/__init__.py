@@ -1,0 +1,17 @@
+"""Implicit Q-learning: offline reinforcement learning from a data set."""
+
+from hydra.core.config_store import ConfigStore
+
+from robo_rl.core import config_node
+
+from .agent import IQL, make_iql
+from .config import IQLConfig
+
+__all__ = ["IQL", "IQLConfig", "make_iql", "register_configs"]
+
+
+def register_configs() -> None:
+    """Offer ``iql_schema`` in the group ``agent``."""
+    ConfigStore.instance().store(
+        group="agent", name="iql_schema", node=config_node("robo_rl.agents.iql.make_iql", IQLConfig)
+    )
