@@ -1,6 +1,6 @@
 """Policies trained without the task's reward, each from one reward module; success is judged by physics alone.
 
-Takes an hour and a half of one core; it may be stopped and started again: finished runs are kept, unfinished ones resumed.
+Takes an hour of one core; it may be stopped and started again: finished runs are kept, unfinished ones are resumed.
 
     python tests/benchmarks/reward_learning.py
     python tests/benchmarks/reward_learning.py --rows reach_preferences open_door_transport --seeds 1
@@ -19,9 +19,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from learning_table import status
 
-from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean, steps_to_threshold
+from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
 from robo_rl.replay import EpisodeStore
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,6 +37,7 @@ ALONE = (
     "agent.initial_temperature=0.1",
     "agent.random_steps=300",
     "agent.learning_starts=300",
+    "agent.ensemble_size=2",
     "agent.update_to_data=4",
 )
 """The agent learns from its own steps alone: it sees no action of a demonstration."""
@@ -74,31 +76,220 @@ class Row:
     data: bool = False
 
 
-PREFERENCES = ("reward=preferences", "reward.modules.preferences.noise=0.2", "demonstrations.episodes=0", *ALONE)
 FIVE = ("demonstrations.episodes=5", *ALONE)
+NONE = ("demonstrations.episodes=0", *ALONE)
+
+TRANSPORT = ("reward=optimal_transport", "reward.modules.transport.keys=[object]", *FIVE)
+
+PREFERENCES = (
+    "reward=preferences",
+    "reward.modules.preferences.keys=[object]",
+    "reward.modules.preferences.noise=0.2",
+    "reward.modules.preferences.length=4",
+)
+
+ONLINE = (*PREFERENCES, "reward.modules.preferences.queries=50", *NONE)
+
+OFFLINE = (
+    *PREFERENCES,
+    "reward.modules.preferences.demonstration_queries=2000",
+    "reward.modules.preferences.most_queries=2000",
+    "reward.modules.preferences.epochs=50",
+    "agent=iql",
+    "agent.gamma=0.9",
+    "demonstrations.episodes=100",
+)
+
+TAKEOVERS = (
+    "agent.demonstration_ratio=0",
+    "agent.cloning_weight=0",
+    "agent.final_cloning_weight=0",
+    "agent.update_to_data=8",
+    "demonstrations.episodes=0",
+    "reward=interventions",
+    "intervention.criterion=disagreement",
+    "intervention.noise=0.5",
+)
+
+VICE = (
+    "reward=vice",
+    "reward.modules.goal.keys=[object]",
+    "reward.modules.goal.goal_states=5",
+    "agent.cloning_weight=0",
+    "agent.final_cloning_weight=0",
+    "agent.pretrain_steps=0",
+    "agent.update_to_data=8",
+    "demonstrations.episodes=20",
+)
+
 ROWS = {
-    "reach_preferences": Row(
-        "reach", "preferences of a script, 20 % wrong", "400 answers", 4_000, PREFERENCES, "preferences"
-    ),
     "open_door_transport": Row(
-        "open_door", "optimal transport", "states of 5 demonstrations", 6_000, ("reward=optimal_transport", *FIVE), "transport"
+        "open_door", "optimal transport", "states of 5 demonstrations", 5_000, TRANSPORT, "transport"
     ),
-    "open_door_transport_scheduled": Row(
-        "open_door",
-        "optimal transport, scheduled discount",
-        "states of 5 demonstrations",
-        6_000,
-        ("reward=optimal_transport", "reward.modules.transport.scheduled_discount=true", *FIVE),
-        "transport",
-        control="open_door_transport",
+    "reach_preferences": Row(
+        "reach", "preferences of a script, 20 % wrong", "1,000 answers", 5_000, ONLINE, "preferences"
     ),
     "open_door_perceptual": Row(
         "open_door",
         "perceptual",
         "states of 5 demonstrations",
-        6_000,
-        ("reward=perceptual", *FIVE),
+        5_000,
+        (
+            "reward=perceptual",
+            "reward.modules.perceptual.keys=[object]",
+            "reward.modules.perceptual.features=3",
+            *FIVE,
+        ),
         "perceptual",
         control="open_door_transport",
     ),
+    "reach_preferences_offline": Row(
+        "reach",
+        "preferences of a script, 20 % wrong, offline (IQL)",
+        "2,000 answers, 100 episodes of a worse policy",
+        0,
+        OFFLINE,
+        "preferences",
+        data=True,
+    ),
+    "open_door_transport_scheduled": Row(
+        "open_door",
+        "optimal transport, scheduled discount",
+        "states of 5 demonstrations",
+        5_000,
+        (*TRANSPORT, "reward.modules.transport.scheduled_discount=true"),
+        "transport",
+        control="open_door_transport",
+    ),
+    "open_door_clip": Row(
+        "open_door", "CLIP, the bundled model", "nothing", 5_000, ("reward=clip", *CAMERAS, *NONE), "clip"
+    ),
+    "open_door_preferences": Row(
+        "open_door", "preferences of a script, 20 % wrong", "1,000 answers", 5_000, ONLINE, "preferences"
+    ),
+    "open_door_vice": Row("open_door", "classifier (VICE)", "20 demonstrations with actions", 3_000, VICE, "goal"),
+    "pick_cube_interventions": Row(
+        "pick_cube", "interventions (RLIF)", "takeovers by a worse expert", 5_000, TAKEOVERS, "interventions"
+    ),
+    "reach_clip": Row("reach", "CLIP, the bundled model", "nothing", 5_000, ("reward=clip", *CAMERAS, *NONE), "clip"),
 }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / NAME)
+    parser.add_argument("--results", type=Path, default=ROOT / "docs" / "results")
+    parser.add_argument("--overrides", nargs="*", default=[], help="for every run, for example logging.progress=false")
+    parser.add_argument("--no-controls", action="store_true", help="train with the modules alone")
+    parser.add_argument("--only-summarise", action="store_true", help="write the table from the runs that are there")
+    options = parser.parse_args()
+    for name in [] if options.only_summarise else options.rows:
+        for seed in range(options.seeds):
+            train(name, seed, options, control=False)
+            if ROWS[name].control is None and not options.no_controls:
+                train(name, seed, options, control=True)
+            write(options)
+    write(options)
+
+
+def folder_of(runs: Path, name: str, seed: int, control: bool) -> Path:
+    """Return the folder of a run."""
+    return runs / f"{name}{'_control' if control else ''}_{seed}"
+
+
+def train(name: str, seed: int, options: argparse.Namespace, *, control: bool) -> None:
+    """Make or finish one run."""
+    row, folder = ROWS[name], folder_of(options.runs, name, seed, control)
+    if status(folder) in ("completed", "reached", "diverged"):
+        return
+    overrides = ["run.evaluation_interval=1000", "run.evaluation_episodes=20", "run.stop_at_success_rate=0.95"]
+    if (folder / "checkpoints").exists():
+        overrides.append(f"resume={folder}")
+    else:
+        overrides += [f"task={row.task}", "task.terminate_on_success=false", f"seed={seed}", *row.overrides]
+        overrides += [f"run.env_steps={row.steps}", "run.video_episodes=0", "runtime.threads=1"]
+        overrides += [f"run.dir={folder}", "run.overwrite=true"]
+        if row.data:
+            overrides.append(f"demonstrations.path={collect(row, seed, options.runs)}")
+        else:
+            overrides.append("agent.precision=bfloat16")
+        if control:
+            overrides += [f"++reward.terms.{row.term}.weight=0", "reward.offset=0"]
+    robo_rl("train", *overrides, *options.overrides)
+
+
+def collect(row: Row, seed: int, runs: Path) -> Path:
+    """Return a data set of 100 episodes, good and bad: a policy cloned from 3 demonstrations, with noise."""
+    policy, path = runs / f"{row.task}_cloned_{seed}", runs / f"{row.task}_data_{seed}"
+    if not path.exists():
+        cloning = ("agent=bc", "agent.pretrain_steps=500", "demonstrations.episodes=3", "run.env_steps=0")
+        chosen = (f"task={row.task}", "task.terminate_on_success=false", f"seed={seed}", "run.video_episodes=0")
+        robo_rl("train", *chosen, *cloning, f"run.dir={policy}", "run.overwrite=true", "runtime.threads=1")
+        robo_rl("collect", f"policy={policy}", f"path={path}", f"seed={seed}", "episodes=100", "noise=0.5")
+    return path
+
+
+def robo_rl(*words: str) -> None:
+    """Run a command of robo-rl."""
+    subprocess.run([sys.executable, "-m", "robo_rl.cli", *words], check=False)
+
+
+def write(options: argparse.Namespace) -> None:
+    """Write the results of all finished runs."""
+    runs = []
+    for name, row in ROWS.items():
+        for control in (False, True):
+            for folder in sorted(options.runs.glob(folder_of(Path(), name, 0, control).name[:-1] + "[0-9]*")):
+                if status(folder) not in ("completed", "reached", "diverged"):
+                    continue
+                lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+                summary = json.loads((folder / "summary.json").read_text()) | {"row": name, "control": control}
+                summary["overrides"] = row.overrides
+                summary["evaluations"] = [
+                    {key: line[key] for key in ("step", "wall_seconds", "success_rate", "episodes")}
+                    for line in lines
+                    if line["kind"] == "evaluation"
+                ]
+                if row.data:
+                    summary["success_of_data"] = success_of(options.runs / f"{row.task}_data_{summary['seed']}")
+                runs.append(summary)
+    options.results.mkdir(parents=True, exist_ok=True)
+    (options.results / f"{NAME}.json").write_text(json.dumps(runs, indent=1) + "\n")
+    (options.results / f"{NAME}.md").write_text(table(runs))
+
+
+def success_of(path: Path) -> float:
+    """Return the share of a data set's episodes that end in success."""
+    with EpisodeStore.open(path) as store:
+        return sum(record.success is True for record in store.records) / len(store.records)
+
+
+def table(runs: list[dict]) -> str:
+    """Return the table in Markdown: interquartile means over seeds with 95 % bootstrap intervals."""
+    lines = [
+        "| task | reward | what the learner is given | seeds | steps | success at the end | module's weight 0 |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, row in ROWS.items():
+        group = [run for run in runs if run["row"] == name and not run["control"]]
+        controls = [run for run in runs if run["row"] == (row.control or name) and run["control"]]
+        if group:
+            steps = "-" if row.data else f"{np.median([run['env_steps'] for run in group]):,.0f}"
+            cells = (row.task, row.reward, row.sees, str(len(group)), steps, rate(group), rate(controls))
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def rate(group: list[dict]) -> str:
+    """Return the success of several runs; a run that diverged has none."""
+    if not group:
+        return "-"
+    final = [[100 * run["success_rate"]["value"] if run["success_rate"] else 0.0] for run in group]
+    interval = bootstrap_interval(interquartile_mean, final)
+    return f"{interval.value:.0f} % [{interval.low:.0f}, {interval.high:.0f}]"
+
+
+if __name__ == "__main__":
+    main()

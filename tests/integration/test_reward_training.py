@@ -9,6 +9,7 @@ import pytest
 from robo_rl.cli import main
 from robo_rl.core import Batch, Source
 from robo_rl.learner import CheckpointFolder
+from robo_rl.replay import EpisodeStore
 
 STEPS = 70
 # Modules that judge steps, that judge episodes, that learn, that change the discount; potentials and normalisation.
@@ -114,6 +115,7 @@ def test_an_agent_without_demonstrations_may_have_a_reward_made_from_them(
     train(
         *options,
         "agent=sac",
+        "agent.normalise_observations=true",
         "reward=perceptual",
         "reward.modules.perceptual.steps=2",
         "demonstrations.episodes=4",
@@ -129,4 +131,37 @@ def test_an_agent_without_demonstrations_may_have_a_reward_made_from_them(
     assert not caught.value.code
     assert output.stat().st_size > 10_000
     assert "perceptual" in capsys.readouterr().out
-    assert "demonstrations" not in CheckpointFolder(run / "checkpoints").load_newest().parts
+    parts = CheckpointFolder(run / "checkpoints").load_newest().parts
+    assert "demonstrations" not in parts
+    # What is normal to see it knows from them.
+    with EpisodeStore.open(run / "demonstrations") as store:
+        episodes = [store.arrays(number).rows() for number in range(4)]
+    seen = np.concatenate([np.hstack((rows["observation/object"], rows["observation/state"])) for rows in episodes])
+    np.testing.assert_allclose(parts["policy"]["normaliser/mean"], seen.mean(0), atol=1e-5)
+
+
+def test_offline_learning_from_preferences_on_a_data_set(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(
+        "task=reach",
+        "agent=iql",
+        "agent.hidden=[16]",
+        "agent.pretrain_steps=100",
+        "reward=preferences",
+        "reward.modules.preferences.demonstration_queries=30",
+        "reward.modules.preferences.length=2",
+        "reward.modules.preferences.epochs=2",
+        "demonstrations.episodes=4",
+        f"run.dir={run}",
+        *[word for word in TRAIN if word.startswith(("run.", "runtime.", "logging."))],
+    )
+    checkpoint = CheckpointFolder(run / "checkpoints").load_newest()
+    assert checkpoint.step == 0
+    assert checkpoint.parts["reward"]["module/preferences/counters"].tolist() == [0, 30]
+    # All rows have the learned reward, which is not that of the task.
+    (terms,) = (array for key, array in checkpoint.parts["demonstrations"].items() if array.dtype == np.float32)
+    assert np.unique(terms).size > 10
+    learned = records(run, "train")
+    assert learned[-1]["pretrain_update"] == 100
+    assert learned[-1]["value_mean"] != 0
+    assert records(run, "evaluation")[-1]["step"] == 0
