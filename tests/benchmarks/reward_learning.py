@@ -97,6 +97,7 @@ OFFLINE = (
     "reward.modules.preferences.epochs=50",
     "agent=iql",
     "agent.gamma=0.9",
+    "agent.pretrain_steps=3000",
     "demonstrations.episodes=100",
 )
 
