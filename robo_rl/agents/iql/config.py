@@ -37,6 +37,8 @@ class IQLConfig:
     learning_starts: ClassVar[int] = 0
     random_steps: ClassVar[int] = 0
     update_to_data: ClassVar[int] = 1
+    # A network this small is trained as fast on the CPU.
+    device: ClassVar[str] = "cpu"
 
     hidden: tuple[int, ...] = (256, 256)
     layer_norm: bool = False
