@@ -293,10 +293,8 @@ class PreferenceReward(Module):
             network.load({key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)})
 
 
-def draw_segments(
-    episodes: Sequence[Batch], count: int, length: int, name: str, rng: np.random.Generator
-) -> Batch:
-    """Draw ``count`` stretches of ``length`` rows uniformly with replacement from episodes: arrays (count, length, ...).
+def draw_segments(episodes: Sequence[Batch], count: int, length: int, name: str, rng: np.random.Generator) -> Batch:
+    """Draw ``count`` stretches of ``length`` rows of episodes uniformly with replacement: arrays (count, length, ...).
 
     Args:
         episodes: rows of each in order.
@@ -315,9 +313,7 @@ def draw_segments(
             f"reward.modules.{name}.length"
         )
     drawn = [starts[number] for number in rng.integers(0, len(starts), count)]
-    return {
-        key: np.stack([episodes[number][key][row : row + length] for number, row in drawn]) for key in episodes[0]
-    }
+    return {key: np.stack([episodes[number][key][row : row + length] for number, row in drawn]) for key in episodes[0]}
 
 
 def combined(members: Floats, combination: str, uncertainty_weight: float) -> Floats:
