@@ -44,6 +44,7 @@ COMMANDS = {
     "enable": "deadman switch: robots move while the space bar is held",
     "launch": "start several commands together: robo-rl launch train task=reach",
     "robot": "be a virtual robot over ROS 2: robo-rl robot task=reach",
+    "guard": "watch a robot from a process of its own, and stop it: robo-rl guard robot=virtual task=reach",
     "doctor": "check this machine and say what to do",
 }
 

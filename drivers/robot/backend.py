@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,11 @@ from robo_rl.core import (
 from ..ros2 import LATCHED, Node, QoSProfile, Subscription, open_node
 from .assembly import ObservationAssembler, Selection, SourceTiming
 from .bodies import make_body
-from .config import IMAGES, RobotConfig
+from .config import IMAGES, RobotConfig, SourceConfig
 from .rate import RateKeeper
+
+if TYPE_CHECKING:
+    from .watch import RobotWatch
 
 POLL_NS = 5_000_000
 UNDER_WAY_NS = 50_000_000
@@ -84,6 +87,12 @@ class RobotBackend:
     def robot(self) -> RobotDescription | None:
         description: RobotDescription | None = self._simulation.robot
         return description
+
+    def watch(self) -> "RobotWatch":
+        """Return what sees the robot, and never moves it, for a guard in a process of its own."""
+        from .watch import RobotWatch
+
+        return RobotWatch(self._config, self._layout, self.clock)
 
     def connect(self) -> None:
         """Open topics and services and wait until everything is there. Done by the first ``reset``.
@@ -199,10 +208,10 @@ class RobotBackend:
         for name, source in self._layout.used.items():
             sharing.setdefault((source.type, source.topic, source.reliability, source.latched), []).append(name)
         subscriptions: dict[str, Subscription] = {}
-        for (kind, topic, reliability, latched), names in sharing.items():
-            # SourceConfig has checked the value; Hydra's fields cannot be Literals.
-            qos = LATCHED if latched else QoSProfile(depth=10, reliability=reliability)  # type: ignore[arg-type]
-            subscription = node.create_subscription(kind, topic, partial(self._receive, names), qos)
+        for (kind, topic, *_), names in sharing.items():
+            subscription = node.create_subscription(
+                kind, topic, partial(self._receive, names), quality_of(self._layout.used[names[0]])
+            )
             subscriptions |= dict.fromkeys(names, subscription)
         return subscriptions
 
@@ -342,3 +351,9 @@ class RobotBackend:
     def _stopped(self, reason: str, message: str) -> SafetyStop:
         self.stop(message)
         return SafetyStop(reason, message)
+
+
+def quality_of(source: SourceConfig) -> QoSProfile:
+    """Return the profile with which a source is listened to."""
+    # SourceConfig has checked the value; Hydra's fields cannot be Literals.
+    return LATCHED if source.latched else QoSProfile(depth=10, reliability=source.reliability)  # type: ignore[arg-type]

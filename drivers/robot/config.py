@@ -187,6 +187,8 @@ class RobotConfig:
         command: what moves the arm.
         gripper: what moves the gripper.
         reset: what begins an episode.
+        emergency_service: std_srvs/srv/Trigger by which the robot itself stops, until it is re-armed; ``robo-rl guard``
+            calls it. Empty: it has none.
         terminate_on_success: whether success ends the episode.
         terminate_on: reward terms that, above 0.5, end the episode as the task's own end: ``crashed``.
         truncate_on: those that cut it: ``stuck``.
@@ -207,6 +209,7 @@ class RobotConfig:
     command: CommandConfig = field(default_factory=lambda: CommandConfig(topic="command"))
     gripper: GripperConfig = field(default_factory=GripperConfig)
     reset: ResetConfig = field(default_factory=ResetConfig)
+    emergency_service: str = ""
     terminate_on_success: bool = True
     terminate_on: tuple[str, ...] = ()
     truncate_on: tuple[str, ...] = ()

@@ -127,11 +127,14 @@ def find_devices() -> tuple[list[str], list[str]]:
     return found, reasons
 
 
-def make_steering(emergency_stop: Callable[[], None] | None = None, **fields: Any) -> "SteeringNode":
+def make_steering(
+    emergency_stop: Callable[[], None] | None = None, marks: bool = True, **fields: Any
+) -> "SteeringNode":
     """Open a node with services that press the buttons of a training or recording.
 
     Args:
         emergency_stop: pressed at once by its service; None: there is none that is latched.
+        marks: whether there are episodes to be reset and marked.
         fields: of :class:`SteeringConfig`.
 
     Raises:
@@ -139,7 +142,7 @@ def make_steering(emergency_stop: Callable[[], None] | None = None, **fields: An
     """
     from .steering import SteeringNode
 
-    return SteeringNode(SteeringConfig(**fields), emergency_stop)
+    return SteeringNode(SteeringConfig(**fields), emergency_stop, marks=marks)
 
 
 def register_configs() -> None:

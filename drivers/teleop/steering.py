@@ -27,16 +27,22 @@ class SteeringNode:
         config: names.
         emergency_stop: pressed at once, whatever the loop does; None: the button alone is told.
         clock: monotonic time.
+        marks: whether there are episodes to be reset and marked.
     """
 
     def __init__(
-        self, config: SteeringConfig, emergency_stop: Callable[[], None] | None = None, clock: Clock | None = None
+        self,
+        config: SteeringConfig,
+        emergency_stop: Callable[[], None] | None = None,
+        clock: Clock | None = None,
+        marks: bool = True,
     ) -> None:
         self._name, self._emergency_stop = config.name, emergency_stop
         self._clock = clock or MonotonicClock()
         self._lock = threading.Lock()
         self._pressed: set[str] = set()
         self._state, self._paused, self._alarm = "begins", False, False
+        self._lifecycle = "unconfigured"
         self._facts: dict[str, str] = {}
         self._told_ns = self._clock.now_ns()
         self._node = open_node(config.name, config.namespace, config.implementation)
@@ -45,7 +51,7 @@ class SteeringNode:
                 "start": lambda: self._pause(False),
                 "pause": lambda: self._pause(True),
                 "emergency_stop": self._stop,
-                **{name: self._presser(button) for name, button in BUTTONS.items()},
+                **{name: self._presser(button) for name, button in BUTTONS.items() if marks},
             }
             for name, action in services.items():
                 self._serve(name, action)
@@ -66,10 +72,15 @@ class SteeringNode:
         """Tell what the robot is doing, for diagnostics; ``alarm``: it was stopped."""
         with self._lock:
             self._state, self._paused, self._alarm, self._facts = state, paused, alarm, dict(facts)
+            self._lifecycle = "inactive" if paused or alarm else "active"
             self._told_ns = self._clock.now_ns()
 
     def close(self) -> None:
-        """Leave ROS 2. May be called twice."""
+        """Say that it ends, and leave ROS 2. May be called twice."""
+        with self._lock:
+            ended, self._lifecycle = self._lifecycle == "finalized", "finalized"
+        if not ended:
+            self._publish()
         self._node.close()
 
     def _serve(self, name: str, action: Callable[[], tuple[bool, str]]) -> None:
@@ -106,12 +117,12 @@ class SteeringNode:
 
     def _publish(self) -> None:
         with self._lock:
-            message, facts = self._state, self._facts
+            message, facts = self._state, {"lifecycle": self._lifecycle, **self._facts}
             level = ERROR if self._alarm else WARN if self._paused else OK
             silent = (self._clock.now_ns() - self._told_ns) * 1e-9
         if silent > SILENT_SECONDS:
             level, message = max(level, WARN), f"{message}; its control loop stands still for {silent:.0f} s"
         values: list[Any] = [{"key": key, "value": value} for key, value in facts.items()]
-        status = {"level": level, "name": f"{self._node.name}: actor", "message": message, "values": values}
+        status = {"level": level, "name": f"{self._node.name}: control loop", "message": message, "values": values}
         header = {"stamp": self._node.now()}
         self._diagnostics.publish(self._node.types.make(DIAGNOSTICS, header=header, status=[status]))

@@ -9,6 +9,7 @@ from .chain import ACTION_NOT_FINITE, FilterChain
 from .compose import make_safe_backend, register_configs, without_safety
 from .config import SafetyConfig
 from .emergency import EmergencyStop
+from .watch import SafetyWatch, WatchConfig
 
 __all__ = [
     "ACTION_NOT_FINITE",
@@ -16,6 +17,8 @@ __all__ = [
     "FilterChain",
     "SafeBackend",
     "SafetyConfig",
+    "SafetyWatch",
+    "WatchConfig",
     "make_safe_backend",
     "register_configs",
     "without_safety",

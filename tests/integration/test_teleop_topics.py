@@ -254,8 +254,9 @@ def test_steering_by_services(say: Callable[..., None]) -> None:
 
                 wait_until(is_said, 30)
                 status = heard[-1].status[0]
-                assert (status.level, status.name) == (level, "/robo_rl: actor")
-                assert [(each.key, each.value) for each in status.values] == [("steps", "12")]
+                assert (status.level, status.name) == (level, "/robo_rl: control loop")
+                values = {each.key: each.value for each in status.values}
+                assert values == {"lifecycle": "inactive" if level else "active", "steps": "12"}
             wait_until(lambda: "its control loop stands still" in heard[-1].status[0].message, 30)
             assert heard[-1].status[0].level == 2
     finally:

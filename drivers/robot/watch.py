@@ -1,0 +1,84 @@
+"""The eyes of a safety guard: what a robot does, seen from a process that never moves it."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from robo_rl.core import Clock, DriverError, Observation
+
+from ..ros2 import open_node
+from .backend import TRIGGER, quality_of
+from .config import RobotConfig
+from .layout import SourceLayout
+
+ANSWER_SECONDS = 0.5
+
+
+class Seen(NamedTuple):
+    """What is known of a robot.
+
+    Attributes:
+        observation: as the task has it; None while a source is missing or too old.
+        stamp_ns: monotonic time at which the oldest message of it came [ns].
+        silent: seconds since its last message, infinity where none came, of each topic that is missing or too old.
+    """
+
+    observation: Observation | None
+    stamp_ns: int
+    silent: Mapping[str, float]
+
+
+class RobotWatch:
+    """Listens to a robot's sources, and has the robot itself stop where it can.
+
+    Args:
+        config: topics and ages, and the service that stops the robot.
+        layout: makes observations of messages.
+        clock: monotonic time.
+    """
+
+    def __init__(self, config: RobotConfig, layout: SourceLayout, clock: Clock) -> None:
+        self._layout, self._clock = layout, clock
+        self._node = open_node(f"robo_rl_{config.name}_watch", config.namespace, config.implementation)
+        try:
+            self._subscriptions = {
+                name: self._node.create_subscription(source.type, source.topic, qos=quality_of(source))
+                for name, source in layout.used.items()
+            }
+            service = config.emergency_service
+            self._client = self._node.create_client(TRIGGER, service) if service else None
+        except BaseException:
+            self._node.close()
+            raise
+
+    def look(self) -> Seen:
+        """Return what is known now.
+
+        Raises:
+            SpecError: if a message has not what is expected.
+        """
+        now_ns = self._clock.now_ns()
+        messages, stamps, silent = {}, [now_ns], {}
+        for name, source in self._layout.used.items():
+            subscription = self._subscriptions[name]
+            came = subscription.latest()
+            age = float("inf") if came is None else (now_ns - came[1]) * 1e-9
+            if came is None or (age > source.max_age and not source.latched):
+                silent[subscription.topic] = age
+                continue
+            messages[name] = came[0]
+            stamps += [] if source.latched else [came[1]]
+        return Seen(None if silent else self._layout.observation(messages), min(stamps), silent)
+
+    def stop(self) -> tuple[bool, str]:
+        """Have the robot itself stop; return whether it said that it does, and what there is to say."""
+        if self._client is None:
+            return True, "the robot has no emergency stop of its own (robot.emergency_service)"
+        try:
+            answer = self._client.call(self._node.types.make(f"{TRIGGER}_Request"), ANSWER_SECONDS)
+        except DriverError as error:
+            return False, f"the robot's own emergency stop does not answer: {error}"
+        return answer.success, f"the robot's own emergency stop: {answer.message}"
+
+    def close(self) -> None:
+        """Leave ROS 2."""
+        self._node.close()

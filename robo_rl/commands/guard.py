@@ -1,0 +1,172 @@
+"""robo-rl guard: a process of its own that watches a robot and stops it, whoever drives it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from omegaconf import DictConfig
+
+from ..app import build, has_robot
+from ..core import Clock, ConfigError, MonotonicClock, Observation, SpecError, Verdict, require
+from ..safety import EmergencyStop, SafetyWatch, WatchConfig
+from .interruption import Interruption
+from .panel import Steering
+from .recording import typed
+
+RETRY_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class GuardConfig(WatchConfig):
+    """The section ``guard`` of configs/guard.yaml; what each option means stands there and in :class:`WatchConfig`."""
+
+    rate: float = 50.0
+    silence: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.rate > 0, "guard.rate", "above 0", self.rate)
+        require(self.silence > 0, "guard.silence", "above 0", self.silence)
+
+
+class Seen(Protocol):
+    """What is known of a robot; see :class:`robo_rl.drivers.robot.watch.Seen`."""
+
+    @property
+    def observation(self) -> Observation | None: ...
+
+    @property
+    def stamp_ns(self) -> int: ...
+
+    @property
+    def silent(self) -> Mapping[str, float]: ...
+
+
+class Watch(Protocol):
+    """Sees a robot, and has it stop; :class:`robo_rl.drivers.robot.watch.RobotWatch` is one."""
+
+    def look(self) -> Seen: ...
+
+    def stop(self) -> tuple[bool, str]: ...
+
+
+class Guard:
+    """Looks at a robot again and again. What is beyond its limits presses the emergency stop, which is latched.
+
+    It is *inactive* until every source has spoken once, and while a person pauses it; then it is active. A stop that
+    somebody else pressed is passed on to the robot as well. When a person has re-armed, it watches again.
+
+    Args:
+        settings: rate and longest silence.
+        watch: sees the robot.
+        judge: says of an observation whether the robot has to be stopped.
+        button: the emergency stop.
+        steering: buttons of people, and where to tell.
+        clock: monotonic time.
+    """
+
+    def __init__(
+        self,
+        settings: GuardConfig,
+        watch: Watch,
+        judge: Callable[[Observation, int, int], Verdict],
+        button: EmergencyStop,
+        steering: Steering,
+        clock: Clock,
+    ) -> None:
+        self._settings, self._watch, self._judge = settings, watch, judge
+        self._button, self._steering, self._clock = button, steering, clock
+        self._paused = self._active = self._robot_stops = False
+        self._reason: str | None = None
+        self._retry_ns = 0
+        self._looks = self._stops = 0
+
+    def turn(self) -> None:
+        """Look once, stop the robot where that has to be, and tell."""
+        self._paused ^= "pause" in self._steering.take_buttons()
+        if self._reason is not None and self._button.pressed() is None:
+            print("Re-armed: watching again", flush=True)
+            self._reason, self._active = None, False
+        state = "paused" if self._paused else self._look()
+        reason = self._button.pressed()
+        if reason is not None:
+            self._pass_on(reason)
+            state = f"stopped: {reason}"
+        inactive = self._paused or not self._active
+        facts = {"looks": str(self._looks), "stops": str(self._stops)}
+        self._steering.tell(state, inactive, reason is not None, facts)
+
+    def _look(self) -> str:
+        """Look once; return what there is to tell."""
+        self._looks += 1
+        try:
+            seen = self._watch.look()
+        except SpecError as error:
+            return self._press(str(error))
+        if seen.observation is None:
+            longest = max(seen.silent, key=lambda topic: seen.silent[topic])
+            if self._active and seen.silent[longest] > self._settings.silence:
+                return self._press(f"{longest} has been silent for {seen.silent[longest]:.2f} s")
+            return "watching" if self._active else f"waits for {', '.join(seen.silent)}"
+        self._active = True
+        verdict = self._judge(seen.observation, seen.stamp_ns, self._clock.now_ns())
+        return self._press(verdict.message) if verdict.stop else "watching"
+
+    def _press(self, reason: str) -> str:
+        if self._button.pressed() is None:
+            self._stops += 1
+            self._button.press(f"safety guard: {reason}")
+        return reason
+
+    def _pass_on(self, reason: str) -> None:
+        """Have the robot itself stop, once; again and again while it does not answer."""
+        if reason != self._reason:
+            self._reason, self._robot_stops, self._retry_ns = reason, False, 0
+            print(f"Stopped: {reason}", flush=True)
+        if self._robot_stops or self._clock.now_ns() < self._retry_ns:
+            return
+        self._robot_stops, said = self._watch.stop()
+        self._retry_ns = self._clock.now_ns() + round(RETRY_SECONDS * 1e9)
+        print(said, flush=True)
+
+
+def run(config: DictConfig) -> int:
+    """Guard as configs/guard.yaml says until it is ended; return the exit code (130 or 143: by a signal).
+
+    Raises:
+        ConfigError: if there is no robot, or no emergency stop to press.
+    """
+    settings = typed(GuardConfig, config, "guard")
+    if not has_robot(config):
+        raise ConfigError("robo-rl guard watches a robot over ROS 2: choose one, such as robot=virtual")
+    if "emergency_stop" not in config.safety:
+        raise ConfigError("robo-rl guard presses the emergency stop, which safety=none has not: choose safety=default")
+    file = config.safety.emergency_stop.file
+    button, clock = EmergencyStop(None if file is None else Path(file)), MonotonicClock()
+
+    def press() -> None:
+        button.press("emergency_stop of the safety guard")
+
+    backend = build(config.robot, simulation=build(config.task))
+    try:
+        judge = SafetyWatch(backend.spec, backend.robot, settings)
+        with Interruption(press) as interruption:
+            watch = backend.watch()
+            try:
+                steering = build(config.steering, emergency_stop=press, marks=False)
+                try:
+                    guard = Guard(settings, watch, judge, button, steering, clock)
+                    print(f"Guards robot {config.robot.name}; Ctrl-C ends it", flush=True)
+                    due_ns = clock.now_ns()
+                    while interruption.signal is None:
+                        guard.turn()
+                        due_ns = max(due_ns + round(1e9 / settings.rate), clock.now_ns())
+                        clock.sleep_until_ns(due_ns)
+                finally:
+                    steering.close()
+            finally:
+                watch.close()
+    finally:
+        backend.close()
+    return 128 + interruption.signal

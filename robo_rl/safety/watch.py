@@ -1,0 +1,111 @@
+"""Limits that a robot is to keep whoever drives it: judged from observations alone, beside whatever filters actions."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import PASSED, ConfigError, EnvSpec, Observation, ObservationGuard, RobotDescription, Verdict, require
+
+from .motion import ArmReader
+from .observations import PlausibleJoints, ValidObservation
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class WatchConfig:
+    """How far a robot may be beyond the limits that filters hold its actions to, before it is stopped.
+
+    Attributes:
+        position_tolerance: joints beyond their limits [rad].
+        workspace_tolerance: the end effector outside its workspace [m].
+        speed_factor: speeds of joints and end effector, as multiples of the largest that actions may ask for.
+        load_factor: force and torque at the wrist, as multiples of the largest allowed.
+    """
+
+    position_tolerance: float = 0.1
+    workspace_tolerance: float = 0.05
+    speed_factor: float = 1.5
+    load_factor: float = 1.2
+
+    def __post_init__(self) -> None:
+        for key in ("position_tolerance", "workspace_tolerance"):
+            require(getattr(self, key) >= 0, f"guard.{key}", "0 or more", getattr(self, key))
+        for key in ("speed_factor", "load_factor"):
+            require(getattr(self, key) >= 1, f"guard.{key}", "1 or more", getattr(self, key))
+
+
+class SafetyWatch:
+    """Says of each observation of an arm whether it has to be stopped.
+
+    Args:
+        spec: of what is observed.
+        robot: limits of the arm.
+        config: how far beyond them is too far.
+
+    Raises:
+        ConfigError: if an element that limits are of is not observed, or there is no description of the robot.
+    """
+
+    def __init__(self, spec: EnvSpec, robot: RobotDescription | None, config: WatchConfig) -> None:
+        if robot is None:
+            raise ConfigError(f"task {spec.task!r} has no description of a robot, so that no limits are known")
+        reader = ArmReader(spec, robot)
+        joints = PlausibleJoints(
+            lower=np.array(robot.position_lower) - config.position_tolerance,
+            upper=np.array(robot.position_upper) + config.position_tolerance,
+            velocity=np.array(robot.velocity) * config.speed_factor,
+            max_jump=np.inf,  # a reset may put a simulated arm anywhere
+            reader=reader,
+        )
+        self._guards: list[ObservationGuard] = [ValidObservation(spec), joints, EndEffectorWatch(spec, robot, config)]
+
+    def __call__(self, observation: Observation, stamp_ns: int, now_ns: int) -> Verdict:
+        """Return the first verdict that stops, or that nothing does."""
+        verdicts = (guard(observation, stamp_ns, now_ns) for guard in self._guards)
+        return next((verdict for verdict in verdicts if verdict.stop), PASSED)
+
+
+class EndEffectorWatch:
+    """The end effector is inside its workspace, and neither too fast nor pressed too hard; see :class:`SafetyWatch`."""
+
+    def __init__(self, spec: EnvSpec, robot: RobotDescription, config: WatchConfig) -> None:
+        self._reader = ArmReader(spec, robot)
+        names = spec.observation["state"].names
+        self._velocity = [names.index(f"end_effector_{kind}{axis}") for kind in "vw" for axis in "xyz"]
+        self._low = np.array(robot.workspace_low) - config.workspace_tolerance
+        self._high = np.array(robot.workspace_high) + config.workspace_tolerance
+        self._limits = (
+            ("speed", "m/s", robot.linear_speed * config.speed_factor),
+            ("angular speed", "rad/s", robot.angular_speed * config.speed_factor),
+            ("contact force", "N", robot.force * config.load_factor),
+            ("contact torque", "Nm", robot.torque * config.load_factor),
+        )
+
+    def reset(self) -> None:
+        """Nothing to forget."""
+
+    def __call__(self, observation: Observation, stamp_ns: int, now_ns: int) -> Verdict:
+        position = self._reader.position(observation)
+        if (position < self._low).any() or (position > self._high).any():
+            where = ", ".join(f"{value:.3f}" for value in position)
+            box = f"{np.round(self._low, 3).tolist()} to {np.round(self._high, 3).tolist()}"
+            return _stop("workspace", f"the end effector is at ({where}) m, outside {box}")
+        velocity = observation["state"][self._velocity].astype(np.float64)
+        values = (
+            float(np.linalg.norm(velocity[:3])),
+            float(np.linalg.norm(velocity[3:])),
+            self._reader.force(observation),
+            self._reader.torque(observation),
+        )
+        for value, (name, unit, limit) in zip(values, self._limits, strict=True):
+            if value > limit:
+                return _stop(
+                    name.replace(" ", "_"), f"the end effector's {name} is {value:.2f} {unit}, above {limit:.2f}"
+                )
+        return PASSED
+
+
+def _stop(reason: str, message: str) -> Verdict:
+    return Verdict(stop=True, reasons=(reason,), message=message)

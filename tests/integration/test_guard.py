@@ -1,0 +1,90 @@
+"""robo-rl guard: stops a robot that somebody else drives too far, or that falls silent, over real DDS."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robo_rl.core import SafetyStop
+from robo_rl.drivers.ros2 import Node, open_node
+
+from ..robot_rig import begin, composed, driver, virtual_robot, wait_until
+from ..ros2_domain import free_domain
+
+TRIGGER = "std_srvs/srv/Trigger"
+
+
+def call(node: Node, service: str) -> Any:
+    return node.create_client(TRIGGER, service).call(node.types.make(f"{TRIGGER}_Request"), 60.0)
+
+
+def test_a_robot_is_stopped_whoever_drives_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = tmp_path / "stop"
+    with free_domain() as domain, virtual_robot(domain, "virtual.watchdog.stop_after=5") as robot:
+        for key, value in domain.items():
+            monkeypatch.setenv(key, value)
+        backend = driver(composed())
+        first = begin(backend)
+        names = backend.spec.observation["state"].names
+        x = names.index("end_effector_x")
+        edge = float(first.observation["state"][x]) + 0.1
+        # This process drives without any safety of its own.
+        words = ["task=reach", "robot=virtual", f"task.controller.workspace_high=[{edge},1,2]"]
+        words += ["guard.workspace_tolerance=0", f"safety.emergency_stop.file={stop}", "steering.implementation=dds"]
+        guard = subprocess.Popen(
+            [sys.executable, "-m", "robo_rl.cli", "guard", *words],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            with open_node("operator", implementation="dds") as node:
+                heard: list[dict[str, str]] = []
+
+                def hear(message: Any) -> None:
+                    if message.status[0].name.startswith("/safety_guard"):
+                        heard.append({each.key: each.value for each in message.status[0].values})
+
+                node.create_subscription("diagnostic_msgs/msg/DiagnosticArray", "diagnostics", hear)
+
+                def is_said(lifecycle: str) -> bool:
+                    return bool(heard) and heard[-1]["lifecycle"] == lifecycle
+
+                wait_until(lambda: is_said("active"), 120)
+                assert not stop.exists()
+                begin(backend)
+                action = np.zeros(backend.spec.action.shape, np.float32)
+                action[0] = 0.5
+                seen = 0.0
+                with pytest.raises(SafetyStop, match="does not obey commands any more"):
+                    for _ in range(60):
+                        seen = float(backend.step(action).observation["state"][x])
+                assert seen > edge - 0.05, "it was free to move before"
+                assert "safety guard: the end effector is at (" in stop.read_text()
+                wait_until(lambda: is_said("inactive"), 30)
+                with pytest.raises(SafetyStop, match="rearm takes it back"):
+                    backend.reset(0)
+                assert call(node, "rearm").success
+                begin(backend)
+                stop.unlink()
+                wait_until(lambda: is_said("active"), 30)
+                assert (call(node, "safety_guard/pause").success, call(node, "safety_guard/start").success) == (
+                    True,
+                    True,
+                )
+                wait_until(lambda: is_said("active"), 30)
+                robot.send_signal(signal.SIGSTOP)
+                wait_until(stop.exists, 60)
+                wait_until(lambda: "has been silent for" in stop.read_text(), 10)
+        finally:
+            guard.send_signal(signal.SIGINT)
+            said, _ = guard.communicate(timeout=60)
+            backend.close()
+    assert guard.returncode == 130, said
+    assert "the robot's own emergency stop: the emergency stop is pressed" in said

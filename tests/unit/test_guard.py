@@ -1,0 +1,177 @@
+"""What a safety guard stops a robot for, and what it does then; tests/integration/test_guard.py has it on a robot."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robo_rl.cli import main
+from robo_rl.commands.guard import Guard, GuardConfig
+from robo_rl.core import ConfigError, ManualClock, Observation, SpecError
+from robo_rl.drivers.robot.watch import Seen
+from robo_rl.safety import EmergencyStop, SafetyWatch, WatchConfig
+from robo_rl.sim import make_backend
+
+BACKEND = make_backend("reach")
+ROBOT = BACKEND.robot
+HOME = BACKEND.reset(0).observation
+NAMES = BACKEND.spec.observation["state"].names
+CONFIG = WatchConfig(position_tolerance=0.1, workspace_tolerance=0.05, speed_factor=1.5, load_factor=1.2)
+
+
+def changed(values: Mapping[str, float]) -> Observation:
+    state = HOME["state"].copy()
+    for name, value in values.items():
+        state[NAMES.index(name)] = value
+    return {**HOME, "state": state}
+
+
+@pytest.mark.parametrize(
+    ("name", "direction", "limit", "said"),
+    [
+        ("joint2_position", 1, ROBOT.position_upper[1] + 0.1, "joint 2 is measured at"),
+        ("joint4_velocity", -1, -1.5 * ROBOT.velocity[3], "joint 4 is measured at"),
+        ("end_effector_z", 1, ROBOT.workspace_high[2] + 0.05, "the end effector is at"),
+        ("end_effector_x", -1, ROBOT.workspace_low[0] - 0.05, "the end effector is at"),
+        ("end_effector_vy", 1, 1.5 * ROBOT.linear_speed, "speed is .* m/s, above"),
+        ("end_effector_wx", 1, 1.5 * ROBOT.angular_speed, "angular speed is .* rad/s, above"),
+        ("wrist_force_z", -1, -1.2 * ROBOT.force, "contact force is .* N, above"),
+        ("wrist_torque_y", 1, 1.2 * ROBOT.torque, "contact torque is .* Nm, above"),
+    ],
+)
+def test_what_is_too_far_beyond_a_limit_stops(name: str, direction: int, limit: float, said: str) -> None:
+    watch = SafetyWatch(BACKEND.spec, ROBOT, CONFIG)
+    still = {element: 0.0 for element in NAMES if element.startswith(("end_effector_v", "end_effector_w", "wrist"))}
+    assert not watch(changed({**still, name: limit - 1e-3 * direction}), 0, 0).stop
+    verdict = watch(changed({**still, name: limit + 1e-3 * direction}), 0, 0)
+    assert verdict.stop
+    assert re.search(said, verdict.message)
+
+
+def test_a_value_that_is_not_finite_stops() -> None:
+    assert SafetyWatch(BACKEND.spec, ROBOT, CONFIG)(changed({"end_effector_x": np.nan}), 0, 0).stop
+
+
+class Robot:
+    """What is seen of it is set by the test; its own stop may not answer."""
+
+    def __init__(self) -> None:
+        self.seen = Seen(None, 0, {"/joint_states": float("inf")})
+        self.damaged = False
+        self.answers = True
+        self.asked = 0
+
+    def look(self) -> Seen:
+        if self.damaged:
+            raise SpecError("/joint_states: expected finite values")
+        return self.seen
+
+    def stop(self) -> tuple[bool, str]:
+        self.asked += 1
+        return self.answers, "asked"
+
+
+class Steering:
+    def __init__(self) -> None:
+        self.buttons: set[str] = set()
+        self.told: tuple[Any, ...] = ()
+
+    def take_buttons(self) -> frozenset[str]:
+        taken, self.buttons = frozenset(self.buttons), set()
+        return taken
+
+    def tell(self, state: str, paused: bool, alarm: bool, facts: Mapping[str, str]) -> None:
+        self.told = (state, paused, alarm)
+
+    def close(self) -> None: ...
+
+
+class Rig:
+    def __init__(self, folder: Path) -> None:
+        self.robot, self.steering, self.clock = Robot(), Steering(), ManualClock()
+        self.button = EmergencyStop(folder / "stop")
+        judge = SafetyWatch(BACKEND.spec, ROBOT, CONFIG)
+        settings = GuardConfig(silence=1.0)
+        self.guard = Guard(settings, self.robot, judge, self.button, self.steering, self.clock)
+
+    def turn(self, seen: Seen | None = None) -> tuple[Any, ...]:
+        self.robot.seen = seen or self.robot.seen
+        self.guard.turn()
+        return self.steering.told
+
+
+GOOD = Seen(HOME, 0, {})
+TOO_HIGH = Seen(changed({"end_effector_z": 9.0}), 0, {})
+
+
+def test_it_waits_watches_stops_and_watches_again(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    assert rig.turn() == ("waits for /joint_states", True, False)
+    assert rig.turn(GOOD) == ("watching", False, False)
+    state, _, alarm = rig.turn(TOO_HIGH)
+    assert state.startswith("stopped: safety guard: the end effector is at (") and alarm
+    pressed = rig.button.pressed()
+    assert pressed is not None and "9.000) m, outside" in pressed
+    rig.turn(GOOD)
+    assert rig.robot.asked == 1, "once"
+    assert rig.steering.told[2], "it stays stopped until a person re-arms"
+    rig.button.rearm()
+    assert rig.turn() == ("watching", False, False)
+    rig.button.press("somebody else")
+    assert rig.turn() == ("stopped: somebody else", False, True)
+    assert rig.robot.asked == 2, "a stop of others reaches the robot too"
+
+
+def test_silence_counts_once_the_robot_was_there(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.turn(Seen(None, 0, {"/joint_states": 99.0}))
+    assert rig.button.pressed() is None
+    rig.turn(GOOD)
+    assert rig.turn(Seen(None, 0, {"/joint_states": 0.9, "/pose": 0.2})) == ("watching", False, False)
+    rig.turn(Seen(None, 0, {"/joint_states": 1.1, "/pose": 0.2}))
+    assert rig.button.pressed() == "safety guard: /joint_states has been silent for 1.10 s"
+
+
+def test_a_robot_that_does_not_answer_is_asked_again(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.turn(GOOD)
+    rig.robot.answers, rig.robot.damaged = False, True
+    for asked, seconds in ((1, 0.5), (1, 0.6), (2, 0.1), (2, 1.0)):
+        rig.turn()
+        assert rig.robot.asked == asked
+        rig.clock.advance_ns(round(seconds * 1e9))
+    rig.robot.answers = True
+    for _ in range(3):
+        rig.turn()
+        rig.clock.advance_ns(2_000_000_000)
+    assert rig.robot.asked == 3
+    assert rig.button.pressed() == "safety guard: /joint_states: expected finite values"
+
+
+def test_a_person_may_pause_it(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.turn(GOOD)
+    rig.steering.buttons = {"pause"}
+    assert rig.turn(TOO_HIGH) == ("paused", True, False)
+    assert rig.button.pressed() is None
+    rig.steering.buttons = {"pause"}
+    rig.turn(TOO_HIGH)
+    assert rig.button.pressed() is not None
+
+
+def test_what_cannot_be_guarded_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, said in (
+        ([], "choose one, such as robot=virtual"),
+        (["robot=virtual", "safety=none"], "choose safety=default"),
+        (["robot=virtual", "guard.load_factor=0.5"], "guard.load_factor must be 1 or more, got 0.5"),
+        (["robot=virtual", "guard.silence=0"], "guard.silence must be above 0"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(["guard", "task=reach", *words])
+        assert ended.value.code == 2
+        assert said in capsys.readouterr().err
+    with pytest.raises(ConfigError, match="has no description of a robot"):
+        SafetyWatch(BACKEND.spec, None, CONFIG)
