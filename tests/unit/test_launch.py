@@ -56,6 +56,8 @@ def test_arguments_reach_their_commands():
     assert train == ProcessPlan(
         "train", ("train", "task=reach", "robot=virtual", "run.env_steps=10", "run.dir=runs/my run"), True
     )
+    plans = read_plans(LAUNCHES / "train.yaml", ["task=reach", "guard=yes"])
+    assert ProcessPlan("guard", ("guard", "task=reach", "robot=virtual"), False) in plans
     (train,) = read_plans(LAUNCHES / "train.yaml", ["robot=franka", "task=${oc.env:HOME}"])
     assert train.words[1:] == ("task=${oc.env:HOME}", "robot=franka")
 
