@@ -39,8 +39,8 @@ TASKS = "bin_relocate, cable_route, drive, fake_arm, gymnasium, open_door, peg_i
         (["train", "task=rech"], f"robo-rl: unknown task 'rech': did you mean 'reach'? Valid: {TASKS}"),
         (
             ["train", "agent=rldp"],
-            "robo-rl: unknown agent 'rldp': did you mean 'rlpd'? Valid: bc, drq, redq, rlpd, rlpd_driving, "
-            "rlpd_published, sac",
+            "robo-rl: unknown agent 'rldp': did you mean 'rlpd'? Valid: bc, drq, iql, redq, rlpd, rlpd_driving, "
+            "rlpd_published, rlpd_without_demonstrations, sac",
         ),
         (["train", "agent.gama=0.9"], "robo-rl: unknown option 'agent.gama': did you mean 'gamma'? Valid: "),
         (
