@@ -11,6 +11,7 @@ from .composition import ComposedReward, ComposedRewardConfig, TermConfig
 from .interventions import InterventionsConfig
 from .keypoints import KeypointsConfig
 from .module import Module
+from .novelty import NoveltyConfig
 from .perceptual import PerceptualConfig
 from .preferences import PreferencesConfig
 from .specification import SpecificationConfig
@@ -25,6 +26,7 @@ MODULES: dict[str, type] = {
     "code": CodeConfig,
     "interventions": InterventionsConfig,
     "keypoints": KeypointsConfig,
+    "novelty": NoveltyConfig,
     "optimal_transport": OptimalTransportConfig,
     "perceptual": PerceptualConfig,
     "preferences": PreferencesConfig,

@@ -1,5 +1,6 @@
 """robo-rl safety learn: a feasibility value from a data set, for safety.feasibility.model."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,26 +13,60 @@ from ..core import Batch, ConfigError, DataError, EnvSpec, ObservationSignals, p
 from ..replay import EpisodeStore
 from ..safety.feasibility import FeasibilityConfig, FeasibilityModel
 from ..safety.feasibility_filter import save_model, stacked, state_keys
+from ..safety.safe_set import SafeSet
 from .recording import typed
 
 Floats = NDArray[np.float32]
 
 
+@dataclass(frozen=True)
+class DemonstratedConfig:
+    """What was demonstrated to be safe.
+
+    Attributes:
+        paths: folders of data sets, the oldest first.
+        remember: so many of their newest successful episodes count; null: all.
+        reach: of the safe set; see :class:`~robo_rl.safety.safe_set.SafeSet`.
+        still: the same.
+    """
+
+    paths: tuple[str, ...]
+    remember: int | None
+    reach: float
+    still: float
+
+    def __post_init__(self) -> None:
+        remember = self.remember
+        require(remember is None or remember >= 2, "demonstrated.remember", "null, or 2 or more", remember)
+        for key in ("reach", "still"):
+            require(getattr(self, key) > 0, f"demonstrated.{key}", "above 0", getattr(self, key))
+
+
 def run(config: DictConfig) -> int:
     """Learn and save as configs/safety_learn.yaml says, and print how the value fits the data; return 0."""
     learning = typed(FeasibilityConfig, config, "learning")
-    keep, output = str(config.keep), Path(config.output)
+    output = Path(config.output)
     if output.exists():
         raise ConfigError(f"output: {output} is there already; give another folder, or remove it")
     require(config.threads is None or config.threads >= 1, "threads", "null or 1 or more", config.threads)
     if config.threads is not None:
         torch.set_num_threads(config.threads)
+    demonstrated = typed(DemonstratedConfig, config, "demonstrated")
+    if (config.keep is None) == (not demonstrated.paths):
+        raise ConfigError("give what is to be kept, or demonstrations of it: either keep or demonstrated.paths")
     with EpisodeStore.open(Path(config.path)) as store:
         spec = store.spec
         episodes = [store.arrays(number, state_keys(spec)).rows() for number in range(len(store.records))]
     if not episodes:
         raise DataError(f"{config.path} holds no episodes")
-    broken = [costs(keep, spec, episode) for episode in episodes]
+    if config.keep is None:
+        keep = "to stay near what was demonstrated"
+        broken, shown = unlike(demonstrated, spec, episodes)
+        episodes += shown
+        broken += [np.full(len(episode["action"]), -1, np.float32) for episode in shown]
+    else:
+        keep = str(config.keep)
+        broken = [costs(keep, spec, episode) for episode in episodes]
     h = np.concatenate(broken)
     if not 0 < (h > 0).mean() < 1:
         always = "always" if (h > 0).all() else "never"
@@ -73,6 +108,37 @@ def accuracy(values: Floats, broken: list[Floats]) -> dict[str, float]:
         "recognised": float(doomed[breaks].mean()),
         "false_alarms": 0.0 if breaks.all() else float(doomed[~breaks].mean()),
     }
+
+
+def unlike(demonstrated: DemonstratedConfig, spec: EnvSpec, episodes: list[Batch]) -> tuple[list[Floats], list[Batch]]:
+    """Return how far outside the safe set the states after the steps of ``episodes`` are, and what was demonstrated.
+
+    What was demonstrated is the successful episodes of ``demonstrated.paths``, the newest ``demonstrated.remember`` of
+    them: what a policy did well since takes the place of what somebody showed in the beginning.
+
+    Raises:
+        ConfigError: if a data set is of another environment.
+        DataError: if too little was demonstrated.
+    """
+    shown: list[Batch] = []
+    keys = state_keys(spec)
+    for path in demonstrated.paths:
+        with EpisodeStore.open(Path(path)) as store:
+            store.check_against(spec)
+            numbers = [number for number, record in enumerate(store.records) if record.success is not False]
+            shown += [store.arrays(number, keys).rows() for number in numbers]
+    if demonstrated.remember is not None:
+        shown = shown[-demonstrated.remember :]
+    safe = SafeSet([_states(each, keys) for each in shown], demonstrated.reach, demonstrated.still)
+    return [safe.cost(_states(episode, keys)[1:]) for episode in episodes], shown
+
+
+def _states(episode: Batch, keys: tuple[str, ...]) -> Floats:
+    """Return the L + 1 states (L + 1, S) of an episode of L steps."""
+    before, after = (
+        stacked({key: episode[f"{when}/{key}"] for key in keys}, keys) for when in ("observation", "next_observation")
+    )
+    return np.concatenate([before[:1], after])
 
 
 def costs(keep: str, spec: EnvSpec, episode: Batch) -> Floats:

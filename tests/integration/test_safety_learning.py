@@ -25,6 +25,14 @@ def test_a_value_is_learned_from_a_data_set_and_used(tmp_path: Path) -> None:
         reasons |= set(step.verdict.reasons)
     assert "feasibility" in reasons, "going down is not let through all the way"
 
-    assert "is there already" in robo_rl("safety", "learn", f"path={data}", keep, f"output={model}", code=2)
+    # Nobody says what is dangerous: near to the two newest episodes is safe, and the others are not all near.
+    shown, stay = [f"demonstrated.paths=[{data}]", "demonstrated.remember=2", "demonstrated.reach=1"], tmp_path / "stay"
+    said = robo_rl("safety", "learn", f"path={data}", *shown, f"output={stay}", "learning.steps=300", "threads=1")
+    assert "steps of 14 episodes" in said
+    assert "break 'to stay near what was demonstrated'" in said
+
     loose, other = "keep='end_effector_z > -1 m'", f"output={tmp_path / 'other'}"
+    both = robo_rl("safety", "learn", f"path={data}", keep, *shown, other, code=2)
+    assert "either keep or demonstrated.paths" in both
+    assert "is there already" in robo_rl("safety", "learn", f"path={data}", keep, f"output={model}", code=2)
     assert "never breaks 'end_effector_z > -1 m'" in robo_rl("safety", "learn", f"path={data}", loose, other, code=2)

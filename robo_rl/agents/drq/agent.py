@@ -63,7 +63,7 @@ class DrQ(SAC):
     def _critic_row(self, observation: Observation) -> Tensor:
         if self._critic_observations is None:
             return super()._critic_row(observation)
-        return torch.from_numpy(self._critic_observations.one(observation)).unsqueeze(0)
+        return torch.from_numpy(self._critic_observations.one(observation)).unsqueeze(0).to(self._policy.device)
 
     def _slots(self) -> dict[str, Tensor]:
         if self._critic_observations is None:

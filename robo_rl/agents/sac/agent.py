@@ -100,10 +100,8 @@ class SAC:
     def value(self, observation: Observation, action: NDArray[np.float32]) -> float:
         """Return the mean of the critics' values of ``action`` (A,)."""
         row = self._critic_row(observation)
-        each = critic_values(
-            self._parameters, "critic", row, torch.from_numpy(action).unsqueeze(0), self.config.activation
-        )
-        return float(each.mean())
+        rows = torch.from_numpy(action).unsqueeze(0).to(row.device)
+        return float(critic_values(self._parameters, "critic", row, rows, self.config.activation).mean())
 
     def _critic_row(self, observation: Observation) -> Tensor:
         """Return what the critics see of one observation (1, _critic_inputs())."""

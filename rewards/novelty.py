@@ -1,0 +1,105 @@
+"""A reward for going where the robot has not been, whatever for (APT, Liu and Abbeel 2021)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from robo_rl.core import Batch, EnvSpec, Experience, Metrics, State, derive_seed, generator, require
+
+from .module import Floats, Module, VectorInput, take_over
+
+
+@dataclass(frozen=True)
+class NoveltyConfig:
+    """A reward of log(1 + distance) for states far from those of the replay: data collection without supervision.
+
+    Attributes:
+        keys: observation keys to look at; null: all that are not images.
+        particles: states of the replay that distances are from, drawn anew at each update.
+        neighbours: the distance is the mean of those to so many nearest particles.
+        interval: environment steps between updates; before the first one every state earns 0.
+    """
+
+    keys: tuple[str, ...] | None = None
+    particles: int = 512
+    neighbours: int = 5
+    interval: int = 20
+
+    def __post_init__(self) -> None:
+        for key in ("particles", "neighbours", "interval"):
+            require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
+        fits = self.neighbours <= self.particles
+        require(fits, "neighbours", f"at most particles={self.particles}", self.neighbours)
+
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "Novelty":
+        """Return the module of term ``name``."""
+        return Novelty(self, name, spec, seed)
+
+
+class Novelty(Module):
+    """See :class:`NoveltyConfig`. Distances are Euclidean, of elements divided by their deviation over the particles.
+
+    Args:
+        config: of the module.
+        name: of its term.
+        spec: of the environment.
+        seed: of the run.
+
+    Raises:
+        ConfigError: if an observation key is not there.
+    """
+
+    learned = True
+
+    def __init__(self, config: NoveltyConfig, name: str, spec: EnvSpec, seed: int) -> None:
+        super().__init__()
+        self.config = config
+        self._name = name
+        self._seed = derive_seed(seed, "reward", name)
+        self._input = VectorInput(config.keys, spec, f"reward.modules.{name}.keys")
+        self._arrays: dict[str, NDArray[Any]] = {
+            "particles": np.zeros((config.particles, self._input.size), np.float32),
+            "scale": np.ones(self._input.size, np.float32),
+            "counts": np.zeros(2, np.int64),  # version, steps since the last update
+        }
+
+    def __call__(self, batch: Batch) -> Floats:
+        """Return rewards (n,), 0 or more."""
+        states = self._input(batch)
+        if self.version == 0:
+            return np.zeros(len(states), np.float32)
+        scale = self._arrays["scale"]
+        apart = torch.cdist(torch.from_numpy(states / scale), torch.from_numpy(self._arrays["particles"] / scale))
+        near = apart.topk(self.config.neighbours, dim=1, largest=False).values
+        rewards: Floats = near.mean(1).log1p().numpy()
+        return rewards
+
+    def update(self, experience: Experience) -> Metrics:
+        """Draw the particles anew every ``interval`` calls; return how novel the states of the replay are."""
+        self._arrays["counts"][1] += 1
+        if self._arrays["counts"][1] < self.config.interval or not len(experience):
+            return {}
+        rng = generator(self._seed, "particles", self.version)
+        self._arrays["particles"][...] = self._input(experience.sample_rows(self.config.particles, rng))
+        deviation = self._arrays["particles"].std(0)
+        self._arrays["scale"][...] = np.where(deviation > 1e-6, deviation, 1.0)
+        self.version += 1
+        self._arrays["counts"][:] = self.version, 0
+        rows = experience.sample_rows(256, generator(self._seed, "look", self.version))
+        return {"novelty": float(self(rows).mean())}
+
+    def state(self) -> State:
+        """Return the particles, and when they were drawn."""
+        return dict(self._arrays)
+
+    def load(self, state: State) -> None:
+        """Go on from ``state``.
+
+        Raises:
+            CheckpointError: if it is of another module.
+        """
+        take_over(self._arrays, state, self._name)
+        self.version = int(self._arrays["counts"][0])
