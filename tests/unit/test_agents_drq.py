@@ -398,8 +398,10 @@ def test_critics_may_see_the_true_state_and_the_actor_not():
     assert not np.array_equal(before["encoder/front/conv0/weight"], agent.state()["encoder/front/conv0/weight"])
     observation = observation_of(batch)
     action = agent.act(observation, explore=False)
-    observation["object"] = observation["object"] + 100
+    value = agent.value(observation, action)
+    observation["object"] = observation["object"] + 1
     np.testing.assert_array_equal(agent.act(observation, explore=False), action)
+    assert agent.value(observation, action) != value
     with pytest.raises(ConfigError, match=r"agent.critic_keys: unknown vector observation 'objct'"):
         DrQ(dataclasses.replace(SMALL, critic_keys=("objct",)), spec, 0)
 

@@ -219,6 +219,25 @@ def test_normalised_agent_sees_standard_scores():
     assert observation["object"].tolist() == [7, 4], "the observation belongs to the caller"
 
 
+def test_a_value_is_the_mean_of_the_critics():
+    agent = make()
+    state = agent.state()
+    observation = observation_of(make_batch(1))
+    action = np.array([0.3, -0.6], np.float32)
+    row = np.concatenate([observation["object"], observation["state"], action]).astype(np.float64)
+    values = []
+    for critic in range(agent.config.ensemble_size):
+        x, layer = row, 0
+        while f"critic/{layer}/weight" in state:
+            x = x @ state[f"critic/{layer}/weight"][critic] + state[f"critic/{layer}/bias"][critic]
+            if f"critic/{layer}/scale" in state:
+                x = (x - x.mean()) / np.sqrt(x.var() + 1e-6)
+                x = x * state[f"critic/{layer}/scale"][critic] + state[f"critic/{layer}/shift"][critic]
+            x, layer = np.maximum(x, 0), layer + 1
+        values.append((x @ state["critic/output/weight"][critic] + state["critic/output/bias"][critic]).item())
+    assert agent.value(observation, action) == pytest.approx(np.mean(values), rel=1e-4, abs=1e-5)
+
+
 def test_normalisation_cannot_change_once_the_agent_has_learned():
     agent = make(normalise_observations=True)
     agent.fit_normaliser(make_batch(20))
