@@ -246,6 +246,8 @@ def test_hydra_builds_the_task() -> None:
     # There are no demonstrations, so the agent is another one than for our own tasks, unless it is chosen.
     assert (config.agent.demonstration_ratio, config.agent.gamma) == (0.0, 0.99)
     assert chosen.agent.demonstration_ratio == 0.5
+    # Without them it takes longer.
+    assert (config.run.env_steps, config.run.stop_at_success_rate) == (100_000, 1.0)
     backend = instantiate(config.task, _convert_="object")
     assert backend.spec.max_episode_steps == 30
     backend.reset(seed=0)
