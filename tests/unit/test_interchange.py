@@ -523,3 +523,42 @@ def test_tensorflow_datasets_reads_what_is_exported(recorded, tmp_path):
         for row, step in zip(rows, steps, strict=False):
             np.testing.assert_array_equal(row["action"], step.proposed_action)
             assert row["reward"] == np.float32(step.rewards["success"])
+
+
+def test_what_tensorflow_datasets_writes_is_imported(tmp_path):
+    tfds = pytest.importorskip("tensorflow_datasets")
+    kinds, random = tfds.features, np.random.default_rng(0)
+    observation = {"camera_image": kinds.Image(shape=(8, 6, 3)), "state": kinds.Tensor(shape=(5,), dtype=np.float64)}
+    step = {
+        "observation": kinds.FeaturesDict(observation),
+        "action": kinds.Tensor(shape=(3,), dtype=np.float32),
+        "reward": kinds.Scalar(dtype=np.float32),
+        "is_terminal": kinds.Scalar(dtype=np.bool_),
+        "language_instruction": kinds.Text(),
+    }
+    features = kinds.FeaturesDict({"steps": kinds.Dataset(step)})
+    steps = [
+        {
+            "observation": {
+                "camera_image": random.integers(0, 256, (8, 6, 3), np.uint8),
+                "state": random.standard_normal(5),
+            },
+            "action": random.uniform(-1, 1, 3).astype(np.float32),
+            "reward": np.float32(number),
+            "is_terminal": number == 3,
+            "language_instruction": "open it",
+        }
+        for number in range(4)
+    ]
+    features.save_config(str(tmp_path))
+    serialiser = tfds.core.example_serializer.ExampleSerializer(features.get_serialized_info())
+    with (tmp_path / "theirs-train.tfrecord-00000-of-00001").open("wb") as stream:
+        append_record(stream, serialiser.serialize_example(features.encode_example({"steps": steps})))
+    data = Rlds().load(tmp_path, ForeignConfig(control_rate=10.0))
+    (episode,) = data.episodes()
+    assert data.instructions == ["open it"] and episode.terminated.tolist() == [False, False, True]
+    np.testing.assert_array_equal(episode.executed_action, [step["action"] for step in steps[:3]])
+    np.testing.assert_array_equal(episode.rewards["reward"], [0, 1, 2])
+    for key, name in (("state", "state"), ("images/camera", "camera_image")):
+        rows = np.stack([step["observation"][name] for step in steps])
+        np.testing.assert_array_equal(episode.observation[key], rows.astype(episode.observation[key].dtype))
