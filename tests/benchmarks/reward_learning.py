@@ -273,12 +273,13 @@ def table(runs: list[dict]) -> str:
 
 
 def rate(group: list[dict]) -> str:
-    """Return the success of several runs; a run that diverged has none."""
+    """Return the success of several runs, and of each; a run that diverged has none."""
     if not group:
         return "-"
     final = [[100 * run["success_rate"]["value"] if run["success_rate"] else 0.0] for run in group]
     interval = bootstrap_interval(interquartile_mean, final)
-    return f"{interval.value:.0f} % [{interval.low:.0f}, {interval.high:.0f}]"
+    each = ", ".join(f"{value:.0f}" for (value,) in final)
+    return f"{interval.value:.0f} % [{interval.low:.0f}, {interval.high:.0f}] (seeds: {each})"
 
 
 if __name__ == "__main__":
