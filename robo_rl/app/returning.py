@@ -43,7 +43,9 @@ class ReturnLearner:
         if reward.scorer is None or reward.scorer.whole_episodes:
             raise ConfigError("reset.reward must have modules that judge states: vice, classifier or perceptual")
         if not isinstance(agent, Critic) or not agent.config.learns_online:
-            raise ConfigError("reset.agent must have critics and learn from its own steps: rlpd, sac or redq")
+            raise ConfigError(
+                "reset.agent must have critics and learn from its own steps: rlpd_without_demonstrations, sac or redq"
+            )
         self._agent, self._critic = agent, agent
         self._scorer = reward.scorer
         self._spec = spec

@@ -11,6 +11,7 @@ COMMON = [
     "reset=learned",
     *(f"agent.{each}" for each in SMALL),
     *(f"reset.agent.{each}" for each in SMALL),
+    "reset.agent.random_steps=5",
     "reset.reward.modules.goal.fit_steps=20",
     "reset.attempts=1",
     "reset.seconds=1.0",
