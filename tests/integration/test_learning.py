@@ -79,11 +79,11 @@ def test_a_gymnasium_environment_is_learned_from_its_rewards(tmp_path: Path) -> 
         "run.evaluation_interval=500",
         "run.evaluation_episodes=10",
         "run.final_evaluation_episodes=10",
-        "run.stop_at_return=-300",
+        "run.stop_at_return=-250",
         "run.video_episodes=0",
         f"run.dir={run}",
         cwd=tmp_path,
     )
     summary = json.loads((run / "summary.json").read_text())
     assert summary["status"] == "reached", summary
-    assert summary["return_mean"] >= -400, "a policy that does not swing the pendulum up is at -1,200"
+    assert summary["return_mean"] >= -600, "a policy that does not swing the pendulum up is at -1,200"

@@ -1,5 +1,8 @@
 """What a node of drivers/ros2 tells of itself, read by a participant that shares no code with it; and mismatches."""
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -277,3 +280,32 @@ def test_a_configuration_that_cyclone_refuses_is_named(monkeypatch: pytest.Monke
     monkeypatch.setenv("CYCLONEDDS_URI", "<CycloneDDS><Domain><Nonsense/></Domain></CycloneDDS>")
     with pytest.raises(DriverError, match=r"could not open domain 101.*CYCLONEDDS_URI.*Nonsense"):
         open_node("refused", implementation="dds")
+
+
+MANY_NODES = """
+import threading
+from robo_rl.drivers.ros2 import open_node
+
+def open_and_close(thread):
+    for number in range(40):
+        open_node(f"n{thread}_{number}").close()
+
+watching = [open_node(f"watching{number}") for number in range(4)]
+threads = [threading.Thread(target=open_and_close, args=(number,)) for number in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+for node in watching:
+    node.close()
+"""
+
+
+def test_nodes_of_several_threads_hear_of_each_other_at_the_same_time() -> None:
+    """The binding converts quality of service in memory that all threads share: garbled, or a crash of the process."""
+    command = [sys.executable, "-c", MANY_NODES]
+    with free_domain() as domain:
+        done = subprocess.run(
+            command, env=os.environ | domain, capture_output=True, text=True, timeout=300, check=False
+        )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -66,7 +66,8 @@ class Writer:
 
     def __init__(self, participant: DomainParticipant, topic: str, kind: Any, qos: Qos) -> None:
         self._kind = kind
-        self._entity: DataWriter[Any] = DataWriter(participant, Topic(participant, topic, kind), qos)
+        with library.QOS_CONVERSION:
+            self._entity: DataWriter[Any] = DataWriter(participant, Topic(participant, topic, kind), qos)
         self.handle: int = self._entity._ref
         self.guid = library.guid(self.handle)
 
@@ -81,7 +82,8 @@ class Writer:
 
     def matched_user_data(self, key: str) -> set[str]:
         """Return the value of ``key`` in the user data of every reader that receives from here and has it."""
-        found = (self._entity.get_matched_subscription_data(handle) for handle in self._entity.matched_sub)
+        with library.QOS_CONVERSION:
+            found = [self._entity.get_matched_subscription_data(handle) for handle in self._entity.matched_sub]
         return {value for value in (user_data(endpoint, key) for endpoint in found) if value is not None}
 
     def write(self, data: bytearray) -> None:
@@ -113,7 +115,8 @@ class Reader:
         waiter: Waiter,
         receive: Callable[[memoryview, int], None],
     ) -> None:
-        self._entity: DataReader[Any] = DataReader(participant, Topic(participant, topic, kind), qos)
+        with library.QOS_CONVERSION:
+            self._entity: DataReader[Any] = DataReader(participant, Topic(participant, topic, kind), qos)
         self.handle: int = self._entity._ref
         self.guid = library.guid(self.handle)
         self._receive = receive
@@ -131,12 +134,15 @@ class Reader:
 
     def matched_user_data(self, key: str) -> set[str]:
         """Return the value of ``key`` in the user data of every writer that is received here and has it."""
-        found = (self._entity.get_matched_publication_data(handle) for handle in self._entity.matched_pub)
+        with library.QOS_CONVERSION:
+            found = [self._entity.get_matched_publication_data(handle) for handle in self._entity.matched_pub]
         return {value for value in (user_data(endpoint, key) for endpoint in found) if value is not None}
 
     def writer_user_data(self, writer: int, key: str) -> str | None:
         """Return the value of ``key`` in the user data of one writer, by its handle; None where it has none."""
-        return user_data(self._entity.get_matched_publication_data(writer), key)
+        with library.QOS_CONVERSION:
+            endpoint = self._entity.get_matched_publication_data(writer)
+        return user_data(endpoint, key)
 
     def _take(self) -> None:
         if self._taker is not None:

@@ -93,7 +93,9 @@ class GraphMonitor:
         self._builtin.append(reader)
 
         def take() -> None:
-            for sample in reader.take(_TAKE):
+            with library.QOS_CONVERSION:
+                samples = reader.take(_TAKE)
+            for sample in samples:
                 handle(sample)
 
         waiter.attach(library.call("dds_create_readcondition", reader._ref, library.ANY_SAMPLE), take)

@@ -7,6 +7,7 @@ checked; where anything is missing the binding's public reading and writing is u
 
 import ctypes
 import importlib.metadata
+import threading
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ TESTED_VERSION = "11.0.1"
 INFINITY_NS = 2**63 - 1
 ANY_SAMPLE = 127
 """Mask of conditions: samples in any state."""
+QOS_CONVERSION = threading.Lock()
+"""Held where the binding converts quality of service, which it does in buffers that all threads of a process share: two
+at once end in a segmentation fault."""
 
 _LIBRARY: Any = DDS._dll_handle
 _RAW_FUNCTIONS = ("dds_takecdr", "ddsi_serdata_size", "ddsi_serdata_to_ser", "ddsi_serdata_unref")

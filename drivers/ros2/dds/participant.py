@@ -36,7 +36,8 @@ class Participant:
                     f"{discovery}. All nodes of a process share the settings of a domain"
                 )
             _domains[discovery.domain] = domain, settings, users + 1
-        self.entity = DomainParticipant(discovery.domain, Qos(Policy.Userdata(b"enclave=/;")))
+        with library.QOS_CONVERSION:
+            self.entity = DomainParticipant(discovery.domain, Qos(Policy.Userdata(b"enclave=/;")))
         self.handle: int = self.entity._ref
 
     def _open(self, discovery: Discovery) -> Domain:
