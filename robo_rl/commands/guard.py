@@ -116,7 +116,12 @@ class Guard:
     def _press(self, reason: str) -> str:
         if self._button.pressed() is None:
             self._stops += 1
-            self._button.press(f"safety guard: {reason}")
+            if not self._button.press(f"safety guard: {reason}"):
+                print(
+                    f"{self._button.file} CANNOT BE WRITTEN, so whoever drives the robot is not told to stop. Use the "
+                    "button that cuts the power",
+                    flush=True,
+                )
         return reason
 
     def _pass_on(self, reason: str) -> None:

@@ -107,6 +107,18 @@ GOOD = Seen(HOME, 0, {})
 TOO_HIGH = Seen(changed({"end_effector_z": 9.0}), 0, {})
 
 
+def test_a_stop_that_cannot_be_written_still_reaches_the_robot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rig = Rig(tmp_path / "folder")
+    rig.turn(GOOD)
+    (tmp_path / "folder").rmdir()
+    rig.turn(TOO_HIGH)
+    assert rig.robot.asked == 1
+    assert f"{rig.button.file} CANNOT BE WRITTEN" in capsys.readouterr().out
+    rig.button.rearm()
+
+
 def test_it_waits_watches_stops_and_watches_again(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     assert rig.turn() == ("waits for /joint_states", True, False)

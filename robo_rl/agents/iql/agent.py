@@ -3,23 +3,22 @@
 import math
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from robo_rl.core import Batch, DivergenceError, EnvSpec, Metrics, Observation, State, derive_seed
+from robo_rl.core import Batch, DivergenceError, EnvSpec, Metrics, derive_seed
 
 from ..sac.adam import adam_step, bias_corrections
 from ..sac.networks import Parameters, actor_distribution, apply_network, critic_values, initialise_network
+from ..sac.offline import OfflineAgent
 from ..sac.policy import TanhGaussianPolicy
-from ..sac.slots import load_slots, prefixed, save_slots
+from ..sac.slots import prefixed
 from .config import IQLConfig
 
 CRITICS = 2
 
 
-class IQL:
+class IQL(OfflineAgent):
     """Learns values of the data set's actions, never of others, and imitates the better ones more; see
     :class:`IQLConfig`.
 
@@ -29,9 +28,6 @@ class IQL:
 
     Attributes:
         config: as given.
-        update_rows: rows of the Batch for ``update``, all of the data set.
-        backend: which implementation computes updates.
-        features: None: no images are looked at.
 
     Args:
         config: of the agent.
@@ -43,11 +39,8 @@ class IQL:
     """
 
     def __init__(self, config: IQLConfig, spec: EnvSpec, seed: int) -> None:
+        super().__init__(TanhGaussianPolicy(config, spec, seed), config.batch_size)
         self.config = config
-        self.update_rows = config.batch_size
-        self.backend = "torch"
-        self.features = None
-        self._policy = TanhGaussianPolicy(config, spec, seed)
         inputs = self._policy.observations.size
         critic = self._network("critic", inputs + self._policy.action_size, seed, CRITICS)
         self._target = {f"target_{name}": tensor.clone() for name, tensor in critic.items()}
@@ -66,23 +59,9 @@ class IQL:
             ensemble=ensemble,
         )
 
-    def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
-        """Return the action (A,) in [-1, 1]; this agent does not explore, whatever ``explore`` says."""
-        return self._policy.act(observation, explore=False)
-
-    def fit_normaliser(self, batch: Batch) -> None:
-        """Fix the normalisation of observations from the data set, before anything is learned.
-
-        Raises:
-            RuntimeError: if the agent has learned already.
-        """
-        if self._updates:
-            raise RuntimeError("the normalisation cannot change once the agent has learned")
-        self._policy.observations.fit(batch)
-
-    def pretrain(self, batch: Batch) -> Metrics:
-        """The same as :meth:`update`."""
-        return self.update(batch)
+    @property
+    def _has_learned(self) -> bool:
+        return bool(self._updates)
 
     @torch.no_grad()
     def update(self, batch: Batch) -> Metrics:
@@ -160,30 +139,6 @@ class IQL:
             | prefixed("adam_second", self._second)
             | {"updates": self._updates}
         )
-
-    def state(self) -> State:
-        """Return parameters, optimiser and counters."""
-        return save_slots(self._slots())
-
-    def load(self, state: State) -> None:
-        """Go on from ``state`` bit for bit.
-
-        Raises:
-            CheckpointError: naming the first name or shape that is not this agent's.
-        """
-        load_slots(self._slots(), state, "the agent")
-
-    def policy_state(self) -> State:
-        """Return what ``act`` alone needs."""
-        return self._policy.state()
-
-    def load_policy(self, state: State) -> None:
-        """Take over a ``policy_state``.
-
-        Raises:
-            CheckpointError: naming the first name or shape that is not this policy's.
-        """
-        self._policy.load(state)
 
 
 def expectile_loss(difference: Tensor, expectile: float) -> Tensor:

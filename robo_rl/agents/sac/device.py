@@ -61,17 +61,18 @@ class CapturedFunction:
 
     def _capture(self) -> torch.cuda.CUDAGraph:
         kept = [tensor.clone() for tensor in self._changed]
-        stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(stream):
-            for _ in range(WARM_UP):
-                self._function(*self._arguments)
-        torch.cuda.current_stream(self._device).wait_stream(stream)
-        for tensor, before in zip(self._changed, kept, strict=True):
-            tensor.copy_(before)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._result = self._function(*self._arguments)
+        with torch.cuda.device(self._device):  # a graph is captured on the current device
+            stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                for _ in range(WARM_UP):
+                    self._function(*self._arguments)
+            torch.cuda.current_stream().wait_stream(stream)
+            for tensor, before in zip(self._changed, kept, strict=True):
+                tensor.copy_(before)
+            with torch.cuda.graph(graph):
+                self._result = self._function(*self._arguments)
         return graph
 
 
