@@ -111,6 +111,7 @@ class ReplayRing:
         self._filled = 0
         self._tails: dict[str, _Tail] = {}
         self._held: dict[int, None] = {}  # slots in order of arrival
+        self._interventions: Indices | None = None  # of :meth:`interventions`; None where they may be others now
 
     def __len__(self) -> int:
         """Return the number of transitions that can be sampled."""
@@ -194,7 +195,7 @@ class ReplayRing:
             self._terms_version[slot] = -1
             self._held[slot] = None
         else:
-            self._sampleable.add(slot)
+            self._make_available(slot)
         if not (transition.terminated or transition.truncated):
             self._tails[transition.actor] = _Tail(
                 transition.session, transition.episode, transition.sequence, following
@@ -223,10 +224,17 @@ class ReplayRing:
         self._cursor = (slot + 1) % self.capacity
         self._filled = max(self._filled, slot + 1)
         self._sampleable.discard(slot)
+        if self._source[slot] in TEACHERS:
+            self._interventions = None
         self._held.pop(slot, None)
         for actor in [actor for actor, tail in self._tails.items() if tail.slot == slot]:
             del self._tails[actor]
         return slot
+
+    def _make_available(self, slot: int) -> None:
+        self._sampleable.add(slot)
+        if self._source[slot] in TEACHERS:
+            self._interventions = None
 
     def _store_observation(self, slot: int, observation: Observation) -> None:
         if self._features is not None:
@@ -253,7 +261,7 @@ class ReplayRing:
             self._write_terms(slots, scorer.score(self._rows(slots), online=online))
             self._terms_version[slots] = scorer.version
             for slot in segment:
-                self._sampleable.add(slot)
+                self._make_available(slot)
                 del self._held[slot]
             released.append(slots)
         return np.concatenate(released) if released else np.zeros(0, dtype=np.intp)
@@ -294,7 +302,7 @@ class ReplayRing:
                 )
             ours[...] = state[name]
         for slot in self._held:
-            self._sampleable.add(slot)
+            self._make_available(slot)
         self._held = {}
 
     def values(self, slots: Indices) -> NDArray[np.float32]:
@@ -334,8 +342,10 @@ class ReplayRing:
 
     def interventions(self) -> Indices:
         """Return the slots (n,), in order, of the transitions whose action a human or a scripted expert chose."""
-        slots = np.flatnonzero(np.isin(self._source[: self._filled], TEACHERS))
-        return slots[self._sampleable.contains(slots)]
+        if self._interventions is None:  # each learner step asks, and a look at all slots is long
+            slots = np.flatnonzero(np.isin(self._source[: self._filled], TEACHERS))
+            self._interventions = slots[self._sampleable.contains(slots)]
+        return self._interventions
 
     def gather(
         self,
@@ -551,6 +561,7 @@ class ReplayRing:
         self._tails = {actor: _Tail(*tail) for actor, tail in facts["tails"].items()}
         self._held = dict.fromkeys(facts.get("held", ()))
         self._sampleable.restore(facts["count"])
+        self._interventions = None
 
 
 def _take(source: NDArray[Any], indices: Indices, out: NDArray[Any]) -> None:
