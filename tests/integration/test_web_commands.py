@@ -95,7 +95,12 @@ def test_the_address_that_the_command_prints_is_all_that_a_page_needs(tmp_path: 
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.yaml").write_text("task: {name: reach}\nagent: {name: rlpd}\nseed: 3\n")
     words = ["web", f"runs=[{tmp_path}]", "web.address=127.0.0.1:0"]
-    process = subprocess.Popen([sys.executable, "-m", "robo_rl.cli", *words], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "robo_rl.cli", *words],
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where a shell runs this aside
+    )
     try:
         assert process.stdout is not None
         match = re.fullmatch(r"Open (http://(127\.0\.0\.1:\d+))/#(\S+)\n", process.stdout.readline())
