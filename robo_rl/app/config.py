@@ -88,7 +88,7 @@ class AsyncRuntimeConfig:
 
     Ratios are learner steps to environment steps (both after ``agent.learning_starts``); a learner step is
     ``agent.update_to_data`` updates of the critics. The learner waits where it would exceed ``max_ratio``. An actor
-    never waits within an episode; it begins no other one while the learner is below ``min_ratio``.
+    never waits within an episode; it begins no other one while the learner is below ``min_ratio`` or evaluates.
 
     Attributes:
         threads: threads for PyTorch and the native update of the learner; null: one for each core it may use.

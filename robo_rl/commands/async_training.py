@@ -272,6 +272,8 @@ class AsyncTraining(Training):
         if evaluated:
             self._learned_evaluation = self._learned()
             self._tell("evaluating")
+            # Nothing is learned meanwhile: a simulator would be thousands of steps ahead at the end of it.
+            self.server.guide(hold=self.runtime.min_ratio > 0, stop=False, env_steps=self.step)
             reached = self._evaluations.good_enough(self.step, self.learner.updates, self.config.seed)
         if evaluated or self.step - self._saved_step >= self.settings.checkpoint_interval:
             self._saved_step = self.step

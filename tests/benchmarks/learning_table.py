@@ -61,7 +61,7 @@ PIXELS = [
 ]
 """Two cameras and proprioception; nothing else tells where the objects are."""
 
-CHOICES = AGENTS | ABLATIONS | {"redq": ["agent=redq"], "drq": PIXELS}
+CHOICES = AGENTS | ABLATIONS | {"redq": ["agent=redq"], "drq": PIXELS, "rlpd_async": ["agent=rlpd", "runtime=async"]}
 
 
 def main() -> None:

@@ -111,6 +111,16 @@ def test_two_actors_and_a_learner_keep_the_ratio_and_leave_nothing_behind(tmp_pa
     assert actor_processes(folder) == []
 
 
+def test_actors_do_not_run_ahead_while_the_learner_evaluates(tmp_path: Path) -> None:
+    folder, interval, episode_steps = tmp_path / "run", 50, 25
+    often = ["run.env_steps=150", f"run.evaluation_interval={interval}", "run.evaluation_episodes=60"]
+    robo_rl("train", *AGENT, *RUN, *often, "runtime=async", f"run.dir={folder}")
+    evaluated = [record["step"] for record in records(folder, "evaluation")]
+    assert len(evaluated) >= 3, "each takes the time of a thousand steps of an actor"
+    for number, step in enumerate(evaluated, 1):
+        assert step <= number * interval / 0.9 + 3 * episode_steps, f"evaluations at {evaluated}"
+
+
 def test_an_interrupted_run_goes_on_with_everything_that_was_stored(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     process = start("train", *AGENT, *RUN, "runtime=async", f"run.dir={folder}", "run.env_steps=100000")
