@@ -106,7 +106,10 @@ class Clearances:
 
     def near(self, joints: Array) -> list[Clearance]:
         """Return the clearances of all pairs that are near at joint positions (n,)."""
-        return [Clearance(pair.distance, self._gradient(pair)) for pair in self._near_pairs(joints)]
+        pairs = self._near_pairs(joints)
+        if pairs:
+            mujoco.mj_comPos(self._model, self._data)  # Jacobians need it
+        return [Clearance(pair.distance, self._gradient(pair)) for pair in pairs]
 
     def smallest(self, joints: Array) -> float:
         """Return the smallest distance of all pairs [m], at most ``reach``."""

@@ -51,9 +51,10 @@ class JointLimiter:
         # at most this speed.
         turning = np.ceil(2 * until_braking)
         gaining = np.floor(until_braking)
-        self._gain = period * (acceleration * gaining - jerk * period * gaining * (gaining + 1) / 2)
-        self._coasting = period * (turning + 2)
-        self._braking = 1 / (2 * acceleration)
+        gain = period * (acceleration * gaining - jerk * period * gaining * (gaining + 1) / 2)
+        coasting, braking = period * (turning + 2), 1 / (2 * acceleration)
+        of_each = lower, upper, velocity, acceleration, jerk * period, gain, coasting, braking
+        self._of_each = list(zip(*(limits.tolist() for limits in of_each), strict=True))
 
     def velocity_range(self, velocity: Array, acceleration: Array) -> tuple[Array, Array]:
         """Return the lowest and highest next velocity (n,) that acceleration and jerk limits allow.
@@ -97,18 +98,21 @@ class JointLimiter:
         From the speed after it, at most ``_gain`` more, a joint coasts until full braking is there, then brakes: a
         bound of the way that :meth:`stays_inside` follows step by step.
         """
-        change = (wanted - velocity) / self.period
-        speed = np.abs(wanted) + self._gain
-        way = speed * (self._coasting + speed * self._braking)
-        return bool(
-            (
-                (np.abs(change) <= self.acceleration)
-                & (np.abs(change - acceleration) <= self.jerk * self.period)
-                & (speed <= self.velocity)
-                & (position + way <= self.upper)
-                & (position - way >= self.lower)
-            ).all()
-        )
+        # Plain numbers: of seven joints that is several times faster than arrays.
+        motions = zip(position.tolist(), velocity.tolist(), acceleration.tolist(), wanted.tolist(), strict=True)
+        for limits, (here, before, accelerating, after) in zip(self._of_each, motions, strict=True):
+            lower, upper, fastest, strongest, jolt, gain, coasting, braking = limits
+            change = (after - before) / self.period
+            speed = abs(after) + gain
+            way = speed * (coasting + speed * braking)
+            if not (
+                abs(change) <= strongest
+                and abs(change - accelerating) <= jolt
+                and speed <= fastest
+                and lower + way <= here <= upper - way
+            ):
+                return False
+        return True
 
     def braking_path(self, position: Array, velocity: Array) -> Array:
         """Return postures (m, n): after a period at ``velocity``, and of braking to rest after it.
@@ -117,8 +121,11 @@ class JointLimiter:
             position: joint positions (n,) [rad].
             velocity: of the next period (n,) [rad/s].
         """
-        steps = math.ceil(float((np.abs(velocity) / (self.acceleration * self.period)).max()) - 1e-9)
-        after = self.acceleration * self.period * np.arange(max(steps, 1))[:, None]
+        step = self.acceleration * self.period
+        steps = math.ceil(float((np.abs(velocity) / step).max()) - 1e-9)
+        if steps <= 1:
+            return (position + velocity * self.period)[None]
+        after = step * np.arange(steps)[:, None]
         speeds = np.sign(velocity) * np.maximum(np.abs(velocity) - after, 0.0)
         path: Array = position + np.cumsum(speeds, axis=0) * self.period
         return path

@@ -29,12 +29,13 @@ class Kinematics:
         self._site = model.site(robot.end_effector).id
         self._full = np.empty((6, model.nv))
         self._linear, self._angular = self._full[:3], self._full[3:]
+        self._site_position, self._site_rotation = self.data.site_xpos[self._site], self.data.site_xmat[self._site]
         self._placed = b""
         self._jacobian: Array | None = None
         self._inverse: Array | None = None
 
     def place(self, joints: Array) -> None:
-        """Put the arm at joint positions (n,) [rad]: frames and all that depends on them follow."""
+        """Put the arm at joint positions (n,) [rad]: all frames follow."""
         content = joints.tobytes()
         if content == self._placed:
             return
@@ -42,17 +43,17 @@ class Kinematics:
         self._jacobian = self._inverse = None
         self.data.qpos[self._qpos] = joints
         mujoco.mj_kinematics(self.model, self.data)
-        mujoco.mj_comPos(self.model, self.data)
 
     def pose(self, joints: Array) -> tuple[list[float], list[float]]:
         """Return the end effector's position (3,) [m] and rotation (9,), row by row, in the base frame."""
         self.place(joints)
-        return self.data.site_xpos[self._site].tolist(), self.data.site_xmat[self._site].tolist()
+        return self._site_position.tolist(), self._site_rotation.tolist()
 
     def jacobian(self, joints: Array) -> Array:
         """Return (6, n): the end effector's velocity [m/s, rad/s] in the base frame by joint velocities [rad/s]."""
         self.place(joints)
         if self._jacobian is None:
+            mujoco.mj_comPos(self.model, self.data)
             mujoco.mj_jacSite(self.model, self.data, self._linear, self._angular, self._site)
             self._jacobian = self._full[:, self.dofs]
         return self._jacobian
@@ -70,6 +71,17 @@ class Kinematics:
             self._inverse = np.linalg.solve(gram, jacobian).T.astype(np.float64, copy=False)
         motion: Array = self._inverse @ displacement
         return motion
+
+    def is_surely_regular(self, joints: Array, limit: float) -> bool:
+        """Whether the Jacobian's condition number is surely at most ``limit``; a quick look, which may say False.
+
+        The eigenvalues of J J^T have to be above a share 1 / limit^2 of its Frobenius norm, which is no less than the
+        largest of them: what is left when that is taken off the diagonal has a Cholesky decomposition then.
+        """
+        jacobian = self.jacobian(joints)
+        gram = jacobian @ jacobian.T
+        gram.flat[::7] -= float(np.vdot(gram, gram)) ** 0.5 / limit**2
+        return bool(mujoco.mju_cholFactor(gram, 0.0) == 6)
 
     def condition(self, joints: Array) -> float:
         """Return the Jacobian's condition number; infinite where the posture is singular."""

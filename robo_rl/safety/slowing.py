@@ -93,6 +93,8 @@ class SingularitySlowdown:
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return ``action``, slowed down where it leads into a singular posture."""
         joints = self._reader.joint_positions(observation)
+        if self._kinematics.is_surely_regular(joints, self._slow):
+            return action, PASSED
         here = self._kinematics.condition(joints)
         if here <= self._slow:
             return action, PASSED

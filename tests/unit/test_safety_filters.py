@@ -210,6 +210,17 @@ def test_motion_into_a_singular_posture_is_slowed_and_out_of_it_free():
     assert SingularitySlowdown(2 * here, 3 * here, actions, reader, kinematics)(observation, outwards, 0)[1] is PASSED
 
 
+def test_the_quick_look_at_singularity_is_never_wrong_and_mostly_enough():
+    backend = arm()
+    _, kinematics, _, _ = parts(backend)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        joints = rng.uniform(backend.robot.command_lower, backend.robot.command_upper)
+        condition = np.linalg.cond(kinematics.jacobian(joints))
+        assert not kinematics.is_surely_regular(joints, 0.999 * condition)
+        assert kinematics.is_surely_regular(joints, 6**0.25 * 1.001 * condition)
+
+
 # --- chain -----------------------------------------------------------------------------------------------------------
 
 
