@@ -81,7 +81,7 @@ class Training(ABC):
         )
         self._evaluations = Evaluations(self.settings, self.parts, self.logger, interruption)
         if self.parts.resets is not None:
-            self.parts.resets.watch(self.logger.status)
+            self.parts.resets.watch(self.logger.status, self.logger.message)
         if checkpoint is None:
             self._begin()
         else:

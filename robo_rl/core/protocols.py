@@ -312,8 +312,11 @@ class ResetController(Protocol):
         """Return why the episode is to end rather than with ``action`` (A,) of the policy; empty: it goes on."""
         ...
 
-    def watch(self, listener: Callable[[str], None]) -> None:
-        """Tell ``listener`` from now on what the robot is doing, in a word, whenever that changes."""
+    def watch(self, listener: Callable[[str], None], tell: Callable[[str], None]) -> None:
+        """Tell ``listener`` from now on what the robot is doing, in a word, whenever that changes.
+
+        Where every attempt of a reset failed, ``tell`` gets a sentence that says why.
+        """
         ...
 
     def metrics(self) -> Metrics:

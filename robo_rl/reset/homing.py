@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,10 +100,8 @@ class HomingReset(PracticeReset):
             self._successes += 1
             self._happens(Event.RECOVERED)
             return ResetOutcome(self._step, attempt)
-        self._happens(Event.GAVE_UP)
-        self._manual_resets += 1
-        reason = f"{self._config.attempts} attempts to bring the arm and its object back failed: {reason}"
-        return ResetOutcome(self._helped(reason) if self._config.ask else None, self._config.attempts, reason)
+        given_up = self._gives_up(self._config.attempts, reason)
+        return replace(given_up, step=self._helped(reason)) if self._config.ask else given_up
 
     def metrics(self) -> Metrics:
         rate = {"practice/reset_success_rate": self._successes / self._resets} if self._resets else {}
@@ -126,6 +125,7 @@ class HomingReset(PracticeReset):
         Raises:
             DriverError: if there is nobody to ask. The robot stays parked, and the run may be resumed.
         """
+        reason = f"{self._config.attempts} attempts to bring the arm and its object back failed: {reason}"
         self._backend.stop(reason)
         if self._ask is input and not sys.stdin.isatty():
             raise DriverError(f"{reason}. A person has to help, and reset.ask=true needs a terminal to say so in")

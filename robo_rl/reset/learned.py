@@ -82,10 +82,7 @@ class LearnedReset(PracticeReset):
                 self._successes += 1
                 self._happens(Event.RECOVERED)
                 return ResetOutcome(step, attempt)
-        self._happens(Event.GAVE_UP)
-        self._manual_resets += 1
-        attempts = self._config.attempts
-        return ResetOutcome(None, attempts, f"the robot did not come back to a beginning in {attempts} attempts")
+        return self._gives_up(self._config.attempts, "the robot did not come back to where episodes begin")
 
     def metrics(self) -> Metrics:
         rate = {"practice/reset_success_rate": self._successes / self._resets} if self._resets else {}

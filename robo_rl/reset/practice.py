@@ -40,6 +40,7 @@ class PracticeReset(ABC):
         self._machine = PracticeMachine(self._clock)
         self._attempts = self._manual_resets = 0
         self._listener: Callable[[str], None] | None = None
+        self._tell: Callable[[str], None] | None = None
 
     @property
     def state(self) -> PracticeState:
@@ -59,9 +60,9 @@ class PracticeReset(ABC):
         """Whatever the policy does, a script does not know whether it can be undone."""
         return ""
 
-    def watch(self, listener: Callable[[str], None]) -> None:
-        """Tell ``listener`` from now on what the robot is doing, whenever that changes."""
-        self._listener = listener
+    def watch(self, listener: Callable[[str], None], tell: Callable[[str], None]) -> None:
+        """Tell ``listener`` from now on what the robot is doing, whenever that changes, and ``tell`` what failed."""
+        self._listener, self._tell = listener, tell
         listener(self._machine.state.name)
 
     def note(self, transition: Transition) -> None:
@@ -109,6 +110,14 @@ class PracticeReset(ABC):
         state = self._machine.happens(event)
         if self._listener is not None:
             self._listener(state.name)
+
+    def _gives_up(self, attempts: int, reason: str) -> ResetOutcome:
+        """Return that nothing was reached in ``attempts``: somebody has to help."""
+        self._happens(Event.GAVE_UP)
+        self._manual_resets += 1
+        if self._tell is not None:
+            self._tell(f"Reset failed in {attempts} attempts: {reason}")
+        return ResetOutcome(None, attempts, reason)
 
     def _act(self, backend: EnvBackend, step: Step, action: NDArray[np.float32]) -> Step:
         """Take one step that nobody learns from."""

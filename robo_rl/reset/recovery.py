@@ -82,9 +82,7 @@ class RecoveryReset(PracticeReset):
                 self._happens(Event.RECOVERED)
                 return ResetOutcome(step, attempt)
             direction = -direction
-        self._happens(Event.GAVE_UP)
-        self._manual_resets += 1
-        return ResetOutcome(None, self._config.attempts, f"not recovered in {self._config.attempts} attempts")
+        return self._gives_up(self._config.attempts, "the robot stands where it cannot go on")
 
     def metrics(self) -> Metrics:
         entries = self._machine.entries

@@ -166,10 +166,12 @@ def test_attempts_are_bounded_and_then_the_simulator_helps_and_is_counted():
     rig.put_object((1.5, 0.0, 0.02))  # beyond the table
     rig.actor.abandon_episode()
     said: list[str] = []
-    rig.resets.watch(said.append)
+    told: list[str] = []
+    rig.resets.watch(said.append, told.append)
     first = named(rig, rig.act(1)[0].observation)
     assert abs(first["cube_x"] - 0.5) <= 0.1
     assert said == ["LEARNING", "RECOVERY", "TELEOP", "LEARNING"]
+    assert len(told) == 1 and told[0].startswith("Reset failed in 2 attempts: after 1 s the end effector is")
     metrics = rig.resets.metrics()
     assert metrics["practice/reset_attempts"] == 2
     assert metrics["practice/manual_resets"] == 1
