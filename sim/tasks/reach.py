@@ -7,10 +7,13 @@ import numpy as np
 
 from robo_rl.core import require
 
+from ..arm import looking_at
 from ..backend import ArmBackend
 from ..config import ControllerConfig, TaskConfig
 from .base import Array, FunctionExpert, Task, distance_captions
 
+CAMERAS = (("above", (0.0, 0.0, 1.1), (1, 0, 0)), ("side", (0.0, -1.15, 0.1), (0, 0, 1)))
+"""Name, position from the middle of the goals [m] and what is up in the picture: each sees two of three axes."""
 FINE = 0.05
 """Distance that is 1 in the fine part of the observation [m]."""
 
@@ -44,6 +47,7 @@ class Reach(Task):
 
     config_class = ReachConfig
     gymnasium_id = "robo_rl/Reach-v0"
+    cameras = ("front", "wrist", "above", "side")
     shaped_terms = ("near",)
 
     config: ReachConfig
@@ -57,6 +61,10 @@ class Reach(Task):
             contype=0,
             conaffinity=0,
         )
+        centre = np.add(self.config.goal_low, self.config.goal_high) / 2
+        for name, away, up in CAMERAS:
+            position = tuple(centre + away)
+            spec.worldbody.add_camera(name=name, pos=position, fovy=34, **looking_at(position, tuple(centre), up))
 
     def bind(self, model: mujoco.MjModel) -> None:
         self._goal = int(model.body("goal").mocapid[0])

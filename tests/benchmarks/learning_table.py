@@ -54,12 +54,14 @@ ABLATIONS = {
 
 PIXELS = [
     "agent=drq",
-    "task.observation.cameras=[front,wrist]",
     "task.observation.width=64",
     "task.observation.height=64",
     "task.observation.object=false",
 ]
 """Two cameras and proprioception; nothing else tells where the objects are."""
+
+TWO_CAMERAS = {"reach": "[above,side]"}
+"""Where those of ``agent=drq`` are not those that look at a table: goals of ``reach`` are in the air."""
 
 CHOICES = AGENTS | ABLATIONS | {"redq": ["agent=redq"], "drq": PIXELS, "rlpd_async": ["agent=rlpd", "runtime=async"]}
 
@@ -106,6 +108,8 @@ def train(task: str, agent: str, seed: int, folder: Path, options: argparse.Name
     else:
         # The agent comes last: an ablation may be of what all runs are given.
         named = ["task=gymnasium", f"task.env_id={task}"] if task in ENVIRONMENTS else [f"task={task}"]
+        if agent == "drq":
+            named.append(f"task.observation.cameras={TWO_CAMERAS.get(task, '[front,wrist]')}")
         chosen = [*named, f"seed={seed}", *options.overrides, *CHOICES[agent]]
         overrides += [*chosen, f"run.dir={folder}", "run.overwrite=true"]
     subprocess.run([sys.executable, "-m", "robo_rl.cli", "train", *overrides], check=False)
