@@ -27,6 +27,8 @@ from robo_rl.core import (
 
 from .gymnasium_config import GymnasiumConfig
 
+META_WORLD = "Meta-World/MT1"
+"""Id of all of Meta-World's single tasks; ``env_name`` says which."""
 SUCCESS_KEYS = ("is_success", "success")
 
 
@@ -53,7 +55,8 @@ PACKAGES = (
         ("Fetch", "HandReach", "HandManipulate", "AdroitHand", "FrankaKitchen", "PointMaze", "AntMaze"),
     ),
     # Meta-World draws its 50 goals when the environment is made; without a seed each process would get others.
-    _Package("metaworld", "metaworld", ("Meta-World/",), {"seed": 0, "render_mode": "rgb_array"}),
+    # It asks for one old MuJoCo, and does not need it.
+    _Package("metaworld", "--no-deps metaworld imageio", ("Meta-World/",), {"seed": 0, "render_mode": "rgb_array"}),
 )
 
 
@@ -89,7 +92,7 @@ class GymnasiumBackend:
         self._running = False
         self._steps = 0
         self._spec = EnvSpec(
-            task=config.env_id,
+            task=_task_name(config),
             observation=observation,
             action=ArraySpec((self._action_centre.size,), low=-1.0, high=1.0),
             action_space="gymnasium",
@@ -155,6 +158,10 @@ class GymnasiumBackend:
         return frame.astype(np.uint8, copy=False)
 
     def expert(self, seed: int) -> ScriptedExpert:
+        if self._config.env_id == META_WORLD:
+            from metaworld.policies import ENV_POLICY_MAP
+
+            return _MetaWorldExpert(ENV_POLICY_MAP[self._config.env_kwargs["env_name"]]())
         raise ConfigError(
             f"task {self._config.env_id} has no scripted expert: train with demonstrations.episodes=0 or "
             "demonstrations.path=FOLDER, record with record.source=keyboard"
@@ -179,6 +186,26 @@ class GymnasiumBackend:
         self._env.reset(seed=0)
         *_, info = self._env.step(self._physical(np.zeros(self._action_centre.size, np.float32)))
         return next((key for key in SUCCESS_KEYS if key in info), None)
+
+
+class _MetaWorldExpert:
+    """One of Meta-World's scripted policies. They look at observations alone, and remember nothing.
+
+    Args:
+        policy: has ``get_action``, which makes an action (4,) of a state (39,).
+    """
+
+    def __init__(self, policy: Any) -> None:
+        self._policy = policy
+
+    def reset(self) -> None:
+        """Nothing to forget."""
+
+    def act(self, observation: Observation) -> NDArray[np.float32]:
+        """Return the policy's action (4,), cut to [-1, 1], which is what its environments do with it."""
+        action = self._policy.get_action(observation["state"].astype(np.float64))
+        clipped: NDArray[np.float32] = np.clip(action, -1, 1).astype(np.float32)
+        return clipped
 
 
 def _make(config: GymnasiumConfig) -> gymnasium.Env[Any, Any]:
@@ -210,6 +237,11 @@ def _make(config: GymnasiumConfig) -> gymnasium.Env[Any, Any]:
         raise ConfigError(f"task.env_id={env_id} needs a package that is not installed: {error}") from error
     except TypeError as error:
         raise ConfigError(f"task.env_id={env_id} does not take task.env_kwargs={config.env_kwargs}: {error}") from error
+
+
+def _task_name(config: GymnasiumConfig) -> str:
+    name = config.env_kwargs.get("env_name")
+    return f"Meta-World/{name}" if config.env_id == META_WORLD and name else config.env_id
 
 
 def _suggestions(env_id: str) -> str:

@@ -33,6 +33,9 @@ BUDGETS = {
 ENVIRONMENTS = {"FetchReach-v4": 10_000, "Hopper-v5": 100_000}
 """Environment steps in Gymnasium's environments."""
 
+META_WORLD = {"pick-place-v3": 10_000, "hammer-v3": 10_000}
+"""Environment steps in tasks of Meta-World (``pip install --no-deps metaworld``), which have scripted experts."""
+
 RETURNS = {"Hopper-v5": 2_500}
 """Mean return that counts as solved where an environment knows no success; a run ends one tenth above it."""
 
@@ -68,7 +71,7 @@ CHOICES = AGENTS | ABLATIONS | {"redq": ["agent=redq"], "drq": PIXELS, "rlpd_asy
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", nargs="+", choices=BUDGETS | ENVIRONMENTS, default=list(BUDGETS))
+    parser.add_argument("--tasks", nargs="+", choices=BUDGETS | META_WORLD | ENVIRONMENTS, default=list(BUDGETS))
     parser.add_argument("--agents", nargs="+", choices=CHOICES, default=list(AGENTS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--runs", type=Path, help="folder of the runs; runs/NAME by default")
@@ -96,7 +99,7 @@ def train(task: str, agent: str, seed: int, folder: Path, options: argparse.Name
     if status(folder) in ("completed", "reached", "diverged"):
         return
     overrides = [
-        f"run.env_steps={options.env_steps or (BUDGETS | ENVIRONMENTS)[task]}",
+        f"run.env_steps={options.env_steps or (BUDGETS | META_WORLD | ENVIRONMENTS)[task]}",
         f"run.evaluation_interval={options.evaluation_interval}",
         "run.evaluation_episodes=100",
         f"run.stop_at_success_rate={options.stop_at}",
@@ -107,7 +110,12 @@ def train(task: str, agent: str, seed: int, folder: Path, options: argparse.Name
         overrides.append(f"resume={folder}")
     else:
         # The agent comes last: an ablation may be of what all runs are given.
-        named = ["task=gymnasium", f"task.env_id={task}"] if task in ENVIRONMENTS else [f"task={task}"]
+        if task in ENVIRONMENTS:
+            named = ["task=gymnasium", f"task.env_id={task}"]
+        elif task in META_WORLD:
+            named = ["task=meta_world", f"task.env_kwargs.env_name={task}"]
+        else:
+            named = [f"task={task}"]
         if agent == "drq":
             named.append(f"task.observation.cameras={TWO_CAMERAS.get(task, '[front,wrist]')}")
         chosen = [*named, f"seed={seed}", *options.overrides, *CHOICES[agent]]
@@ -126,7 +134,8 @@ def write(options: argparse.Namespace) -> None:
     runs = []
     for file in sorted(options.runs.glob("*/summary.json")):
         summary = json.loads(file.read_text())
-        task, seed = summary["task"], summary["seed"]
+        task, seed = summary["task"].removeprefix("Meta-World/"), summary["seed"]
+        summary["task"] = task
         summary["agent"] = file.parent.name.removeprefix(f"{task}_").removesuffix(f"_{seed}")
         if summary["status"] not in ("completed", "reached", "diverged"):
             continue
@@ -157,7 +166,7 @@ def table(runs: list[dict]) -> str:
         "| task | agent | seeds | steps to 95 % | robot-minutes | wall-clock minutes | success or return at the end |",
         "|---|---|---|---|---|---|---|",
     ]
-    for task in BUDGETS | ENVIRONMENTS:
+    for task in BUDGETS | META_WORLD | ENVIRONMENTS:
         for agent in CHOICES:
             group = [run for run in runs if (run["task"], run["agent"]) == (task, agent)]
             if group:

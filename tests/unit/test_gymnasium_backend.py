@@ -221,7 +221,7 @@ def test_ids_that_cannot_be_used(env_id: str, message: str) -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "metaworld", None)
-    with pytest.raises(ConfigError, match="pip install metaworld"):
+    with pytest.raises(ConfigError, match="pip install --no-deps metaworld"):
         make("Meta-World/MT1", env_kwargs={"env_name": "reach-v3"})
 
 
@@ -280,3 +280,19 @@ def test_meta_world_starts_from_the_seed() -> None:
     assert not np.array_equal(starts[0][0], starts[0][1])
     assert backend.spec.max_episode_steps == 500
     assert backend.spec.reward_terms == ("reward", "success")
+
+
+def test_meta_world_is_demonstrated_by_its_own_scripted_policy() -> None:
+    pytest.importorskip("metaworld", reason="metaworld is not installed")
+    register_all_configs()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose("train", overrides=["task=meta_world", "task.env_kwargs.env_name=button-press-v3"])
+    assert config.agent.demonstration_ratio == 0.5
+    backend = instantiate(config.task, _convert_="object")
+    assert backend.spec.task == "Meta-World/button-press-v3"
+    expert = backend.expert(0)
+    step = backend.reset(seed=0)
+    expert.reset()
+    while not step.ended:
+        step = backend.step(expert.act(step.observation))
+    assert step.success and step.terminated
