@@ -15,6 +15,7 @@ from .config import ArmConfig, ControllerConfig
 
 Array = NDArray[np.float64]
 
+IDENTITY = np.eye(3)
 AXIS_NAMES = ("x", "y", "z", "roll", "pitch", "yaw")
 
 LIMIT_MARGIN = 0.15
@@ -208,8 +209,8 @@ class EndEffectorController(Controller):
         delta = np.zeros(6)
         delta[self._moved] = self._scales * action
         rotation = data.site_xmat[self.site].reshape(3, 3)
-        frame = rotation if self._local else np.eye(3)
-        shift, turn = frame @ delta[:3], frame @ delta[3:]
+        frame = rotation if self._local else IDENTITY
+        shift, turn = (frame @ delta[:3], frame @ delta[3:]) if self._local else (delta[:3], delta[3:])
         moves = bool(shift.any()), bool(turn.any())
         # A second zero action keeps the reference of the first: a load does not make the resting arm creep.
         if moves[0] or self._in_motion[0]:

@@ -161,7 +161,8 @@ class GymnasiumBackend:
         if self._config.env_id == META_WORLD:
             from metaworld.policies import ENV_POLICY_MAP
 
-            return _MetaWorldExpert(ENV_POLICY_MAP[self._config.env_kwargs["env_name"]]())
+            make_policy: Any = ENV_POLICY_MAP[self._config.env_kwargs["env_name"]]
+            return _MetaWorldExpert(make_policy())
         raise ConfigError(
             f"task {self._config.env_id} has no scripted expert: train with demonstrations.episodes=0 or "
             "demonstrations.path=FOLDER, record with record.source=keyboard"

@@ -130,4 +130,4 @@ def object_spec(state: Mapping[str, Array]) -> ArraySpec:
 
 def flatten(state: Mapping[str, Array]) -> Array:
     """Return the named vectors one after another."""
-    return np.concatenate([np.atleast_1d(value) for value in state.values()]).astype(np.float64)
+    return np.concatenate([value if value.ndim else value[None] for value in state.values()], dtype=np.float64)

@@ -1,5 +1,6 @@
 """Lift a cube from the table."""
 
+import math
 from dataclasses import dataclass, field
 
 import mujoco
@@ -100,7 +101,7 @@ class PickCube(Task):
     def reward_terms(self, data: mujoco.MjData) -> dict[str, float]:
         grasped = self._grasp.holds(data)
         return {
-            "near": 1.0 - float(np.tanh(5.0 * np.linalg.norm(self._to_cube(data)))),
+            "near": 1.0 - math.tanh(5.0 * math.hypot(*self._to_cube(data).tolist())),
             "grasped": float(grasped),
             "lifted": grasped * min(max(self._height(data) / self.config.lift_height, 0.0), 1.0),
         }

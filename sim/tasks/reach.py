@@ -1,5 +1,6 @@
 """Bring the end effector to a point."""
 
+import math
 from dataclasses import dataclass, field
 
 import mujoco
@@ -85,7 +86,7 @@ class Reach(Task):
         return bool(np.linalg.norm(self._to_goal(data)) < self.config.tolerance)
 
     def reward_terms(self, data: mujoco.MjData) -> dict[str, float]:
-        return {"near": 1.0 - float(np.tanh(5.0 * np.linalg.norm(self._to_goal(data))))}
+        return {"near": 1.0 - math.tanh(5.0 * math.hypot(*self._to_goal(data).tolist()))}
 
     def captions(self, data: mujoco.MjData) -> dict[str, bool]:
         distance = float(np.linalg.norm(self._to_goal(data)))
