@@ -65,9 +65,11 @@ class OptimalTransportReward(Module):
     """See :class:`OptimalTransportConfig`.
 
     An episode of L steps is compared with each demonstration. The plan T (L, M) moves its states onto the
-    demonstration's at the least cost C, and step t is rewarded with -L * sum_j T_tj C_tj: the mean cost of the states
-    that it answers for. The demonstration with the largest sum counts. (The reference scales so that the first
-    episode sums to -10; here the composition normalises, which also holds for the episodes after it.)
+    demonstration's at the least cost C, and step t is rewarded with -L * sum_j T_tj C_tj / u: the mean cost of the
+    states that it answers for, in units u. The demonstration with the largest sum counts. The unit makes an episode
+    that stays where a demonstration begins worth -1 a step, in the mean over demonstrations. (The reference takes one
+    in which the first episode sums to -10. A unit that followed the policy, which comes to cost a sixth of that, would
+    make the stored rewards grow while values are learned from them.)
 
     Progress k begins at ``first_progress`` of the shortest demonstration and only grows: while, for episodes and
     demonstrations of the first k steps, the longest increasing run of nearest demonstration states, at the 90th
@@ -91,6 +93,7 @@ class OptimalTransportReward(Module):
         self._name = name
         self._input = VectorInput(config.keys, spec, f"reward.modules.{name}.keys")
         self._scale = np.ones(self._input.size, dtype=np.float32)
+        self._unit = np.ones(1, dtype=np.float32)
         self._demonstrations: list[Tensor] = []
         self._recent: list[Tensor] = []
         self._counters = np.zeros(2, dtype=np.int64)  # progress k, episodes
@@ -101,7 +104,7 @@ class OptimalTransportReward(Module):
         return int(self._counters[0])
 
     def fit(self, episodes: Sequence[Batch]) -> None:
-        """Take over the states that the demonstrations lead through.
+        """Take over the states that the demonstrations lead through, and the unit of rewards.
 
         Raises:
             DataError: if there are none.
@@ -112,6 +115,10 @@ class OptimalTransportReward(Module):
             deviation = np.concatenate(vectors).std(0)
             self._scale[...] = np.where(deviation > 1e-6, deviation, 1.0)
         self._demonstrations = [self._features(each) for each in vectors]
+        # Whatever the plan, an episode of one state costs the mean of the distances to those of a demonstration.
+        starts = torch.stack([each[0] for each in self._demonstrations])
+        staying = torch.stack([self._costs(starts, each).mean(1) for each in self._demonstrations]).amin(0)
+        self._unit[0] = float(staying.mean()) if staying.max() > 1e-6 else 1.0
         shortest = min(map(len, self._demonstrations))
         self._counters[0] = max(1, round(self.config.first_progress * shortest))
 
@@ -134,8 +141,9 @@ class OptimalTransportReward(Module):
     def __call__(self, batch: Batch) -> Floats:
         """Return the rewards (n,), at most 0, of the n steps of one episode in order."""
         episode = self._features(self._input(batch))
-        rewards = torch.stack([self._compared(episode, each) for each in self._demonstrations])
-        return rewards[rewards.sum(1).argmax()].numpy()
+        compared = torch.stack([self._compared(episode, each) for each in self._demonstrations])
+        rewards: Floats = compared[compared.sum(1).argmax()].numpy() / self._unit
+        return rewards
 
     def _compared(self, episode: Tensor, demonstration: Tensor) -> Tensor:
         costs = self._costs(episode, demonstration)
@@ -173,8 +181,8 @@ class OptimalTransportReward(Module):
         return longest_increasing(nearest.tolist())
 
     def state(self) -> State:
-        """Return demonstrations, scale, newest episodes and progress."""
-        state: State = {"scale": self._scale, "counters": self._counters}
+        """Return demonstrations, scale, unit, newest episodes and progress."""
+        state: State = {"scale": self._scale, "unit": self._unit, "counters": self._counters}
         for kind, trajectories in (("demonstrations", self._demonstrations), ("recent", self._recent)):
             rows = torch.cat(trajectories) if trajectories else torch.zeros(0, self._input.size)
             state |= {kind: rows.numpy(), f"{kind}_lengths": np.array(list(map(len, trajectories)), dtype=np.int64)}
@@ -186,7 +194,7 @@ class OptimalTransportReward(Module):
         Raises:
             CheckpointError: if it is of another module.
         """
-        take_over({"scale": self._scale, "counters": self._counters}, state, self._name)
+        take_over({"scale": self._scale, "unit": self._unit, "counters": self._counters}, state, self._name)
         self._demonstrations = self._loaded(state, "demonstrations")
         self._recent = self._loaded(state, "recent")
 

@@ -23,8 +23,11 @@ class InterventionConfig:
         probability: see ``criterion``.
         false_alarm: see ``criterion``.
         threshold: root of the mean squared difference of two actions, whose elements range over [-1, 1].
+        reaction: how many steps the policy still takes once the expert wants to take over, the one that it objects to
+            among them: with 1 a wrong action is seen before it ends the policy's turn, with 0 it is never taken.
         hold: how many steps the expert stays in control.
-        noise: standard deviation of Gaussian noise on the expert's actions, which makes it a worse one.
+        noise: standard deviation of Gaussian noise on the expert's actions, which makes it a worse one. Who imitates it
+            sees the noisy actions: it is not known what it would rather have done.
     """
 
     as_demonstrations: bool = True
@@ -32,6 +35,7 @@ class InterventionConfig:
     probability: float = 0.95
     false_alarm: float = 0.05
     threshold: float = 0.5
+    reaction: int = 0
     hold: int = 4
     noise: float = 0.0
 
@@ -41,6 +45,7 @@ class InterventionConfig:
         for key in ("probability", "false_alarm", "noise"):
             require(0 <= getattr(self, key) <= 1, f"intervention.{key}", "in [0, 1]", getattr(self, key))
         require(self.threshold >= 0, "intervention.threshold", "0 or more", self.threshold)
+        require(self.reaction >= 0, "intervention.reaction", "0 or more", self.reaction)
         require(self.hold >= 1, "intervention.hold", "1 or more", self.hold)
 
 
@@ -70,17 +75,19 @@ class SimulatedIntervention:
             wrong = config.criterion == "random" or difference > config.threshold
             if rng.uniform() >= (config.probability if wrong else config.false_alarm):
                 return choice
-            self._remaining = config.hold
+            self._remaining = config.reaction + config.hold
         self._remaining -= 1
+        if self._remaining >= config.hold:
+            return choice
         noise = config.noise * rng.standard_normal(wanted.shape)
-        return ActionChoice(np.clip(wanted + noise, -1, 1).astype(np.float32), Source.SCRIPT, proposed=wanted)
+        return ActionChoice(np.clip(wanted + noise, -1, 1).astype(np.float32), Source.SCRIPT)
 
     def end_episode(self) -> None:
         """Give control back."""
         self._remaining = 0
 
     def state(self) -> State:
-        """Return how long the expert stays in control."""
+        """Return how long the expert stays in control, its reaction included."""
         return {"remaining": np.array([self._remaining], dtype=np.int64)}
 
     def load(self, state: State) -> None:

@@ -63,6 +63,23 @@ def test_loss_is_the_mean_squared_error_of_the_action():
     assert agent.update(batch)["bc_loss"] == pytest.approx(np.mean((acted - batch["proposed_action"]) ** 2), rel=1e-5)
 
 
+def test_online_it_learns_from_each_minibatch_that_somebody_has_shown():
+    agent = make_bc(spec=SPEC, seed=0, learns_online=True, update_to_data=3, batch_size=50)
+    other = make_bc(spec=SPEC, seed=0)
+    assert agent.update_rows == 150
+    batch = demonstrations(150, 0)
+    before = agent.state()
+    assert agent.update(batch | {"demonstration": np.zeros(150, np.float32)}) == {}
+    for name, value in agent.state().items():
+        np.testing.assert_array_equal(value, before[name])
+    metrics = agent.update(batch | {"demonstration": np.ones(150, np.float32)})
+    for first in (0, 50, 100):
+        expected = other.pretrain({key: value[first : first + 50] for key, value in batch.items()})
+    assert metrics == expected
+    for name, value in agent.state().items():
+        np.testing.assert_array_equal(value, other.state()[name])
+
+
 def test_pretraining_leaves_the_deviation_of_the_policy_as_it_was():
     agent = make_sac(spec=SPEC, seed=0, hidden=[32], initial_log_std=-0.7, actor_learning_rate=1e-2, backend="torch")
     agent.fit_normaliser(demonstrations(1000, 0))

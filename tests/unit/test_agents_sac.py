@@ -302,6 +302,7 @@ def test_values_out_of_range_are_named(fields, message):
         ("sac", {"ensemble_size": 2, "layer_norm": False, "update_to_data": 1, "demonstration_ratio": 0.0}),
         ("rlpd_without_demonstrations", {"demonstration_ratio": 0.0, "cloning_weight": 0.0, "ensemble_size": 2}),
         ("bc", {"demonstration_ratio": 1.0, "learns_online": False}),
+        ("hg_dagger", {"demonstration_ratio": 1.0, "learns_online": True, "update_to_data": 4}),
         ("iql", {"demonstration_ratio": 1.0, "learns_online": False, "expectile": 0.7}),
     ],
 )

@@ -70,12 +70,21 @@ def test_disagreement_is_what_an_expert_reacts_to():
     np.testing.assert_array_equal(choices[2].action, [0.5, 0.5])
 
 
-def test_a_noisy_expert_stays_within_range_and_what_it_wanted_is_known():
+def test_the_wrong_action_is_taken_before_a_slow_expert_has_taken_over():
+    options = {"criterion": "disagreement", "probability": 1.0, "false_alarm": 0.0, "threshold": 0.4, "hold": 2}
+    choices = sources_of([0.5, -1.0, 0.5, 0.5, 0.5, -1.0, -1.0], **options, reaction=1)
+    assert [choice.source for choice in choices] == [P, P, S, S, P, P, S]
+    rewards = InterventionsConfig().make("taken_over", None, 0)({"source": np.array([c.source for c in choices])})
+    np.testing.assert_array_equal(rewards, [0, -1, 0, 0, 0, -1, 0])
+
+
+def test_a_noisy_expert_stays_within_range_and_nobody_knows_what_it_wanted():
     choices = sources_of([0.0] * 200, criterion="random", probability=1.0, noise=1.0)
     actions = np.stack([choice.action for choice in choices])
     assert actions.min() == -1
     assert actions.max() == 1
-    assert all(np.array_equal(choice.proposed, [0.5, 0.5]) for choice in choices)
+    assert actions.std() > 0.5
+    assert all(choice.proposed is None for choice in choices)
 
 
 def test_the_same_seed_does_the_same_and_a_takeover_goes_on():
@@ -102,6 +111,31 @@ def test_values_out_of_range_are_named():
         InterventionConfig(probability=2)
 
 
+def training_on(words: list[str], folder: Path) -> LocalTraining:
+    register_all_configs()
+    words = ["task=reach", "demonstrations.episodes=0", "logging.progress=false", *words]
+    words += ["run.env_steps=40", "run.evaluation_interval=0", "run.final_evaluation_episodes=1"]
+    words += ["run.video_episodes=0", "agent.hidden=[8]", f"run.dir={folder}"]
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose("train", overrides=words)
+    with open_dict(config):
+        config.choices = {"agent": "rlpd"}
+    return LocalTraining(config, folder, Interruption())
+
+
+def test_hg_dagger_imitates_who_takes_over_and_nobody_else(tmp_path: Path) -> None:
+    training = training_on(
+        ["agent=hg_dagger", "intervention.criterion=random", "intervention.probability=0.2", "seed=1"], tmp_path
+    )
+    begun = training.parts.agent.state()["actor/0/weight"].copy()
+    training.run()
+    batch = training.sampler.sample(256, 256)
+    moved = not np.array_equal(training.parts.agent.state()["actor/0/weight"], begun)
+    training.close()
+    assert moved
+    assert batch["demonstration"].all()
+
+
 @pytest.mark.parametrize(
     ("words", "demonstrations"),
     [([], 16), (["intervention.as_demonstrations=false"], 0), (["reward=interventions"], 0)],
@@ -109,16 +143,8 @@ def test_values_out_of_range_are_named():
 def test_interventions_are_demonstrations_unless_they_are_the_reward(
     words: list[str], demonstrations: int, tmp_path: Path
 ) -> None:
-    register_all_configs()
-    words = ["task=reach", "demonstrations.episodes=0", "agent.backend=torch", "logging.progress=false", *words]
-    words += ["intervention.criterion=random", "intervention.probability=0.5", "agent.learning_starts=99"]
-    words += ["run.env_steps=40", "run.evaluation_interval=0", "run.final_evaluation_episodes=1"]
-    words += ["run.video_episodes=0", "agent.hidden=[8]", f"run.dir={tmp_path}"]
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        config = compose("train", overrides=words)
-    with open_dict(config):
-        config.choices = {"agent": "rlpd"}
-    training = LocalTraining(config, tmp_path, Interruption())
+    chance = ["intervention.criterion=random", "intervention.probability=0.5"]
+    training = training_on(["agent.backend=torch", "agent.learning_starts=99", *chance, *words], tmp_path)
     training.run()
     batch = training.sampler.sample(32, 32)
     training.close()

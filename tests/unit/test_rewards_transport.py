@@ -92,7 +92,9 @@ def test_the_cosine_is_that_of_the_features_as_they_are():
     lengths = np.linalg.norm(ours, axis=1)[:, None] * np.linalg.norm(theirs, axis=1)
     costs = 1 - (ours @ theirs.T) / lengths
     plan = sinkhorn(torch.from_numpy(costs), 0.1 * costs.mean(), 100).numpy()
-    np.testing.assert_allclose(module(episode(path)), -3 * (plan * costs).sum(1), atol=1e-5)
+    one = theirs / np.linalg.norm(theirs, axis=1)[:, None]
+    unit = (1 - one @ one[0]).mean()
+    np.testing.assert_allclose(module(episode(path)), -3 * (plan * costs).sum(1) / unit, atol=1e-5)
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
@@ -122,7 +124,18 @@ def test_rewards_follow_from_the_plan_and_the_best_demonstration_counts():
             left = (1 / 5) / (kernel @ right)
             right = (1 / 7) / (kernel.T @ left)
         candidates.append(-5 * (left[:, None] * kernel * right * costs).sum(1))
-    np.testing.assert_allclose(module(agent), max(candidates, key=np.sum), rtol=1e-3)
+    paths = [each["next_observation/state"].astype(np.float64) / scale for each in demonstrations]
+    unit = np.mean([min(np.linalg.norm(path - start, axis=1).mean() for path in paths) for start, *_ in paths])
+    np.testing.assert_allclose(module(agent), max(candidates, key=np.sum) / unit, rtol=1e-3)
+
+
+@pytest.mark.parametrize("factor", [1, 100])
+def test_to_stay_where_demonstrations_begin_is_worth_minus_one_a_step(factor):
+    """Whatever the unit of the observation."""
+    module = fitted([episode(factor * np.cumsum(np.ones((9, 2)), 0)) for _ in range(2)], metric="euclidean")
+    staying = module(episode(np.full((14, 2), 2.0 * factor)))
+    np.testing.assert_allclose(staying, -1, rtol=1e-3)
+    assert fitted([episode(np.ones((4, 2)))])(episode(np.ones((5, 2)))).sum() == 0
 
 
 @settings(max_examples=200, deadline=None)

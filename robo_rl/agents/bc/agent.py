@@ -1,4 +1,4 @@
-"""The agent: behaviour cloning of a deterministic policy."""
+"""The agent: behaviour cloning of a deterministic policy, from demonstrations or interventions."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from .config import BCConfig
 
 
 class BC(OfflineAgent):
-    """Regression of actions on the demonstrations; the actor of :class:`~robo_rl.agents.sac.SAC`.
+    """Regression of actions on what others did; the actor of :class:`~robo_rl.agents.sac.SAC`.
 
     Attributes:
         config: as given.
@@ -28,7 +28,7 @@ class BC(OfflineAgent):
     """
 
     def __init__(self, config: BCConfig, spec: EnvSpec, seed: int) -> None:
-        super().__init__(TanhGaussianPolicy(config, spec, seed), config.batch_size)
+        super().__init__(TanhGaussianPolicy(config, spec, seed), config.update_to_data * config.batch_size)
         self.config = config
         self._cloning = BehaviourCloning(self._policy, config.learning_rate)
 
@@ -37,12 +37,20 @@ class BC(OfflineAgent):
         return self._cloning.steps > 0
 
     def update(self, batch: Batch) -> Metrics:
-        """Take one step on rows of demonstrations; return ``bc_loss``, the mean squared error before it.
+        """Take a step on each minibatch of demonstrations; return ``bc_loss``, the mean squared error before the last.
+
+        While nobody has shown anything the rows are the policy's own, and nothing is learned or returned.
 
         Raises:
             DivergenceError: if the loss is not finite.
         """
-        return self._cloning.step(batch)
+        if self.config.learns_online and not batch["demonstration"].any():
+            return {}
+        metrics: Metrics = {}
+        for first in range(0, len(batch["action"]), self.config.batch_size):
+            rows = slice(first, first + self.config.batch_size)
+            metrics = self._cloning.step({key: value[rows] for key, value in batch.items()})
+        return metrics
 
     def _slots(self) -> dict[str, Tensor]:
         return self._policy.slots() | self._cloning.slots()

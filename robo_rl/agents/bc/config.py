@@ -10,9 +10,12 @@ from ..sac.config import ACTIVATIONS, require_choice
 
 @dataclass(frozen=True)
 class BCConfig:
-    """Behaviour cloning: a baseline that never learns from its own experience.
+    """Behaviour cloning: a baseline that never learns from its own experience, only from what others did.
 
     Attributes:
+        learns_online: whether it acts while it learns, from the demonstrations and what those do who take over from it
+            (HG-DAgger, Kelly et al. 2019); else from demonstrations alone.
+        update_to_data: steps on these for each environment step, where it acts.
         hidden: widths of the hidden layers.
         actor_layer_norm: LayerNorm between each hidden layer and its activation.
         activation: ``relu``, ``silu`` or ``tanh``.
@@ -24,17 +27,17 @@ class BCConfig:
     """
 
     # What the composition asks of every agent: all rows are demonstrations, and no returns are estimated.
-    learns_online: ClassVar[bool] = False
     initial_log_std: ClassVar[float] = 0.0
     gamma: ClassVar[float] = 1.0
     n_step: ClassVar[int] = 1
     demonstration_ratio: ClassVar[float] = 1.0
     learning_starts: ClassVar[int] = 0
     random_steps: ClassVar[int] = 0
-    update_to_data: ClassVar[int] = 1
     # A network this small is trained as fast on the CPU.
     device: ClassVar[str] = "cpu"
 
+    learns_online: bool = False
+    update_to_data: int = 1
     hidden: tuple[int, ...] = (256, 256)
     actor_layer_norm: bool = False
     activation: str = "relu"
@@ -56,6 +59,7 @@ class BCConfig:
             list(self.hidden),
         )
         require(0 < self.learning_rate < 1, "agent.learning_rate", "in (0, 1)", self.learning_rate)
-        require(self.batch_size >= 1, "agent.batch_size", "1 or more", self.batch_size)
+        for key in ("update_to_data", "batch_size"):
+            require(getattr(self, key) >= 1, f"agent.{key}", "1 or more", getattr(self, key))
         require(self.pretrain_steps >= 0, "agent.pretrain_steps", "0 or more", self.pretrain_steps)
         require_choice("agent.activation", self.activation, ACTIVATIONS)
