@@ -15,6 +15,7 @@ from .novelty import NoveltyConfig
 from .perceptual import PerceptualConfig
 from .preferences import PreferencesConfig
 from .specification import SpecificationConfig
+from .stages import StagesConfig
 from .successes import SuccessesConfig
 from .transport import OptimalTransportConfig
 from .vision.config import PretrainingConfig
@@ -31,6 +32,7 @@ MODULES: dict[str, type] = {
     "perceptual": PerceptualConfig,
     "preferences": PreferencesConfig,
     "specification": SpecificationConfig,
+    "stages": StagesConfig,
     "successes": SuccessesConfig,
     "vice": ViceConfig,
 }

@@ -52,6 +52,7 @@ class VectorInput:
     """The chosen keys of an observation as one vector; images as colours in [0, 1] of at most 16 x 16 cells.
 
     Attributes:
+        keys: that are looked at.
         size: F, number of elements.
 
     Args:
@@ -70,7 +71,7 @@ class VectorInput:
                 raise ConfigError(f"{option}: this task has no observation {key!r}: {nearest(key, spec.observation)}")
         if not chosen:
             raise ConfigError(f"{option}: name at least one observation key; {nearest('', spec.observation)}")
-        self._keys = chosen
+        self.keys = chosen
         nothing = {f"next_observation/{key}": np.zeros(spec.observation[key].shape, np.uint8) for key in chosen}
         self.size = self({"action": np.zeros(spec.action.shape, np.float32), **nothing}).shape[-1]
 
@@ -78,7 +79,7 @@ class VectorInput:
         """Return the vectors (..., F) of rows with any leading axes."""
         leading = batch["action"].shape[:-1]
         parts = []
-        for key in self._keys:
+        for key in self.keys:
             values = batch[f"{prefix}/{key}"]
             part = cell_colours(values) if key.startswith("images/") else values
             parts.append(part.reshape(*leading, -1))

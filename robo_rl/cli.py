@@ -26,6 +26,7 @@ COMMANDS = {
     "keys": "make certificates for learner and actors",
     "eval": "evaluate the policy of a run: robo-rl eval run=runs/...",
     "record": "record demonstrations by teleoperation or from the scripted expert",
+    "label": "say what the frames of a data set show: success, or stages; a classifier learns it",
     "collect": "run a trained policy into a data set",
     "export": "write a data set in the format of another project: robo-rl export path=... output=... format=lerobot",
     "import": "make a data set of another project's data: robo-rl import path=... output=... format=lerobot",

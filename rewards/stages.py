@@ -1,0 +1,369 @@
+"""How far a task has come: a classifier of stages, from a person's labels or from demonstrations cut into steps."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from robo_rl.core import (
+    ArraySpec,
+    Batch,
+    ConfigError,
+    DataError,
+    EnvSpec,
+    Metrics,
+    ObservationSignals,
+    State,
+    derive_seed,
+    generator,
+    parse_specification,
+    require,
+    write_durably,
+)
+
+from .module import Floats, Module, VectorInput, long_enough, require_episodes, take_over
+from .networks import TrainedNetwork
+from .segmentation import segment
+
+FORMAT = "robo_rl stages 1"
+"""Of files: safetensors, with a card in JSON in their header."""
+
+PARTS = 5
+"""Of so many episodes one decides the thresholds, one measures the errors, and the others are fitted to."""
+
+_OF_FILE = ("keys", "stages", "hidden", "guard")
+"""What a file says in the place of the configuration."""
+
+Labels = NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class StagesConfig:
+    """A reward for the stage of a task that has been reached: the number of the stage over that of all, 0 to 1.
+
+    Attributes:
+        keys: observation keys to look at; null: all that are not images.
+        stages: how many there are after the beginning, which is stage 0. One: success.
+        file: a classifier that ``robo-rl label`` made of a person's labels; it says ``keys``, ``stages``, ``hidden``
+            and ``guard`` itself. Null: demonstrations are cut into ``stages`` + 1 steps
+            (:func:`~.segmentation.segment`).
+        min_length: least number of observations of such a step.
+        guard: what must be true of an observation for the last stage to be reached, whatever the classifier says: a
+            specification of elements of observations such as ``end_effector_z > 5 cm``; null: nothing.
+        false_positives: for each stage the threshold on the probability that it is reached, at least 0.5, is the
+            smallest that says so of at most this share of the observations before it, in episodes not fitted to.
+        hidden: widths of the hidden layers.
+        learning_rate: of Adam.
+        fit_steps: steps of Adam.
+        batch_size: rows of each step, as many of each stage.
+        shift: images are moved by up to so many pixels down or right, the border repeated, each time they are drawn.
+        jitter: deviation of the noise added to examples, in deviations of each element over all of them.
+    """
+
+    keys: tuple[str, ...] | None = None
+    stages: int = 2
+    file: str | None = None
+    min_length: int = 2
+    guard: str | None = None
+    false_positives: float = 0.01
+    hidden: tuple[int, ...] = (64, 64)
+    learning_rate: float = 1e-3
+    fit_steps: int = 500
+    batch_size: int = 128
+    shift: int = 4
+    jitter: float = 0.05
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        require(1 <= self.stages <= 100, "stages", "1 to 100", self.stages)
+        require(self.min_length >= 1, "min_length", "1 or more", self.min_length)
+        require(0 <= self.false_positives < 1, "false_positives", "in [0, 1)", self.false_positives)
+        require(all(width >= 1 for width in self.hidden), "hidden", "widths of 1 or more", list(self.hidden))
+        require(0 < self.learning_rate < 1, "learning_rate", "in (0, 1)", self.learning_rate)
+        require(self.fit_steps >= 1, "fit_steps", "1 or more", self.fit_steps)
+        allowed = f"stages + 1 = {self.stages + 1} or more"
+        require(self.batch_size > self.stages, "batch_size", allowed, self.batch_size)
+        require(self.shift >= 0, "shift", "0 or more", self.shift)
+        require(self.jitter >= 0, "jitter", "0 or more", self.jitter)
+
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "StageClassifier":
+        """Return the module of term ``name``.
+
+        Raises:
+            ConfigError: if an observation key is not there, the guard does not fit, or the file is of another task.
+            DataError: if the file cannot be read.
+        """
+        if self.file is None:
+            return StageClassifier(self, name, spec, seed)
+        card, arrays = _read(Path(self.file))
+        try:
+            config = dataclasses.replace(self, **{key: card["config"][key] for key in _OF_FILE})
+            made_for = {key: ArraySpec.from_json(value) for key, value in card["observation"].items()}
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"{self.file} is damaged ({error!r}): make it again by robo-rl label") from error
+        for key, array in made_for.items():
+            if _told(spec.observation.get(key)) != _told(array):
+                raise ConfigError(
+                    f"reward.modules.{name}.file: {self.file} looks at {key!r} of shape {array.shape} {array.dtype} "
+                    f"{array.names or ''}, this task has {_told(spec.observation.get(key)) or 'none'}"
+                )
+        module = StageClassifier(config, name, spec, seed)
+        module.load(arrays)
+        return module
+
+
+class StageClassifier(Module):
+    """See :class:`StagesConfig`.
+
+    The network says how probable each stage is. Stage s is reached where the probability of all from s on is above the
+    threshold of s, and all stages before it are reached.
+
+    Args:
+        config: of the module.
+        name: of its term.
+        spec: of the environment.
+        seed: of the run.
+
+    Raises:
+        ConfigError: if an observation key is not there, or the guard does not fit.
+    """
+
+    def __init__(self, config: StagesConfig, name: str, spec: EnvSpec, seed: int) -> None:
+        super().__init__()
+        self.config = config
+        self._name = name
+        self._spec = spec
+        self._seed = derive_seed(seed, "reward", name)
+        self._input = VectorInput(config.keys, spec, f"reward.modules.{name}.keys")
+        self._network = TrainedNetwork(
+            self._input.size,
+            config.hidden,
+            config.stages + 1,
+            learning_rate=config.learning_rate,
+            seed=derive_seed(self._seed, "network"),
+            name=name,
+        )
+        self._arrays: dict[str, NDArray[Any]] = {
+            "shift": np.zeros(self._input.size, dtype=np.float32),
+            "scale": np.ones(self._input.size, dtype=np.float32),
+            "thresholds": np.zeros(config.stages, dtype=np.float32),  # of the log odds
+        }
+        self._guard = None if config.guard is None else parse_specification(config.guard)
+        self._signals = ObservationSignals(spec)
+        try:
+            self._guarding = frozenset() if self._guard is None else self._guard.check(self._signals.units)
+        except ConfigError as error:
+            raise ConfigError(f"reward.modules.{name}.guard: {error}") from error
+
+    def __call__(self, batch: Batch) -> Floats:
+        """Return the stages reached (n,) over their number, for n rows."""
+        return self._reached(batch).astype(np.float32) / np.float32(self.config.stages)
+
+    def fit(self, episodes: Sequence[Batch]) -> None:
+        """Cut the demonstrations into steps and learn these as the stages; with a file there is nothing to do.
+
+        Raises:
+            DataError: if there are none, or all are too short.
+        """
+        config = self.config
+        if config.file is not None:
+            return
+        require_episodes(episodes, self._name)
+        least = (config.stages + 1) * config.min_length
+        long_enough([each["action"] for each in episodes], least, self._name)
+        kept = [each for each in episodes if len(each["action"]) >= least]
+        trajectories = [self._input(each).astype(np.float64) for each in kept]
+        everything = np.concatenate(trajectories)
+        mean, deviation = everything.mean(0), everything.std(0)
+        labels = []
+        for trajectory in trajectories:
+            scaled = (trajectory - mean) / np.where(deviation > 1e-6, deviation, 1.0)
+            begins = segment(scaled, config.stages + 1, config.min_length)
+            labels.append((np.searchsorted(begins, np.arange(len(trajectory)), side="right") - 1).astype(np.int8))
+        self.learn(kept, labels)
+
+    def learn(self, episodes: Sequence[Batch], labels: Sequence[Labels]) -> Metrics:
+        """Learn from labelled episodes; return the errors on some that were held out.
+
+        Of five episodes one decides the thresholds, one measures the errors, the others are fitted to; with fewer than
+        five all do all, and the errors say little.
+
+        Args:
+            episodes: rows, as :class:`robo_rl.core.RewardModule` is called with.
+            labels: of each, the stage reached after each step (n,); -1: nobody knows.
+
+        Returns:
+            ``false_positives/<s>``: share of the observations before stage s that are said to have reached it, and
+            ``false_negatives/<s>``: of those from it on that are not; ``positives/<s>`` and ``negatives/<s>``: how many
+            there were; rates of none are left out. ``held_out_episodes``: 0 where there were too few.
+
+        Raises:
+            DataError: if a stage has no example among the episodes that are fitted to.
+        """
+        numbers = np.arange(len(episodes))
+        if len(episodes) >= PARTS:
+            parts = [numbers[numbers % PARTS > 1], numbers[::PARTS], numbers[1::PARTS]]
+        else:
+            parts = [numbers] * 3
+        fitted, calibrating, measuring = (_joined(episodes, labels, part) for part in parts)
+        self._fit_network(*fitted)
+        rows, label = calibrating
+        odds = self._odds(self._input(rows))
+        for stage in range(1, self.config.stages + 1):
+            before = np.sort(odds[label < stage, stage - 1])
+            allowed = int(self.config.false_positives * len(before))
+            # Strictly above this one, so at most ``allowed`` of those before the stage are said to have reached it.
+            threshold = float(before[len(before) - 1 - allowed]) if len(before) else 0.0
+            self._arrays["thresholds"][stage - 1] = max(0.0, threshold)
+        rows, label = measuring
+        held_out = float(len(parts[2])) if len(episodes) >= PARTS else 0.0
+        return {"held_out_episodes": held_out, **_errors(self._reached(rows), label, self.config.stages)}
+
+    def save(self, path: Path, facts: dict[str, Any]) -> None:
+        """Write the classifier for ``file``, with ``facts`` for people: JSON values."""
+        keys = self._input.keys
+        card = {
+            "format": FORMAT,
+            "config": {key: getattr(self.config, key) for key in _OF_FILE} | {"keys": keys},
+            "observation": {key: self._spec.observation[key].to_json() for key in keys},
+            **facts,
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_durably(path, save(self.state(), metadata={"card": json.dumps(card)}))
+
+    def state(self) -> State:
+        """Return network, optimiser and thresholds."""
+        network = {f"network/{key}": value for key, value in self._network.state().items()}
+        return {**self._arrays, **network}
+
+    def load(self, state: State) -> None:
+        """Go on from ``state``.
+
+        Raises:
+            CheckpointError: if it is of another module.
+        """
+        take_over(self._arrays, state, self._name)
+        prefix = "network/"
+        self._network.load({key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)})
+
+    def _fit_network(self, rows: Batch, label: Labels) -> None:
+        config = self.config
+        members = [np.flatnonzero(label == stage) for stage in range(config.stages + 1)]
+        missing = [stage for stage, found in enumerate(members) if not len(found)]
+        if missing:
+            raise DataError(
+                f"reward module {self._name!r}: no observation of stage {missing[0]} among the {len(label)} to learn "
+                "from, which are of three in five episodes: label more"
+            )
+        vectors = self._input(rows)
+        deviation = vectors.std(0)
+        self._arrays["shift"][...] = vectors.mean(0)
+        self._arrays["scale"][...] = np.where(deviation > 1e-6, deviation, 1.0)
+        share = config.batch_size // (config.stages + 1)
+        targets = torch.arange(config.stages + 1).repeat_interleave(share)
+        moving = config.shift > 0 and any(key.startswith("images/") for key in self._input.keys)
+        for step in range(config.fit_steps):
+            rng = generator(self._seed, "fit", step)
+            drawn = np.concatenate([found[rng.integers(0, len(found), share)] for found in members])
+            chosen = self._input(_moved(rows, drawn, config.shift, rng)) if moving else vectors[drawn]
+            inputs = self._scaled(chosen)
+            noise = torch.from_numpy(rng.standard_normal(inputs.shape, dtype=np.float32))
+            self._network.descend(cross_entropy(self._network(inputs + config.jitter * noise), targets))
+
+    def _reached(self, batch: Batch) -> NDArray[np.int64]:
+        """Return the stage (n,) that each of n rows has reached."""
+        passed = self._odds(self._input(batch)) > self._arrays["thresholds"]
+        reached: NDArray[np.int64] = passed.cumprod(axis=1).sum(axis=1)
+        if self._guard is not None:
+            for row in np.flatnonzero(reached == self.config.stages):
+                observed = {
+                    key.removeprefix("next_observation/"): value[row : row + 1]
+                    for key, value in batch.items()
+                    if key.startswith("next_observation/")
+                }
+                signals = {name: self._signals.values(name, observed) for name in self._guarding}
+                reached[row] -= self._guard.robustness(signals, 1.0) <= 0
+        return reached
+
+    @torch.no_grad()
+    def _odds(self, vectors: Floats) -> Floats:
+        """Return the log odds (n, stages) that each stage or a later one is reached."""
+        logits = self._network(self._scaled(vectors))
+        odds = [
+            logits[:, stage:].logsumexp(1) - logits[:, :stage].logsumexp(1)
+            for stage in range(1, self.config.stages + 1)
+        ]
+        found: Floats = torch.stack(odds, 1).numpy()
+        return found
+
+    def _scaled(self, vectors: Floats) -> Tensor:
+        return torch.from_numpy((vectors - self._arrays["shift"]) / self._arrays["scale"])
+
+
+def _joined(episodes: Sequence[Batch], labels: Sequence[Labels], numbers: NDArray[np.int64]) -> tuple[Batch, Labels]:
+    """Return the labelled rows of some episodes, as far as they are looked at, and their labels."""
+    known = [labels[number] >= 0 for number in numbers]
+    looked_at = [key for key in episodes[0] if key == "action" or key.startswith("next_observation/")]
+    rows = {
+        key: np.concatenate([episodes[number][key][kept] for number, kept in zip(numbers, known, strict=True)])
+        for key in looked_at
+    }
+    return rows, np.concatenate([labels[number][kept] for number, kept in zip(numbers, known, strict=True)])
+
+
+def _moved(rows: Batch, chosen: NDArray[np.int64], pixels: int, rng: np.random.Generator) -> Batch:
+    """Return ``chosen`` rows; images (n, H, W, C) after the step moved by up to ``pixels``, the border repeated."""
+    moved: Batch = {}
+    for key, array in rows.items():
+        if not key.startswith("next_observation/images/"):
+            moved[key] = array[chosen]
+            continue
+        down, right = rng.integers(-pixels, pixels + 1, (2, len(chosen), 1))
+        height, width = array.shape[1:3]
+        lines = np.clip(np.arange(height) - down, 0, height - 1)
+        columns = np.clip(np.arange(width) - right, 0, width - 1)
+        moved[key] = array[chosen[:, None, None], lines[:, :, None], columns[:, None, :]]
+    return moved
+
+
+def _errors(reached: NDArray[np.int64], label: Labels, stages: int) -> Metrics:
+    """Return the rates of errors for each stage; see :meth:`StageClassifier.learn`."""
+    errors: Metrics = {}
+    for stage in range(1, stages + 1):
+        positive = label >= stage
+        errors |= {f"positives/{stage}": float(positive.sum()), f"negatives/{stage}": float((~positive).sum())}
+        wrong = (reached >= stage) != positive
+        for kind, those in (("false_positives", ~positive), ("false_negatives", positive)):
+            if those.any():
+                errors[f"{kind}/{stage}"] = float(wrong[those].mean())
+    return errors
+
+
+def _told(array: ArraySpec | None) -> tuple[Any, ...]:
+    """Return what must agree of an observation."""
+    return () if array is None else (array.shape, array.dtype, array.names)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], State]:
+    """Return card and arrays of a file that :meth:`StageClassifier.save` wrote."""
+    if not path.is_file():
+        raise ConfigError(f"there is no file {path}: give one that robo-rl label made")
+    try:
+        with safe_open(path, framework="numpy") as stream:
+            card = json.loads((stream.metadata() or {})["card"])
+            arrays = {key: stream.get_tensor(key) for key in stream.keys()}  # noqa: SIM118 (it is no dictionary)
+        if card["format"] != FORMAT:
+            raise ValueError(f"expected format {FORMAT!r}, found {card['format']!r}")
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise DataError(f"{path} is no classifier of robo-rl label: {error!r}") from error
+    return card, arrays

@@ -1,0 +1,115 @@
+"""What a person says of the observations of a data set: labels.json in its folder; docs/datasets.md has the format."""
+
+import json
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import DataError, write_durably
+
+from .disk import disk_errors
+from .layout import EpisodeRecord
+from .store import EpisodeStore
+
+FORMAT = "robo_rl labels"
+FORMAT_VERSION = 1
+FILE = "labels.json"
+
+UNKNOWN = -1
+
+Labels = NDArray[np.int8]
+
+
+class LabelBook:
+    """The labels of a data set.
+
+    A label of an observation is the stage of the task that it shows, from 0 (the beginning; failure) to ``stages``
+    (success), or :data:`UNKNOWN`. Labels hold for the very episode that they were given to: its checksum is kept with
+    them.
+
+    Args:
+        store: the data set, whose folder they are in.
+        stages: number of stages after the first.
+
+    Raises:
+        DataError: if the file is damaged, of another number of stages, or of other episodes.
+    """
+
+    def __init__(self, store: EpisodeStore, stages: int) -> None:
+        self._records = dict(enumerate(store.records))
+        self._path = store.path / FILE
+        self._stages = stages
+        self._episodes: dict[int, Labels] = {}
+        if self._path.exists():
+            with disk_errors(self._path, "read the labels"):
+                self._read(self._path.read_bytes())
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of the episodes that are labelled."""
+        return sorted(self._episodes)
+
+    def __getitem__(self, number: int) -> Labels:
+        """Return the labels (L + 1,) of the observations of an episode of L steps."""
+        return self._episodes[number]
+
+    def put(self, number: int, labels: Labels) -> None:
+        """Label an episode; on return that is on the disk.
+
+        Raises:
+            DataError: if the disk refuses.
+            ValueError: if they are not of this episode's length or stages.
+        """
+        _check(labels, self._records[number], self._stages)
+        self._episodes[number] = labels
+        facts = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "stages": self._stages,
+            "episodes": [
+                {"number": each, "crc32": _checksum(self._records[each]), "labels": self._episodes[each].tolist()}
+                for each in self.numbers
+            ],
+        }
+        with disk_errors(self._path, "write the labels"):
+            write_durably(self._path, json.dumps(facts).encode())
+
+    def _read(self, text: bytes) -> None:
+        try:
+            facts = json.loads(text)
+            if (facts["format"], facts["format_version"]) != (FORMAT, FORMAT_VERSION):
+                raise ValueError(f"expected format {FORMAT!r}, version {FORMAT_VERSION}")
+            stages = facts["stages"]
+            given = {int(each["number"]): each for each in facts["episodes"]}
+            labels = {number: np.array(each["labels"], dtype=np.int8) for number, each in given.items()}
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            raise DataError(f"{self._path} is damaged ({error!r}): restore it, or remove it and label again") from error
+        if stages != self._stages:
+            raise DataError(
+                f"{self._path} has labels of {stages} stages, wanted are {self._stages}: give that number, or remove "
+                "the file and label again"
+            )
+        for number, each in given.items():
+            try:
+                if each.get("crc32") != _checksum(self._records[number]):
+                    raise ValueError("the episode is another one now")
+                _check(labels[number], self._records[number], stages)
+            except (ValueError, KeyError) as error:
+                raise DataError(
+                    f"{self._path}: the labels of episode {number} are not of the one that is there ({error}): remove "
+                    "the file and label again"
+                ) from error
+        self._episodes = labels
+
+
+def _checksum(record: EpisodeRecord) -> int:
+    """Return what tells an episode from any other that may come in its place."""
+    return record.crc32["executed_action"]
+
+
+def _check(labels: Labels, record: EpisodeRecord, stages: int) -> None:
+    if labels.shape != (record.steps + 1,) or labels.min() < UNKNOWN or labels.max() > stages:
+        raise ValueError(
+            f"expected {record.steps + 1} labels from {UNKNOWN} to {stages}, got {labels.shape} from "
+            f"{labels.min(initial=0)} to {labels.max(initial=0)}"
+        )
