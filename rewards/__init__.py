@@ -8,6 +8,7 @@ from .classifier import ClassifierConfig, ViceConfig
 from .clip import ClipConfig
 from .code import CodeConfig
 from .composition import ComposedReward, ComposedRewardConfig, TermConfig
+from .gail import GailConfig
 from .interventions import InterventionsConfig
 from .keypoints import KeypointsConfig
 from .module import Module
@@ -25,6 +26,7 @@ MODULES: dict[str, type] = {
     "classifier": ClassifierConfig,
     "clip": ClipConfig,
     "code": CodeConfig,
+    "gail": GailConfig,
     "interventions": InterventionsConfig,
     "keypoints": KeypointsConfig,
     "novelty": NoveltyConfig,

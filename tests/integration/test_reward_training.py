@@ -31,6 +31,15 @@ TRAIN = [
     "reward.modules.goal.interval=5",
     "reward.modules.goal.updates=1",
     "reward.modules.goal.learning_starts=10",
+    "+reward/module@reward.modules.imitated=gail",
+    "reward.modules.imitated.hidden=[8]",
+    "reward.modules.imitated.interval=7",
+    "reward.modules.imitated.updates=2",
+    "reward.modules.imitated.learning_starts=10",
+    "+reward/module@reward.modules.reached=stages",
+    "reward.modules.reached.stages=1",
+    "reward.modules.reached.hidden=[8]",
+    "reward.modules.reached.fit_steps=5",
     "+reward/module@reward.modules.novelty=novelty",
     "reward.modules.novelty.particles=16",
     "reward.modules.novelty.interval=10",
@@ -92,7 +101,7 @@ def test_a_run_goes_on_bit_for_bit_in_mid_episode(tmp_path: Path) -> None:
     for kind in ("episode", "reward"):
         assert records(unbroken, kind) == records(broken, kind)
     metrics = {key for record in records(unbroken, "reward") for key in record}
-    assert {"goal/loss", "liked/accuracy"} <= metrics
+    assert {"goal/loss", "imitated/penalty", "liked/accuracy"} <= metrics
     assert (first["replay/source"] == Source.SCRIPT).any()
     assert first["replay/terms_version"].max() > 0
 

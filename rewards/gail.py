@@ -1,0 +1,230 @@
+"""Generative adversarial imitation, off-policy (discriminator-actor-critic, Kostrikov et al. 2019)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from robo_rl.core import Batch, EnvSpec, Experience, Metrics, State, derive_seed, generator, require
+
+from .module import Floats, Module, VectorInput, require_episodes, take_over, taken
+from .networks import TrainedNetwork
+
+
+@dataclass(frozen=True)
+class GailConfig:
+    """A reward for doing what demonstrations do, as a discriminator that learns beside the policy tells it.
+
+    Attributes:
+        keys: observation keys to look at; null: all that are not images.
+        actions: judge an observation and the action taken there; false: the observations before and after a step,
+            which is imitation from observation alone (Torabi et al. 2019).
+        discount: of the agent too, from then on: what comes after a termination is worth the sum of it.
+        penalty: weight of the Lipschitz penalty, the mean of max(0, norm - 1)^2 over gradients of the logit.
+        interval: environment steps between updates.
+        updates: steps of each update.
+        learning_starts: environment steps in the replay before the first.
+        batch_size: rows of each step, half of them demonstrated.
+        hidden: widths of the hidden layers.
+        learning_rate: of Adam.
+    """
+
+    keys: tuple[str, ...] | None = None
+    actions: bool = False
+    discount: float = 0.97
+    penalty: float = 10.0
+    interval: int = 10
+    updates: int = 10
+    learning_starts: int = 100
+    batch_size: int = 128
+    hidden: tuple[int, ...] = (64, 64)
+    learning_rate: float = 3e-4
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        require(0 <= self.discount < 1, "discount", "in [0, 1)", self.discount)
+        require(self.penalty >= 0, "penalty", "0 or more", self.penalty)
+        for key in ("interval", "updates", "learning_starts"):
+            require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
+        require(self.batch_size >= 2, "batch_size", "2 or more", self.batch_size)
+        require(all(width >= 1 for width in self.hidden), "hidden", "widths of 1 or more", list(self.hidden))
+        require(0 < self.learning_rate < 1, "learning_rate", "in (0, 1)", self.learning_rate)
+
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "Gail":
+        """Return the module of term ``name``."""
+        return Gail(self, name, spec, seed)
+
+
+class Gail(Module):
+    """See :class:`GailConfig`.
+
+    A network's logit f tells demonstrated rows (label 1) from rows of the replay (label 0) by cross-entropy, whose
+    optimum is the log of the ratio of their densities. The reward is f itself, log D - log(1 - D) of the discriminator
+    D. What follows a termination is the absorbing state, for ever: each termination adds an absorbing row to its side,
+    all zero but for an indicator that is 0 elsewhere, and the step that terminates is worth f + discount * a /
+    (1 - discount), where a is the logit of that row. So to end is worth more than to go on only where demonstrations
+    end more often, and a constant added to f changes no preference. A truncation is no end.
+
+    How much weight absorbing rows have does not change the optimum, which is a ratio; each counts as one row.
+
+    The penalty (Blondé et al. 2022) holds the gradient of f by its inputs at norm 1 or less, at points between a
+    demonstrated row and one of the replay, absorbing rows among them; how far between is drawn for the two parts of a
+    row apart. It bounds the reward, which off-policy training needs.
+
+    Args:
+        config: of the module.
+        name: of its term.
+        spec: of the environment.
+        seed: of the run.
+
+    Raises:
+        ConfigError: if an observation key is not there.
+    """
+
+    learned = True
+    judges_state = False
+
+    def __init__(self, config: GailConfig, name: str, spec: EnvSpec, seed: int) -> None:
+        super().__init__()
+        self.config = config
+        self._name = name
+        self._seed = derive_seed(seed, "reward", name)
+        self._input = VectorInput(config.keys, spec, f"reward.modules.{name}.keys")
+        self._parts = [self._input.size, spec.action.shape[0] if config.actions else self._input.size]
+        self._network = TrainedNetwork(
+            sum(self._parts) + 1,
+            config.hidden,
+            1,
+            learning_rate=config.learning_rate,
+            seed=derive_seed(self._seed, "network"),
+            name=name,
+        )
+        self._absorbing = np.zeros((1, sum(self._parts) + 1), dtype=np.float32)
+        self._absorbing[0, -1] = 1.0
+        self._demonstrated = np.zeros((0, sum(self._parts) + 1), dtype=np.float32)
+        self._terminated = np.zeros(0, dtype=np.bool_)  # of each of those
+        self._arrays: dict[str, NDArray[Any]] = {
+            "shift": np.zeros(self._input.size, dtype=np.float32),
+            "scale": np.ones(self._input.size, dtype=np.float32),
+            "waited": np.zeros(1, dtype=np.int64),
+        }
+
+    def fit(self, episodes: Sequence[Batch]) -> None:
+        """Take note of what was demonstrated.
+
+        Raises:
+            DataError: if there is nothing.
+        """
+        require_episodes(episodes, self._name)
+        observed = np.concatenate([self._input.trajectory(episode) for episode in episodes])
+        deviation = observed.std(0)
+        self._arrays["shift"][...] = observed.mean(0)
+        self._arrays["scale"][...] = np.where(deviation > 1e-6, deviation, 1.0)
+        self._demonstrated = np.concatenate([self._vectors(episode) for episode in episodes])
+        self._terminated = np.concatenate([episode["terminated"] for episode in episodes])
+
+    def discount(self) -> float:
+        """Return the discount that absorbing states are worth what they are by."""
+        return self.config.discount
+
+    def __call__(self, batch: Batch) -> Floats:
+        """Return the rewards of n rows (n,)."""
+        gamma = self.config.discount
+        absorbed = gamma / (1 - gamma) * self._logits(self._absorbing)
+        rewards: Floats = self._logits(self._vectors(batch)) + batch["terminated"] * absorbed
+        return rewards
+
+    def update(self, experience: Experience) -> Metrics:
+        """Learn to tell the policy's rows from the demonstrated ones, every ``interval`` calls.
+
+        Returns:
+            ``loss``, the cross-entropy, and ``penalty``, means over the steps; ``demonstrated`` and ``policy``, the
+            mean logits of the last rows of either side.
+        """
+        config, waited = self.config, self._arrays["waited"]
+        waited += 1
+        if waited[0] < config.interval or len(experience) < config.learning_starts:
+            return {}
+        waited[0] = 0
+        half, collected = config.batch_size // 2, []
+        for step in range(config.updates):
+            rng = generator(self._seed, "update", self.version, step)
+            drawn = rng.integers(0, len(self._demonstrated), half)
+            theirs = self._with_absorbing(self._demonstrated[drawn], self._terminated[drawn])
+            rows = experience.sample_rows(half, rng)
+            ours = self._with_absorbing(self._vectors(rows), rows["terminated"])
+            entropy, penalty = self._cross_entropy(theirs, ours, half), self._penalty(theirs, ours, half, rng)
+            self._network.descend(entropy + config.penalty * penalty)
+            collected.append((float(entropy.detach()), float(penalty.detach())))
+        self.version += 1
+        loss, penalised = np.mean(collected, axis=0).tolist()
+        return {
+            "loss": loss,
+            "penalty": penalised,
+            "demonstrated": float(self._logits(theirs).mean()),
+            "policy": float(self._logits(ours).mean()),
+        }
+
+    def _cross_entropy(self, theirs: Floats, ours: Floats, rows: int) -> Tensor:
+        """Return the loss of demonstrated (n, P) and own (m, P) inputs, of ``rows`` rows of either side."""
+        logits = self._network(torch.from_numpy(np.concatenate((theirs, ours))))[:, 0]
+        # Divided by rows, not by inputs: how many absorbing ones there are is chance, and a mean of each side is not.
+        return (softplus(-logits[: len(theirs)]).sum() + softplus(logits[len(theirs) :]).sum()) / rows
+
+    def _penalty(self, theirs: Floats, ours: Floats, points: int, rng: np.random.Generator) -> Tensor:
+        """Return the Lipschitz penalty at ``points`` points between demonstrated (n, P) and own (m, P) inputs."""
+        one, other = (torch.from_numpy(side[rng.integers(0, len(side), points)]) for side in (theirs, ours))
+        shares = torch.from_numpy(rng.uniform(size=(points, 2)).astype(np.float32))
+        part = torch.repeat_interleave(torch.tensor([0, 1, 0]), torch.tensor([*self._parts, 1]))
+        share = shares[:, part]
+        between = (share * one + (1 - share) * other).requires_grad_()
+        (gradient,) = torch.autograd.grad(self._network(between).sum(), between, create_graph=True)
+        # A square root has no derivative at 0, where the gradient begins for inputs that no unit reacts to.
+        norm = (gradient.square().sum(1) + 1e-12).sqrt()
+        return (norm - 1).clamp(min=0).square().mean()
+
+    def _vectors(self, batch: Batch) -> Floats:
+        """Return the inputs (n, P) of n rows, none of them absorbing: both parts of each, and the indicator."""
+        before = self._scaled(self._input(batch, "observation"))
+        second = batch["action"] if self.config.actions else self._scaled(self._input(batch))
+        indicator = np.zeros((len(before), 1), dtype=np.float32)
+        return np.concatenate((before, second, indicator), axis=1, dtype=np.float32)
+
+    def _with_absorbing(self, vectors: Floats, terminated: NDArray[np.bool_]) -> Floats:
+        """Return inputs (n, P), and one absorbing for each that terminated."""
+        return np.concatenate((vectors, self._absorbing.repeat(int(terminated.sum()), axis=0)))
+
+    def _scaled(self, vectors: Floats) -> Floats:
+        scaled: Floats = (vectors - self._arrays["shift"]) / self._arrays["scale"]
+        return scaled
+
+    @torch.no_grad()
+    def _logits(self, inputs: Floats) -> Floats:
+        logits: Floats = self._network(torch.from_numpy(inputs))[:, 0].numpy()
+        return logits
+
+    def state(self) -> State:
+        """Return network, optimiser, what was demonstrated, and the count of steps to the next update."""
+        network = {f"network/{key}": value for key, value in self._network.state().items()}
+        version = np.array([self.version], dtype=np.int64)
+        shown = {"demonstrated": self._demonstrated, "terminated": self._terminated}
+        return {**self._arrays, **network, **shown, "version": version}
+
+    def load(self, state: State) -> None:
+        """Go on from ``state``.
+
+        Raises:
+            CheckpointError: if it is of another module.
+        """
+        version = np.zeros(1, dtype=np.int64)
+        take_over({**self._arrays, "version": version}, state, self._name)
+        self.version = int(version[0])
+        self._demonstrated = taken(state, "demonstrated", self._name, like=self._demonstrated)
+        self._terminated = taken(state, "terminated", self._name, like=self._terminated)
+        prefix = "network/"
+        self._network.load({key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)})
