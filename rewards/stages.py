@@ -1,7 +1,6 @@
 """How far a task has come: a classifier of stages, from a person's labels or from demonstrations cut into steps."""
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from robo_rl.core import (
-    ArraySpec,
     Batch,
     ConfigError,
     DataError,
@@ -28,21 +24,15 @@ from robo_rl.core import (
     generator,
     parse_specification,
     require,
-    write_durably,
 )
 
 from .module import Floats, Module, VectorInput, long_enough, require_episodes, take_over
 from .networks import TrainedNetwork
 from .segmentation import segment
-
-FORMAT = "robo_rl stages 1"
-"""Of files: safetensors, with a card in JSON in their header."""
+from .stage_files import OF_FILE, read_classifier, write_classifier
 
 PARTS = 5
 """Of so many episodes one decides the thresholds, one measures the errors, and the others are fitted to."""
-
-_OF_FILE = ("keys", "stages", "hidden", "guard")
-"""What a file says in the place of the configuration."""
 
 Labels = NDArray[np.int8]
 
@@ -105,18 +95,8 @@ class StagesConfig:
         """
         if self.file is None:
             return StageClassifier(self, name, spec, seed)
-        card, arrays = _read(Path(self.file))
-        try:
-            config = dataclasses.replace(self, **{key: card["config"][key] for key in _OF_FILE})
-            made_for = {key: ArraySpec.from_json(value) for key, value in card["observation"].items()}
-        except (KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"{self.file} is damaged ({error!r}): make it again by robo-rl label") from error
-        for key, array in made_for.items():
-            if _told(spec.observation.get(key)) != _told(array):
-                raise ConfigError(
-                    f"reward.modules.{name}.file: {self.file} looks at {key!r} of shape {array.shape} {array.dtype} "
-                    f"{array.names or ''}, this task has {_told(spec.observation.get(key)) or 'none'}"
-                )
+        said, arrays = read_classifier(Path(self.file), spec, f"reward.modules.{name}.file")
+        config = dataclasses.replace(self, **{key: said[key] for key in OF_FILE})
         module = StageClassifier(config, name, spec, seed)
         module.load(arrays)
         return module
@@ -231,15 +211,8 @@ class StageClassifier(Module):
 
     def save(self, path: Path, facts: dict[str, Any]) -> None:
         """Write the classifier for ``file``, with ``facts`` for people: JSON values."""
-        keys = self._input.keys
-        card = {
-            "format": FORMAT,
-            "config": {key: getattr(self.config, key) for key in _OF_FILE} | {"keys": keys},
-            "observation": {key: self._spec.observation[key].to_json() for key in keys},
-            **facts,
-        }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_durably(path, save(self.state(), metadata={"card": json.dumps(card)}))
+        config = {key: getattr(self.config, key) for key in OF_FILE}
+        write_classifier(path, self.state(), config, self._spec, self._input.keys, facts)
 
     def state(self) -> State:
         """Return network, optimiser and thresholds."""
@@ -347,23 +320,3 @@ def _errors(reached: NDArray[np.int64], label: Labels, stages: int) -> Metrics:
             if those.any():
                 errors[f"{kind}/{stage}"] = float(wrong[those].mean())
     return errors
-
-
-def _told(array: ArraySpec | None) -> tuple[Any, ...]:
-    """Return what must agree of an observation."""
-    return () if array is None else (array.shape, array.dtype, array.names)
-
-
-def _read(path: Path) -> tuple[dict[str, Any], State]:
-    """Return card and arrays of a file that :meth:`StageClassifier.save` wrote."""
-    if not path.is_file():
-        raise ConfigError(f"there is no file {path}: give one that robo-rl label made")
-    try:
-        with safe_open(path, framework="numpy") as stream:
-            card = json.loads((stream.metadata() or {})["card"])
-            arrays = {key: stream.get_tensor(key) for key in stream.keys()}  # noqa: SIM118 (it is no dictionary)
-        if card["format"] != FORMAT:
-            raise ValueError(f"expected format {FORMAT!r}, found {card['format']!r}")
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise DataError(f"{path} is no classifier of robo-rl label: {error!r}") from error
-    return card, arrays
