@@ -2,6 +2,7 @@
 
 import contextlib
 import zlib
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from robo_rl.core import DataError, EnvSpec
 
 from .disk import CommitLog, disk_errors
 from .layout import EpisodeRecord, observation_fields, open_arrays, step_fields
+from .shards import ShardWriter, is_written_so
 
 EPISODES = "episodes.jsonl"
 ARRAYS = "arrays.zarr"
@@ -51,6 +53,11 @@ class EpisodeFiles:
             for line in self._log.lines:
                 self._count(self._parse(line))
             self._arrays = open_arrays(path / ARRAYS, spec, writable)
+            self._shards = {
+                name: ShardWriter(array, path / ARRAYS / name)
+                for name, array in self._arrays.items()
+                if is_written_so(array)
+            }
             self._check_lengths()
             if writable:
                 self.cut_back()
@@ -88,18 +95,21 @@ class EpisodeFiles:
                 raise self._damaged(number, name, "wrong checksum")
         return episodes
 
-    def write(self, name: str, start: int, rows: NDArray[Any]) -> None:
+    def write(self, name: str, start: int, rows: Sequence[NDArray[Any]] | NDArray[Any]) -> None:
         """Store uncommitted rows at ``start`` and after it.
 
         Raises:
-            DataError: if the disk refuses.
+            DataError: if the disk refuses, or the rows before are damaged.
         """
         array = self._arrays[name]
         stop = start + len(rows)
         with disk_errors(self.path, "store the episode"):
             if array.shape[0] < stop:
                 array.resize((-(-stop // GROWTH_ROWS) * GROWTH_ROWS, *array.shape[1:]))
-            array[start:stop] = rows
+            if name in self._shards:
+                self._shards[name].write(start, rows)
+            else:
+                array[start:stop] = np.asarray(rows)
 
     def commit(self, *records: EpisodeRecord) -> int:
         """Make the rows that were written episodes; return the number of the first.

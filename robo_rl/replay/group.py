@@ -2,10 +2,11 @@
 
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from itertools import pairwise
+from functools import reduce
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,10 @@ from robo_rl.core import PASSED, ArraySpec, DataError, EnvSpec, Observation, Sou
 
 from .encoding import encode_success
 from .files import EpisodeFiles
+from .layout import observation_fields
 from .writer import check_follows, make_record
+
+Rows = NDArray[Any] | Sequence[NDArray[Any]]
 
 WRITERS = 4
 """Arrays written at a time: while one waits for the disk, others are compressed."""
@@ -30,23 +34,19 @@ def write_episodes(files: EpisodeFiles, episodes: Sequence[Sequence[Transition]]
         check_order(episode)
         observations += [step.observation for step in episode]
         observations.append(episode[-1].next_observation)
-    columns = _step_columns(spec, steps), _observation_columns(spec, observations)
+    columns: tuple[Mapping[str, Rows], ...] = _step_columns(spec, steps), _observation_columns(spec, observations)
     starts = files.step_rows, files.observation_rows
+    borders = [[0, *accumulate(len(episode) + extra for episode in episodes)] for extra in (0, 1)]
     with ThreadPoolExecutor(WRITERS, "episode-writer") as pool:
-        writing = [
-            pool.submit(files.write, name, start, rows)
-            for start, block in zip(starts, columns, strict=True)
+        writing = {
+            name: pool.submit(_write_column, files, name, start, rows, places)
+            for start, places, block in zip(starts, borders, columns, strict=True)
             for name, rows in block.items()
-        ]
-    for write in writing:
-        write.result()
+        }
+    checksums = {name: write.result() for name, write in writing.items()}
     records = []
-    step = observation = 0
-    for episode in episodes:
-        crc32 = {name: zlib.crc32(rows[step : step + len(episode)].data) for name, rows in columns[0].items()}
-        stop = observation + len(episode) + 1
-        crc32 |= {name: zlib.crc32(rows[observation:stop].data) for name, rows in columns[1].items()}
-        step, observation = step + len(episode), stop
+    for index, episode in enumerate(episodes):
+        crc32 = {name: sums[index] for name, sums in checksums.items()}
         sources = Counter(Source(transition.source).name.lower() for transition in episode)
         verdicts = {
             str(number): asdict(transition.verdict)
@@ -55,6 +55,18 @@ def write_episodes(files: EpisodeFiles, episodes: Sequence[Sequence[Transition]]
         }
         records.append(make_record(episode[0], episode[-1], sources, crc32, verdicts))
     return files.commit(*records)
+
+
+def _write_column(files: EpisodeFiles, name: str, start: int, rows: Rows, borders: Sequence[int]) -> list[int]:
+    """Write the rows of one array; return the checksum of each episode, whose rows stand between two ``borders``."""
+    files.write(name, start, rows)
+    if isinstance(rows, np.ndarray):
+        return [zlib.crc32(rows[first:stop].data) for first, stop in pairwise(borders)]
+    return [reduce(_add_to_crc32, rows[first:stop], 0) for first, stop in pairwise(borders)]
+
+
+def _add_to_crc32(checksum: int, row: NDArray[Any]) -> int:
+    return zlib.crc32(np.ascontiguousarray(row).data, checksum)
 
 
 def check_order(episode: Sequence[Transition]) -> None:
@@ -69,15 +81,21 @@ def check_order(episode: Sequence[Transition]) -> None:
         check_follows(transition, last)
 
 
-def _observation_columns(spec: EnvSpec, observations: Sequence[Observation]) -> dict[str, NDArray[Any]]:
+def _observation_columns(spec: EnvSpec, observations: Sequence[Observation]) -> dict[str, Rows]:
     for observation in observations:
         if observation.keys() != spec.observation.keys():
             raise SpecError(f"observation: expected keys {sorted(spec.observation)}, got {sorted(observation)}")
-    columns = {}
-    for key, array in spec.observation.items():
-        column = _stack(f"observation {key!r}", [observation[key] for observation in observations])
-        array.check_rows(f"observation {key!r}", column)
-        columns[f"observation/{key}"] = column
+    columns: dict[str, Rows] = {}
+    for field, (key, array) in zip(observation_fields(spec), spec.observation.items(), strict=True):
+        rows = [observation[key] for observation in observations]
+        if field.is_large:
+            for row in rows:
+                array.check(f"observation {key!r}", row)
+            columns[field.name] = rows
+        else:
+            stacked = _stack(f"observation {key!r}", rows)
+            array.check_rows(f"observation {key!r}", stacked)
+            columns[field.name] = stacked
     return columns
 
 

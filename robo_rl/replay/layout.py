@@ -12,20 +12,16 @@ from typing import Any
 import numpy as np
 import zarr
 from numpy.typing import NDArray
-from zarr.codecs import BloscCodec, Crc32cCodec, ZstdCodec
+from zarr.codecs import ZstdCodec
 
 from robo_rl.core import PASSED, Batch, DataError, EnvSpec, Observation, Source, Transition, Verdict
 
 from .disk import DurableStore
 from .encoding import decode_success
+from .shards import CHUNK_ROWS as SHARD_CHUNK_ROWS
+from .shards import COMPRESSORS, SHARD_ROWS
 
-# Random frames and windows of images are read fastest with few frames a chunk; shards keep the number of files low.
-# Their noise is in the low bits: LZ4 on shuffled bits is smaller than Zstandard on bytes, and ten times faster. Blosc
-# has no checksum of its own, and what comes from a disk is checked before it is decoded.
-_IMAGE_COMPRESSORS = BloscCodec(typesize=1, cname="lz4", clevel=5, shuffle="bitshuffle"), Crc32cCodec()
 _IMAGE_ROW_BYTES = 1024
-_IMAGE_CHUNK_ROWS = 10
-SHARD_ROWS = 200
 _CHUNK_ROWS = 1024
 
 
@@ -36,6 +32,11 @@ class Field:
     name: str
     shape: tuple[int, ...]
     dtype: str
+
+    @property
+    def is_large(self) -> bool:
+        """Whether rows stand in shards, as images do."""
+        return prod(self.shape) * np.dtype(self.dtype).itemsize >= _IMAGE_ROW_BYTES
 
 
 def observation_fields(spec: EnvSpec) -> list[Field]:
@@ -63,14 +64,13 @@ def create_arrays(folder: Path, spec: EnvSpec) -> None:
     group = zarr.open_group(DurableStore(folder), mode="w")
     for field in observation_fields(spec) + step_fields(spec):
         row = tuple(max(size, 1) for size in field.shape)
-        large = prod(row) * np.dtype(field.dtype).itemsize >= _IMAGE_ROW_BYTES
         group.create_array(
             field.name,
             shape=(0, *field.shape),
             dtype=field.dtype,
-            chunks=(_IMAGE_CHUNK_ROWS if large else _CHUNK_ROWS, *row),
-            shards=(SHARD_ROWS, *row) if large else None,
-            compressors=_IMAGE_COMPRESSORS if large else ZstdCodec(level=3, checksum=True),
+            chunks=(SHARD_CHUNK_ROWS if field.is_large else _CHUNK_ROWS, *row),
+            shards=(SHARD_ROWS, *row) if field.is_large else None,
+            compressors=COMPRESSORS if field.is_large else ZstdCodec(level=3, checksum=True),
             chunk_key_encoding={"name": "default", "separator": "."},
         )
 

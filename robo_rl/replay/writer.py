@@ -16,7 +16,8 @@ from robo_rl.core import PASSED, ArraySpec, DataError, EnvSpec, Observation, Sou
 
 from .encoding import encode_success
 from .files import EpisodeFiles
-from .layout import SHARD_ROWS, EpisodeRecord, Field, observation_fields, step_fields
+from .layout import EpisodeRecord, Field, observation_fields, step_fields
+from .shards import SHARD_ROWS
 
 Block = dict[str, NDArray[Any]]
 
