@@ -2,7 +2,6 @@
 
 import contextlib
 import zlib
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ from numpy.typing import NDArray
 
 from robo_rl.core import DataError, EnvSpec
 
+from .chunks import ChunkWriter, Rows, is_written_so
 from .disk import CommitLog, disk_errors
 from .layout import EpisodeRecord, observation_fields, open_arrays, step_fields
-from .shards import ShardWriter, is_written_so
 
 EPISODES = "episodes.jsonl"
 ARRAYS = "arrays.zarr"
@@ -53,8 +52,8 @@ class EpisodeFiles:
             for line in self._log.lines:
                 self._count(self._parse(line))
             self._arrays = open_arrays(path / ARRAYS, spec, writable)
-            self._shards = {
-                name: ShardWriter(array, path / ARRAYS / name)
+            self._writers = {
+                name: ChunkWriter(array, path / ARRAYS / name)
                 for name, array in self._arrays.items()
                 if is_written_so(array)
             }
@@ -95,7 +94,7 @@ class EpisodeFiles:
                 raise self._damaged(number, name, "wrong checksum")
         return episodes
 
-    def write(self, name: str, start: int, rows: Sequence[NDArray[Any]] | NDArray[Any]) -> None:
+    def write(self, name: str, start: int, rows: Rows) -> None:
         """Store uncommitted rows at ``start`` and after it.
 
         Raises:
@@ -106,8 +105,8 @@ class EpisodeFiles:
         with disk_errors(self.path, "store the episode"):
             if array.shape[0] < stop:
                 array.resize((-(-stop // GROWTH_ROWS) * GROWTH_ROWS, *array.shape[1:]))
-            if name in self._shards:
-                self._shards[name].write(start, rows)
+            if name in self._writers:
+                self._writers[name].write(start, rows)
             else:
                 array[start:stop] = np.asarray(rows)
 

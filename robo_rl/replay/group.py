@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from robo_rl.core import PASSED, ArraySpec, DataError, EnvSpec, Observation, Source, SpecError, Transition
 
+from .chunks import Rows
 from .encoding import encode_success
 from .files import EpisodeFiles
 from .layout import observation_fields
 from .writer import check_follows, make_record
-
-Rows = NDArray[Any] | Sequence[NDArray[Any]]
 
 WRITERS = 4
 """Arrays written at a time: while one waits for the disk, others are compressed."""

@@ -12,17 +12,14 @@ from typing import Any
 import numpy as np
 import zarr
 from numpy.typing import NDArray
-from zarr.codecs import ZstdCodec
 
 from robo_rl.core import PASSED, Batch, DataError, EnvSpec, Observation, Source, Transition, Verdict
 
+from .chunks import CHUNK_ROWS, COMPRESSORS, IMAGE_CHUNK_ROWS, IMAGE_COMPRESSORS, SHARD_ROWS
 from .disk import DurableStore
 from .encoding import decode_success
-from .shards import CHUNK_ROWS as SHARD_CHUNK_ROWS
-from .shards import COMPRESSORS, SHARD_ROWS
 
 _IMAGE_ROW_BYTES = 1024
-_CHUNK_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -68,9 +65,9 @@ def create_arrays(folder: Path, spec: EnvSpec) -> None:
             field.name,
             shape=(0, *field.shape),
             dtype=field.dtype,
-            chunks=(SHARD_CHUNK_ROWS if field.is_large else _CHUNK_ROWS, *row),
+            chunks=(IMAGE_CHUNK_ROWS if field.is_large else CHUNK_ROWS, *row),
             shards=(SHARD_ROWS, *row) if field.is_large else None,
-            compressors=COMPRESSORS if field.is_large else ZstdCodec(level=3, checksum=True),
+            compressors=IMAGE_COMPRESSORS if field.is_large else COMPRESSORS,
             chunk_key_encoding={"name": "default", "separator": "."},
         )
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from robo_rl.core import PASSED, ArraySpec, DataError, EnvSpec, Observation, Source, SpecError, Transition
 
+from .chunks import SHARD_ROWS
 from .encoding import encode_success
 from .files import EpisodeFiles
 from .layout import EpisodeRecord, Field, observation_fields, step_fields
-from .shards import SHARD_ROWS
 
 Block = dict[str, NDArray[Any]]
 

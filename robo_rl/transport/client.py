@@ -24,6 +24,7 @@ from robo_rl.core import (
 from . import messages_pb2 as messages
 from .codec import OVERHEAD_BYTES, RecordLayout
 from .config import TransportConfig
+from .framing import join_fields
 from .policy import PolicyAssembly, unpack_policy
 from .service import EXCHANGE, JOIN, PROTOCOL, RETRY_KEY, WATCH, Call, metadata, open_channel
 
@@ -111,7 +112,7 @@ class LearnerLink(Closing):
         self._metadata = metadata(config.token())
         self._channel = open_channel(config, actor)
         self._join_call = self._unary(JOIN)
-        self._exchange_call = self._unary(EXCHANGE)
+        self._exchange_call = self._channel.unary_unary(EXCHANGE.path, None, EXCHANGE.reply.FromString)
         self._watch_call = self._channel.unary_stream(
             WATCH.path, WATCH.request.SerializeToString, WATCH.reply.FromString
         )
@@ -343,24 +344,25 @@ class LearnerLink(Closing):
             session=self.session,
             record_session=session,
             first_available=first,
-            records=records,
             session_ended=ended,
             statistics=self._statistics,
         )
         extents = [self._outbox.extent(held) for held in self._outbox.sessions()]
         request.statistics.spooled = sum(end - first for first, end in extents)
-        self._attach_pictures(request)
-        reply = self._exchange_call(request, timeout=self._config.timeout_seconds, metadata=self._metadata)
+        self._attach_pictures(request, sum(map(len, records)))
+        fields = ((request.RECORDS_FIELD_NUMBER, record) for record in records)
+        data = join_fields(request.SerializeToString(), fields)
+        reply = self._exchange_call(data, timeout=self._config.timeout_seconds, metadata=self._metadata)
         if session == self.session:
             self._set_status(connected=True, stored=reply.stored, refused=reply.refused, blocked=reply.blocked)
         return reply
 
-    def _attach_pictures(self, request: Any) -> None:
+    def _attach_pictures(self, request: Any, record_bytes: int) -> None:
         """Send pictures along, once, where they fit beside the records."""
         with self._lock:
             pictures, self._pictures = self._pictures, {}
             request.statistics.picture_problem = self._picture_problem
-        size = sum(map(len, pictures.values())) + sum(map(len, request.records))
+        size = sum(map(len, pictures.values())) + record_bytes
         if size + 2 * OVERHEAD_BYTES <= self._message_bytes:
             request.statistics.pictures.update(pictures)
 

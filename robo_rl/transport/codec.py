@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from robo_rl.core import PASSED, ArraySpec, EnvSpec, Observation, Refusal, Source, SpecError, Transition, Verdict
 
+from .framing import join_fields
 from .images import CODINGS, check_coding, decode_image, encode_image, is_image
 from .messages_pb2 import Record, SafetyVerdict
 
@@ -122,11 +123,15 @@ class RecordEncoder:
             observation=self._observation(transition.observation) if begins else b"",
             step=row.tobytes(),
             verdict=None if transition.verdict == PASSED else _packed(transition.verdict),
-            images=self._images(transition.next_observation),
-            first_images=self._images(transition.observation) if begins else (),
             image_coding=self._coding,
         ).SerializeToString()
-        return record
+        if not self._layout.images:
+            return record
+        images = [(Record.IMAGES_FIELD_NUMBER, image) for image in self._images(transition.next_observation)]
+        if begins:
+            first_images = self._images(transition.observation)
+            images += [(Record.FIRST_IMAGES_FIELD_NUMBER, image) for image in first_images]
+        return join_fields(record, images)
 
     def refuse(self, transition: Transition, reason: str) -> bytes:
         """Return a record that says why this step is not there; the next one begins a segment."""
@@ -142,7 +147,7 @@ class RecordEncoder:
             row[key] = observation[key]
         return row.tobytes()
 
-    def _images(self, observation: Observation) -> list[bytes]:
+    def _images(self, observation: Observation) -> list[bytes | memoryview]:
         return [encode_image(observation[key], self._coding) for key in self._layout.images]
 
     def _continues(self, transition: Transition) -> bool:

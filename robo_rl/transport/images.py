@@ -38,10 +38,10 @@ def check_coding(compression: str | None, key: str, array: ArraySpec) -> None:
         )
 
 
-def encode_image(image: NDArray[np.uint8], coding: Any) -> bytes:
-    """Return an image (height, width, channels) as bytes."""
+def encode_image(image: NDArray[np.uint8], coding: Any) -> bytes | memoryview:
+    """Return an image (height, width, channels) as bytes; a raw one as a view where that can be."""
     if coding == messages.RAW:
-        return image.tobytes()
+        return np.ascontiguousarray(image).data.cast("B")
     if coding == messages.ZSTD:
         return bytes(_ZSTD.encode(np.ascontiguousarray(image)))
     if image.shape[2] > 1:  # frames below each other

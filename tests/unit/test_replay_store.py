@@ -76,7 +76,7 @@ def test_episodes_are_read_several_at_a_time_or_one_by_one(recorded, monkeypatch
 
 
 def test_data_sets_of_other_compressors_are_read_and_gone_on_with(tmp_path, monkeypatch):
-    monkeypatch.setattr(layout, "COMPRESSORS", ZstdCodec(level=3, checksum=True))
+    monkeypatch.setattr(layout, "IMAGE_COMPRESSORS", ZstdCodec(level=3, checksum=True))
     episodes = [make_episode(number, 30) for number in range(2)]
     with EpisodeStore.create(tmp_path / "set", SPEC) as store:
         store.append_episode(episodes[0])

@@ -9,7 +9,7 @@ import pytest
 import zarr
 
 from robo_rl.core import DataError, SpecError
-from robo_rl.replay import EpisodeStore, disk, shards
+from robo_rl.replay import EpisodeStore, chunks, disk
 
 from ..replay_episodes import SPEC, assert_same, make_episode, record
 
@@ -162,7 +162,7 @@ def test_one_recording_at_a_time_and_readers_beside_it(copy):
 def test_a_commit_writes_each_array_once_and_closing_cuts_them_to_length(tmp_path, monkeypatch):
     written = []
     whole = disk.write_durably
-    for module in (disk, shards):
+    for module in (chunks, disk):
         monkeypatch.setattr(module, "write_durably", lambda path, data: (written.append(path), whole(path, data)))
     episodes = [make_episode(number, 5) for number in range(3)]
     with EpisodeStore.create(tmp_path / "set", SPEC) as store:
