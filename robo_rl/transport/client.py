@@ -317,26 +317,32 @@ class LearnerLink(Closing):
                 settled_all = False
         if not self._outbox.sessions():
             # A heartbeat: nothing to send since the session began or ended.
-            self._exchange(self.session, 0, [], False)
+            self._end_exchange(self.session, self._begin_exchange(self.session, 0, [], False))
         return HEARTBEAT_SECONDS if settled_all else SETTLE_SECONDS
 
     def _send_session(self, session: int, end: int, ends: bool) -> int:
         """Send a session up to ``end``; return up to where the learner has settled it."""
         wanted = self._wanted.get(session)
+        ahead: list[bytes] = []  # what comes after the steps that are under way, read meanwhile
         while True:
             first = self._outbox.extent(session)[0]
-            records = [] if wanted is None else self._outbox.read(session, wanted, self._batch_bytes)
-            last = wanted is not None and wanted + len(records) >= end
-            reply = self._exchange(session, first, records, ends and last)
+            records = [] if wanted is None else ahead or self._outbox.read(session, wanted, self._batch_bytes)
+            follows = None if wanted is None else wanted + len(records)
+            last = follows is not None and follows >= end
+            call = self._begin_exchange(session, first, records, ends and last)
+            ahead = self._outbox.read(session, follows, self._batch_bytes) if follows is not None and records else []
+            reply = self._end_exchange(session, call)
             self._wanted[session] = reply.wanted
             self._outbox.settle(session, min(reply.settled, end))
+            if reply.wanted != follows:
+                ahead = []
             asked, wanted = wanted, reply.wanted
             if reply.blocked or self._closing or (reply.wanted >= end and (not ends or last)):
                 return int(reply.settled)
             if asked == wanted and records:
                 raise TransportError(f"the learner took none of {len(records)} steps from {asked} on")
 
-    def _exchange(self, session: int, first: int, records: list[bytes], ended: bool) -> Any:
+    def _begin_exchange(self, session: int, first: int, records: list[bytes], ended: bool) -> Any:
         request = messages.ExchangeRequest(
             run=self.run,
             incarnation=self._incarnation,
@@ -352,7 +358,10 @@ class LearnerLink(Closing):
         self._attach_pictures(request, sum(map(len, records)))
         fields = ((request.RECORDS_FIELD_NUMBER, record) for record in records)
         data = join_fields(request.SerializeToString(), fields)
-        reply = self._exchange_call(data, timeout=self._config.timeout_seconds, metadata=self._metadata)
+        return self._exchange_call.future(data, timeout=self._config.timeout_seconds, metadata=self._metadata)
+
+    def _end_exchange(self, session: int, call: Any) -> Any:
+        reply = call.result()
         if session == self.session:
             self._set_status(connected=True, stored=reply.stored, refused=reply.refused, blocked=reply.blocked)
         return reply
