@@ -289,10 +289,6 @@ class ArmBackend:
         """Return the reward terms of the present state."""
         return {"success": float(self.task.success(self.data)), **self.task.reward_terms(self.data)}
 
-    def image(self, camera: str) -> NDArray[np.uint8]:
-        """Return what a camera of the observation sees: (height, width, 3)."""
-        return self._cameras.image(self.data, camera)
-
     def as_robot(self) -> SimulatedRobot:
         """Return this arm as a robot that time moves on, instead of steps."""
         return SimulatedRobot(self)

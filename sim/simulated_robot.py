@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from robo_rl.core import ArmTarget, ConfigError, DriverError
 
 from .controller import EndEffectorController, JointController
+from .filming import Filming
 
 if TYPE_CHECKING:
     from .backend import ArmBackend
@@ -42,6 +43,7 @@ class SimulatedRobot:
             (float(low), float(high)) for low, high in (model.joint(f).range for f in self.fingers)
         )
         self.cameras = tuple(config.observation.cameras)
+        self._filming = Filming(model, config.observation)
         self.takes = "pose" if isinstance(backend.controller, EndEffectorController) else "joints"
         self.tick = 1.0 / config.controller.rate
         observed = backend.spec.observation
@@ -125,10 +127,18 @@ class SimulatedRobot:
         """Return the reward terms of the present state."""
         return self._backend.rewards()
 
+    def look(self) -> None:
+        """Keep the world as it is now, for :meth:`image`, while nothing is drawn."""
+        self._filming.look(self._backend.data)
+
     def image(self, camera: str) -> NDArray[np.uint8]:
-        """Return what a camera sees (height, width, 3)."""
-        return self._backend.image(camera)
+        """Return what a camera saw at the last look (height, width, 3). A thread of its own may draw."""
+        return self._filming.image(camera)
+
+    def close_cameras(self) -> None:
+        """Free what the thread that drew has opened."""
+        self._filming.close()
 
     def close(self) -> None:
-        """Free rendering contexts."""
+        """Free the rendering contexts of the backend."""
         self._backend.close()

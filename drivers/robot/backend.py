@@ -25,6 +25,7 @@ from robo_rl.core import (
     require,
 )
 
+from ..real_time import RealTime
 from ..ros2 import LATCHED, Node, QoSProfile, Subscription, open_node
 from .assembly import ObservationAssembler, Selection, SourceTiming
 from .bodies import make_body
@@ -69,6 +70,7 @@ class RobotBackend:
                 require(term in spec.reward_terms, f"robot.{key}", nearest(term, spec.reward_terms), term)
         self._spec = replace(spec, reports_success=self._layout.reports_success)
         self.rate = RateKeeper(round(self._period * 1e9))
+        self._real_time = RealTime(config.real_time_priority)
         timings = {
             name: SourceTiming(None if source.latched else round(source.max_age * 1e9), round(source.delay * 1e9))
             for name, source in self._layout.used.items()
@@ -77,6 +79,7 @@ class RobotBackend:
         self._assembler = ObservationAssembler(timings, align)
         self._node: Node | None = None
         self._steps = 0
+        self._complete_ns = self._stamp_ns = 0  # of the observation that is acted on
         self._running = False
 
     @property
@@ -113,6 +116,8 @@ class RobotBackend:
             node.close()
             raise
         self._node = node
+        if reason := self._real_time.claim():
+            print(f"The control loop has no real-time priority: {reason}; see docs/robots.md", flush=True)
 
     def reset(self, seed: int | None = None) -> Step:
         """Have arm and scene reset and begin an episode. A robot takes no seed.
@@ -157,11 +162,15 @@ class RobotBackend:
             )
         plan = self._understood(partial(self._body.plan, self._newest(), action))
         repeat_ns = round(1e9 / self._config.command.rate)
+        commanded = False
         while (now_ns := self.clock.now_ns()) < end_ns:
             if self._assembler.stale(now_ns):
                 self._wait_for_selection(now_ns, self._config.silence)
                 continue
             self._body.send(plan)
+            if not commanded:
+                self.rate.commanded(self.clock.now_ns(), self._complete_ns, self._stamp_ns)
+                commanded = True
             self.clock.sleep_until_ns(min(now_ns + repeat_ns, end_ns))
         self.rate.ended(self.clock.now_ns())
         selection = self._wait_for_selection(self.clock.now_ns(), self._config.silence)
@@ -195,6 +204,7 @@ class RobotBackend:
             self.stop("closed")
             if self.rate.periods:
                 print(f"Robot {self._config.name}: {self.rate}", flush=True)
+            self._real_time.release()
             self._body.close()
             self._node.close()
             self._node = None
@@ -319,6 +329,7 @@ class RobotBackend:
 
     def _step_of(self, selection: Selection, rewarded: bool) -> Step:
         messages = selection.messages
+        self._complete_ns, self._stamp_ns = self.clock.now_ns(), selection.stamp_ns
         observation: Observation = self._understood(partial(self._layout.observation, messages))
         rewards: dict[str, float] = self._understood(partial(self._layout.rewards, messages))
         success = rewards["success"] > 0.5 if self._layout.reports_success else None

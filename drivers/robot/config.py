@@ -196,6 +196,8 @@ class RobotConfig:
         start_timeout: longest wait for all topics and services at the start [s].
         silence: how long the robot holds still for a source that has become too old before the episode is given up [s].
         overruns: so many control periods in a row that began too late stop the robot.
+        real_time_priority: of the process that drives the robot, before all ordinary ones (SCHED_FIFO, 1 to 99), where
+            the system permits it; 0: it is one of them.
         pose_tolerance: largest distance between the measured end effector and where the task's arm has it in the same
             posture [m]; beyond it the two are not the same robot, or the tool frame is another.
     """
@@ -217,6 +219,7 @@ class RobotConfig:
     start_timeout: float = 20.0
     silence: float = 0.4
     overruns: int = 20
+    real_time_priority: int = 20
     pose_tolerance: float = 0.05
 
     def __post_init__(self) -> None:
@@ -234,3 +237,4 @@ class RobotConfig:
         for key in ("real_time_factor", "start_timeout", "silence", "pose_tolerance"):
             require(getattr(self, key) > 0, f"robot.{key}", "above 0", getattr(self, key))
         require(self.overruns >= 1, "robot.overruns", "1 or more", self.overruns)
+        require(0 <= self.real_time_priority <= 99, "robot.real_time_priority", "in [0, 99]", self.real_time_priority)

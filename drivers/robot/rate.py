@@ -1,10 +1,11 @@
 """Control periods of equal length, and how well they were kept."""
 
 from collections import deque
+from collections.abc import Iterable
 
 import numpy as np
 
-REMEMBERED = 10_000
+REMEMBERED = 20_000
 
 
 class RateKeeper:
@@ -15,15 +16,25 @@ class RateKeeper:
 
     Args:
         period_ns: length of a period.
+
+    Attributes:
+        periods: that have begun.
+        overruns: of them, those that began too late.
+        overruns_in_row: of these, the newest without one in time between them.
+        late: how late the newest periods ended [ns].
+        reactions: from when the observation was complete to the command that follows from it [ns].
+        ages: from when the oldest part of it was measured to that command [ns].
     """
 
     def __init__(self, period_ns: int) -> None:
         self._period_ns = period_ns
         self._end_ns: int | None = None
-        self._late: deque[int] = deque(maxlen=REMEMBERED)
         self.periods = 0
         self.overruns = 0
         self.overruns_in_row = 0
+        self.late: deque[int] = deque(maxlen=REMEMBERED)
+        self.reactions: deque[int] = deque(maxlen=REMEMBERED)
+        self.ages: deque[int] = deque(maxlen=REMEMBERED)
 
     def restart(self) -> None:
         """Begin a schedule with the next period."""
@@ -43,21 +54,34 @@ class RateKeeper:
         self._end_ns = scheduled_ns + self._period_ns
         return self._end_ns
 
+    def commanded(self, now_ns: int, complete_ns: int, stamp_ns: int) -> None:
+        """Take note of the first command of a period, sent at ``now_ns``.
+
+        Args:
+            now_ns: monotonic time.
+            complete_ns: when the observation that it follows from was complete.
+            stamp_ns: when the oldest part of that was measured.
+        """
+        self.reactions.append(now_ns - complete_ns)
+        self.ages.append(now_ns - stamp_ns)
+
     def ended(self, now_ns: int) -> None:
         """Take note of when the period really ended."""
         if self._end_ns is not None:
-            self._late.append(now_ns - self._end_ns)
-
-    def jitter(self) -> tuple[float, float]:
-        """Return median and 99th percentile of how late periods ended [s]."""
-        if not self._late:
-            return 0.0, 0.0
-        median, high = np.percentile(np.array(self._late), [50, 99])
-        return float(median) * 1e-9, float(high) * 1e-9
+            self.late.append(now_ns - self._end_ns)
 
     def __str__(self) -> str:
-        median, high = self.jitter()
+        late, reaction, age = (percentiles(values) for values in (self.late, self.reactions, self.ages))
         return (
             f"{self.periods:,} control periods of {self._period_ns * 1e-6:.1f} ms, {self.overruns} began too late; "
-            f"they ended {1000 * median:.2f} ms late (median), {1000 * high:.2f} ms (99th percentile)"
+            f"they ended {late[0]:.2f} ms late (median), {late[1]:.2f} ms (99th percentile); commands went out "
+            f"{reaction[0]:.1f} ms ({reaction[1]:.1f} ms) after their observation was complete, {age[0]:.1f} ms "
+            f"({age[1]:.1f} ms) after its oldest part was measured"
         )
+
+
+def percentiles(nanoseconds: Iterable[int]) -> tuple[float, float]:
+    """Return median and 99th percentile [ms], 0 where there is nothing."""
+    values = np.fromiter(nanoseconds, np.float64)
+    median, high = np.percentile(values, [50, 99]) * 1e-6 if values.size else (0.0, 0.0)
+    return float(median), float(high)

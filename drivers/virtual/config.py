@@ -24,6 +24,8 @@ class VirtualRobotConfig:
         camera_noise: standard deviation of the noise on pixels, of 255; real cameras never give the same picture twice.
         watchdog: what the robot does when commands stop, in real time.
         seed: of the episodes' starts.
+        real_time_priority: of the process, before all ordinary ones (SCHED_FIFO, 1 to 99), where the system permits it:
+            beside a learner on the same machine it keeps its rates as a robot does. 0: it is one of them.
     """
 
     name: str = "virtual_robot"
@@ -36,6 +38,7 @@ class VirtualRobotConfig:
     camera_noise: float = 1.0
     watchdog: WatchdogConfig = field(default_factory=WatchdogConfig)
     seed: int = 0
+    real_time_priority: int = 0
 
     def __post_init__(self) -> None:
         known = ("auto", "rclpy", "dds")
@@ -46,3 +49,5 @@ class VirtualRobotConfig:
         require(1 <= self.state_rate <= 1000, "virtual.state_rate", "in [1, 1000]", self.state_rate)
         require(0 < self.camera_rate <= 120, "virtual.camera_rate", "in (0, 120]", self.camera_rate)
         require(0 <= self.camera_noise <= 50, "virtual.camera_noise", "in [0, 50]", self.camera_noise)
+        priority = self.real_time_priority
+        require(0 <= priority <= 99, "virtual.real_time_priority", "in [0, 99]", priority)

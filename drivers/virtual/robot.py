@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from robo_rl.core import ArmTarget, BaseTarget, Clock, MonotonicClock, derive_seed
 
+from ..real_time import RealTime
 from ..ros2 import open_node
 from ..watchdog import Watch, Watchdog
 from .config import VirtualRobotConfig
+from .filming import CameraThread
 from .topics import ArmTopics, CarTopics, Topics
 
 Array = NDArray[np.float64]
@@ -45,7 +47,11 @@ class Simulated(Protocol):
 
     def rewards(self) -> dict[str, float]: ...
 
+    def look(self) -> None: ...
+
     def image(self, camera: str) -> NDArray[np.uint8]: ...
+
+    def close_cameras(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -70,8 +76,8 @@ class VirtualRobot:
     """Moves the simulated arm or car in real time, or at a factor of it, and speaks ROS 2.
 
     The robot obeys from a reset on, until commands stop for long or the emergency stop is pressed. It holds still while
-    they stop for a moment. Physics and rendering run in the thread that calls :meth:`run`; what comes over ROS 2 waits
-    for its next turn.
+    they stop for a moment. Physics runs in the thread that calls :meth:`run`; what comes over ROS 2 waits for its next
+    turn. Cameras have a thread of their own.
 
     Args:
         config: rates, names, watchdog.
@@ -92,7 +98,8 @@ class VirtualRobot:
         self._episode = -1
         self._late_ticks = 0
         self._ticks = 0
-        self._rng = np.random.default_rng(config.seed)
+        self._states = 0
+        self._diagnosed_ns = self._clock.now_ns()
         self.node = open_node(config.name, config.namespace, config.implementation)
         try:
             self._topics: Topics
@@ -114,11 +121,22 @@ class VirtualRobot:
 
     def run(self, must_end: Callable[[], bool]) -> None:
         """Move until ``must_end``."""
+        cameras = CameraThread(self._config, self._arm, self._topics) if self._arm.cameras else None
+        real_time = RealTime(self._config.real_time_priority)
+        if reason := real_time.claim():
+            print(f"The robot has no real-time priority: {reason}; see docs/robots.md", flush=True)
+        try:
+            self._run(must_end, cameras)
+        finally:
+            real_time.release()
+            if cameras is not None:
+                cameras.close()
+
+    def _run(self, must_end: Callable[[], bool], cameras: CameraThread | None) -> None:
         config, clock = self._config, self._clock
         period_ns = round(1e9 / config.state_rate)
         began_ns = turn_ns = clock.now_ns()
         advanced = 0.0  # simulated time that has been accounted for
-        diagnostics_ns = camera_ns = 0
         while not must_end():
             turn_ns = max(turn_ns + period_ns, clock.now_ns())
             clock.sleep_until_ns(turn_ns)
@@ -133,14 +151,13 @@ class VirtualRobot:
             if kept:
                 self._arm.advance(kept)
             self._topics.publish_state()
+            self._states += 1
             self._topics.publish_ready(self._obeys(now_ns))
-            if now_ns - diagnostics_ns >= DIAGNOSTICS_SECONDS * 1e9:
-                diagnostics_ns = now_ns
+            if now_ns - self._diagnosed_ns >= DIAGNOSTICS_SECONDS * 1e9:
                 self._topics.publish_diagnostics(*self._diagnosis(now_ns))
-            if self._arm.cameras and now_ns - camera_ns >= 1e9 / config.camera_rate:
-                camera_ns = now_ns
-                for camera in self._arm.cameras:
-                    self._topics.publish_image(camera, self._noisy(self._arm.image(camera)))
+                self._states, self._diagnosed_ns = 0, now_ns
+            if cameras is not None:
+                cameras.turn(now_ns)
 
     def close(self) -> None:
         """Leave ROS 2 and free the arm."""
@@ -221,13 +238,6 @@ class VirtualRobot:
 
     # --- what goes out -----------------------------------------------------------------------------------------------
 
-    def _noisy(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        if self._config.camera_noise == 0:
-            return image
-        noise = self._rng.normal(0.0, self._config.camera_noise, image.shape)
-        noisy: NDArray[np.uint8] = np.clip(image + np.round(noise), 0, 255).astype(np.uint8)
-        return noisy
-
     def _diagnosis(self, now_ns: int) -> tuple[int, str, dict[str, str]]:
         """Return level (0 good, 1 warning, 2 error), message and values."""
         watch = self._watchdog.look(now_ns)
@@ -235,6 +245,7 @@ class VirtualRobot:
         values = {
             "episode": str(self._episode),
             "watchdog": watch.name.lower(),
+            "states_per_second": f"{self._states / max(1e-9 * (now_ns - self._diagnosed_ns), 1e-9):.1f}",
             "simulated_seconds": f"{self._ticks * self._arm.tick:.1f}",
             "simulated_seconds_lost": f"{self._late_ticks * self._arm.tick:.1f}",
         }

@@ -209,11 +209,6 @@ class CarBackend:
         """Return the car as something that goes on by itself; nobody may step it meanwhile."""
         return SimulatedCar(self)
 
-    def image(self, camera: str) -> NDArray[np.uint8]:
-        """Return what a camera of the observation sees (height, width, 3)."""
-        self._pose()
-        return self._cameras.image(self.data, camera)
-
     def checkpoints_ahead(self) -> NDArray[np.float32]:
         """Return the next checkpoints in the car's frame, x and y in turn [m]."""
         rotation = self.car.rotation(self.data)
@@ -229,7 +224,7 @@ class CarBackend:
             RenderingError: if this machine cannot render.
             ConfigError: if there is no such camera.
         """
-        self._pose()
+        self.pose()
         return self._cameras.picture(self.data, camera)
 
     def expert(self, seed: int) -> PurePursuit:
@@ -326,10 +321,10 @@ class CarBackend:
         if view.object:
             observation["object"] = self.checkpoints_ahead()
         if view.cameras:
-            self._pose()
+            self.pose()
         return observation | self._cameras.observe(data)
 
-    def _pose(self) -> None:
+    def pose(self) -> None:
         """Bring positions of geoms, cameras and lamps up to date; the physics' course does not depend on them."""
         mujoco.mj_kinematics(self.model, self.data)
         mujoco.mj_comPos(self.model, self.data)

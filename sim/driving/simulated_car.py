@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from robo_rl.core import BaseTarget, require
 
+from ..filming import Filming
 from .car import CRASH_FILTER
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class SimulatedCar:
         require(whole, "a control period", f"a multiple of {CRASH_FILTER} steps of physics", config.ticks)
         self._backend = backend
         self.cameras = tuple(config.observation.cameras)
+        self._filming = Filming(backend.model, config.observation)
         # As few steps of physics as accelerations are averaged over before their peak is taken.
         self.tick = CRASH_FILTER / config.physics_rate
         self._ticks = config.ticks // CRASH_FILTER
@@ -126,10 +128,19 @@ class SimulatedCar:
         """Return the reward terms of the last control period; failures since the reset."""
         return dict(self._rewards)
 
+    def look(self) -> None:
+        """Keep the world as it is now, for :meth:`image`, while nothing is drawn."""
+        self._backend.pose()
+        self._filming.look(self._backend.data)
+
     def image(self, camera: str) -> NDArray[np.uint8]:
-        """Return what a camera sees (height, width, 3)."""
-        return self._backend.image(camera)
+        """Return what a camera saw at the last look (height, width, 3). A thread of its own may draw."""
+        return self._filming.image(camera)
+
+    def close_cameras(self) -> None:
+        """Free what the thread that drew has opened."""
+        self._filming.close()
 
     def close(self) -> None:
-        """Free rendering contexts."""
+        """Free the rendering contexts of the backend."""
         self._backend.close()

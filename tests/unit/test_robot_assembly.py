@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robo_rl.drivers.robot.assembly import ObservationAssembler, SourceTiming
-from robo_rl.drivers.robot.rate import RateKeeper
+from robo_rl.drivers.robot.rate import RateKeeper, percentiles
 
 MS = 1_000_000
 
@@ -115,9 +115,19 @@ def test_periods_follow_one_another_without_drift():
         now = end + int(rng.integers(0, 2 * MS))
         rate.ended(now)
     assert (rate.periods, rate.overruns) == (1000, 0)
-    median, high = rate.jitter()
-    assert 0 < median < high < 2e-3
+    median, high = percentiles(rate.late)
+    assert 0 < median < high < 2
     assert "1,000 control periods of 50.0 ms, 0 began too late" in str(rate)
+
+
+def test_commands_are_timed_from_their_observation():
+    rate = RateKeeper(50 * MS)
+    for number in range(1, 101):
+        rate.commanded(now_ns=number * 50 * MS + number * MS, complete_ns=number * 50 * MS, stamp_ns=number * 49 * MS)
+    assert percentiles(rate.reactions) == pytest.approx((50.5, 99.01))
+    assert percentiles(rate.ages) == pytest.approx((101.0, 198.02))
+    assert "commands went out 50.5 ms (99.0 ms) after their observation was complete" in str(rate)
+    assert percentiles([]) == (0.0, 0.0)
 
 
 def test_overruns_are_counted_and_get_their_whole_period():

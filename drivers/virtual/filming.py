@@ -1,0 +1,74 @@
+"""The virtual robot's cameras, in a thread of their own: a picture takes longer than a state."""
+
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .config import VirtualRobotConfig
+from .topics import Topics
+
+if TYPE_CHECKING:
+    from .robot import Simulated
+
+
+class CameraThread:
+    """Draws and publishes what the cameras see, whenever it is asked to and not still busy with the last picture.
+
+    Args:
+        config: rate and noise.
+        robot: whose cameras they are.
+        topics: where the pictures go.
+    """
+
+    def __init__(self, config: VirtualRobotConfig, robot: "Simulated", topics: Topics) -> None:
+        self._robot, self._topics = robot, topics
+        self._noise = config.camera_noise
+        self._period_ns = round(1e9 / config.camera_rate)
+        self._due_ns = 0
+        self._wanted = threading.Event()
+        self._closed = False
+        self._failure: Exception | None = None
+        self._rng = np.random.default_rng(config.seed)
+        self._thread = threading.Thread(target=self._run, name="cameras", daemon=True)
+        self._thread.start()
+
+    def turn(self, now_ns: int) -> None:
+        """Ask for a picture of each camera when the next is due, of the world as it is now.
+
+        Raises:
+            RenderingError: if this machine cannot render.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if now_ns < self._due_ns or self._wanted.is_set():
+            return
+        late_ns = now_ns - self._due_ns
+        self._due_ns = now_ns + self._period_ns - (late_ns if late_ns < self._period_ns else 0)
+        self._robot.look()
+        self._wanted.set()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._closed = True
+        self._wanted.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while self._wanted.wait() and not self._closed:
+                for camera in self._robot.cameras:
+                    self._topics.publish_image(camera, self._noisy(self._robot.image(camera)))
+                self._wanted.clear()
+        except Exception as error:  # told by the robot's own thread, which it is to end
+            self._failure = error
+        finally:
+            self._robot.close_cameras()
+
+    def _noisy(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        if self._noise == 0:
+            return image
+        noise = self._rng.standard_normal(image.shape, np.float32) * np.float32(self._noise)
+        noisy: NDArray[np.uint8] = np.clip(image + np.rint(noise), 0, 255).astype(np.uint8)
+        return noisy

@@ -1,0 +1,169 @@
+"""The control loop of a robot at 20 Hz, with two cameras of 128x128 pixels and 500 Hz joint states, beside a learner.
+
+python tests/benchmarks/bench_robot_loop.py [--minutes 10] [--output docs/results/robot_loop.json]
+
+Three processes, as on the machine of a robot: `robo-rl robot`, `robo-rl learner` with `agent=drq`, which learns from
+the images as fast as it can and holds nobody up, and `robo-rl actor`, in this process. Between robot and actor is DDS
+on loopback. Prints what the driver says of its periods and commands, and fails (exit code 1) unless no step was missed,
+the 99th percentile of how late periods ended is under 5 ms and the median from a complete observation to its command
+under 15 ms.
+"""
+
+import argparse
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robo_rl.cli import main as robo_rl
+from robo_rl.drivers.robot import backend
+from robo_rl.drivers.robot.rate import RateKeeper, percentiles
+from robo_rl.drivers.ros2 import open_node
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.ros2_domain import free_domain  # noqa: E402
+
+TASK = [
+    "task=pick_cube",
+    "task.control_rate=20",
+    "task.max_episode_steps=400",
+    "task.observation.cameras=[front,wrist]",
+    "task.observation.width=128",
+    "task.observation.height=128",
+    "task.observation.object=false",
+]
+ROBOT = ["virtual.state_rate=500", "virtual.real_time_priority=10"]
+AGENT = ["robot=virtual", "agent=drq", "agent.pretrain_steps=0", "agent.learning_starts=100"]
+LEARNER = [
+    "demonstrations.episodes=4",
+    "run.env_steps=1000000",
+    "run.evaluation_interval=0",
+    "run.replay_capacity=20000",
+    "runtime.actors=0",
+    "runtime.min_ratio=0",
+    "runtime.threads=1",
+    "logging.progress=false",
+]
+WARM_PERIODS = 200
+"""The learner has begun with its updates then."""
+JITTER_MS, LATENCY_MS = 5.0, 15.0
+
+keepers: list[RateKeeper] = []
+
+
+class WatchedRateKeeper(RateKeeper):
+    """That of the driver, where it can be found."""
+
+    def __init__(self, period_ns: int) -> None:
+        super().__init__(period_ns)
+        keepers.append(self)
+
+
+class Process:
+    """A command of robo-rl that is ready when it says so, and ended with the block."""
+
+    def __init__(self, ready: str, *words: str) -> None:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+        command = [sys.executable, "-m", "robo_rl.cli", *words]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        self.pid = self._process.pid
+        assert self._process.stdout is not None
+        if not any(ready in line for line in self._process.stdout):
+            raise RuntimeError(f"robo-rl {words[0]} ended before it was ready")
+        self._drain = threading.Thread(target=self._process.stdout.read, daemon=True)
+        self._drain.start()
+
+    def __enter__(self) -> "Process":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(120)
+        self._drain.join()
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def summary(nanoseconds: list[int]) -> dict[str, float]:
+    median, high = percentiles(nanoseconds)
+    return {"p50": median, "p99": high, "max": max(nanoseconds) * 1e-6}
+
+
+def measure(minutes: float, processes: dict[str, int], found: dict[str, Any]) -> None:
+    """Note what the actor's loop does for so long, once it turns; then end the actor."""
+    with open_node("bench") as node:
+        rates: list[float] = []
+
+        def diagnosed(message: Any) -> None:
+            rates.extend(float(pair.value) for pair in message.status[0].values if pair.key == "states_per_second")
+
+        while not keepers or keepers[0].periods < WARM_PERIODS:
+            time.sleep(0.1)
+        node.create_subscription("diagnostic_msgs/msg/DiagnosticArray", "diagnostics", diagnosed)
+        rate = keepers[0]
+        for values in (rate.late, rate.reactions, rate.ages):
+            values.clear()
+        periods, overruns, began = rate.periods, rate.overruns, time.monotonic()
+        used = {name: cpu_seconds(pid) for name, pid in processes.items()}
+        time.sleep(60 * minutes)
+        seconds = time.monotonic() - began
+        found |= {
+            "seconds": seconds,
+            "periods": rate.periods - periods,
+            "missed": rate.overruns - overruns,
+            "late_ms": summary(list(rate.late)),
+            "complete_observation_to_command_ms": summary(list(rate.reactions)),
+            "oldest_measurement_to_command_ms": summary(list(rate.ages)),
+            "states_per_second": float(np.median(rates)),
+            "cores_used": {name: (cpu_seconds(pid) - used[name]) / seconds for name, pid in processes.items()},
+        }
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--output", type=Path)
+    arguments = parser.parse_args()
+    found: dict[str, Any] = {"cores": os.cpu_count(), "machine": platform.machine(), "load": os.getloadavg()[0]}
+    backend.RateKeeper = WatchedRateKeeper  # type: ignore[misc]
+    with tempfile.TemporaryDirectory() as folder, free_domain() as environment:
+        os.environ.update(environment)
+        run, address = Path(folder) / "run", f"unix:{folder}/learner"
+        wire = f"runtime.transport.address={address}"
+        with (
+            Process("Ctrl-C ends it", "robot", *TASK, *ROBOT) as robot,
+            Process("Actors may join", "learner", *TASK, *AGENT, *LEARNER, wire, f"run.dir={run}") as learner,
+        ):
+            processes = {"robot": robot.pid, "learner": learner.pid, "actor": os.getpid()}
+            threading.Thread(target=measure, args=(arguments.minutes, processes, found), daemon=True).start()
+            try:
+                robo_rl(["actor", *TASK, *AGENT, f"actor.spool={folder}/spool", f"transport.address={address}"])
+            except SystemExit as stop:
+                if not {"periods", "missed"} <= found.keys():
+                    raise RuntimeError(f"the actor ended before its time: {stop.code}") from stop
+            rows = [json.loads(row) for row in (run / "metrics.jsonl").read_text().splitlines()]
+            found["learner_steps_per_env_step"] = [row["ratio"] for row in rows if row["kind"] == "runtime"][-1]
+    print(json.dumps(found, indent=2), flush=True)
+    if arguments.output is not None:
+        arguments.output.write_text(json.dumps(found, indent=2) + "\n")
+    kept = found["missed"] == 0 and found["late_ms"]["p99"] < JITTER_MS
+    return 0 if kept and found["complete_observation_to_command_ms"]["p50"] < LATENCY_MS else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
