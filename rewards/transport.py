@@ -142,7 +142,7 @@ class OptimalTransportReward(Module):
         """Return the rewards (n,), at most 0, of the n steps of one episode in order."""
         episode = self._features(self._input(batch))
         compared = torch.stack([self._compared(episode, each) for each in self._demonstrations])
-        rewards: Floats = (compared[compared.sum(1).argmax()] / self._unit).numpy().astype(np.float32, copy=False)
+        rewards: Floats = (compared[compared.sum(1).argmax()] / float(self._unit[0])).numpy()
         return rewards
 
     def _compared(self, episode: Tensor, demonstration: Tensor) -> Tensor:
