@@ -11,6 +11,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from robo_rl.core import (
     Batch,
+    Comparisons,
     ConfigError,
     EnvSpec,
     Experience,
@@ -241,6 +242,12 @@ class ModuleScorer:
         """The smallest discount that a module asks for, or None."""
         wanted = [gamma for module in self._modules.values() if (gamma := module.discount()) is not None]
         return min(wanted, default=None)
+
+    @property
+    def comparisons(self) -> Comparisons | None:
+        """What somebody compared of the demonstrations for the first module that asked, or None."""
+        found = (compared for module in self._modules.values() if (compared := module.comparisons()) is not None)
+        return next(found, None)
 
     def fit(self, episodes: Sequence[Batch]) -> None:
         """Prepare all modules from demonstrations."""

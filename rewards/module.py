@@ -6,7 +6,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Batch, CheckpointError, ConfigError, DataError, EnvSpec, Experience, Metrics, State, nearest
+from robo_rl.core import (
+    Batch,
+    CheckpointError,
+    Comparisons,
+    ConfigError,
+    DataError,
+    EnvSpec,
+    Experience,
+    Metrics,
+    State,
+    nearest,
+)
 
 Floats = NDArray[np.float32]
 
@@ -41,6 +52,10 @@ class Module:
 
     def discount(self) -> float | None:
         """Return None: the agent's own discount is right."""
+        return None
+
+    def comparisons(self) -> Comparisons | None:
+        """Return None: nothing is compared."""
         return None
 
 

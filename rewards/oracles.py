@@ -1,4 +1,7 @@
-"""Who says which of two segments is better: a script that knows the truth, or a vision-language model or a person."""
+"""Who says which of two segments is better: whoever answers at an endpoint, a vision-language model or a person.
+
+A script that knows the truth is in :mod:`.scripted_oracle`.
+"""
 
 import re
 from typing import NamedTuple, Protocol
@@ -6,9 +9,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Batch, ConfigError, EnvSpec, Metrics, RoboRLError, State, nearest
+from robo_rl.core import Batch, Metrics, RoboRLError, State
 
-from .module import Floats
 from .vlm.endpoint import BudgetSpentError, Endpoint, Picture
 from .vlm.inquiries import Inquiries
 
@@ -56,74 +58,6 @@ class Oracle(Protocol):
     def state(self) -> State: ...
 
     def load(self, state: State) -> None: ...
-
-
-class ScriptedOracle:
-    """Prefers the segment with the larger sum of a true reward, and errs at a given rate. It answers at once.
-
-    Args:
-        term: the backend's term that is summed; None: all.
-        noise: probability of a wrong answer.
-        indifference: no preference where the sums differ by at most this.
-        spec: of the environment.
-        option: configuration key of the module, for messages.
-
-    Raises:
-        ConfigError: if there is no such term.
-    """
-
-    waiting = False
-    ready = True
-
-    def __init__(self, term: str | None, noise: float, indifference: float, spec: EnvSpec, option: str) -> None:
-        if term is not None and term not in spec.reward_terms:
-            raise ConfigError(f"{option}.term: this task has no term {term!r}: {nearest(term, spec.reward_terms)}")
-        self._term = term
-        self._noise = noise
-        self._indifference = indifference
-        self._judged: Judged | None = None
-
-    def ask(self, segments: Batch, rng: np.random.Generator) -> None:
-        """See :class:`Oracle`."""
-        chosen = [key for key in segments if key.startswith("term/") and self._term in (None, key[len("term/") :])]
-        returns: Floats = np.sum([segments[key] for key in chosen], axis=0).sum(1).reshape(-1, 2)
-        second, answered = scripted_answers(returns, self._noise, self._indifference, rng)
-        self._judged = Judged(np.flatnonzero(answered), second[answered])
-
-    def collect(self) -> Judged | None:
-        """See :class:`Oracle`."""
-        judged, self._judged = self._judged, None
-        return judged
-
-    def metrics(self) -> Metrics:
-        """Nothing is counted."""
-        return {}
-
-    def state(self) -> State:
-        """Nothing is remembered."""
-        return {}
-
-    def load(self, state: State) -> None:
-        """Nothing is remembered."""
-
-
-def scripted_answers(
-    returns: Floats, noise: float, indifference: float, rng: np.random.Generator
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Say which of two segments is better.
-
-    Args:
-        returns: (n, 2) true sums.
-        noise: probability of a wrong answer.
-        indifference: no preference where the sums differ by at most this.
-        rng: for the errors.
-
-    Returns:
-        Whether the second is called better (n,) bool, and whether there is an answer (n,) bool.
-    """
-    difference = returns[:, 1] - returns[:, 0]
-    wrong = rng.uniform(size=len(returns)) < noise
-    return (difference > 0) != wrong, np.abs(difference) > indifference
 
 
 class EndpointOracle:

@@ -11,6 +11,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits as cross_entrop
 
 from robo_rl.core import (
     Batch,
+    Comparisons,
     DataError,
     EnvSpec,
     Experience,
@@ -23,7 +24,8 @@ from robo_rl.core import (
 
 from .module import Floats, Module, VectorInput, image_keys, require_episodes, take_over, taken
 from .networks import TrainedNetwork
-from .oracles import EndpointOracle, Judged, Oracle, ScriptedOracle
+from .oracles import EndpointOracle, Judged, Oracle
+from .scripted_oracle import ScriptedOracle
 from .vlm.endpoint import Endpoint, EndpointConfig
 
 COMBINATIONS = ("mean", "worst", "uncertainty")
@@ -43,6 +45,11 @@ class PreferencesConfig:
         keys: observation keys that the reward depends on; null: all that are not images.
         oracle: ``scripted``, or ``endpoint``: whoever answers there.
         term: the backend's term that the scripted oracle sums; null: all of them.
+        ranking: the backend's terms that the scripted oracle goes by instead, the most important first: the first in
+            which two segments clearly differ decides (HERON, Bukharin et al. 2023).
+        margin: they clearly differ in a term by more than this many of its deviations over the segments of a round.
+        regret: the scripted oracle goes by what a segment gains, its last value less its first, rather than by its sum:
+            by what was done rather than where (see :class:`.ScriptedOracle`).
         noise: share of the scripted oracle's answers that are wrong, 0 to 0.5.
         indifference: the scripted oracle has no preference where the sums differ by at most this; such pairs are left
             out.
@@ -51,7 +58,8 @@ class PreferencesConfig:
         analysis: ask that oracle to describe the pictures before it is asked for its answer.
         endpoint: where it is.
         demonstration_queries: how many pairs out of the demonstrations the oracle is shown before the training, which
-            waits for the answers. With ``agent=iql`` nothing else is learned from: preferences on a data set.
+            waits for the answers. With ``agent=iql`` nothing else is learned from: preferences on a data set. The agent
+            ``cpl`` learns from the answers themselves.
         length: steps of a segment. Several are shown as a strip of pictures; RL-VLM-F compares single ones.
         queries: how many pairs the oracle is shown at a time.
         interval: environment steps between these times.
@@ -70,6 +78,9 @@ class PreferencesConfig:
     keys: tuple[str, ...] | None = None
     oracle: str = "scripted"
     term: str | None = None
+    ranking: tuple[str, ...] = ()
+    margin: float = 0.5
+    regret: bool = False
     noise: float = 0.0
     indifference: float = 0.0
     goal: str = ""
@@ -91,10 +102,13 @@ class PreferencesConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
+        object.__setattr__(self, "ranking", tuple(self.ranking))
         require(self.oracle in ORACLES, "oracle", f"one of {', '.join(ORACLES)}", self.oracle)
         require(self.oracle == "scripted" or bool(self.goal.strip()), "goal", "what is wanted, in words", self.goal)
         require(0 <= self.noise <= 0.5, "noise", "in [0, 0.5]", self.noise)
-        for key in ("indifference", "demonstration_queries"):
+        require(not (self.ranking and self.term), "term", "null where ranking names terms", self.term)
+        require(self.length >= 2 or not self.regret, "length", "2 or more where regret is true", self.length)
+        for key in ("margin", "indifference", "demonstration_queries"):
             require(getattr(self, key) >= 0, key, "0 or more", getattr(self, key))
         for key in ("length", "queries", "interval", "most_queries", "members", "epochs", "batch_size"):
             require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
@@ -113,7 +127,16 @@ class PreferencesConfig:
         option = f"reward.modules.{name}"
         oracle: Oracle
         if self.oracle == "scripted":
-            oracle = ScriptedOracle(self.term, self.noise, self.indifference, spec, option)
+            oracle = ScriptedOracle(
+                term=self.term,
+                ranking=self.ranking,
+                margin=self.margin,
+                regret=self.regret,
+                noise=self.noise,
+                indifference=self.indifference,
+                spec=spec,
+                option=option,
+            )
         else:
             cameras = None if self.camera is None else (self.camera,)
             key = image_keys(cameras, spec, f"{option}.camera")[0]
@@ -145,6 +168,7 @@ class PreferenceReward(Module):
         super().__init__()
         self._oracle = oracle
         self._asked = np.zeros((0, 2, 0, 0), dtype=np.float32)  # pairs of the open round
+        self._compared: Comparisons | None = None
         self.config = config
         self._name = name
         self._seed = derive_seed(seed, "reward", name)
@@ -185,10 +209,16 @@ class PreferenceReward(Module):
             return
         require_episodes(episodes, self._name)
         rng = generator(self._seed, "query", "demonstrations")
-        self._begin_round(draw_segments(episodes, 2 * count, self.config.length, self._name, rng), rng)
+        segments = draw_segments(episodes, 2 * count, self.config.length, self._name, rng)
+        self._begin_round(segments, rng)
         while (judged := self._oracle.collect()) is None:
             time.sleep(ANSWER_POLL_SECONDS)
+        self._compared = comparisons_of(segments, judged)
         self._learn(judged)
+
+    def comparisons(self) -> Comparisons | None:
+        """Return what was said of demonstrations; None after a resume, when it has been learned from."""
+        return self._compared
 
     def update(self, experience: Experience) -> Metrics:
         """Ask the oracle every ``interval`` calls, and fit the networks when all answers are there.
@@ -291,6 +321,13 @@ class PreferenceReward(Module):
         for number, network in enumerate(self._networks):
             prefix = f"network/{number}/"
             network.load({key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)})
+
+
+def comparisons_of(segments: Batch, judged: Judged) -> Comparisons:
+    """Return what was said of segments (2 n, length, ...), the two of each pair side by side."""
+    wanted = [key for key in segments if key.startswith("observation/") and not key.startswith("observation/images/")]
+    pairs = {key: segments[key].reshape(-1, 2, *segments[key].shape[1:])[judged.pairs] for key in (*wanted, "action")}
+    return Comparisons(pairs, judged.second.astype(np.float32))
 
 
 def draw_segments(episodes: Sequence[Batch], count: int, length: int, name: str, rng: np.random.Generator) -> Batch:

@@ -11,7 +11,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ..actor import InterventionConfig
-from ..agents import bc, drq, iql, sac
+from ..agents import bc, cpl, drq, iql, sac
 from ..core import (
     Agent,
     ConfigError,
@@ -60,6 +60,7 @@ def register_configs() -> None:
     store.store(name="actor_schema", node=OmegaConf.create(wire | {"actor": config_node(None, ActorConfig)}))
     sac.register_configs()
     bc.register_configs()
+    cpl.register_configs()
     drq.register_configs()
     iql.register_configs()
     register_safety()

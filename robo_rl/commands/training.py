@@ -9,7 +9,7 @@ import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
 from ..app import Components, RunConfig, section
-from ..core import DivergenceError, DriverError, Metrics, SafetyStop, State, derive_seed, generator
+from ..core import ComparisonLearner, DivergenceError, DriverError, Metrics, SafetyStop, State, derive_seed, generator
 from ..evaluation import EvaluationResult
 from ..evaluation.plots import plot_runs
 from ..evaluation.report import write_report
@@ -152,6 +152,8 @@ class Training(ABC):
         self._demonstration_episodes.clear()
         if self.demonstrations is not None:
             agent.fit_normaliser(self.demonstrations.everything(self.parts.reward))
+            if isinstance(agent, ComparisonLearner):
+                agent.fit_comparisons(self._scorer.comparisons if self._scorer else None)
             for update in range(1, agent.config.pretrain_steps + 1):
                 # The online replay is empty still, so all rows are demonstrations.
                 metrics = agent.pretrain(self.sampler.sample(agent.config.batch_size, agent.config.batch_size))

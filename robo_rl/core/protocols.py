@@ -11,6 +11,7 @@ from .robot import RobotDescription
 from .specs import ArraySpec, EnvSpec
 from .types import (
     Batch,
+    Comparisons,
     Intervention,
     Metrics,
     Observation,
@@ -108,6 +109,19 @@ class Critic(Protocol):
 
     def value(self, observation: Observation, action: NDArray[np.float32]) -> float:
         """Return what is to be had after ``action`` (A,), discounted."""
+        ...
+
+
+@runtime_checkable
+class ComparisonLearner(Protocol):
+    """What agents offer that learn from preferences themselves, not from a reward that explains them."""
+
+    def fit_comparisons(self, comparisons: Comparisons | None) -> None:
+        """Take over what was compared of the demonstrations; once, before anything is learned.
+
+        Raises:
+            ConfigError: if nothing was.
+        """
         ...
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from .reward import RewardWeights
 from .specs import EnvSpec
-from .types import Batch, Metrics, State
+from .types import Batch, Comparisons, Metrics, State
 
 
 class Experience(Protocol):
@@ -89,6 +89,10 @@ class RewardModule(Protocol):
         """Return the discount that the agent shall use from now on, or None: its own."""
         ...
 
+    def comparisons(self) -> Comparisons | None:
+        """Return what somebody compared of the demonstrations, after :meth:`fit`; None: nothing."""
+        ...
+
     def state(self) -> State: ...
 
     def load(self, state: State) -> None:
@@ -131,6 +135,11 @@ class Scorer(Protocol):
     @property
     def discount(self) -> float | None:
         """The discount that a module asks for, or None."""
+        ...
+
+    @property
+    def comparisons(self) -> Comparisons | None:
+        """What somebody compared of the demonstrations for one of the modules; None: nothing."""
         ...
 
     def fit(self, episodes: Sequence[Batch]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,18 @@ State = dict[str, NDArray[Any]]
 """Flat named arrays: everything an object needs to go on exactly where it stopped. Saved as safetensors."""
 
 Metrics = dict[str, float]
+
+
+class Comparisons(NamedTuple):
+    """Pairs of segments, unbroken stretches of steps, and which of the two somebody preferred.
+
+    Attributes:
+        segments: rows, arrays (n, 2, length, ...): ``observation/<key>`` of all that are not images, and ``action``.
+        second: (n,) float32: 1 where the second is preferred, else 0.
+    """
+
+    segments: Batch
+    second: NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)

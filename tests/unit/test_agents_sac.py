@@ -7,7 +7,7 @@ from hydra import compose, initialize_config_module
 from hydra.utils import instantiate
 from scipy import linalg
 
-from robo_rl.agents import bc, iql, sac
+from robo_rl.agents import bc, cpl, iql, sac
 from robo_rl.agents.sac import SAC, SACConfig, make_sac
 from robo_rl.agents.sac.update import METRICS
 from robo_rl.core import ArraySpec, CheckpointError, ConfigError, DivergenceError, EnvSpec
@@ -303,12 +303,14 @@ def test_values_out_of_range_are_named(fields, message):
         ("rlpd_without_demonstrations", {"demonstration_ratio": 0.0, "cloning_weight": 0.0, "ensemble_size": 2}),
         ("bc", {"demonstration_ratio": 1.0, "learns_online": False}),
         ("hg_dagger", {"demonstration_ratio": 1.0, "learns_online": True, "update_to_data": 4}),
+        ("cpl", {"demonstration_ratio": 1.0, "learns_online": False, "conservative_weight": 0.5}),
         ("iql", {"demonstration_ratio": 1.0, "learns_online": False, "expectile": 0.7}),
     ],
 )
 def test_presets_make_agents(preset, expected):
     sac.register_configs()
     bc.register_configs()
+    cpl.register_configs()
     iql.register_configs()
     with initialize_config_module("robo_rl.configs", version_base="1.3"):
         node = compose(overrides=[f"+agent={preset}", "agent.hidden=[8]", "agent.observation_keys=[state]"]).agent

@@ -6,8 +6,8 @@ import torch
 from scipy.stats import spearmanr
 
 from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
-from robo_rl.rewards.oracles import scripted_answers
 from robo_rl.rewards.preferences import PreferencesConfig, combined, draw_segments, preference_loss
+from robo_rl.rewards.scripted_oracle import noisy_answers, ranked
 
 SPEC = EnvSpec(
     task="test",
@@ -46,14 +46,48 @@ def test_the_loss_is_that_of_bradley_and_terry():
 
 
 def test_the_oracle_errs_at_its_rate_and_has_no_opinion_on_ties():
-    returns = np.random.default_rng(0).normal(size=(20_000, 2)).astype(np.float32)
-    returns[:1000, 1] = returns[:1000, 0] + 0.01
-    better = returns[:, 1] > returns[:, 0]
-    said, answered = scripted_answers(returns, 0.2, 0.05, np.random.default_rng(1))
-    assert (said != better).mean() == pytest.approx(0.2, abs=0.01)
+    difference = np.random.default_rng(0).normal(size=20_000).astype(np.float32)
+    difference[:1000] = 0.01
+    said, answered = noisy_answers(difference, 0.2, 0.05, np.random.default_rng(1))
+    assert (said != (difference > 0)).mean() == pytest.approx(0.2, abs=0.01)
     assert not answered[:1000].any()
-    np.testing.assert_array_equal(answered, np.abs(returns[:, 1] - returns[:, 0]) > 0.05)
-    np.testing.assert_array_equal(scripted_answers(returns, 0.0, 0.0, np.random.default_rng(1))[0], better)
+    np.testing.assert_array_equal(answered, np.abs(difference) > 0.05)
+    np.testing.assert_array_equal(noisy_answers(difference, 0.0, 0.0, np.random.default_rng(1))[0], difference > 0)
+
+
+def test_the_most_important_factor_that_clearly_differs_decides():
+    """Against the decision tree of the paper, one pair after the other."""
+    rng = np.random.default_rng(0)
+    differences, margins = rng.normal(size=(300, 3)).astype(np.float32), np.array([1.0, 0.5, 0.2], np.float32)
+    expected = [next((d for d, m in zip(row, margins, strict=True) if abs(d) > m), 0.0) for row in differences]
+    assert 0 < np.count_nonzero(np.array(expected) == 0) < 30
+    np.testing.assert_array_equal(ranked(differences, margins), np.array(expected, np.float32))
+
+
+def said_of(segments, **options):
+    """Which pairs of segments (2 n, length) the scripted oracle has an opinion on, and whether it is for the second."""
+    module = PreferencesConfig(demonstration_queries=1, epochs=1, members=1, **options).make("liked", SPEC, 0)
+    module._oracle.ask(segments, np.random.default_rng(0))
+    return module._oracle.collect()
+
+
+def test_a_ranking_decides_by_factors_and_a_regret_by_what_was_gained():
+    near = np.array([[0.0, 1.0], [5.0, 5.0], [2.0, 2.0], [1.0, 0.0], [0.0, 0.0], [3.0, 3.1]], np.float32)
+    success = np.array([[0, 0], [0, 0], [0, 1], [0, 0], [0, 0], [0, 0]], np.float32)
+    segments = {"term/near": near, "term/success": success}
+    assert said_of(segments, length=2).second.tolist() == [True, False, True]
+    gained = said_of(segments, length=2, regret=True, term="near")
+    assert gained.second.tolist() == [False, False, True]
+    # Success decides the second pair; the sums of ``near`` have a deviation of 3.6 and differ by 9 and by 6.1.
+    ordered = said_of(segments, length=2, ranking=("success", "near"), margin=2.0)
+    assert ordered.pairs.tolist() == [0, 1]
+    assert ordered.second.tolist() == [True, False]
+    with pytest.raises(ConfigError, match=r"reward.modules.liked.ranking: this task has no term 'nearr'.* near"):
+        said_of(segments, ranking=("success", "nearr"))
+    with pytest.raises(ConfigError, match="term must be null where ranking names terms"):
+        PreferencesConfig(term="near", ranking=("near",))
+    with pytest.raises(ConfigError, match="length must be 2 or more where regret is true"):
+        PreferencesConfig(length=1, regret=True)
 
 
 def learned(noise, seed=0, times=15):
@@ -120,7 +154,9 @@ def episodes_of(lengths, seed=0):
         state = rng.uniform(-1, 1, (length, 2)).astype(np.float32)
         zero = np.zeros(length, np.float32)
         near = -np.linalg.norm(state, axis=-1)
-        rows.append({"action": zero[:, None], "next_observation/state": state, "term/near": near, "term/success": zero})
+        seen = {"observation/state": np.roll(state, 1, 0), "next_observation/state": state}
+        pictures = {"observation/images/front": np.zeros((length, 2, 2, 3), np.uint8)}
+        rows.append({"action": near[:, None], **seen, **pictures, "term/near": near, "term/success": zero})
     return rows
 
 
@@ -134,6 +170,17 @@ def test_preferences_may_be_on_demonstrations_before_anything_else_is_learned():
     # They count, and the answers are there for later rounds.
     assert module.state()["counters"].tolist() == [0, 300]
     assert len(module.state()["answers"]) == 300
+    # An agent may learn from them itself: from what was seen before each step, and done.
+    compared = module.comparisons()
+    assert {key: array.shape for key, array in compared.segments.items()} == {
+        "observation/state": (300, 2, 4, 2),
+        "action": (300, 2, 4, 1),
+    }
+    worth = compared.segments["action"].sum((2, 3))
+    assert ((worth[:, 1] > worth[:, 0]) == compared.second).mean() == pytest.approx(0.8, abs=0.06)
+    before = -np.linalg.norm(compared.segments["observation/state"], axis=-1)
+    np.testing.assert_array_equal(before[:, :, 1:], compared.segments["action"][:, :, :-1, 0])
+    assert config.make("liked", SPEC, 0).comparisons() is None
     for episodes, message in (([], "there are none"), (episodes_of([3, 2]), "segments of 4 steps")):
         with pytest.raises(DataError, match=message):
             config.make("liked", SPEC, 0).fit(episodes)

@@ -1,0 +1,159 @@
+"""The agent: contrastive preference learning (Hejna et al. 2024)."""
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from robo_rl.core import Batch, Comparisons, ConfigError, DivergenceError, EnvSpec, Metrics, derive_seed, generator
+
+from ..sac.adam import adam_step, bias_corrections
+from ..sac.networks import Parameters, actor_distribution
+from ..sac.offline import OfflineAgent
+from ..sac.policy import TanhGaussianPolicy
+from ..sac.slots import prefixed
+from .config import CPLConfig
+
+
+class Compared(NamedTuple):
+    """Pairs as tensors: observations (n, 2, length, F), actions (n, 2, length, A), preferred segments (n,) 0 or 1."""
+
+    observation: Tensor
+    action: Tensor
+    preferred: Tensor
+
+
+class CPL(OfflineAgent):
+    """Learns which of two segments was preferred from how likely its policy would make their actions.
+
+    People prefer the segment with the lesser regret (Knox et al. 2022), and of the best policy with entropy the regret
+    of an action is what its log-likelihood lacks: so the policy takes the place of the reward, and nothing else is
+    learned. With l_t = -|tanh(mean(s_t)) - a_t|^2, the log-likelihood of a Gaussian whose deviation is fixed, a segment
+    is worth A = temperature * sum_t gamma^t l_t, and the loss is the mean of
+    -log sigmoid(A_preferred - conservative_weight * A_other). Before that the actor imitates the whole data set.
+
+    Attributes:
+        config: as given.
+
+    Args:
+        config: of the agent.
+        spec: of the environment.
+        seed: of the run.
+
+    Raises:
+        ConfigError: if the configuration does not fit the spec.
+    """
+
+    def __init__(self, config: CPLConfig, spec: EnvSpec, seed: int) -> None:
+        super().__init__(TanhGaussianPolicy(config, spec, seed), config.batch_size)
+        self.config = config
+        self._seed = derive_seed(seed, "agent", "comparisons")
+        self._compared: Compared | None = None
+        self._first = {name: torch.zeros_like(tensor) for name, tensor in self._policy.parameters.items()}
+        self._second = {name: torch.zeros_like(tensor) for name, tensor in self._policy.parameters.items()}
+        self._updates = torch.zeros((), dtype=torch.int64)
+
+    @property
+    def _has_learned(self) -> bool:
+        return bool(self._updates)
+
+    def fit_comparisons(self, comparisons: Comparisons | None) -> None:
+        """Take over what was compared, after the normalisation is fixed and before anything is learned.
+
+        Raises:
+            ConfigError: if nothing was.
+        """
+        if comparisons is None or not len(comparisons.second):
+            raise ConfigError(
+                "agent=cpl learns from preferences between segments of the data set, and there are none: set "
+                "reward=preferences reward.modules.preferences.demonstration_queries=1000"
+            )
+        action = torch.from_numpy(comparisons.segments["action"])
+        lead = action.shape[:3]
+        rows = {key: array.reshape(-1, *array.shape[3:]) for key, array in comparisons.segments.items()}
+        observation = torch.from_numpy(self._policy.observations.rows(rows)).view(*lead, -1)
+        self._compared = Compared(observation, action, torch.from_numpy(comparisons.second).long())
+
+    @torch.no_grad()
+    def update(self, batch: Batch) -> Metrics:
+        """Take one step: of imitation, on ``batch``, for the first ``cloning_steps``, and on compared pairs after them.
+
+        Return ``bc_loss``, the mean squared error before it, or ``cpl_loss`` and ``accuracy``: the share of pairs in
+        which what was preferred is the more likely.
+
+        Raises:
+            DivergenceError: if the loss is not finite.
+        """
+        steps = int(self._updates) - self.config.cloning_steps
+        metrics = self._imitate(batch) if steps < 0 else self._contrast(steps)
+        for name, value in metrics.items():
+            if not math.isfinite(value):
+                raise DivergenceError(
+                    f"training diverged: {name} is {value} at update {int(self._updates)}. Look for values that are "
+                    "not finite in the data set, or lower agent.learning_rate."
+                )
+        self._policy.average(1.0)
+        return metrics
+
+    def _imitate(self, batch: Batch) -> Metrics:
+        observation = torch.from_numpy(self._policy.observations.rows(batch))
+        action = torch.from_numpy(batch["action"])
+
+        def loss(actor: Parameters) -> Tensor:
+            return -self._likelihoods(actor, observation, action).mean() / self._policy.action_size
+
+        gradients, error = torch.func.grad_and_value(loss)(self._policy.parameters)
+        self._descend(gradients, int(self._updates) + 1)
+        return {"bc_loss": float(error)}
+
+    def _contrast(self, step: int) -> Metrics:
+        """Take step ``step`` (from 0) on pairs; the optimiser begins anew with the first, as what it descends does."""
+        if self._compared is None:
+            raise RuntimeError("fit_comparisons comes before learning from them")
+        if step == 0:
+            for moment in (*self._first.values(), *self._second.values()):
+                moment.zero_()
+        config, n = self.config, len(self._compared.preferred)
+        chosen = torch.from_numpy(generator(self._seed, step).integers(0, n, config.pairs))
+        observation, action, preferred = (tensor[chosen] for tensor in self._compared)
+
+        def loss(actor: Parameters) -> tuple[Tensor, Tensor]:
+            worth = config.temperature * discounted(self._likelihoods(actor, observation, action), config.gamma)
+            better = worth.gather(1, preferred[:, None])[:, 0]
+            worse = worth.gather(1, 1 - preferred[:, None])[:, 0]
+            return softplus(config.conservative_weight * worse - better).mean(), better > worse
+
+        gradients, (error, explained) = torch.func.grad_and_value(loss, has_aux=True)(self._policy.parameters)
+        self._descend(gradients, step + 1)
+        return {"cpl_loss": float(error), "accuracy": float(explained.float().mean())}
+
+    def _likelihoods(self, actor: Parameters, observation: Tensor, action: Tensor) -> Tensor:
+        """Return the log-likelihoods (...,), up to factor and constant, of actions (..., A)."""
+        rows = observation.reshape(-1, observation.shape[-1])
+        mean, _ = actor_distribution(actor, rows, self.config.activation)
+        return -(mean.tanh().view_as(action) - action).square().sum(-1)
+
+    def _descend(self, gradients: Parameters, step: int) -> None:
+        self._updates += 1
+        rate, corrections = self.config.learning_rate, bias_corrections(step)
+        adam_step(self._policy.parameters, gradients, self._first, self._second, rate, corrections)
+
+    def _slots(self) -> dict[str, Tensor]:
+        return (
+            self._policy.slots()
+            | prefixed("adam_first", self._first)
+            | prefixed("adam_second", self._second)
+            | {"updates": self._updates}
+        )
+
+
+def discounted(values: Tensor, gamma: float) -> Tensor:
+    """Return the sums (...,) of values (..., length), each weighing ``gamma`` times what the one before it weighs."""
+    return values @ gamma ** torch.arange(values.shape[-1], dtype=values.dtype)
+
+
+def make_cpl(*, spec: EnvSpec, seed: int, **fields: Any) -> CPL:
+    """Make the agent from the fields of :class:`CPLConfig`."""
+    return CPL(CPLConfig(**fields), spec, seed)
