@@ -254,6 +254,11 @@ class ModuleScorer:
         for module in self._modules.values():
             module.fit(episodes)
 
+    def ready(self, first: Batch) -> bool:
+        """Whether no module has to wait for an answer; all of them ask at once."""
+        answered = [module.ready(first) for module in self._modules.values()]
+        return all(answered)
+
     def score(self, batch: Batch, *, online: bool) -> dict[str, Floats]:
         """Return all of ``terms`` (n,) for the n steps of an episode that are inserted."""
         scores: dict[str, Floats] = {}

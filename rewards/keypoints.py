@@ -1,6 +1,7 @@
 """Progress along waypoints in a picture, given or asked for (KAGI, Lee et al. 2024)."""
 
 import json
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +13,11 @@ from robo_rl.core import Batch, ConfigError, EnvSpec, RoboRLError, State, neares
 
 from .module import Floats, Module, image_keys
 from .vlm.endpoint import Endpoint, EndpointConfig, Picture
+from .vlm.inquiries import Inquiries
 
 Doubles = NDArray[np.float64]
+
+ANSWER_POLL_SECONDS = 0.05
 
 SHOWN = 640
 """Shorter edge that a picture is enlarged to, if it is smaller, so that the labels of the grid can be read [pixels]."""
@@ -106,6 +110,8 @@ FRONT = {
 class KeypointsReward(Module):
     """See :class:`KeypointsConfig`.
 
+    The answer is not waited for in a training: an episode is scored, and learned from, once it is there.
+
     Of K waypoints, n are passed: within an episode the next one counts as passed when the gripper's tip, as the camera
     sees it, comes within ``radius``, and stays so. The reward after a step is n / K less the distance to the next
     waypoint, and 1 when all are passed. The formula is ours: the paper describes it in words.
@@ -130,6 +136,9 @@ class KeypointsReward(Module):
         option = f"reward.modules.{name}"
         self._elements = [_element(each, spec, f"{option}.position") for each in config.position]
         self._endpoint: Endpoint | None = None
+        self._inquiries = Inquiries(self._ask, config.endpoint.parallel)
+        self._asked: set[bytes] = set()  # pictures, as the answers
+        self._answers: dict[bytes, Doubles | None] = {}
         aspect, camera = 1.0, "front"
         if not config.waypoints:
             cameras = None if config.camera is None else (config.camera,)
@@ -153,19 +162,42 @@ class KeypointsReward(Module):
         positions = np.stack([batch[f"next_observation/{key}"][:, index] for key, index in self._elements], axis=1)
         return waypoint_rewards(projected(positions, self._projection), waypoints, self.config.radius)
 
+    @property
+    def waiting(self) -> bool:
+        """Whether an answer has yet to arrive."""
+        return self._inquiries.waiting
+
+    def ready(self, first: Batch) -> bool:
+        """Return whether the waypoints of the episode that begins with these rows are known; ask for them if not."""
+        if self._endpoint is None:
+            return True
+        for asked, answer in self._inquiries.collect():
+            if isinstance(answer, RoboRLError):
+                self._endpoint.tell(answer)
+            cells = None if isinstance(answer, RoboRLError) else read_cells(answer, self.config.grid)
+            self._asked.discard(asked.tobytes())
+            self._answers[asked.tobytes()] = None if cells is None else (np.array(cells) - 0.5) / self.config.grid
+        picture = self._first_picture(first)
+        key = picture.tobytes()
+        if key not in self._answers and key not in self._asked:
+            self._asked.add(key)
+            self._inquiries.put(picture)
+        return key in self._answers
+
     def _waypoints(self, batch: Batch) -> Doubles | None:
+        """Return the waypoints (K, 2) of an episode, or None: nobody knows them. Waits for the answer."""
         if self._endpoint is None:
             return np.array(self.config.waypoints, dtype=np.float64)
-        grid = self.config.grid
-        shown = under_grid(batch[f"observation/{self._pictures}"][0, ..., -3:], grid)
-        try:
-            cells = read_cells(self._endpoint.ask((QUESTION.format(goal=self.config.goal), shown)), grid)
-        except RoboRLError as error:
-            self._endpoint.tell(error)
-            return None
-        if cells is None:
-            return None
-        return (np.array(cells) - 0.5) / grid
+        while not self.ready(batch):
+            time.sleep(ANSWER_POLL_SECONDS)
+        return self._answers.pop(self._first_picture(batch).tobytes())
+
+    def _first_picture(self, batch: Batch) -> Picture:
+        return np.ascontiguousarray(batch[f"observation/{self._pictures}"][0, ..., -3:])
+
+    def _ask(self, picture: Picture) -> str:
+        assert self._endpoint is not None
+        return self._endpoint.ask((QUESTION.format(goal=self.config.goal), under_grid(picture, self.config.grid)))
 
     def state(self) -> State:
         """Return what counts against the budget."""

@@ -58,6 +58,10 @@ class Module:
         """Return None: nothing is compared."""
         return None
 
+    def ready(self, first: Batch) -> bool:
+        """Return True: nobody is asked."""
+        return True
+
 
 CELLS = 16
 """Images are averaged over cells, at most this many along each side."""

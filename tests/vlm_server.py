@@ -80,6 +80,9 @@ class Handler(BaseHTTPRequestHandler):
             log.write(json.dumps(seen) + "\n")
         if model == "slow":
             time.sleep(3)
+        elif model == "waiting":
+            while not (Path(sys.argv[1]) / "go").exists():
+                time.sleep(0.02)
         elif model == "dripping":
             self.send_response(200)
             self.end_headers()

@@ -93,6 +93,14 @@ class RewardModule(Protocol):
         """Return what somebody compared of the demonstrations, after :meth:`fit`; None: nothing."""
         ...
 
+    def ready(self, first: Batch) -> bool:
+        """Return whether an episode can be scored without waiting for somebody, whom this asks; returns at once.
+
+        Args:
+            first: the first row or rows of the episode.
+        """
+        ...
+
     def state(self) -> State: ...
 
     def load(self, state: State) -> None:
@@ -144,6 +152,10 @@ class Scorer(Protocol):
 
     def fit(self, episodes: Sequence[Batch]) -> None:
         """Prepare all modules from demonstrations."""
+        ...
+
+    def ready(self, first: Batch) -> bool:
+        """Whether no module has to wait for somebody's answer to score the episode of these first rows."""
         ...
 
     def score(self, batch: Batch, *, online: bool) -> dict[str, NDArray[np.float32]]:

@@ -251,13 +251,16 @@ class ReplayRing:
     def score_held(self, scorer: Scorer, *, online: bool) -> Indices:
         """Compute the added terms of what is held back, and make it available; return the slots (n,) in order.
 
-        Where ``scorer`` needs whole episodes, an episode that is still open stays held back.
+        Where ``scorer`` needs whole episodes, an episode that is still open stays held back; so does, ``online``, one
+        that it cannot score without waiting for somebody's answer.
         """
         released = []
         for segment in self._held_segments():
             if scorer.whole_episodes and self._next[segment[-1]] in {tail.slot for tail in self._tails.values()}:
                 continue
             slots = np.array(segment, dtype=np.intp)
+            if online and not scorer.ready(self._rows(slots[:1])):
+                continue
             self._write_terms(slots, scorer.score(self._rows(slots), online=online))
             self._terms_version[slots] = scorer.version
             for slot in segment:

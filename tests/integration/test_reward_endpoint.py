@@ -21,22 +21,28 @@ def told(run: Path) -> list[dict[str, float]]:
     return [line for line in lines if line["kind"] == "reward"]
 
 
+SMALL = ["agent=sac", "agent.hidden=[16]", "agent.backend=torch", "agent.batch_size=16", "agent.update_to_data=1"]
+SMALL += ["agent.learning_starts=10", "demonstrations.episodes=0", "run.evaluation_interval=0", "run.video_episodes=0"]
+SMALL += ["run.final_evaluation_episodes=1", "runtime.threads=1", "logging.progress=false"]
+VIEW = ["task.observation.cameras=[front]", "task.observation.width=32", "task.observation.height=32"]
+
+
+def episodes(run: Path) -> list[dict[str, float]]:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["kind"] == "episode"]
+
+
 @pytest.mark.rendering
 def test_a_run_learns_from_a_model_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MODELS_KEY", "sk-very-secret")
     folder, run = tmp_path / "server", tmp_path / "run"
     module = "reward.modules.preferences"
-    small = ["agent.hidden=[16]", "agent.backend=torch", "agent.batch_size=16", "agent.learning_starts=10"]
-    small += ["demonstrations.episodes=0", "run.evaluation_interval=0", "run.final_evaluation_episodes=1"]
-    small += ["run.video_episodes=0", "runtime.threads=1", "logging.progress=false"]
-    small += ["agent=sac", "agent.update_to_data=1"]
-    view = ["task.observation.cameras=[front]", "task.observation.width=32", "task.observation.height=32"]
     with vlm_server(folder) as url:
         asked = {"url": url, "model": "brightness", "cache": tmp_path / "cache", "key_variable": "MODELS_KEY"}
         options = [f"{module}.endpoint.{key}={value}" for key, value in asked.items()]
         options += [f"{module}.oracle=endpoint", f"{module}.goal=it is bright", f"{module}.endpoint.most_requests=24"]
         options += [f"{module}.length=1", f"{module}.queries=4", f"{module}.interval=10", f"{module}.epochs=1"]
-        train("task=reach", "reward=preferences", *view, *small, *options, f"run.dir={run}", "run.env_steps=40")
+        train("task=reach", "reward=preferences", *VIEW, *SMALL, *options, f"run.dir={run}", "run.env_steps=40")
         before = told(run)[-1]["preferences/requests"]
         train(f"resume={run}", "run.env_steps=100")
     seen = requests(folder)
@@ -46,3 +52,31 @@ def test_a_run_learns_from_a_model_and_goes_on(tmp_path: Path, monkeypatch: pyte
     assert len(seen) <= 24
     for file in [each for each in tmp_path.rglob("*") if each.is_file() and folder not in each.parents]:
         assert b"very-secret" not in file.read_bytes(), file
+
+
+@pytest.mark.rendering
+@pytest.mark.parametrize(("module", "answer"), [("preferences", "1"), ("keypoints", "[[3, 5], [9, 2]]")])
+def test_a_robot_never_waits_for_an_answer(module: str, answer: str, tmp_path: Path) -> None:
+    """A run goes all its way while nobody answers, and learns from what it asked when it goes on and somebody does."""
+    folder, run = tmp_path / "server", tmp_path / "run"
+    folder.mkdir()
+    (folder / "waiting.txt").write_text(answer)
+    path = f"reward.modules.{module}"
+    options = [f"reward={module}", f"{path}.goal=it is bright", f"{path}.endpoint.model=waiting"]
+    if module == "preferences":
+        options += [f"{path}.oracle=endpoint", f"{path}.length=1", f"{path}.queries=4", f"{path}.interval=10"]
+        options += [f"{path}.epochs=1", f"{path}.analysis=false"]
+    with vlm_server(folder) as url:
+        options += [f"{path}.endpoint.url={url}", f"run.dir={run}", "run.env_steps=60"]
+        train("task=reach", *VIEW, *SMALL, *options)
+        assert requests(folder)
+        before = len(episodes(run))
+        assert before == 2
+        (folder / "go").touch()
+        train(f"resume={run}", "run.env_steps=160")
+    if module == "preferences":
+        assert told(run)[-1]["preferences/answers"] >= 4
+    else:
+        worth = [line["reward/keypoints"] for line in episodes(run)]
+        assert worth[:before] == [0, 0]
+        assert any(worth[before:])

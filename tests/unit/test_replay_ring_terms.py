@@ -22,6 +22,9 @@ class Judge:
         self.version = 0
         self.calls = []
 
+    def ready(self, first):
+        return True
+
     def score(self, batch, *, online):
         self.calls.append(batch["next_observation/state"][:, 0].tolist())
         return {"judged": batch["next_observation/state"][:, 0] + 1000 * self.version}
@@ -58,6 +61,31 @@ def test_nothing_is_sampled_before_it_is_scored():
     assert judge.calls == [[2, 3, 4]]
     assert judged(ring) == {2: 2, 3: 3, 4: 4}
     assert len(ring.score_held(judge, online=True)) == 0
+
+
+def test_an_episode_waits_for_an_answer_and_others_do_not():
+    """Nobody is asked again of what was scored; demonstrations do not wait to be scored later."""
+    judge = Judge(whole_episodes=True)
+    answered = set()
+    judge.ready = lambda first: len(first["action"]) == 1 and int(first["observation/state"][0, 0]) in answered
+    stream, ring = Stream(), ReplayRing(50, SPEC, ("judged",))
+    for event in ("step", "terminate", "step", "terminate"):
+        ring.append([stream.next(0, event)])
+    assert len(ring.score_held(judge, online=True)) == 0
+    first, second = sorted(judge_first(ring))
+    answered.add(second)
+    assert len(ring.score_held(judge, online=True)) == 2
+    assert len(ring) == 2
+    answered.add(first)
+    assert len(ring.score_held(judge, online=True)) == 2
+    assert judge.calls[0][0] > judge.calls[1][0]
+    ring.append([stream.next(0, "step"), stream.next(0, "terminate")])
+    assert len(ring.score_held(judge, online=False)) == 2
+
+
+def judge_first(ring: ReplayRing) -> list[int]:
+    """The number of the first observation of each episode that is held back."""
+    return [int(ring._rows(np.array(segment[:1]))["observation/state"][0, 0]) for segment in ring._held_segments()]
 
 
 def test_whole_episodes_wait_for_their_end_and_come_in_order():

@@ -1,6 +1,7 @@
 """Waypoints in a picture: the reward by hand, the cameras of the simulation, the grid, the gate."""
 
 import json
+import time
 
 import numpy as np
 import pytest
@@ -108,6 +109,24 @@ def test_waypoints_are_asked_for_once_an_episode_on_a_grid(tmp_path, capsys):
     other["observation/images/front"] = np.full((1, 40, 60, 3), 2, np.uint8)
     assert not module(other).any()
     assert "ConnectError" in capsys.readouterr().err
+
+
+def test_whether_an_answer_is_there_is_known_without_waiting_for_it(tmp_path):
+    folder = tmp_path / "server"
+    with vlm_server(folder) as url:
+        endpoint = EndpointConfig(url=url, model="waiting")
+        module = KeypointsConfig(goal="go right", grid=10, endpoint=endpoint, **SIMPLE).make("points", SPEC, 0)
+        (folder / "waiting.txt").write_text("[[3, 5]]")
+        rows = episode([[0.25, 0.45], [0.5, 0.45]])
+        assert not module.ready(rows)
+        assert not module.ready({key: array[:1] for key, array in rows.items()})
+        assert module.waiting
+        (folder / "go").touch()
+        while module.waiting:
+            time.sleep(0.02)
+        assert module.ready(rows)
+        np.testing.assert_allclose(module(rows), [1, 1])
+        assert len(requests(folder)) == 1
 
 
 @pytest.mark.parametrize(
