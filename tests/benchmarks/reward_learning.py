@@ -99,6 +99,17 @@ OFFLINE = (
     "demonstrations.episodes=100",
 )
 
+CONTRASTIVE = (
+    *PREFERENCES,
+    "reward.modules.preferences.regret=true",
+    "reward.modules.preferences.demonstration_queries=2000",
+    "reward.modules.preferences.most_queries=2000",
+    # The reward that is fitted too is not looked at.
+    "reward.modules.preferences.epochs=1",
+    "agent=cpl",
+    "demonstrations.episodes=100",
+)
+
 TAKEOVERS = (
     "intervention.criterion=disagreement",
     # Where it takes over at an error of 0.25 or more only, a policy may stay 2 cm away from the cube unpunished.
@@ -164,6 +175,15 @@ ROWS = {
         0,
         OFFLINE,
         "preferences",
+        data=True,
+    ),
+    "reach_contrastive_offline": Row(
+        "reach",
+        "none: preferences of a script, 20 % wrong, offline (CPL)",
+        "2,000 answers, 100 episodes of a worse policy",
+        0,
+        CONTRASTIVE,
+        None,
         data=True,
     ),
     "open_door_transport_scheduled": Row(
