@@ -242,6 +242,30 @@ ROWS = {
         instead=("++reward.terms.success.weight=1",),
     ),
     "reach_clip": Row("reach", "CLIP, the bundled model", "nothing", 5_000, ("reward=clip", *CAMERAS, *NONE), "clip"),
+    "open_door_gail": Row(
+        "open_door",
+        "adversarial imitation (GAIL)",
+        "states of 5 demonstrations",
+        5_000,
+        ("reward=gail", "reward.modules.gail.keys=[object]", "task.max_episode_steps=20", *FIVE),
+        "gail",
+        control="open_door_transport",
+    ),
+    "open_door_stages": Row(
+        "open_door",
+        "classifier of stages",
+        "states of 5 demonstrations",
+        5_000,
+        (
+            "reward=stages",
+            "reward.modules.stages.keys=[object]",
+            "reward.modules.stages.stages=4",
+            "task.max_episode_steps=20",
+            *FIVE,
+        ),
+        "stages",
+        control="open_door_transport",
+    ),
 }
 
 
