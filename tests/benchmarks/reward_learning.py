@@ -147,16 +147,16 @@ VICE = (
 
 ROWS = {
     "open_door_transport": Row(
-        "open_door", "optimal transport", "states of 5 demonstrations", 5_000, TRANSPORT, "transport"
+        "open_door", "optimal transport", "states of 5 demonstrations", 15_000, TRANSPORT, "transport"
     ),
     "reach_preferences": Row(
-        "reach", "preferences of a script, 20 % wrong", "1,000 answers", 5_000, ONLINE, "preferences"
+        "reach", "preferences of a script, 20 % wrong", "1,000 answers", 10_000, ONLINE, "preferences"
     ),
     "open_door_perceptual": Row(
         "open_door",
         "perceptual",
         "states of 5 demonstrations",
-        5_000,
+        15_000,
         (
             "reward=perceptual",
             "reward.modules.perceptual.keys=[object]",
@@ -190,7 +190,7 @@ ROWS = {
         "open_door",
         "optimal transport, scheduled discount",
         "states of 5 demonstrations",
-        5_000,
+        15_000,
         (*TRANSPORT, "reward.modules.transport.scheduled_discount=true"),
         "transport",
         control="open_door_transport",
@@ -222,7 +222,7 @@ ROWS = {
         "open_door",
         "success, else keypoints",
         "success; 3 waypoints in the picture",
-        5_000,
+        15_000,
         (
             "reward=keypoints",
             # Above the lever, where it is turned, and where the hand is when the door stands open.
