@@ -233,6 +233,11 @@ class ModuleScorer:
         return any(module.waiting for module in self._modules.values())
 
     @property
+    def needs_steps(self) -> tuple[str, ...]:
+        """Names of the modules that do not judge single states."""
+        return tuple(name for name, module in self._modules.items() if not module.judges_state)
+
+    @property
     def version(self) -> int:
         """Sum of the modules' versions."""
         return sum(module.version for module in self._modules.values())

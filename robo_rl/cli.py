@@ -37,6 +37,7 @@ COMMANDS = {
     "reward inspect": "show what the reward modules of a run say along an episode",
     "reward benchmark": "measure how well reward modules agree with a task's true progress",
     "reward answer": "answer in this terminal what reward modules ask of a vision-language model",
+    "reward publish": "score a live robot with reward modules, over ROS 2",
     "reward write": "have a language model write a reward as code",
     "vision pretrain": "make a small CLIP model from pictures of simulated tasks",
     "safety learn": "learn from a data set from which states a specification can be kept",

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from robo_rl.core import ConfigError
 from robo_rl.drivers.ros2 import LATCHED, Node, QoSProfile, ServerGoal, open_node
 
 BEST_EFFORT = QoSProfile(depth=10, reliability="best_effort")
@@ -81,6 +82,8 @@ class Server:
         node.declare_parameter("names", ["a", "b"])
         node.declare_parameter("limits.low", -1)
         node.declare_parameter("limits.high", 1)
+        node.declare_parameter("fixed", 3, read_only=True)
+        node.declare_parameter("even", 2, change=self.change)
 
     def send_joints(self, request: Any) -> Any:
         for number in range(JOINT_MESSAGES):
@@ -101,6 +104,10 @@ class Server:
             )
             time.sleep(1 / 30)
         return self.node.types.make(f"{TRIGGER}_Response", success=True)
+
+    def change(self, value: int) -> None:
+        if value % 2:
+            raise ConfigError(f"even must be even, got {value}")
 
     def set(self, request: Any) -> Any:
         return self.node.types.make(f"{SET_BOOL}_Response", success=request.data, message=f"set {request.data}")

@@ -33,7 +33,7 @@ from .config import IMAGES, RobotConfig, SourceConfig
 from .rate import RateKeeper
 
 if TYPE_CHECKING:
-    from .watch import RobotWatch
+    from .watch import RobotWatch, ScoredRobot
 
 POLL_NS = 5_000_000
 UNDER_WAY_NS = 50_000_000
@@ -96,6 +96,12 @@ class RobotBackend:
         from .watch import RobotWatch
 
         return RobotWatch(self._config, self._layout, self.clock)
+
+    def scored(self, topic: str) -> "ScoredRobot":
+        """Return what sees the robot, and never moves it, and publishes below ``topic`` what it is told of rewards."""
+        from .watch import ScoredRobot
+
+        return ScoredRobot(self._config, self._layout, self.clock, topic)
 
     def connect(self) -> None:
         """Open topics and services and wait until everything is there. Done by the first ``reset``.

@@ -54,7 +54,7 @@ class SourceConfig:
         latched: the publisher keeps its last message for those that come later (transient-local) and repeats nothing,
             so that it never grows old.
         names: of joints in the message, in the order of the task's joints (of the fingers for ``gripper``); none: as
-            the task calls them.
+            the task calls them. Of ``rewards``: the terms of the task that the topic gives, others are 0; none: all.
         closed: position of a closed finger, for ``gripper`` [m or rad].
         open: position of an open finger.
     """

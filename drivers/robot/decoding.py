@@ -324,7 +324,10 @@ def make_decoder(
         case "ready":
             return Truth()
         case "rewards":
-            return NamedNumbers(topic, terms, ("position",), terms)
+            for name in names:
+                if name not in terms:
+                    raise ConfigError(f"{topic} gives the reward term {name!r}: {nearest(name, terms)}")
+            return NamedNumbers(topic, names or terms, ("position",), names or terms)
     key = source.gives
     if key not in observation:
         raise ConfigError(f"{topic} gives {key!r}, which the task does not observe; {nearest(key, observation)}")

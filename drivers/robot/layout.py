@@ -79,8 +79,8 @@ class SourceLayout:
 
     @property
     def reports_success(self) -> bool:
-        """Whether a source gives reward terms."""
-        return "rewards" in self.by_kind
+        """Whether a source says whether the task is solved."""
+        return "rewards" in self.by_kind and "success" in self._decoders[self.by_kind["rewards"]].names
 
     def observation(self, messages: Mapping[str, Any]) -> Observation:
         """Return what the task observes.
@@ -106,12 +106,12 @@ class SourceLayout:
         return observation
 
     def rewards(self, messages: Mapping[str, Any]) -> dict[str, float]:
-        """Return the reward terms, all 0 where no source gives any."""
-        terms = self._spec.reward_terms
+        """Return the reward terms, 0 where no source gives them."""
+        terms = dict.fromkeys(self._spec.reward_terms, 0.0)
         name = self.by_kind.get("rewards")
-        if name is None:
-            return dict.fromkeys(terms, 0.0)
-        return dict(zip(terms, self._numbers(name, messages).tolist(), strict=True))
+        if name is not None:
+            terms |= zip(self._decoders[name].names, self._numbers(name, messages).tolist(), strict=True)
+        return terms
 
     def ready(self, messages: Mapping[str, Any]) -> bool:
         """Return whether the robot says that it obeys; true where no source says anything."""

@@ -1,6 +1,6 @@
-"""The eyes of a safety guard: what a robot does, seen from a process that never moves it."""
+"""What a robot does, seen from a process that never moves it: a safety guard, or one that scores it."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import NamedTuple
 
 from robo_rl.core import Clock, DriverError, Observation
@@ -34,15 +34,25 @@ class RobotWatch:
         config: topics and ages, and the service that stops the robot.
         layout: makes observations of messages.
         clock: monotonic time.
+        purpose: end of the node's name.
+        ignored: what sources give that is not looked at.
     """
 
-    def __init__(self, config: RobotConfig, layout: SourceLayout, clock: Clock) -> None:
+    def __init__(
+        self,
+        config: RobotConfig,
+        layout: SourceLayout,
+        clock: Clock,
+        purpose: str = "watch",
+        ignored: Container[str] = (),
+    ) -> None:
         self._layout, self._clock = layout, clock
-        self._node = open_node(f"robo_rl_{config.name}_watch", config.namespace, config.implementation)
+        self._sources = {name: source for name, source in layout.used.items() if source.gives not in ignored}
+        self._node = open_node(f"robo_rl_{config.name}_{purpose}", config.namespace, config.implementation)
         try:
             self._subscriptions = {
                 name: self._node.create_subscription(source.type, source.topic, qos=quality_of(source))
-                for name, source in layout.used.items()
+                for name, source in self._sources.items()
             }
             service = config.emergency_service
             self._client = self._node.create_client(TRIGGER, service) if service else None
@@ -58,7 +68,7 @@ class RobotWatch:
         """
         now_ns = self._clock.now_ns()
         messages, stamps, silent = {}, [now_ns], {}
-        for name, source in self._layout.used.items():
+        for name, source in self._sources.items():
             subscription = self._subscriptions[name]
             came = subscription.latest()
             age = float("inf") if came is None else (now_ns - came[1]) * 1e-9
@@ -82,3 +92,33 @@ class RobotWatch:
     def close(self) -> None:
         """Leave ROS 2."""
         self._node.close()
+
+
+class ScoredRobot(RobotWatch):
+    """A robot that is looked at, and topics for what is thought of it: ``TOPIC/terms`` and ``TOPIC/success``.
+
+    Terms are the named numbers (JointState: ``name``, ``position``) that ``robot.sources`` take as ``rewards``, success
+    is a std_msgs/msg/Bool too. What the robot's own sources say of rewards and readiness is not looked at.
+
+    Args:
+        config: of the robot.
+        layout: makes observations of messages.
+        clock: monotonic time.
+        topic: see above.
+    """
+
+    def __init__(self, config: RobotConfig, layout: SourceLayout, clock: Clock, topic: str) -> None:
+        super().__init__(config, layout, clock, "scores", ("rewards", "ready"))
+        try:
+            self._terms = self._node.create_publisher("sensor_msgs/msg/JointState", f"{topic}/terms")
+            self._success = self._node.create_publisher("std_msgs/msg/Bool", f"{topic}/success")
+        except BaseException:
+            self.close()
+            raise
+
+    def publish(self, terms: Mapping[str, float], success: bool) -> None:
+        """Say what the observation just seen is worth."""
+        make, header = self._node.types.make, {"stamp": self._node.now()}
+        names, values = list(terms), list(terms.values())
+        self._terms.publish(make("sensor_msgs/msg/JointState", header=header, name=names, position=values))
+        self._success.publish(make("std_msgs/msg/Bool", data=success))

@@ -259,8 +259,18 @@ class Node(Protocol):
         """
         ...
 
-    def declare_parameter(self, name: str, default: Any) -> Any:
-        """Declare a parameter and return its value: what the node was opened with, else ``default``."""
+    def declare_parameter(
+        self, name: str, default: Any, change: Callable[[Any], None] | None = None, read_only: bool = False
+    ) -> Any:
+        """Declare a parameter and return its value: what the node was opened with, else ``default``.
+
+        Args:
+            name: may have parts, ``limits.low``.
+            default: also says what type its values have.
+            change: called in the node's thread with each value that it is set to, before it has it; refuses one by a
+                :class:`ConfigError`, whose text whoever set it is told.
+            read_only: whether it can only be read.
+        """
         ...
 
     def parameter(self, name: str) -> Any: ...

@@ -134,7 +134,7 @@ def make_steering(
 
     Args:
         emergency_stop: pressed at once by its service; None: there is none that is latched.
-        marks: whether there are episodes to be reset and marked.
+        marks: whether there are episodes to be reset and marked, and a robot that moves.
         fields: of :class:`SteeringConfig`.
 
     Raises:

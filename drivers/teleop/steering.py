@@ -27,7 +27,7 @@ class SteeringNode:
         config: names.
         emergency_stop: pressed at once, whatever the loop does; None: the button alone is told.
         clock: monotonic time.
-        marks: whether there are episodes to be reset and marked.
+        marks: whether there are episodes to be reset and marked, and a robot that moves.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class SteeringNode:
             services: Mapping[str, Callable[[], tuple[bool, str]]] = {
                 "start": lambda: self._pause(False),
                 "pause": lambda: self._pause(True),
-                "emergency_stop": self._stop,
+                **({"emergency_stop": self._stop} if marks or emergency_stop is not None else {}),
                 **{name: self._presser(button) for name, button in BUTTONS.items() if marks},
             }
             for name, action in services.items():
@@ -60,6 +60,17 @@ class SteeringNode:
         except BaseException:
             self._node.close()
             raise
+
+    def offer(self, name: str, value: bool | int | float | str, change: Callable[[Any], None] | None = None) -> None:
+        """Offer a setting as a parameter of the node.
+
+        Args:
+            name: of the parameter.
+            value: that it has.
+            change: called, in another thread, with each value that it is set to; refuses one by a ConfigError. None:
+                it can only be read.
+        """
+        self._node.declare_parameter(name, value, change, read_only=change is None)
 
     def take_buttons(self) -> frozenset[str]:
         """Return the buttons that were pressed since the last call."""

@@ -17,14 +17,17 @@ class CameraThread:
     """Draws and publishes what the cameras see, whenever it is asked to and not still busy with the last picture.
 
     Args:
-        config: rate and noise.
+        config: rate, and the seed of the noise.
         robot: whose cameras they are.
         topics: where the pictures go.
+
+    Attributes:
+        noise: standard deviation of the noise on pixels, of 255.
     """
 
     def __init__(self, config: VirtualRobotConfig, robot: "Simulated", topics: Topics) -> None:
         self._robot, self._topics = robot, topics
-        self._noise = config.camera_noise
+        self.noise = config.camera_noise
         self._period_ns = round(1e9 / config.camera_rate)
         self._due_ns = 0
         self._wanted = threading.Event()
@@ -67,8 +70,8 @@ class CameraThread:
             self._robot.close_cameras()
 
     def _noisy(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        if self._noise == 0:
+        if self.noise == 0:
             return image
-        noise = self._rng.standard_normal(image.shape, np.float32) * np.float32(self._noise)
+        noise = self._rng.standard_normal(image.shape, np.float32) * np.float32(self.noise)
         noisy: NDArray[np.uint8] = np.clip(image + np.rint(noise), 0, 255).astype(np.uint8)
         return noisy

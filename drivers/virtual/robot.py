@@ -1,5 +1,6 @@
 """The virtual robot: a loop that moves the simulated arm with the clock, and its topics and services."""
 
+import dataclasses
 import math
 import queue
 import threading
@@ -99,6 +100,7 @@ class VirtualRobot:
         self._late_ticks = 0
         self._ticks = 0
         self._states = 0
+        self._cameras: CameraThread | None = None
         self._diagnosed_ns = self._clock.now_ns()
         self.node = open_node(config.name, config.namespace, config.implementation)
         try:
@@ -114,6 +116,9 @@ class VirtualRobot:
             }
             for name, action in services.items():
                 self._serve(name, action)
+            for field in dataclasses.fields(config):
+                if isinstance(value := getattr(config, field.name), int | float | str):
+                    self._declare(field.name, value)
             arm.reset(derive_seed(config.seed, "virtual robot", -1))
         except BaseException:
             self.node.close()
@@ -121,18 +126,19 @@ class VirtualRobot:
 
     def run(self, must_end: Callable[[], bool]) -> None:
         """Move until ``must_end``."""
-        cameras = CameraThread(self._config, self._arm, self._topics) if self._arm.cameras else None
+        if self._arm.cameras:
+            self._cameras = CameraThread(self._config, self._arm, self._topics)
         real_time = RealTime(self._config.real_time_priority)
         if reason := real_time.claim():
             print(f"The robot has no real-time priority: {reason}; see docs/robots.md", flush=True)
         try:
-            self._run(must_end, cameras)
+            self._run(must_end)
         finally:
             real_time.release()
-            if cameras is not None:
-                cameras.close()
+            if self._cameras is not None:
+                self._cameras.close()
 
-    def _run(self, must_end: Callable[[], bool], cameras: CameraThread | None) -> None:
+    def _run(self, must_end: Callable[[], bool]) -> None:
         config, clock = self._config, self._clock
         period_ns = round(1e9 / config.state_rate)
         began_ns = turn_ns = clock.now_ns()
@@ -156,8 +162,18 @@ class VirtualRobot:
             if now_ns - self._diagnosed_ns >= DIAGNOSTICS_SECONDS * 1e9:
                 self._topics.publish_diagnostics(*self._diagnosis(now_ns))
                 self._states, self._diagnosed_ns = 0, now_ns
-            if cameras is not None:
-                cameras.turn(now_ns)
+            if self._cameras is not None:
+                self._cameras.turn(now_ns)
+
+    def _declare(self, name: str, value: int | float | str) -> None:
+        """Offer a value of the configuration as parameter; the noise of cameras may be changed while they film."""
+        is_noise = name == "camera_noise"
+        self.node.declare_parameter(name, value, self._change_noise if is_noise else None, read_only=not is_noise)
+
+    def _change_noise(self, noise: float) -> None:
+        self._config = dataclasses.replace(self._config, camera_noise=noise)
+        if self._cameras is not None:
+            self._cameras.noise = noise
 
     def close(self) -> None:
         """Leave ROS 2 and free the arm."""

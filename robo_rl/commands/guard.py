@@ -11,7 +11,7 @@ from ..app import build, has_robot
 from ..core import Clock, ConfigError, MonotonicClock, Observation, SpecError, Verdict, require
 from ..safety import EmergencyStop, SafetyWatch, WatchConfig
 from .interruption import Interruption
-from .panel import Steering
+from .panel import Steering, offer_settings
 from .recording import typed
 
 RETRY_SECONDS = 1.0
@@ -160,6 +160,8 @@ def run(config: DictConfig) -> int:
             watch = backend.watch()
             try:
                 steering = build(config.steering, emergency_stop=press, marks=False)
+                # To be read alone: whoever can reach the node is not to loosen a guard.
+                offer_settings(steering, config, "task", "guard")
                 try:
                     guard = Guard(settings, watch, judge, button, steering, clock)
                     print(f"Guards robot {config.robot.name}; Ctrl-C ends it", flush=True)

@@ -1,7 +1,7 @@
 """A person beside a robot: sees it, and says something once a control period."""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,10 @@ class Steering(Protocol):
 
     def tell(self, state: str, paused: bool, alarm: bool, facts: Mapping[str, str]) -> None:
         """Tell what the robot is doing; ``alarm``: it was stopped."""
+        ...
+
+    def offer(self, name: str, value: bool | int | float | str, change: Callable[[Any], None] | None = None) -> None:
+        """Offer a setting to be read and, with ``change``, set; ``change`` refuses a value by a ConfigError."""
         ...
 
     def close(self) -> None: ...
@@ -151,7 +155,19 @@ def open_panel(config: DictConfig, backend: EnvBackend, device: str | None, whos
         if opened is not None:
             opened.close()
         raise
+    if steering is not None:
+        offer_settings(steering, config, "task", "run", "actor", "record", "teleop")
     return Panel(backend, opened, steering, press)
+
+
+def offer_settings(steering: Steering, config: DictConfig, *sections: str) -> None:
+    """Offer what stands in sections of the configuration, on their first level, to be read."""
+    for section_name in sections:
+        if section_name not in config:
+            continue
+        for key, value in config[section_name].items_ex(resolve=True):
+            if isinstance(value, bool | int | float | str) and not str(key).startswith("_"):
+                steering.offer(f"{section_name}.{key}", value)
 
 
 def open_page(config: DictConfig, spec: EnvSpec) -> TeleopDevice:

@@ -136,6 +136,11 @@ class Scorer(Protocol):
         ...
 
     @property
+    def needs_steps(self) -> tuple[str, ...]:
+        """Names of the modules that need more than a state: what led to it, or what an episode came to."""
+        ...
+
+    @property
     def version(self) -> int:
         """Number that rises with every change of a learned module."""
         ...

@@ -72,11 +72,12 @@ def test_no_server_and_no_answer_are_told_apart(node: Node) -> None:
 
 def test_parameters_as_ros2_param_reads_them(node: Node) -> None:
     listed = call(node, f"{RCL}/ListParameters", "/peer/list_parameters").result
-    assert (listed.names, listed.prefixes) == (["limits.high", "limits.low", "names", "rate"], ["limits"])
+    names = ["even", "fixed", "limits.high", "limits.low", "names", "rate"]
+    assert (listed.names, listed.prefixes) == (names, ["limits"])
     below = call(node, f"{RCL}/ListParameters", "/peer/list_parameters", prefixes=["limits"], depth=1).result
     assert below.names == ["limits.high", "limits.low"]
     shallow = call(node, f"{RCL}/ListParameters", "/peer/list_parameters", depth=1).result
-    assert shallow.names == ["names", "rate"]
+    assert shallow.names == ["even", "fixed", "names", "rate"]
     names = ["rate", "names", "limits.low", "unknown"]
     assert list(call(node, f"{RCL}/GetParameterTypes", "/peer/get_parameter_types", names=names).types) == [3, 9, 2, 0]
     described = call(node, f"{RCL}/DescribeParameters", "/peer/describe_parameters", names=names).descriptors
@@ -109,6 +110,29 @@ def test_parameters_as_ros2_param_sets_them(node: Node) -> None:
     assert result.successful
     held = call(node, f"{RCL}/GetParameters", "/peer/get_parameters", names=["limits.low", "names"]).values
     assert (held[0].integer_value, held[1].string_array_value) == (-7, ["c"])
+
+
+def test_parameters_that_refuse_values_or_all(node: Node) -> None:
+    def value(name: str, number: int) -> dict[str, Any]:
+        return {"name": name, "value": {"type": 2, "integer_value": number}}
+
+    def held() -> list[int]:
+        found = call(node, f"{RCL}/GetParameters", "/peer/get_parameters", names=["even", "limits.high"]).values
+        return [one.integer_value for one in found]
+
+    described = call(node, f"{RCL}/DescribeParameters", "/peer/describe_parameters", names=["fixed", "even"])
+    assert [one.read_only for one in described.descriptors] == [True, False]
+    each = [value("fixed", 4), value("even", 3), value("even", 4)]
+    results = call(node, f"{RCL}/SetParameters", "/peer/set_parameters", parameters=each).results
+    assert [one.reason for one in results] == ["fixed is read-only", "even must be even, got 3", ""]
+    assert held() == [4, 1]
+    together = [value("even", 6), value("limits.high", 9), value("even", 7)]
+    atomic = call(node, f"{RCL}/SetParametersAtomically", "/peer/set_parameters_atomically", parameters=together)
+    assert (atomic.result.successful, atomic.result.reason) == (False, "even: even must be even, got 7")
+    assert held() == [4, 1], "all or nothing"
+    together.pop()
+    atomic = call(node, f"{RCL}/SetParametersAtomically", "/peer/set_parameters_atomically", parameters=together)
+    assert atomic.result.successful and held() == [6, 9]
 
 
 def test_own_parameters(node: Node) -> None:

@@ -144,6 +144,16 @@ def test_commands_are_taken_back_by_the_virtual_robot():
     assert len(obeyed) == count
 
 
+def test_a_topic_may_give_some_of_the_reward_terms():
+    inner, node = driver(composed("+robot/scores=node")), Recorder()
+    message = node.types.make("sensor_msgs/msg/JointState", name=["mine", "success"], position=[0.3, 1.0])
+    assert inner.spec.reports_success
+    assert inner._layout.rewards({"rewards": message}) == {"success": 1.0, "near": 0.0}
+    assert not driver(composed("robot.sources.rewards.names=[near]")).spec.reports_success
+    with pytest.raises(ConfigError, match=r"task/rewards gives the reward term 'sucess': did you mean 'success'\?"):
+        driver(composed("robot.sources.rewards.names=[sucess]"))
+
+
 def test_twists_joint_positions_and_trajectories_say_the_same_target():
     node = Recorder()
     here = ArmPose(np.array([0.4, 0.1, 0.3]), exponential(np.array([0.0, 0.0, 0.5])))

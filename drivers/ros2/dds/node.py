@@ -128,8 +128,10 @@ class DdsNode(Closing):
         full = self._names.resolve(action)
         self._servers.append(DdsActionServer(self, action_type, full, self._callbacks, execute, accept, self.now))
 
-    def declare_parameter(self, name: str, default: Any) -> Any:
-        return self._parameters.declare(name, default)
+    def declare_parameter(
+        self, name: str, default: Any, change: Callable[[Any], None] | None = None, read_only: bool = False
+    ) -> Any:
+        return self._parameters.declare(name, default, change, read_only)
 
     def parameter(self, name: str) -> Any:
         return self._parameters.get(name)

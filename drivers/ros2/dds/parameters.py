@@ -27,6 +27,10 @@ _FIELDS = {
 _NAMES = {kind: field.removesuffix("_value") for kind, field in _FIELDS.items()} | {_NOT_SET: "not set"}
 
 
+Change = Callable[[Any], None]
+"""Is told a new value before it is taken, and refuses it by a ConfigError."""
+
+
 def kind_of(value: Any) -> int:
     """Return the number of a value's type (rcl_interfaces/msg/ParameterType).
 
@@ -65,11 +69,13 @@ class Parameters:
     def __init__(self, types: RosbagsTypes, overrides: Mapping[str, Any]) -> None:
         self._types = types
         self._overrides = dict(overrides)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # what is told of a change may read other parameters
         self._values: dict[str, Any] = {}
+        self._changes: dict[str, Change] = {}
+        self._read_only: set[str] = set()
 
-    def declare(self, name: str, default: Any) -> Any:
-        """Declare a parameter and return its value.
+    def declare(self, name: str, default: Any, change: "Change | None" = None, read_only: bool = False) -> Any:
+        """Declare a parameter and return its value; arguments as of :meth:`Node.declare_parameter`.
 
         Raises:
             ConfigError: if it is declared already, or the value given has another type than the default.
@@ -82,6 +88,10 @@ class Parameters:
                 self._values[name] = self._fitting(default, value)
             except TypeError as error:
                 raise ConfigError(f"parameter {name!r}: {error}") from error
+            if change is not None:
+                self._changes[name] = change
+            if read_only:
+                self._read_only.add(name)
             return self._values[name]
 
     def get(self, name: str) -> Any:
@@ -126,7 +136,9 @@ class Parameters:
 
     def _describe(self, request: Message) -> Message:
         with self._lock:
-            descriptors = [{"name": name, "type": self._kind(name)} for name in request.names]
+            descriptors = [
+                {"name": name, "type": self._kind(name), "read_only": name in self._read_only} for name in request.names
+            ]
         return self._respond("DescribeParameters", descriptors=descriptors)
 
     def _get_types(self, request: Message) -> Message:
@@ -159,8 +171,7 @@ class Parameters:
         with self._lock:
             for parameter in request.parameters:
                 fitting, reason = self._check(parameter)
-                if not reason:
-                    self._values[parameter.name] = fitting
+                reason = reason or self._take(parameter.name, fitting)
                 results.append({"successful": not reason, "reason": reason})
         return self._respond("SetParameters", results=results)
 
@@ -169,14 +180,34 @@ class Parameters:
             checked = [(parameter.name, *self._check(parameter)) for parameter in request.parameters]
             reasons = [f"{name}: {reason}" for name, _, reason in checked if reason]
             if not reasons:
-                self._values.update({name: value for name, value, _ in checked})
+                before: dict[str, Any] = {}
+                for name, value, _ in checked:
+                    held = self._values[name]
+                    if reason := self._take(name, value):
+                        reasons.append(f"{name}: {reason}")
+                        break
+                    before.setdefault(name, held)
+                for name, value in before.items() if reasons else ():
+                    self._take(name, value)
         result = {"successful": not reasons, "reason": "; ".join(reasons)}
         return self._respond("SetParametersAtomically", result=result)
+
+    def _take(self, name: str, value: Any) -> str:
+        """Have a parameter get a value that fits; return why it does not, empty where it does."""
+        try:
+            if name in self._changes:
+                self._changes[name](value)
+        except ConfigError as error:
+            return str(error)
+        self._values[name] = value
+        return ""
 
     def _check(self, parameter: Message) -> tuple[Any, str]:
         """Return the value that a parameter would get, and why it may not."""
         if parameter.name not in self._values:
             return None, f"{parameter.name} was not declared"
+        if parameter.name in self._read_only:
+            return None, f"{parameter.name} is read-only"
         kind = parameter.value.type
         if kind not in _FIELDS:
             return None, f"{parameter.name} may not be removed"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import rclpy
+from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.context import Context
@@ -63,6 +64,7 @@ class RclpyNode(Closing):
         self._any_time = ReentrantCallbackGroup()
         self._clock = Clock(clock_type=ClockType.STEADY_TIME)
         self._publishers: list[RclpyPublisher] = []
+        self._changes: dict[str, Callable[[Any], None]] = {}
         self._subscriptions: list[RclpySubscription] = []
         self._guard = Guard(self._node.get_logger())
         self._executor = MultiThreadedExecutor(THREADS, context=self._context)
@@ -152,19 +154,42 @@ class RclpyNode(Closing):
         kind = _interface(action_type)
         serve_action(self._node, kind, action, execute, accept, self._any_time, self._guard)
 
-    def declare_parameter(self, name: str, default: Any) -> Any:
+    def declare_parameter(
+        self, name: str, default: Any, change: Callable[[Any], None] | None = None, read_only: bool = False
+    ) -> Any:
         value = self._overrides.get(name, default)
         if isinstance(default, float) and type(value) is int:
             value = float(value)
+        if read_only and type(value) is not type(default):
+            raise ConfigError(f"parameter {name!r}: expected {type(default).__name__}, got {value!r}")
         try:
-            self._node.declare_parameter(name, default)
-            if value != default:
+            descriptor = ParameterDescriptor(read_only=read_only)
+            self._node.declare_parameter(name, value if read_only else default, descriptor)
+            if value != default and not read_only:
                 (result,) = self._node.set_parameters([Parameter(name, value=value)])
                 if not result.successful:
                     raise ConfigError(f"parameter {name!r}: {result.reason}")
         except (ParameterAlreadyDeclaredException, InvalidParameterTypeException) as error:
             raise ConfigError(f"parameter {name!r}: {error}") from error
+        if change is not None:
+            if not self._changes:
+                self._node.add_on_set_parameters_callback(self._change)
+            self._changes[name] = change
         return self.parameter(name)
+
+    def _change(self, parameters: list[Parameter]) -> SetParametersResult:
+        """Tell whoever wants to know of new values; where one refuses, those before it get their old ones back."""
+        told: list[str] = []
+        try:
+            for parameter in parameters:
+                if parameter.name in self._changes:
+                    self._changes[parameter.name](parameter.value)
+                    told.append(parameter.name)
+        except ConfigError as error:
+            for name in told:
+                self._changes[name](self.parameter(name))
+            return SetParametersResult(successful=False, reason=str(error))
+        return SetParametersResult(successful=True)
 
     def parameter(self, name: str) -> Any:
         if not self._node.has_parameter(name):
