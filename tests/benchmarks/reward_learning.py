@@ -119,8 +119,8 @@ RLIF = (
     "agent.cloning_weight=0",
     "agent.final_cloning_weight=0",
     "agent.update_to_data=8",
-    # A deviation of about 0.1 from the start: with more, the expert objects to exploration alone in every step, and what
-    # is always punished teaches nothing.
+    # A deviation of about 0.1 from the start: with more, the expert objects to exploration alone in every step, and
+    # what is always punished teaches nothing.
     "agent.initial_log_std=-2.3",
     "agent.target_entropy=-4",
     *TAKEOVERS,
