@@ -31,6 +31,9 @@ NAME = "reward_learning"
 ALONE = ("agent=rlpd_without_demonstrations", "agent.precision=bfloat16")
 """The agent learns from its own steps alone: it sees no action of a demonstration."""
 
+COLLECTED = 300
+"""Episodes of a data set."""
+
 CAMERAS = (
     "task.observation.cameras=[front,view]",
     "task.observation.width=64",
@@ -87,7 +90,7 @@ OFFLINE = (
     "agent=iql",
     "agent.gamma=0.9",
     "agent.pretrain_steps=3000",
-    "demonstrations.episodes=100",
+    f"demonstrations.episodes={COLLECTED}",
 )
 
 CONTRASTIVE = (
@@ -98,7 +101,7 @@ CONTRASTIVE = (
     # The reward that is fitted too is not looked at.
     "reward.modules.preferences.epochs=1",
     "agent=cpl",
-    "demonstrations.episodes=100",
+    f"demonstrations.episodes={COLLECTED}",
 )
 
 TAKEOVERS = (
@@ -172,7 +175,7 @@ ROWS = {
     "reach_preferences_offline": Row(
         "reach",
         "preferences of a script, 20 % wrong, offline (IQL)",
-        "2,000 answers, 100 episodes of a worse policy",
+        "2,000 answers, 300 episodes of a worse policy",
         0,
         OFFLINE,
         "preferences",
@@ -181,7 +184,7 @@ ROWS = {
     "reach_contrastive_offline": Row(
         "reach",
         "none: preferences of a script, 20 % wrong, offline (CPL)",
-        "2,000 answers, 100 episodes of a worse policy",
+        "2,000 answers, 300 episodes of a worse policy",
         0,
         CONTRASTIVE,
         None,
@@ -314,13 +317,13 @@ def train(name: str, seed: int, options: argparse.Namespace, *, control: bool) -
 
 
 def collect(row: Row, seed: int, runs: Path) -> Path:
-    """Return a data set of 100 episodes, good and bad: a policy cloned from 3 demonstrations, with noise."""
+    """Return a data set of episodes, good and bad: a policy cloned from 3 demonstrations, with noise."""
     policy, path = runs / f"{row.task}_cloned_{seed}", runs / f"{row.task}_data_{seed}"
     if not path.exists():
         cloning = ("agent=bc", "agent.pretrain_steps=500", "demonstrations.episodes=3", "run.env_steps=0")
         chosen = (f"task={row.task}", "task.terminate_on_success=false", f"seed={seed}", "run.video_episodes=0")
         robo_rl("train", *chosen, *cloning, f"run.dir={policy}", "run.overwrite=true", "runtime.threads=1")
-        robo_rl("collect", f"policy={policy}", f"path={path}", f"seed={seed}", "episodes=100", "noise=0.5")
+        robo_rl("collect", f"policy={policy}", f"path={path}", f"seed={seed}", f"episodes={COLLECTED}", "noise=0.5")
     return path
 
 

@@ -25,7 +25,7 @@ class CPLConfig:
         batch_size: rows of each step of cloning.
         pairs: compared pairs of each step after that.
         cloning_steps: the first of ``pretrain_steps``, which imitate the whole data set.
-        pretrain_steps: steps in all, before the first environment step.
+        pretrain_steps: steps in all, before the first environment step. More of them learn wrong answers by heart.
         observation_keys: what the actor sees; null: every key that is not an image.
         normalise_observations: shift and scale observations by mean and deviation of the data set.
     """
@@ -51,7 +51,7 @@ class CPLConfig:
     batch_size: int = 256
     pairs: int = 64
     cloning_steps: int = 1000
-    pretrain_steps: int = 3000
+    pretrain_steps: int = 1500
     observation_keys: tuple[str, ...] | None = None
     normalise_observations: bool = True
 
