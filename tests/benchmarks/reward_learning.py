@@ -89,7 +89,8 @@ OFFLINE = (
     "reward.modules.preferences.epochs=50",
     "agent=iql",
     "agent.gamma=0.9",
-    "agent.pretrain_steps=3000",
+    "agent.inverse_temperature=10",
+    "agent.pretrain_steps=2000",
     f"demonstrations.episodes={COLLECTED}",
 )
 

@@ -177,3 +177,20 @@ def test_offline_learning_from_preferences_on_a_data_set(tmp_path: Path) -> None
     assert learned[-1]["pretrain_update"] == 100
     assert learned[-1]["value_mean"] != 0
     assert records(run, "evaluation")[-1]["step"] == 0
+
+
+def test_a_policy_straight_from_the_preferences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    options = ["task=reach", "agent=cpl", "agent.hidden=[16]", "agent.cloning_steps=100", "agent.pretrain_steps=200"]
+    options += ["demonstrations.episodes=4"]
+    options += [word for word in TRAIN if word.startswith(("run.", "runtime.", "logging."))]
+    with pytest.raises(SystemExit) as caught:
+        main(["train", *options, f"run.dir={tmp_path / 'refused'}"])
+    assert caught.value.code == 2
+    assert "agent=cpl learns from preferences between segments of the data set" in capsys.readouterr().err
+    module = "reward.modules.preferences"
+    asked = [f"{module}.demonstration_queries=30", f"{module}.length=2", f"{module}.epochs=1", f"{module}.regret=true"]
+    train(*options, "reward=preferences", *asked, f"run.dir={run}")
+    imitated, contrasted = records(run, "train")
+    assert "bc_loss" in imitated
+    assert 0 <= contrasted["accuracy"] <= 1
