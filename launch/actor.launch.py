@@ -10,13 +10,14 @@ from launch import LaunchDescription
 
 sys.path.append(str(Path(__file__).parent))
 
-from robo_rl_launch import ROBOT, TASK, describe
+from robo_rl_launch import GUARD, ROBOT, TASK, describe
 
 ARGUMENTS = {
     "task": TASK,
     "robot": ROBOT,
     "address": ("127.0.0.1:50551", "address of the learner"),
     "name": ("actor", "the actor's own name"),
+    "guard": GUARD,
     "options": ("", "further options of robo-rl actor"),
 }
 

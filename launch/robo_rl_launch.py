@@ -6,6 +6,7 @@ from launch.substitutions import LaunchConfiguration
 
 TASK = ("pick_cube", "name of the task")
 ROBOT = ("virtual", "name of the robot: virtual, franka, ur, ...")
+GUARD = ("no", "yes: a safety guard watches the robot")
 
 
 def describe(name: str, arguments: dict[str, tuple[str, str]]) -> LaunchDescription:

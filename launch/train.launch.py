@@ -10,11 +10,12 @@ from launch import LaunchDescription
 
 sys.path.append(str(Path(__file__).parent))
 
-from robo_rl_launch import ROBOT, TASK, describe
+from robo_rl_launch import GUARD, ROBOT, TASK, describe
 
 ARGUMENTS = {
     "task": TASK,
     "robot": ROBOT,
+    "guard": GUARD,
     "options": ("", "further options of robo-rl train"),
 }
 

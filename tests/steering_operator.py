@@ -50,10 +50,19 @@ class Operator:
             time.sleep(0.02)
 
 
+def settings(node: Node, *names: str) -> list[str]:
+    """Return texts that the training offers as parameters."""
+    kind = "rcl_interfaces/srv/GetParameters"
+    client = node.create_client(kind, "robo_rl/get_parameters")
+    answer = client.call(node.types.make(f"{kind}_Request", names=list(names)), PATIENCE_SECONDS)
+    return [value.string_value for value in answer.values]
+
+
 def operate(operator: Operator, stop: Path) -> None:
     """Do all that a person may."""
     policy, person = "the policy has control", "a person has control"
     operator.wait_for(policy, 0, forward=0)
+    assert settings(operator.node, "task.name", "teleop.device") == ["reach", "joy"]
     operator.wait_for(person, 0, forward=1)
     facts = operator.wait_for(policy, 0, forward=0)
     assert 0 < int(facts["steps_by_a_person"]) < int(facts["steps"]), facts

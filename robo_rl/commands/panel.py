@@ -162,12 +162,11 @@ def open_panel(config: DictConfig, backend: EnvBackend, device: str | None, whos
 
 def offer_settings(steering: Steering, config: DictConfig, *sections: str) -> None:
     """Offer what stands in sections of the configuration, on their first level, to be read."""
-    for section_name in sections:
-        if section_name not in config:
-            continue
-        for key, value in config[section_name].items_ex(resolve=True):
+    for name in sections:
+        part = config.get(name)
+        for key, value in part.items() if isinstance(part, DictConfig) else ():  # an actor's run is a folder
             if isinstance(value, bool | int | float | str) and not str(key).startswith("_"):
-                steering.offer(f"{section_name}.{key}", value)
+                steering.offer(f"{name}.{key}", value)
 
 
 def open_page(config: DictConfig, spec: EnvSpec) -> TeleopDevice:

@@ -72,6 +72,11 @@ def test_a_robot_is_stopped_whoever_drives_it(tmp_path: Path, monkeypatch: pytes
                     backend.reset(0)
                 assert call(node, "rearm").success
                 begin(backend)
+                kind = "rcl_interfaces/srv/SetParameters"
+                loose = {"name": "guard.speed_factor", "value": {"type": 3, "double_value": 9.0}}
+                client = node.create_client(kind, "safety_guard/set_parameters")
+                answer = client.call(node.types.make(f"{kind}_Request", parameters=[loose]), 60.0)
+                assert answer.results[0].reason == "guard.speed_factor is read-only"
                 stop.unlink()
                 wait_until(lambda: is_said("active"), 30)
                 assert (call(node, "safety_guard/pause").success, call(node, "safety_guard/start").success) == (
