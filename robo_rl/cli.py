@@ -111,7 +111,7 @@ def _dispatch(words: list[str]) -> int:
             return 0
         module = importlib.import_module(f"robo_rl.commands.{'launch' if command == 'launch' else 'stop'}")
         return int(module.run(command, overrides))
-    return _run_hydra(command, overrides)
+    return run_command(command, overrides)
 
 
 def _usage() -> str:
@@ -125,11 +125,13 @@ def _usage() -> str:
     )
 
 
-def _run_hydra(command: str, overrides: list[str]) -> int:
+def run_command(command: str, overrides: list[str]) -> int:
     """Compose the command's configuration and call its ``run``; Hydra's errors become ours."""
     from .app import register_all_configs
+    from .commands import ray_launcher
 
     register_all_configs()
+    ray_launcher.register()
     name = command.replace(" ", "_")
     status = 0
     failure: RoboRLError | None = None

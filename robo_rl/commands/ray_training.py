@@ -5,7 +5,7 @@ import signal
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,31 +38,78 @@ def connect(settings: RayRuntimeConfig) -> None:
         ConfigError: if there is none, or this machine has not what ``settings`` ask for.
         DriverError: if it does not start.
     """
+    _join("runtime.cluster", settings.cluster)
+    if settings.cluster is not None:
+        return
+    asked = Counter(settings.learner_resources)
+    for _ in range(settings.actors):
+        asked.update(settings.actor_resources)
+    if lacking := _lacking(asked):
+        ray.shutdown()
+        raise ConfigError(
+            f"runtime=ray asks for {lacking} that this machine has: lower runtime.actors, or "
+            "runtime.actor_resources and runtime.learner_resources"
+        )
+
+
+def _join(option: str, cluster: str | None) -> None:
+    """Join the Ray that ``option`` names, or start one."""
+    if ray.is_initialized():
+        raise ConfigError(f"{option}: this is a process of Ray already; choose runtime=local or runtime=async")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
-        if settings.cluster is not None:
-            ray.init(settings.cluster)
-            return
-        ray.init("local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES)
+        if cluster is not None:
+            ray.init(cluster)
+        else:
+            ray.init("local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES)
     except Exception as error:  # of many kinds, bare ones among them
         reason = _first_line(error)
-        if settings.cluster is not None:
+        if cluster is not None:
             raise ConfigError(
-                f"runtime.cluster={settings.cluster}: no Ray answers there ({reason}); start one with ray start --head"
+                f"{option}={cluster}: no Ray answers there ({reason}); start one with ray start --head"
             ) from error
         raise DriverError(
             f"Ray did not start on this machine: {reason} Is it very busy? Logs: /tmp/ray/session_latest/logs"
         ) from error
-    asked = Counter(settings.learner_resources)
-    for _ in range(settings.actors):
-        asked.update(settings.actor_resources)
-    found = ray.cluster_resources()
-    if lacking := [f"{n:g} {name} of {found.get(name, 0):g}" for name, n in asked.items() if n > found.get(name, 0)]:
+
+
+def run_tasks(
+    task: Callable[[list[str]], str],
+    jobs: Sequence[list[str]],
+    cluster: str | None,
+    resources: Mapping[str, float],
+) -> list[str]:
+    """Call ``task`` once for each of ``jobs``, in processes of Ray; return what it returned, or how its process failed.
+
+    Args:
+        task: called in a process of its own.
+        jobs: its arguments.
+        cluster: address of the Ray; None: one on this machine, for these tasks.
+        resources: what each needs.
+
+    Raises:
+        ConfigError: if there is no such Ray, or it has not what one needs.
+        DriverError: if none starts.
+    """
+    _join("hydra.launcher.cluster", cluster)
+    try:
+        found = ray.cluster_resources()
+        if lacking := [
+            f"{n:g} {name} of {found.get(name, 0):g}" for name, n in resources.items() if n > found.get(name, 0)
+        ]:
+            raise ConfigError(f"hydra.launcher.resources: a run asks for {', '.join(lacking)} that there are")
+        # A process for each: what one leaves behind, threads and settings of libraries, the next does not meet.
+        remote = ray.remote(max_calls=1)(task).options(**_demands(resources), max_retries=0)
+        return [_outcome(result) for result in [remote.remote(job) for job in jobs]]
+    finally:
         ray.shutdown()
-        raise ConfigError(
-            f"runtime=ray asks for {', '.join(lacking)} that this machine has: lower runtime.actors, or "
-            "runtime.actor_resources and runtime.learner_resources"
-        )
+
+
+def _outcome(result: Any) -> str:
+    try:
+        return str(ray.get(result))
+    except RayError as error:
+        return _first_line(error)
 
 
 def learn(config: DictConfig, folder: Path) -> int:
@@ -272,15 +319,22 @@ class RayActors(ActorGroup):
 
 def _options(settings: RayRuntimeConfig, resources: Mapping[str, float]) -> dict[str, Any]:
     """Return what Ray is to know of a process: what it needs, and that it is started again and its work resumed."""
-    own = {name: amount for name, amount in resources.items() if name not in ("CPU", "GPU")}
-    return {
-        "num_cpus": resources.get("CPU", 0),
-        "num_gpus": resources.get("GPU", 0),
-        "resources": own,
+    return _demands(resources) | {
         "max_restarts": settings.restarts,
         "max_task_retries": settings.restarts,
         "max_concurrency": 2,  # ``run``, and what is said to it meanwhile
     }
+
+
+def _lacking(asked: Mapping[str, float]) -> str:
+    """Return what Ray has less of than is asked for, and how much."""
+    found = ray.cluster_resources()
+    return ", ".join(f"{n:g} {name} of {found.get(name, 0):g}" for name, n in asked.items() if n > found.get(name, 0))
+
+
+def _demands(resources: Mapping[str, float]) -> dict[str, Any]:
+    own = {name: amount for name, amount in resources.items() if name not in ("CPU", "GPU")}
+    return {"num_cpus": resources.get("CPU", 0), "num_gpus": resources.get("GPU", 0), "resources": own}
 
 
 def _text(config: DictConfig) -> str:

@@ -162,7 +162,7 @@ def test_what_a_launcher_runs_in_another_process_ends_by_an_exception(monkeypatc
     """Of such a process nothing else comes back: neither an exit code, nor what it changed in memory."""
     jobs: list[Callable[[object], None]] = []
     monkeypatch.setattr(cli.hydra, "main", lambda **_: lambda job: lambda: jobs.append(job))
-    assert cli._run_hydra("train", []) == 0
+    assert cli.run_command("train", []) == 0
     monkeypatch.setattr(cli.os, "getpid", lambda: -1)
     codes = iter([0, 3])
     monkeypatch.setattr(train, "run", lambda config: next(codes))

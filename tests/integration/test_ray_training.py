@@ -1,4 +1,4 @@
-"""runtime=ray with real processes of Ray: simulators join, are killed, come back and leave; every step is counted."""
+"""With real processes of Ray: simulators join, are killed, come back and leave, every step is counted; a sweep."""
 
 import json
 import os
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from robo_rl.evaluation.runs import load_run
 from robo_rl.transport import TransportConfig, send_command
 
 from .test_async_training import AGENT, RUN, check_conservation, records, stored, summary_of, wait_until
@@ -78,3 +79,28 @@ def test_simulators_join_are_killed_come_back_and_leave(tmp_path: Path) -> None:
     check_conservation(folder)
     assert max(step.policy_version for step in stored(folder)) > 0
     assert max(record["actors"] for record in records(folder, "runtime")) == 4
+
+
+def test_a_sweep_runs_on_ray_and_a_run_that_fails_stops_no_other(tmp_path: Path) -> None:
+    sweep = ["-m", "hydra/launcher=ray", "hydra.launcher.resources.CPU=1", f"hydra.sweep.dir={tmp_path}"]
+    words = [
+        *AGENT,
+        *RUN,
+        "demonstrations.episodes=0",
+        "run.env_steps=20",
+        "run.evaluation_interval=0",
+        "agent.gamma=7,0.95",
+        *sweep,
+    ]
+    command = [sys.executable, "-m", "robo_rl.cli", "train", *words]
+    # As fast as other processes, and the table on wide lines.
+    settings = os.environ | {"RAY_worker_niceness": "0", "COLUMNS": "400"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=settings)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr.splitlines()[-1] == "robo-rl: 1 of 2 runs failed; the table says why"
+    failed, trained = (line for line in done.stdout.splitlines() if line.startswith("\u2502") and "_sweep/" in line)
+    assert "agent.gamma=7" in failed and "agent.gamma must be in [0, 1], got 7.0" in failed
+    assert "agent.gamma=0.95" in trained and "completed" in trained
+    (folder,) = tmp_path.glob("*_sweep")
+    assert summary_of(folder / "1")["env_steps"] == 20
+    assert load_run(folder / "1").config["agent"]["gamma"] == 0.95

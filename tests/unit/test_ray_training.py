@@ -115,6 +115,7 @@ def test_a_learner_goes_on_where_there_is_a_checkpoint(
 def test_more_than_the_machine_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: dict[str, Any] = {}
     played = SimpleNamespace(
+        is_initialized=lambda: False,
         init=lambda *words, **options: calls.update(options, address=words),
         cluster_resources=lambda: {"CPU": 2.0},
         shutdown=lambda: calls.update(ended=True),
@@ -133,11 +134,18 @@ def test_a_ray_that_does_not_come_up_is_one_line(monkeypatch: pytest.MonkeyPatch
     def fail(*_: object, **__: object) -> None:
         raise Exception("The current node timed out during startup.\nmore")
 
-    monkeypatch.setattr(ray_training, "ray", SimpleNamespace(init=fail))
+    monkeypatch.setattr(ray_training, "ray", SimpleNamespace(is_initialized=lambda: False, init=fail))
     with pytest.raises(DriverError, match=r"Ray did not start on this machine: The current node timed"):
         connect(RayRuntimeConfig())
     with pytest.raises(ConfigError, match=r"runtime.cluster=auto: no Ray answers there \(The current node timed"):
         connect(RayRuntimeConfig(cluster="auto", transport=TransportConfig("127.0.0.1:1")))
+
+
+def test_a_process_of_ray_begins_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a sweep with hydra/launcher=ray and runtime=ray."""
+    monkeypatch.setattr(ray_training, "ray", SimpleNamespace(is_initialized=lambda: True))
+    with pytest.raises(ConfigError, match=r"this is a process of Ray already; choose runtime=local or runtime=async"):
+        connect(RayRuntimeConfig())
 
 
 def test_bounds() -> None:
