@@ -166,7 +166,7 @@ def offer_settings(steering: Steering, config: DictConfig, *sections: str) -> No
         part = config.get(name)
         for key, value in part.items() if isinstance(part, DictConfig) else ():  # an actor's run is a folder
             if isinstance(value, bool | int | float | str) and not str(key).startswith("_"):
-                steering.offer(f"{name}.{key}", value)
+                steering.offer(f"{name}." + str(key), value)
 
 
 def open_page(config: DictConfig, spec: EnvSpec) -> TeleopDevice:
