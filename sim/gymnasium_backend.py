@@ -29,6 +29,7 @@ from .gymnasium_config import GymnasiumConfig
 
 META_WORLD = "Meta-World/MT1"
 """Id of all of Meta-World's single tasks; ``env_name`` says which."""
+PICTURE = "images/view"
 SUCCESS_KEYS = ("is_success", "success")
 
 
@@ -64,7 +65,8 @@ class GymnasiumBackend:
     """A Gymnasium environment behind :class:`~robo_rl.core.EnvBackend`.
 
     - Observation: every Box of a (nested) Dict is flattened into ``state``; an achieved goal is joined by the way to
-      the desired one. A uint8 Box of shape (height, width, 3) becomes ``images/<name>``.
+      the desired one. A uint8 Box of shape (height, width, 3) becomes ``images/<name>``,
+      and with ``picture`` what the environment draws ``images/view``.
     - Action: [-1, 1] is mapped linearly onto the environment's Box.
     - Reward terms: ``reward`` as the environment gives it and, where it reports success, ``success``.
     - The environment's time limit is a truncation. Nothing resets by itself. ``Step.stamp_ns`` is simulated time since
@@ -86,8 +88,11 @@ class GymnasiumBackend:
         self._action_centre = (space.high.astype(np.float64) + space.low) / 2
         self._action_half_range = (space.high.astype(np.float64) - space.low) / 2
         self._action_space = space
-        self._flatten, observation = _observation_reader(self._env.observation_space, config.env_id)
+        self._read, observation = _observation_reader(self._env.observation_space, config.env_id)
         self._success_key = self._find_success_key()
+        if config.picture:
+            self._env.reset(seed=0)
+            observation[PICTURE] = ArraySpec(self.render().shape, "uint8")
         self.clock = ManualClock()
         self._running = False
         self._steps = 0
@@ -125,7 +130,7 @@ class GymnasiumBackend:
         self._steps = 0
         rewards = dict.fromkeys(self._spec.reward_terms, 0.0)
         success = None if self._success_key is None else bool(info.get(self._success_key, False))
-        return Step(self._flatten(observation), rewards, False, False, 0, success, info=info)
+        return Step(self._observe(observation), rewards, False, False, 0, success, info=info)
 
     def step(self, action: NDArray[np.float32]) -> Step:
         if not self._running:
@@ -143,7 +148,7 @@ class GymnasiumBackend:
         self._steps += 1
         stamp = round(self._steps / self._spec.control_rate * 1e9)
         self.clock.sleep_until_ns(stamp)
-        return Step(self._flatten(observation), rewards, terminated, truncated, stamp, success, info=info)
+        return Step(self._observe(observation), rewards, terminated, truncated, stamp, success, info=info)
 
     def render(self) -> NDArray[np.uint8]:
         name = self._config.env_id
@@ -175,6 +180,12 @@ class GymnasiumBackend:
     def close(self) -> None:
         self._running = False
         self._env.close()
+
+    def _observe(self, observation: Any) -> Observation:
+        result = self._read(observation)
+        if self._config.picture:
+            result[PICTURE] = self.render()
+        return result
 
     def _physical(self, action: NDArray[np.float32]) -> NDArray[Any]:
         space = self._action_space

@@ -22,6 +22,8 @@ class GymnasiumConfig:
         max_episode_steps: time limit, a truncation; null: the environment's own.
         control_rate: policy steps per second [Hz]; null: from the environment's ``dt``, else its ``render_fps``.
         terminate_on_success: end the episode when the environment reports success.
+        picture: what the environment draws of itself becomes the observation ``images/view``: for rewards and agents
+            that look.
     """
 
     env_id: str = "FetchReach-v4"
@@ -29,6 +31,7 @@ class GymnasiumConfig:
     max_episode_steps: int | None = None
     control_rate: float | None = None
     terminate_on_success: bool = False
+    picture: bool = False
 
     def __post_init__(self) -> None:
         require(bool(self.env_id), "task.env_id", "the id of a Gymnasium environment", self.env_id)

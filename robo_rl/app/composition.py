@@ -183,10 +183,14 @@ class Components:
             torch.set_num_threads(threads)
         self._config = config
         self.backend = build_backend(config)
-        self.reward = build_reward(config.reward, self.backend.spec, config.seed)
-        self.agent = build_agent(config.agent, self.backend.spec, config.seed)
-        self.resets = build_resets(config.reset, self.backend, config.seed)
         self._evaluation_backend: EnvBackend | None = None
+        try:
+            self.reward = build_reward(config.reward, self.backend.spec, config.seed)
+            self.agent = build_agent(config.agent, self.backend.spec, config.seed)
+            self.resets = build_resets(config.reset, self.backend, config.seed)
+        except BaseException:
+            self.close()
+            raise
 
     def evaluation_backend(self) -> EnvBackend:
         """Return a second backend of the same task: evaluations leave the training episode alone.

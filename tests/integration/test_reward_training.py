@@ -194,3 +194,16 @@ def test_a_policy_straight_from_the_preferences(tmp_path: Path, capsys: pytest.C
     imitated, contrasted = records(run, "train")
     assert "bc_loss" in imitated
     assert 0 <= contrasted["accuracy"] <= 1
+
+
+def test_a_humanoid_is_trained_by_what_a_sentence_says(tmp_path: Path) -> None:
+    """As ``task=humanoid``, with the small model in the place of the one that could teach it."""
+    folder = tmp_path / "run"
+    small = ["task.env_kwargs.width=64", "task.env_kwargs.height=64", "task.max_episode_steps=20", "agent.hidden=[32]"]
+    model = ["reward.modules.clip.model=tabletop", "reward.modules.clip.pretrained=null"]
+    steps = ["run.env_steps=60", "agent.learning_starts=40", "agent.random_steps=40", "run.evaluation_interval=0"]
+    ends = ["run.final_evaluation_episodes=1", "run.video_episodes=0", "run.replay_capacity=200"]
+    train("task=humanoid", *small, *model, *steps, *ends, f"run.dir={folder}")
+    sums = [record["reward/clip"] for record in records(folder, "episode")]
+    assert len(set(sums)) == len(sums) == 3
+    assert np.isfinite(sums).all()

@@ -296,3 +296,26 @@ def test_meta_world_is_demonstrated_by_its_own_scripted_policy() -> None:
     while not step.ended:
         step = backend.step(expert.act(step.observation))
     assert step.success and step.terminated
+
+
+def test_what_it_draws_is_observed_where_that_is_wanted() -> None:
+    small = {"width": 32, "height": 24}
+    backend = make("Hopper-v5", picture=True, env_kwargs=small)
+    assert backend.spec.observation["images/view"].shape == (24, 32, 3)
+    first = backend.reset(seed=0).observation["images/view"]
+    np.testing.assert_array_equal(first, backend.render())
+    for _ in range(5):
+        later = backend.step(np.ones(3, np.float32)).observation["images/view"]
+    assert later.dtype == np.uint8 and not np.array_equal(first, later)
+    backend.close()
+
+
+def test_the_humanoid_has_the_settings_of_its_paper() -> None:
+    register_all_configs()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose("train", overrides=["task=humanoid"])
+    assert (config.task.max_episode_steps, config.run.env_steps) == (100, 10_000_000)
+    agent = config.agent
+    assert (agent.gamma, agent.tau, agent.actor_learning_rate, agent.learning_starts) == (0.95, 0.005, 6e-4, 50_000)
+    clip = config.reward.modules.clip
+    assert (clip.model, clip.goals) == ("ViT-bigG-14", ["a humanoid robot kneeling"])
