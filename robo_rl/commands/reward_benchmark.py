@@ -171,6 +171,8 @@ def measure(backend: EnvBackend, scorer: Scorer, settings: RewardBenchmarkConfig
         ring = ReplayRing(practice.ring_slots(), backend.spec, scorer.terms)
         practice.load_into(ring)
         ring.score_held(scorer, online=True)
+        while _awaited_answers(scorer):  # about episodes that cannot be scored before
+            ring.score_held(scorer, online=True)
         for _ in range(settings.practice_steps):
             learned |= scorer.update(ring)
             if _awaited_answers(scorer):

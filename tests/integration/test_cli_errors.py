@@ -26,7 +26,10 @@ def fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return line
 
 
-TASKS = "bin_relocate, cable_route, drive, fake_arm, gymnasium, open_door, peg_insert, pick_cube, reach"
+TASKS = (
+    "bin_relocate, cable_route, drive, fake_arm, gymnasium, humanoid, meta_world, open_door, peg_insert, pick_cube, reach"
+)
+AGENTS = "bc, cpl, drq, hg_dagger, iql, redq, rlpd, rlpd_driving, rlpd_published, rlpd_without_demonstrations, sac"
 
 
 @pytest.mark.parametrize(
@@ -37,11 +40,7 @@ TASKS = "bin_relocate, cable_route, drive, fake_arm, gymnasium, open_door, peg_i
             f"robo-rl: unknown command 'trian': did you mean 'train'? Valid: {', '.join(sorted(COMMANDS))}",
         ),
         (["train", "task=rech"], f"robo-rl: unknown task 'rech': did you mean 'reach'? Valid: {TASKS}"),
-        (
-            ["train", "agent=rldp"],
-            "robo-rl: unknown agent 'rldp': did you mean 'rlpd'? Valid: bc, drq, iql, redq, rlpd, rlpd_driving, "
-            "rlpd_published, rlpd_without_demonstrations, sac",
-        ),
+        (["train", "agent=rldp"], f"robo-rl: unknown agent 'rldp': did you mean 'rlpd'? Valid: {AGENTS}"),
         (["train", "agent.gama=0.9"], "robo-rl: unknown option 'agent.gama': did you mean 'gamma'? Valid: "),
         (
             ["train", "tsk=reach"],
