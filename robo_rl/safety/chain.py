@@ -47,9 +47,9 @@ class FilterChain:
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return the action that every filter agrees to, and what they said."""
-        finite = [math.isfinite(value) for value in action.tolist()]
-        if not all(finite):
-            index = finite.index(False)
+        values = action.tolist()
+        if not math.isfinite(sum(values)):  # neither NaN nor infinity goes away by adding
+            index = next(number for number, value in enumerate(values) if not math.isfinite(value))
             message = f"the proposed action is not finite: {action[index]} at index [{index}]"
             base = np.zeros_like(action) if self._last is None else self._last
             result = self._hold(observation, base)
