@@ -12,7 +12,17 @@ from torch.nn.functional import binary_cross_entropy_with_logits as cross_entrop
 
 from robo_rl.core import Batch, EnvSpec, Experience, Metrics, State, derive_seed, generator, require
 
-from .module import Floats, Module, VectorInput, long_enough, require_episodes, take_over, taken
+from .module import (
+    Floats,
+    Module,
+    VectorInput,
+    long_enough,
+    require_episodes,
+    take_over,
+    taken,
+    with_prefix,
+    without_prefix,
+)
 from .networks import TrainedNetwork
 
 
@@ -142,7 +152,7 @@ class GoalClassifier(Module):
 
     def state(self) -> State:
         """Return network, optimiser, examples of success and threshold."""
-        network = {f"network/{key}": value for key, value in self._network.state().items()}
+        network = with_prefix("network/", self._network.state())
         version = np.array([self.version], dtype=np.int64)
         return {**self._arrays, **network, "goals": self._goals, "version": version}
 
@@ -156,8 +166,7 @@ class GoalClassifier(Module):
         take_over({**self._arrays, "version": version}, state, self._name)
         self.version = int(version[0])
         self._goals = taken(state, "goals", self._name, like=self._goals)
-        prefix = "network/"
-        self._network.load({key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)})
+        self._network.load(without_prefix("network/", state))
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from robo_rl.core import (
     require,
 )
 
-from .module import Floats, take_over
+from .module import Floats, take_over, with_prefix, without_prefix
 
 BEFORE = "/before"
 """A potential is stored as two terms: of the state after the step, and, with this suffix, of the state before."""
@@ -311,7 +311,7 @@ class ModuleScorer:
         """Return the states of all modules and scales."""
         state: State = {f"scale/{name}": scale.sums for name, scale in self._scales.items()}
         for name, module in self._modules.items():
-            state |= {f"module/{name}/{key}": value for key, value in module.state().items()}
+            state |= with_prefix(f"module/{name}/", module.state())
         return state
 
     def load(self, state: State) -> None:
@@ -322,5 +322,4 @@ class ModuleScorer:
         """
         take_over({f"scale/{name}": scale.sums for name, scale in self._scales.items()}, state, "normalise")
         for name, module in self._modules.items():
-            prefix = f"module/{name}/"
-            module.load({key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)})
+            module.load(without_prefix(f"module/{name}/", state))

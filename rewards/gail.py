@@ -12,7 +12,16 @@ from torch.nn.functional import softplus
 
 from robo_rl.core import Batch, EnvSpec, Experience, Metrics, State, derive_seed, generator, require
 
-from .module import Floats, Module, VectorInput, require_episodes, take_over, taken
+from .module import (
+    Floats,
+    Module,
+    VectorInput,
+    require_episodes,
+    take_over,
+    taken,
+    with_prefix,
+    without_prefix,
+)
 from .networks import TrainedNetwork
 
 
@@ -210,7 +219,7 @@ class Gail(Module):
 
     def state(self) -> State:
         """Return network, optimiser, what was demonstrated, and the count of steps to the next update."""
-        network = {f"network/{key}": value for key, value in self._network.state().items()}
+        network = with_prefix("network/", self._network.state())
         version = np.array([self.version], dtype=np.int64)
         shown = {"demonstrated": self._demonstrated, "terminated": self._terminated}
         return {**self._arrays, **network, **shown, "version": version}
@@ -226,5 +235,4 @@ class Gail(Module):
         self.version = int(version[0])
         self._demonstrated = taken(state, "demonstrated", self._name, like=self._demonstrated)
         self._terminated = taken(state, "terminated", self._name, like=self._terminated)
-        prefix = "network/"
-        self._network.load({key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)})
+        self._network.load(without_prefix("network/", state))

@@ -13,11 +13,10 @@ from robo_rl.core import Batch, ConfigError, EnvSpec, RoboRLError, State, neares
 
 from .module import Floats, Module, image_keys
 from .vlm.endpoint import Endpoint, EndpointConfig, Picture
-from .vlm.inquiries import Inquiries
+from .vlm.inquiries import POLL_SECONDS, Inquiries
 
 Doubles = NDArray[np.float64]
 
-ANSWER_POLL_SECONDS = 0.05
 
 SHOWN = 640
 """Shorter edge that a picture is enlarged to, if it is smaller, so that the labels of the grid can be read [pixels]."""
@@ -189,7 +188,7 @@ class KeypointsReward(Module):
         if self._endpoint is None:
             return np.array(self.config.waypoints, dtype=np.float64)
         while not self.ready(batch):
-            time.sleep(ANSWER_POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
         return self._answers.pop(self._first_picture(batch).tobytes())
 
     def _first_picture(self, batch: Batch) -> Picture:

@@ -206,3 +206,13 @@ def taken(state: State, key: str, name: str, *, like: NDArray[Any]) -> NDArray[A
             "run"
         )
     return found.copy()
+
+
+def with_prefix(prefix: str, state: State) -> State:
+    """Return the arrays of a part of a module, under names that tell it from the other parts."""
+    return {prefix + key: value for key, value in state.items()}
+
+
+def without_prefix(prefix: str, state: State) -> State:
+    """Return the part of ``state`` that :func:`with_prefix` named so."""
+    return {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}

@@ -22,15 +22,25 @@ from robo_rl.core import (
     require,
 )
 
-from .module import Floats, Module, VectorInput, image_keys, require_episodes, take_over, taken
+from .module import (
+    Floats,
+    Module,
+    VectorInput,
+    image_keys,
+    require_episodes,
+    take_over,
+    taken,
+    with_prefix,
+    without_prefix,
+)
 from .networks import TrainedNetwork
 from .oracles import EndpointOracle, Judged, Oracle
 from .scripted_oracle import ScriptedOracle
 from .vlm.endpoint import Endpoint, EndpointConfig
+from .vlm.inquiries import POLL_SECONDS
 
 COMBINATIONS = ("mean", "worst", "uncertainty")
 ORACLES = ("scripted", "endpoint")
-ANSWER_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -212,7 +222,7 @@ class PreferenceReward(Module):
         segments = draw_segments(episodes, 2 * count, self.config.length, self._name, rng)
         self._begin_round(segments, rng)
         while (judged := self._oracle.collect()) is None:
-            time.sleep(ANSWER_POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
         self._compared = comparisons_of(segments, judged)
         self._learn(judged)
 
@@ -300,9 +310,9 @@ class PreferenceReward(Module):
             "pairs": self._pairs,
             "answers": self._answers,
         }
-        state |= {f"oracle/{key}": value for key, value in self._oracle.state().items()}
+        state |= with_prefix("oracle/", self._oracle.state())
         for number, network in enumerate(self._networks):
-            state |= {f"network/{number}/{key}": value for key, value in network.state().items()}
+            state |= with_prefix(f"network/{number}/", network.state())
         return state
 
     def load(self, state: State) -> None:
@@ -316,11 +326,9 @@ class PreferenceReward(Module):
         self.version = int(version[0])
         self._pairs = taken(state, "pairs", self._name, like=self._pairs)
         self._answers = taken(state, "answers", self._name, like=self._answers)
-        prefix = "oracle/"
-        self._oracle.load({key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)})
+        self._oracle.load(without_prefix("oracle/", state))
         for number, network in enumerate(self._networks):
-            prefix = f"network/{number}/"
-            network.load({key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)})
+            network.load(without_prefix(f"network/{number}/", state))
 
 
 def comparisons_of(segments: Batch, judged: Judged) -> Comparisons:

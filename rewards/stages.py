@@ -26,7 +26,16 @@ from robo_rl.core import (
     require,
 )
 
-from .module import Floats, Module, VectorInput, long_enough, require_episodes, take_over
+from .module import (
+    Floats,
+    Module,
+    VectorInput,
+    long_enough,
+    require_episodes,
+    take_over,
+    with_prefix,
+    without_prefix,
+)
 from .networks import TrainedNetwork
 from .segmentation import segment
 from .stage_files import OF_FILE, read_classifier, write_classifier
@@ -216,7 +225,7 @@ class StageClassifier(Module):
 
     def state(self) -> State:
         """Return network, optimiser and thresholds."""
-        network = {f"network/{key}": value for key, value in self._network.state().items()}
+        network = with_prefix("network/", self._network.state())
         return {**self._arrays, **network}
 
     def load(self, state: State) -> None:
@@ -226,8 +235,7 @@ class StageClassifier(Module):
             CheckpointError: if it is of another module.
         """
         take_over(self._arrays, state, self._name)
-        prefix = "network/"
-        self._network.load({key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)})
+        self._network.load(without_prefix("network/", state))
 
     def _fit_network(self, rows: Batch, label: Labels) -> None:
         config = self.config

@@ -60,7 +60,10 @@ class CameraThread:
 
     def _run(self) -> None:
         try:
-            while self._wanted.wait() and not self._closed:
+            while not self._closed:  # looked at after each clear, which may undo what close() has set
+                self._wanted.wait()
+                if self._closed:
+                    break
                 for camera in self._robot.cameras:
                     self._topics.publish_image(camera, self._noisy(self._robot.image(camera)))
                 self._wanted.clear()

@@ -10,6 +10,9 @@ from robo_rl.core import RoboRLError
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 
+POLL_SECONDS = 0.05
+"""Between two looks at what has arrived, for those who may wait for an answer."""
+
 
 class Inquiries(Generic[Question, Answer]):
     """Questions that threads of their own answer, in the order they were put, while whoever asked goes on.

@@ -93,11 +93,8 @@ def run_tasks(
     """
     _join("hydra.launcher.cluster", cluster)
     try:
-        found = ray.cluster_resources()
-        if lacking := [
-            f"{n:g} {name} of {found.get(name, 0):g}" for name, n in resources.items() if n > found.get(name, 0)
-        ]:
-            raise ConfigError(f"hydra.launcher.resources: a run asks for {', '.join(lacking)} that there are")
+        if lacking := _lacking(resources):
+            raise ConfigError(f"hydra.launcher.resources: a run asks for {lacking} that there are")
         # A process for each: what one leaves behind, threads and settings of libraries, the next does not meet.
         remote = ray.remote(max_calls=1)(task).options(**_demands(resources), max_retries=0)
         return [_outcome(result) for result in [remote.remote(job) for job in jobs]]

@@ -91,6 +91,18 @@ def test_a_machine_that_cannot_render_ends_the_robot(filming):
         thread.turn(10**12 + PERIOD_NS)
 
 
+def test_it_ends_while_a_picture_is_drawn(filming):
+    thread, robot, topics = filming
+    thread.turn(10**12)
+    closing = threading.Thread(target=thread.close, daemon=True)
+    closing.start()
+    wait_until(lambda: thread._closed)
+    robot.go.set()
+    closing.join(10)
+    assert not closing.is_alive() and robot.closed
+    assert len(topics.pictures) == 2
+
+
 @pytest.mark.parametrize("noise", [0.0, 2.0])
 def test_noise_has_the_deviation_that_was_asked_for(noise):
     robot, topics = Robot(), Topics()
