@@ -31,7 +31,7 @@ class CameraThread:
         self._period_ns = round(1e9 / config.camera_rate)
         self._due_ns = 0
         self._wanted = threading.Event()
-        self._closed = False
+        self._closed = threading.Event()
         self._failure: Exception | None = None
         self._rng = np.random.default_rng(config.seed)
         self._thread = threading.Thread(target=self._run, name="cameras", daemon=True)
@@ -54,15 +54,15 @@ class CameraThread:
 
     def close(self) -> None:
         """End the thread."""
-        self._closed = True
+        self._closed.set()
         self._wanted.set()
         self._thread.join()
 
     def _run(self) -> None:
         try:
-            while not self._closed:  # looked at after each clear, which may undo what close() has set
+            while not self._closed.is_set():  # looked at after each clear, which may undo what close() has set
                 self._wanted.wait()
-                if self._closed:
+                if self._closed.is_set():
                     break
                 for camera in self._robot.cameras:
                     self._topics.publish_image(camera, self._noisy(self._robot.image(camera)))

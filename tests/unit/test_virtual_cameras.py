@@ -96,7 +96,7 @@ def test_it_ends_while_a_picture_is_drawn(filming):
     thread.turn(10**12)
     closing = threading.Thread(target=thread.close, daemon=True)
     closing.start()
-    wait_until(lambda: thread._closed)
+    wait_until(lambda: thread._closed.is_set())
     robot.go.set()
     closing.join(10)
     assert not closing.is_alive() and robot.closed
