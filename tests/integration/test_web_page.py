@@ -159,8 +159,8 @@ def test_it_shows_the_run_and_its_cameras_and_its_buttons_act(
     assert commands == [Command("reset", "right"), Command("success", "left")]
     press(browser, "stop")
     assert not run.take_commands(), "the end of a run is asked for twice"
-    # Twice within 3 s, which a busy machine may need more presses for.
-    assert wait_until(lambda: press(browser, "stop") or run.take_commands()) == [Command("stop")]
+    # Twice within 3 s, which a busy machine may need more presses for: they may then end it more than once.
+    assert set(wait_until(lambda: press(browser, "stop") or run.take_commands())) == {Command("stop")}
 
     refused = browser.find_element("css selector", "[data-command=checkpoint]")
     assert not refused.is_enabled() and "the disk is full" in refused.get_attribute("title")

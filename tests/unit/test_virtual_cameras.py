@@ -28,12 +28,14 @@ class Robot:
     cameras = ("front", "wrist")
 
     def __init__(self):
-        self.looks, self.go, self.closed, self.failure = 0, threading.Event(), False, None
+        self.looks, self.closed, self.failure = 0, False, None
+        self.drawing, self.go = threading.Event(), threading.Event()
 
     def look(self):
         self.looks += 1
 
     def image(self, camera):
+        self.drawing.set()
         assert self.go.wait(30)
         if self.failure:
             raise self.failure
@@ -94,6 +96,7 @@ def test_a_machine_that_cannot_render_ends_the_robot(filming):
 def test_it_ends_while_a_picture_is_drawn(filming):
     thread, robot, topics = filming
     thread.turn(10**12)
+    wait_until(robot.drawing.is_set)
     closing = threading.Thread(target=thread.close, daemon=True)
     closing.start()
     wait_until(lambda: thread._closed.is_set())
