@@ -161,14 +161,14 @@ class HomingConfig:
         clearance: that the way home keeps from what stands still and from the arm itself [m].
         tolerance: distance from a waypoint at which it counts as reached [m]; from home, twice that.
         seconds: to reach a waypoint, before an attempt has failed [s].
-        perturbation: how far off the object further attempts reach for it, in x and y [m].
+        perturbation: how far off the object further attempts reach for it, in x, y and z [m].
         ask: whether a person is at the terminal, to be asked for help when every attempt failed. Otherwise the
             backend's own reset has to do.
     """
 
     scripts: dict[str, ScriptConfig] = field(default_factory=dict)
     home: tuple[float, ...] | None = None
-    attempts: int = 3
+    attempts: int = 5
     lift: float = 0.15
     clearance: float = 0.01
     tolerance: float = 0.012

@@ -144,7 +144,7 @@ class HomingReset(PracticeReset):
         if script is not None and (script.every_time or not self._lies_well(script)):
             place = self._draw_place(script, rng)
             if not self._holds(script):
-                aside = np.append(rng.uniform(-1, 1, 2) * config.perturbation * again, 0.0)
+                aside = rng.uniform(-1, 1, 3) * config.perturbation * again
                 self._play(script.grasp, aside, place)
             self._play(script.put, np.zeros(3), place)
         height = config.lift * (1 + again * rng.uniform())

@@ -16,6 +16,7 @@ from robo_rl.replay import ReplayRing
 from robo_rl.reset import HomingConfig, HomingReset, PracticeState, ScriptConfig, WaypointConfig
 from robo_rl.safety import make_safe_backend
 from robo_rl.sim import ArmBackend, make_backend
+from robo_rl.sim.tasks.bin_relocate import BIN_X, BIN_Y
 
 FILE = Path(__file__).parents[2] / "configs" / "reset" / "homing.yaml"
 
@@ -58,9 +59,10 @@ class Rig:
                 found.append([])
         return found[:-1]
 
-    def put_object(self, position: tuple[float, float, float]) -> None:
+    def put_object(self, position: tuple[float, float, float], yaw: float = 0.0) -> None:
         address = self.sim.model.joint("cube").qposadr[0]
-        self.sim.data.qpos[address : address + 3] = position
+        half = yaw / 2
+        self.sim.data.qpos[address : address + 7] = (*position, np.cos(half), 0.0, 0.0, np.sin(half))
         mujoco.mj_forward(self.sim.model, self.sim.data)
 
     def _choose(self, observation: Observation) -> ActionChoice:
@@ -207,6 +209,19 @@ def test_where_nobody_can_be_asked_the_robot_is_parked():
         rig.resets.run(rig.backend)
     with pytest.raises(RuntimeError, match="call reset"):
         rig.backend.step(np.zeros(4, np.float32))
+
+
+@pytest.mark.parametrize(("x", "y", "degrees"), [(-0.011, 0.071, -18), (-0.036, -0.07, 26), (0.069, -0.016, 33)])
+@pytest.mark.parametrize("middle", BIN_Y)
+def test_a_cube_at_a_wall_is_brought_back_to_the_middle_of_its_bin(middle, x, y, degrees):
+    # A finger that goes down behind the wall holds cube and wall, and lifts neither.
+    rig = Rig("bin_relocate", random_every=0)
+    rig.act(1)
+    rig.put_object((BIN_X + x, middle + y, 0.0225), np.radians(degrees))
+    rig.actor.abandon_episode()
+    first = named(rig, rig.act(1)[0].observation)
+    assert rig.resets.metrics()["practice/reset_success_rate"] == 1.0
+    assert abs(first["end_effector_y"] + first["to_cube_y"] - middle) < 0.065
 
 
 def test_further_attempts_reach_elsewhere_and_go_higher():
