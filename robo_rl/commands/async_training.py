@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import shutil
 import tempfile
 import time
@@ -29,6 +30,8 @@ from .training import Training
 IDLE_SECONDS = 0.05
 REPORT_SECONDS = 1.0
 REMEMBERED_POLICIES = 1000
+AHEAD = 2
+"""Steps that actors may take beyond ``min_ratio``, so that a step is there when the learner is done with the last."""
 
 
 class _OpenEpisode(NamedTuple):
@@ -68,24 +71,39 @@ class AsyncTraining(Training):
         super().__init__(config, folder, interruption)
         self._learned_evaluation = self._learned()
         self._saved_step = self.step
-        self.server, self.actors = self._start()
-        self._operators.attend(self.server)
+        if not hasattr(self, "server"):  # the run is resumed
+            self._open_wire()
 
     # --- beginning and end -------------------------------------------------------------------------------------------
 
-    def _start(self) -> tuple[LearnerServer, ActorGroup]:
+    def _begin(self) -> None:
+        """As :meth:`Training._begin`, while the actors that the learner starts get ready."""
+        self._open_wire()
+        try:
+            super()._begin()
+        except BaseException:
+            self.actors.stop()
+            self._close_wire()
+            raise
+
+    def _open_wire(self) -> None:
+        """Let actors join, and start those of this machine. They wait for a policy."""
         transport = self.runtime.transport
         if transport.address is None:
             # Not in the run folder: the path of a socket may have 107 characters.
             self._socket_folder = Path(tempfile.mkdtemp(prefix="robo-rl-"))
             transport = dataclasses.replace(transport, address=f"unix:{self._socket_folder}/learner")
-        server = LearnerServer(transport, self._run_identity(), self.parts.backend.spec, self.intake, self._differences)
-        transport = dataclasses.replace(transport, address=server.address)
-        self.logger.message(f"Actors may join at {server.address} (run {server.run})")
-        return server, self._make_actors(transport)
+        self.server = LearnerServer(
+            transport, self._run_identity(), self.parts.backend.spec, self.intake, self._differences
+        )
+        transport = dataclasses.replace(transport, address=self.server.address)
+        self.logger.message(f"Actors may join at {self.server.address} (run {self.server.run})")
+        self._operators.attend(self.server)
+        self.actors = self._make_actors(transport)
+        self.actors.resize(self.runtime.actors)
 
     def _make_actors(self, transport: TransportConfig) -> ActorGroup:
-        """Return what starts actors; none act yet."""
+        """Return what starts actors; none does yet."""
         return ActorProcesses(self.folder, transport, self.runtime.restarts)
 
     def _run_identity(self) -> str:
@@ -112,7 +130,7 @@ class AsyncTraining(Training):
         """As :meth:`Training.run`; actors have ended when it returns."""
         try:
             self._publish()
-            self.actors.resize(self.runtime.actors)
+            self._guide()
             return super().run()
         finally:
             self._end_actors()
@@ -120,11 +138,14 @@ class AsyncTraining(Training):
     def close(self) -> None:
         """End actors and wire, and free the store."""
         self._end_actors()
+        self._close_wire()
+        super().close()
+
+    def _close_wire(self) -> None:
         self.server.close()
         self.intake.close()
         if self._socket_folder is not None:
             shutil.rmtree(self._socket_folder, ignore_errors=True)
-        super().close()
 
     def _end_actors(self) -> None:
         """Tell actors that the run is over, and take in what they still hold."""
@@ -132,7 +153,7 @@ class AsyncTraining(Training):
             return
         self._ended = True
         deadline = time.monotonic() + self.runtime.finish_seconds
-        self.server.guide(hold=True, stop=True, env_steps=self.step)
+        self.server.guide(room=0, stop=True, env_steps=self.step)
         while time.monotonic() < deadline and (self.actors.running() or self._waiting_for()):
             self._take()
             time.sleep(IDLE_SECONDS)
@@ -272,8 +293,8 @@ class AsyncTraining(Training):
         if evaluated:
             self._learned_evaluation = self._learned()
             self._tell("evaluating")
-            # Nothing is learned meanwhile: a simulator would be thousands of steps ahead at the end of it.
-            self.server.guide(hold=self.runtime.min_ratio > 0, stop=False, env_steps=self.step)
+            if self.runtime.min_ratio > 0:  # nothing is learned meanwhile
+                self.server.guide(room=0, stop=False, env_steps=self.step)
             reached = self._evaluations.good_enough(self.step, self.learner.updates, self.config.seed)
         if evaluated or self.step - self._saved_step >= self.settings.checkpoint_interval:
             self._saved_step = self.step
@@ -281,9 +302,12 @@ class AsyncTraining(Training):
         return reached
 
     def _guide(self) -> None:
-        behind = self.learner.updates < self.runtime.min_ratio * self._learnable()
-        hold = behind or self.step >= self.settings.env_steps
-        self.server.guide(hold=hold, stop=False, env_steps=self.step)
+        self._take()
+        wanted = self.settings.env_steps
+        if self.runtime.min_ratio > 0:
+            starts = max(self.parts.agent.config.learning_starts, 1)
+            wanted = min(wanted, starts - 1 + math.ceil((self.learner.updates + AHEAD) / self.runtime.min_ratio))
+        self.server.guide(room=wanted - self.step, stop=False, env_steps=self.step)
 
     def _obey(self, command: Command) -> None:
         super()._obey(command)

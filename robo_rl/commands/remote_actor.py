@@ -9,7 +9,7 @@ import numpy as np
 from omegaconf import DictConfig
 
 from ..actor import ActionChoice, Actor, Spool, SpoolFullError, View
-from ..app import ActorConfig, agent_facts, build_agent, section
+from ..app import ActorConfig, agent_facts, build_agent, has_robot, section
 from ..core import (
     Agent,
     CheckpointError,
@@ -31,7 +31,7 @@ from .interruption import Interruption
 from .safety_record import SafetyRecord
 from .takeover import Takeover
 
-WAIT_SECONDS = 0.02
+WAIT_SECONDS = 0.005
 FULL_SECONDS = 0.2
 KEPT_POLICIES = 3
 """Policies kept to go back to: one that gives impossible actions may have been preceded by others that do."""
@@ -40,9 +40,9 @@ KEPT_POLICIES = 3
 class RemoteActor:
     """Acts with the newest policy that came, and leaves every step in the spool for the link to send.
 
-    Nothing within an episode waits for the learner or the network. While the learner cannot be reached the actor goes
-    on with the policy that it has, in simulation no faster than a robot would. Where it was held it stays so: a person
-    may have paused the run.
+    A robot waits within an episode for neither learner nor network; a simulator, whose world stands still meanwhile,
+    does where the learner is behind. While the learner cannot be reached the actor goes on with the policy that it has,
+    in simulation no faster than a robot would. Where it was held it stays so: a person may have paused the run.
 
     Args:
         config: as configs/actor.yaml.
@@ -59,6 +59,7 @@ class RemoteActor:
         self._backend = backend
         self._interruption = interruption
         self._takeover = takeover
+        self._world_waits = takeover is None and not has_robot(config)
         self._clock = MonotonicClock()
         self._transport: TransportConfig = section(config, "transport")
         self._view = View(backend)
@@ -112,7 +113,8 @@ class RemoteActor:
             began_ns = self._clock.now_ns()
             self._take_policy(link, agent)
             if reason := self._why_held(actor, link):
-                link.take_orders()  # there is no episode to end
+                if actor.is_between_episodes:
+                    link.take_orders()  # there is none to end
                 self._report(link)
                 self._wait(reason, link)
                 self._held_seconds += (self._clock.now_ns() - began_ns) * 1e-9
@@ -144,7 +146,8 @@ class RemoteActor:
     def _why_held(self, actor: Actor, link: LearnerLink) -> str:
         """Return why no step is to be taken now; empty: one is."""
         paused = self._takeover is not None and self._takeover.paused
-        if self._policies and not (actor.is_between_episodes and (link.status.hold or paused)):
+        may_wait = actor.is_between_episodes or self._world_waits
+        if self._policies and not (may_wait and (link.status.hold or paused)):
             return ""
         return "paused" if paused else "waiting for the learner"
 

@@ -50,7 +50,7 @@ class LinkStatus:
 
     Attributes:
         connected: whether the last message was answered.
-        hold: the learner wants no new episode to begin.
+        hold: the learner wants no new episode to begin, and no step where the world waits.
         stop: the run is over.
         env_steps: steps of all actors that the learner had taken in.
         stored: steps of this session that are stored durably at the learner.

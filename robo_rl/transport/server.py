@@ -3,6 +3,7 @@
 import itertools
 import json
 import secrets
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -126,7 +127,7 @@ class LearnerServer:
         self._leases: dict[str, _Lease] = {}
         self._decoders: dict[tuple[str, int], RecordDecoder] = {}
         self._policy: PolicyMessage | None = None
-        self._guidance = messages.Guidance()
+        self._room, self._stop, self._env_steps = sys.maxsize, False, 0
         self._paused = False
         self._watched = False
         self._news = threading.Condition()
@@ -148,10 +149,17 @@ class LearnerServer:
             self._policy = policy
             self._news.notify_all()
 
-    def guide(self, *, hold: bool, stop: bool, env_steps: int) -> None:
-        """Tell all actors what to do (``Guidance`` in messages.proto); at once if ``hold`` or ``stop`` change."""
+    def guide(self, *, room: int, stop: bool, env_steps: int) -> None:
+        """Tell all actors what to do (``Guidance`` in messages.proto); at once if ``hold`` or ``stop`` change.
+
+        Args:
+            room: how many steps may come yet before actors are held; 0 or less: they are held now.
+            stop: the run is over.
+            env_steps: that the learner has taken in.
+        """
         with self._news:
-            before, self._guidance = self._urgent(), messages.Guidance(hold=hold, stop=stop, env_steps=env_steps)
+            before = self._urgent()
+            self._room, self._stop, self._env_steps = room, stop, env_steps
             if self._urgent() != before:
                 self._news.notify_all()
 
@@ -335,9 +343,17 @@ class LearnerServer:
         if fresh and fresh[0].sequence == wanted:
             decoder = self._decoders.setdefault(key, RecordDecoder(self._spec, *key))
             self._inbox.offer(*key, decoder.decode(fresh))
+            self._use_room(len(fresh))
             wanted = fresh[-1].sequence + 1
         if request.session_ended and (not records or wanted > records[-1].sequence):
             self._end_session(*key)
+
+    def _use_room(self, steps: int) -> None:
+        with self._news:
+            before = self._urgent()
+            self._room -= steps
+            if self._urgent() != before:
+                self._news.notify_all()
 
     def _end_session(self, actor: str, session: int) -> None:
         self._decoders.pop((actor, session), None)
@@ -358,7 +374,7 @@ class LearnerServer:
                 policy, told = self._policy, self._urgent()
                 hold, stop, watched = told
                 orders, lease.orders = lease.orders, []
-                env_steps = self._guidance.env_steps
+                env_steps = self._env_steps
             self._lease(request, context)
             yield messages.Notice(
                 guidance=messages.Guidance(hold=hold, stop=stop, env_steps=env_steps, watched=watched, orders=orders)
@@ -378,7 +394,7 @@ class LearnerServer:
 
     def _urgent(self) -> tuple[bool, bool, bool]:
         """Return what actors are told at once: hold, stop, watched."""
-        return self._guidance.hold or self._paused, self._guidance.stop, self._watched
+        return self._room <= 0 or self._paused, self._stop, self._watched
 
     def _control(self, request: Any, context: Any) -> Any:
         if request.run:

@@ -12,6 +12,7 @@ import argparse
 import dataclasses
 import json
 import os
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -55,7 +56,7 @@ def throughput(config: DictConfig, folder: Path, seconds: float) -> list[dict[st
     intake = Intake(folder / "replay", backend.spec)
     server = LearnerServer(transport, "benchmark", backend.spec, intake, lambda facts: [])
     server.publish(0, build_agent(config.agent, backend.spec, config.seed).policy_state())
-    server.guide(hold=False, stop=False, env_steps=config.agent.random_steps)
+    server.guide(room=sys.maxsize, stop=False, env_steps=config.agent.random_steps)
     actors = RayActors(config, folder, transport)
     rows = []
 

@@ -94,10 +94,10 @@ def test_policy_and_guidance_come_down(server, rig) -> None:
     assert rig.link.take_policy() is None
     server.publish(4, {"weight": np.zeros(3, np.float32)})
     assert rig.link.wait_for_policy(120) and rig.link.take_policy()[0] == 4
-    server.guide(hold=True, stop=False, env_steps=12)
+    server.guide(room=0, stop=False, env_steps=12)
     wait_until(lambda: rig.link.status.hold)
     assert rig.link.status.env_steps == 12 and not rig.link.status.stop
-    server.guide(hold=False, stop=True, env_steps=13)
+    server.guide(room=1, stop=True, env_steps=13)
     wait_until(lambda: rig.link.status.stop)
     assert not rig.link.status.hold
 
@@ -580,7 +580,7 @@ def test_pictures_come_up_and_orders_and_pauses_go_down(server, rig) -> None:
 
     server.pause(True)
     wait_until(lambda: rig.link.status.hold)
-    server.guide(hold=False, stop=False, env_steps=5)
+    server.guide(room=1, stop=False, env_steps=5)
     wait_until(lambda: rig.link.status.env_steps == 5)
     assert rig.link.status.hold and server.paused
     server.pause(False)
