@@ -102,6 +102,18 @@ def test_policy_and_guidance_come_down(server, rig) -> None:
     assert not rig.link.status.hold
 
 
+def test_actors_are_held_by_the_step_that_takes_the_last_room(server, intake, rig) -> None:
+    server.guide(room=3, stop=False, env_steps=0)
+    steps = steps_of(rig.join(), [12])
+    rig.put(steps[:2])
+    wait_until(lambda: intake.totals().taken == 2)
+    assert not rig.link.status.hold
+    rig.put(steps[2:3])
+    wait_until(lambda: rig.link.status.hold)
+    server.guide(room=1, stop=False, env_steps=3)
+    wait_until(lambda: not rig.link.status.hold)
+
+
 @pytest.mark.parametrize("spoil", [lambda data: data[:-1] + b"\0", lambda data: data[:-1], lambda data: data + b"\0"])
 def test_a_policy_that_was_damaged_on_its_way_is_not_used(server, rig, spoil, monkeypatch) -> None:
     whole = PolicyMessage.chunks

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from hydra import compose, initialize_config_module
+from omegaconf import open_dict
 
 from robo_rl.app import build_agent, build_backend, register_all_configs
 from robo_rl.commands.interruption import Interruption
@@ -22,7 +23,11 @@ OVERRIDES = ["task=reach", "agent.hidden=[8]", "agent.ensemble_size=2", "actor.s
 
 
 class Link:
-    """Gives policies and orders by the number of steps before them, and says stop after ``steps``."""
+    """Gives policies and orders by the number of steps before them, and says stop after ``steps``.
+
+    Attributes:
+        holds: how often it says yet that actors are held, by the number of steps before.
+    """
 
     session = 1
     reports: ClassVar[dict[str, Any]] = {}
@@ -31,6 +36,7 @@ class Link:
         self, policies: dict[int, tuple[int, State]], steps: int, orders: dict[int, str] | None = None
     ) -> None:
         self.policies, self.steps, self.orders = policies, steps, orders or {}
+        self.holds: dict[int, int] = {}
         self.pictures: list[Mapping[str, bytes]] = []
         self.records: list[Record] = []
         self.asked = 0
@@ -39,7 +45,10 @@ class Link:
     def status(self) -> LinkStatus:
         self.asked += 1
         assert self.asked < 1000, "the actor waits"
-        return LinkStatus(connected=True, stop=len(self.records) >= self.steps, watched=bool(self.orders))
+        held = self.holds.get(len(self.records), 0)
+        self.holds[len(self.records)] = held - 1
+        stop = len(self.records) >= self.steps
+        return LinkStatus(connected=True, hold=held > 0, stop=stop, watched=bool(self.orders))
 
     def take_policy(self) -> tuple[int, State] | None:
         return self.policies.pop(len(self.records), None)
@@ -98,6 +107,25 @@ def test_an_order_ends_the_episode_and_pictures_are_shown_to_those_who_watch(
         RemoteActor(config, backend, interruption)._act(link, link)  # type: ignore[arg-type]
     assert [record.episode for record in link.records] == [0, 0, 0, 0, 1, 1]
     assert len(link.pictures) == 6 and link.pictures[0]["scene"].startswith(b"\xff\xd8"), "a JPEG file"
+
+
+@pytest.mark.parametrize(("robot", "waits"), [(None, True), ({"name": "arm"}, False)])
+def test_within_an_episode_a_simulator_waits_for_the_learner_and_a_robot_does_not(
+    tmp_path: Path, robot: Any, waits: bool
+) -> None:
+    register_all_configs()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose("actor", overrides=[*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"])
+    backend = build_backend(config)
+    with open_dict(config):
+        config.robot = robot
+    link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=6)
+    link.holds[3] = 50
+    with Interruption() as interruption:
+        RemoteActor(config, backend, interruption)._act(link, link)  # type: ignore[arg-type]
+    assert [record.episode for record in link.records] == [0] * 6
+    assert (link.holds[3] <= 0) == waits
+    assert (link.reports["held_seconds"] > 0) == waits
 
 
 class Person:
