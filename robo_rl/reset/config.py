@@ -168,7 +168,7 @@ class HomingConfig:
 
     scripts: dict[str, ScriptConfig] = field(default_factory=dict)
     home: tuple[float, ...] | None = None
-    attempts: int = 5
+    attempts: int = 3
     lift: float = 0.15
     clearance: float = 0.01
     tolerance: float = 0.012

@@ -15,6 +15,8 @@ POSTURES_APART = 0.05
 """Largest joint motion between two postures of a path that are checked [rad]."""
 LINE_STEP = 0.02
 """Length of a step along a straight line of the end effector [m]."""
+SLACK = 0.001
+"""By which a path that begins too near to something may come nearer: up along a wall it is not quite straight [m]."""
 DAMPING = 0.02
 """Of the inverse kinematics: damped least squares (Nakamura and Hanafusa 1986)."""
 JOINTS_APART = 3
@@ -80,8 +82,8 @@ class ArmPaths:
         return float(min(contacts.dist[watched].min(initial=self._clearance), self._clearance))
 
     def is_clear(self, path: Array) -> bool:
-        """Whether every posture of ``path`` (m, n) keeps the clearance, or what the first one has if that is less."""
-        kept = min(self._clearance, self.room(path[0])) - 1e-6
+        """Whether every posture of ``path`` (m, n) keeps the clearance, or about what the first one has if that is less."""
+        kept = min(self._clearance - 1e-6, self.room(path[0]) - SLACK)
         return all(self.room(posture) >= kept for posture in path[1:])
 
     def line(self, joints: Array, target: Array) -> Array:

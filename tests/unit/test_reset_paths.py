@@ -112,3 +112,14 @@ def test_a_posture_that_begins_near_may_leave_but_not_come_nearer(robot):
     assert paths.room(down[-1]) < CLEARANCE
     assert paths.is_clear(down[::-1])
     assert not paths.is_clear(down)
+
+
+def test_a_hand_between_two_walls_may_be_lifted():
+    # Where fingers that are open a little are closed in the model, or the other way round, walls seem to be touched.
+    robot = make_backend("bin_relocate").robot
+    paths = ArmPaths(robot, 0.01)
+    low = np.array([-0.04342, 0.4529, -0.00071, -2.48463, 0.00176, 2.91831, 0.73971])
+    assert paths.room(low) < 0
+    path = paths.home(low, np.array(robot.home), 0.15, np.zeros(3))
+    assert path is not None
+    assert min(paths.room(posture) for posture in path) > paths.room(low) - 0.001
