@@ -82,7 +82,7 @@ class ArmPaths:
         return float(min(contacts.dist[watched].min(initial=self._clearance), self._clearance))
 
     def is_clear(self, path: Array) -> bool:
-        """Whether every posture of ``path`` (m, n) keeps the clearance, or about what the first one has if that is less."""
+        """Whether every posture of ``path`` (m, n) keeps the clearance, or about what the first has if that is less."""
         kept = min(self._clearance - 1e-6, self.room(path[0]) - SLACK)
         return all(self.room(posture) >= kept for posture in path[1:])
 
