@@ -4,6 +4,7 @@ A graphics context is made when the first image is asked for, so that work on st
 """
 
 import atexit
+import functools
 import os
 import sys
 import weakref
@@ -25,7 +26,8 @@ MAX_GEOMS = 2000
 class SceneRenderer:
     """Images of one model at one size.
 
-    Not for use from several threads, nor across a fork. Close it when done.
+    Not for use from several threads at once, nor across a fork. Close it when done; what is forgotten is freed when
+    another one renders.
 
     Args:
         model: what is drawn.
@@ -52,6 +54,7 @@ class SceneRenderer:
         Raises:
             RenderingError: if no graphics context can be made on this machine.
         """
+        _free_forgotten()
         if self._context is None:
             self._open()
         self._camera.fixedcamid = self._model.camera(camera).id
@@ -62,13 +65,14 @@ class SceneRenderer:
         mujoco.mjr_render(self._viewport, self._scene, self._context)
         upside_down = np.empty(self._shape, dtype=np.uint8)
         mujoco.mjr_readPixels(upside_down, None, self._viewport, self._context)
+        _leave(self._window)
         return np.ascontiguousarray(upside_down[::-1])
 
     def close(self) -> None:
         """Free the context. May be called twice."""
         if self._context is not None:
-            self._free()
-            atexit.unregister(self._free)
+            self._forget.detach()
+            _free(self._context, self._window)
             self._context = self._window = self._scene = None
 
     def _open(self) -> None:
@@ -90,10 +94,9 @@ class SceneRenderer:
         scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = int(self._beautiful)
         scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
         self._scene, self._window, self._context = scene, window, context
-        self._free = weakref.finalize(self, _free, context, window)
-        # At the interpreter's end it must come before the graphics library's own, which registered when it was loaded.
-        # Finalizers may come after that one: whatever made the first of them in this process decides.
-        atexit.register(self._free)
+        self._forget = weakref.finalize(self, _forgotten.append, (context, window))
+        _opened.add(self)
+        _close_at_exit()
 
 
 def check_cameras(model: mujoco.MjModel, cameras: tuple[str, ...]) -> None:
@@ -119,7 +122,39 @@ def _window_class() -> Any:
     return GLContext
 
 
+_opened: weakref.WeakSet[SceneRenderer] = weakref.WeakSet()
+_forgotten: list[tuple[Any, Any]] = []
+"""Contexts and windows whose renderers were collected. That happens in any thread and at any time, also while another
+renderer draws there: they are freed later."""
+
+
+def _leave(window: Any) -> None:
+    """Take the window's context from this thread: EGL gives it to no other one before, not even after its end."""
+    if type(window).__module__ == "mujoco.egl":
+        from mujoco import egl
+
+        nothing = egl.EGL.EGL_NO_SURFACE
+        egl.EGL.eglMakeCurrent(egl.EGL_DISPLAY, nothing, nothing, egl.EGL.EGL_NO_CONTEXT)
+
+
 def _free(context: Any, window: Any) -> None:
     window.make_current()
     context.free()
     window.free()
+
+
+def _free_forgotten() -> None:
+    while _forgotten:
+        _free(*_forgotten.pop())
+
+
+@functools.cache
+def _close_at_exit() -> None:
+    """Free everything at the interpreter's end, before the graphics library, which registered when it was loaded."""
+    atexit.register(_close_all)
+
+
+def _close_all() -> None:
+    for renderer in list(_opened):
+        renderer.close()
+    _free_forgotten()

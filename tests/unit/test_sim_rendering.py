@@ -1,14 +1,16 @@
 """Images: geometry and colours against a projection computed here, and what happens without graphics."""
 
+import gc
 import os
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
 
 from robo_rl.core import ConfigError
-from robo_rl.sim import graphics, make_backend
+from robo_rl.sim import graphics, make_backend, rendering
 from robo_rl.sim.config import ObservationConfig
 
 
@@ -148,3 +150,36 @@ def test_a_process_that_closes_nothing_ends_quietly():
     environment = {key: value for key, value in os.environ.items() if key != "DISPLAY"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.rendering
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("alive", [False, True])
+def test_a_renderer_that_is_forgotten_in_one_thread_is_freed_in_another(alive):
+    small = ObservationConfig(picture_width=64, picture_height=48)
+    backend = make_backend("reach", observation=small)
+    backend.reset(0)
+    picture = backend.render()
+    forgotten = [make_backend("reach", observation=small)]
+    rendered, end = threading.Event(), threading.Event()
+
+    def render() -> None:
+        forgotten[0].reset(0)
+        np.testing.assert_array_equal(forgotten[0].render(), picture)
+        rendered.set()
+        end.wait()
+
+    thread = threading.Thread(target=render)
+    thread.start()
+    assert rendered.wait(60)
+    if not alive:
+        end.set()
+        thread.join()
+    forgotten.clear()
+    gc.collect()
+    assert len(rendering._forgotten) == 1
+    np.testing.assert_array_equal(backend.render(), picture)
+    assert rendering._forgotten == []
+    end.set()
+    thread.join()
+    backend.close()
