@@ -2,11 +2,12 @@
 
 
 def register_configs() -> None:
-    """Offer teleoperation (group ``teleop``), robots (group ``robot``), the virtual robot and the fake arm to Hydra."""
+    """Offer teleoperation (group ``teleop``), robots (group ``robot``), the virtual robot, cameras and the fake arm."""
     from hydra.core.config_store import ConfigStore
 
     from robo_rl.core import config_node
 
+    from .cameras import register_configs as register_cameras
     from .fake import FakeArmConfig, make_fake_arm
     from .robot import register_configs as register_robots
     from .teleop import register_configs as register_teleop
@@ -15,4 +16,5 @@ def register_configs() -> None:
     register_teleop()
     register_robots()
     register_virtual_robot()
+    register_cameras()
     ConfigStore.instance().store(group="task", name="fake_arm_schema", node=config_node(make_fake_arm, FakeArmConfig))

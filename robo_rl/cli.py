@@ -47,6 +47,7 @@ COMMANDS = {
     "launch": "start several commands together: robo-rl launch train task=reach",
     "robot": "be a virtual robot over ROS 2: robo-rl robot task=reach",
     "guard": "watch a robot from a process of its own, and stop it: robo-rl guard robot=virtual task=reach",
+    "cameras": "find cameras, show what they can do and save a picture of each",
     "doctor": "check this machine and say what to do",
 }
 

@@ -1,6 +1,6 @@
 """A robot over ROS 2 as an ``EnvBackend``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,11 +25,13 @@ from robo_rl.core import (
     require,
 )
 
+from ..cameras.reader import CameraReader
 from ..real_time import RealTime
 from ..ros2 import LATCHED, Node, QoSProfile, Subscription, open_node
 from .assembly import ObservationAssembler, Selection, SourceTiming
 from .bodies import make_body
 from .config import IMAGES, RobotConfig, SourceConfig
+from .layout import SourceLayout
 from .rate import RateKeeper
 
 if TYPE_CHECKING:
@@ -78,6 +80,7 @@ class RobotBackend:
         align = config.align_to if config.align_to in timings else None
         self._assembler = ObservationAssembler(timings, align)
         self._node: Node | None = None
+        self._cameras: dict[str, CameraReader] = {}
         self._steps = 0
         self._complete_ns = self._stamp_ns = 0  # of the observation that is acted on
         self._running = False
@@ -92,10 +95,14 @@ class RobotBackend:
         return description
 
     def watch(self) -> "RobotWatch":
-        """Return what sees the robot, and never moves it, for a guard in a process of its own."""
+        """Return what sees the robot, and never moves it, for a guard in a process of its own.
+
+        It does not see what cameras of this machine film: who drives the robot has them.
+        """
         from .watch import RobotWatch
 
-        return RobotWatch(self._config, self._layout, self.clock)
+        filmed = [source.gives for source in self._layout.used.values() if source.camera.device]
+        return RobotWatch(self._config, self._layout, self.clock, ignored=filmed)
 
     def scored(self, topic: str) -> "ScoredRobot":
         """Return what sees the robot, and never moves it, and publishes below ``topic`` what it is told of rewards."""
@@ -104,7 +111,7 @@ class RobotBackend:
         return ScoredRobot(self._config, self._layout, self.clock, topic)
 
     def connect(self) -> None:
-        """Open topics and services and wait until everything is there. Done by the first ``reset``.
+        """Open topics, cameras and services and wait until everything is there. Done by the first ``reset``.
 
         Raises:
             DriverError: if something is missing, or types or profiles do not fit; all of it is named.
@@ -115,10 +122,12 @@ class RobotBackend:
         node = open_node(f"robo_rl_{config.name}", config.namespace, config.implementation)
         try:
             self._subscriptions = self._subscribe(node)
+            self._cameras = open_cameras(self._layout, self.clock, self._assembler.put)
             self._body.open(node)
             self._reset_client = node.create_client(TRIGGER, config.reset.service)
             self._await_everything(node)
         except BaseException:
+            self._close_cameras()
             node.close()
             raise
         self._node = node
@@ -212,6 +221,7 @@ class RobotBackend:
                 print(f"Robot {self._config.name}: {self.rate}", flush=True)
             self._real_time.release()
             self._body.close()
+            self._close_cameras()
             self._node.close()
             self._node = None
         self._simulation.close()
@@ -222,6 +232,8 @@ class RobotBackend:
         """Return the subscription of each source; sources of one topic share one."""
         sharing: dict[tuple[str, str, str, bool], list[str]] = {}
         for name, source in self._layout.used.items():
+            if source.camera.device:
+                continue
             sharing.setdefault((source.type, source.topic, source.reliability, source.latched), []).append(name)
         subscriptions: dict[str, Subscription] = {}
         for (kind, topic, *_), names in sharing.items():
@@ -230,6 +242,11 @@ class RobotBackend:
             )
             subscriptions |= dict.fromkeys(names, subscription)
         return subscriptions
+
+    def _close_cameras(self) -> None:
+        for camera in self._cameras.values():
+            camera.close()
+        self._cameras = {}
 
     def _receive(self, sources: list[str], message: Any) -> None:
         """Called in the node's thread."""
@@ -259,12 +276,16 @@ class RobotBackend:
 
     def _missing(self) -> list[str]:
         used, config = self._layout.used, self._config
-        topics = {self._subscriptions[name]: used[name].type for name in self._assembler.missing()}
+        absent = self._assembler.missing()
+        topics = {self._subscriptions[name]: used[name].type for name in absent if name in self._subscriptions}
         missing = []
         for subscription, kind in topics.items():
             publishers = subscription.matched_count
             said = "nobody publishes" if publishers == 0 else f"{publishers} publisher(s) but no message on"
             missing.append(f"{said} {subscription.topic} ({kind})")
+        missing += [
+            f"{self._cameras[name].topic}: {self._cameras[name].problem}" for name in absent if name in self._cameras
+        ]
         missing += self._body.missing()
         if not self._reset_client.wait(0.0):
             missing.append(f"no service {config.reset.service} ({TRIGGER})")
@@ -312,17 +333,20 @@ class RobotBackend:
                 if not begins or now_ns >= deadline_ns:
                     raise self._stopped("robot_stopped", "the robot says that it does not obey commands any more")
             elif now_ns >= deadline_ns:
-                ages = [
-                    f"{self._subscriptions[name].topic} "
-                    + ("never came" if age == float("inf") else f"is {age:.2f} s old")
-                    + f" ({self._layout.used[name].max_age:g} s are allowed)"
-                    for name, age in self._assembler.stale(now_ns).items()
-                ]
+                ages = [self._told(name, age) for name, age in self._assembler.stale(now_ns).items()]
                 raise self._stopped("driver_silent", f"the robot has fallen silent: {', '.join(ages)}")
             if selection is None and not holds:
                 self._hold()
                 holds = True
             self.clock.sleep_until_ns(now_ns + POLL_NS)
+
+    def _told(self, name: str, age: float) -> str:
+        """Return what there is to say of a source that is ``age`` seconds old."""
+        camera = self._cameras.get(name)
+        topic = self._subscriptions[name].topic if camera is None else camera.topic
+        old = "never came" if age == float("inf") else f"is {age:.2f} s old"
+        why = f", {camera.problem}" if camera is not None and camera.problem else ""
+        return f"{topic} {old} ({self._layout.used[name].max_age:g} s are allowed{why})"
 
     def _longest_age(self) -> float:
         return max(source.max_age for source in self._layout.used.values())
@@ -368,6 +392,29 @@ class RobotBackend:
     def _stopped(self, reason: str, message: str) -> SafetyStop:
         self.stop(message)
         return SafetyStop(reason, message)
+
+
+def open_cameras(
+    layout: SourceLayout,
+    clock: Clock,
+    take: Callable[[str, Any, int], None] | None = None,
+    ignored: Container[str] = (),
+) -> dict[str, CameraReader]:
+    """Begin to read the cameras of this machine that give what is observed; return them by source.
+
+    Args:
+        layout: says which, and how large pictures are.
+        clock: monotonic time.
+        take: called with the source, each of its pictures and their stamp [ns], in threads of their own; None: nothing.
+        ignored: what sources give that is not wanted.
+    """
+    readers = {}
+    for name, source in layout.used.items():
+        if source.camera.device and source.gives not in ignored:
+            height, width, _ = layout.spec.observation[source.gives].shape
+            taken = None if take is None else partial(take, name)
+            readers[name] = CameraReader(name, source.camera, (width, height), clock, taken)
+    return readers
 
 
 def quality_of(source: SourceConfig) -> QoSProfile:

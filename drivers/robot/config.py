@@ -1,8 +1,10 @@
-"""Configuration of a robot over ROS 2: which topics give the observation, and which take the action."""
+"""Configuration of a robot over ROS 2: which topics and cameras give the observation, which topics take the action."""
 
 from dataclasses import dataclass, field
 
 from robo_rl.core import nearest, require
+
+from ..cameras import CameraConfig
 
 IMAGES = "images/"
 GIVES = {
@@ -39,7 +41,7 @@ GRIPPER_COMMANDS = ("none", "positions", "action")
 
 @dataclass  # not frozen: OmegaConf makes frozen entries of a dictionary read-only before a file has filled them in
 class SourceConfig:
-    """A topic that gives a part of the observation.
+    """A topic, or a camera of this machine, that gives a part of the observation.
 
     Attributes:
         topic: its name; without a leading slash in ``robot.namespace``.
@@ -57,6 +59,7 @@ class SourceConfig:
             the task calls them. Of ``rewards``: the terms of the task that the topic gives, others are 0; none: all.
         closed: position of a closed finger, for ``gripper`` [m or rad].
         open: position of an open finger.
+        camera: for ``images/<camera>`` in the place of ``topic`` and ``type``: one that this machine reads itself.
     """
 
     topic: str = ""
@@ -69,13 +72,22 @@ class SourceConfig:
     names: tuple[str, ...] = ()
     closed: float = 0.0
     open: float = 0.04
+    camera: CameraConfig = field(default_factory=CameraConfig)
 
     def __post_init__(self) -> None:
         kind = IMAGES if self.gives.startswith(IMAGES) else self.gives
         known = kind in GIVES and self.gives != IMAGES
         require(known, "robot.sources.*.gives", nearest(self.gives, [*GIVES, "images/<camera>"]), self.gives)
-        require(bool(self.topic), "robot.sources.*.topic", "the name of a topic", self.topic)
-        require(self.type in GIVES[kind], f"robot.sources.*.type of {self.gives}", " or ".join(GIVES[kind]), self.type)
+        if self.camera.device:
+            require(kind == IMAGES, "robot.sources.*.gives", "images/<camera> where there is a camera", self.gives)
+            for key in ("topic", "type"):
+                value = getattr(self, key)
+                require(not value, f"robot.sources.*.{key}", "empty where there is a camera", value)
+            require(not self.latched, "robot.sources.*.latched", "false where there is a camera", self.latched)
+        else:
+            require(bool(self.topic), "robot.sources.*.topic", "the name of a topic, or a camera.device", self.topic)
+            valid = GIVES[kind]
+            require(self.type in valid, f"robot.sources.*.type of {self.gives}", " or ".join(valid), self.type)
         require(self.max_age > 0, "robot.sources.*.max_age", "above 0", self.max_age)
         require(self.delay >= 0, "robot.sources.*.delay", "0 or more", self.delay)
         allowed = ("reliable", "best_effort")
@@ -83,6 +95,11 @@ class SourceConfig:
         fits = not self.latched or self.reliability == "reliable"
         require(fits, "robot.sources.*.reliability", "reliable where latched", self.reliability)
         require(self.open != self.closed, "robot.sources.*.open", "unlike closed", self.open)
+
+    @property
+    def place(self) -> str:
+        """Where it comes from, for messages."""
+        return self.camera.device or self.topic
 
 
 @dataclass(frozen=True)
@@ -180,7 +197,7 @@ class RobotConfig:
         name: of the robot, for messages and the ROS 2 node.
         namespace: of its topics and services.
         implementation: of ROS 2: ``auto``, ``rclpy`` or ``dds``.
-        sources: topics that give the observation.
+        sources: topics and cameras that give the observation.
         align_to: name of a source; the others give the message measured nearest to its newest. Null: the newest of
             each. Worth it where a camera is slow and the arm fast.
         unmeasured: beginnings of names in ``state`` that this robot does not measure: they are given as 0.

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from robo_rl.core import ArraySpec, ConfigError, SpecError, nearest
 
+from ..cameras.capture import scaled
 from .config import IMAGES, SourceConfig
 from .rotation import to_matrix
 
@@ -236,26 +237,15 @@ class Picture:
         topic: for messages.
         spec: of the image.
         compressed: whether messages are CompressedImage (JPEG or PNG) rather than Image.
-
-    Raises:
-        ConfigError: if the task wants several frames in one image.
     """
 
     names: tuple[str, ...] = ()
 
     def __init__(self, topic: str, spec: ArraySpec, compressed: bool) -> None:
-        if spec.shape[2] != 3:
-            raise ConfigError(
-                f"{topic}: the task stacks images of shape {spec.shape}; a robot gives one frame at a time: choose "
-                "task.observation.frame_stack=1"
-            )
         self._topic, self._size, self._compressed = topic, (spec.shape[1], spec.shape[0]), compressed
 
     def __call__(self, message: Any) -> NDArray[np.uint8]:
-        image = self._decompressed(message) if self._compressed else self._plain(message)
-        if (image.shape[1], image.shape[0]) != self._size:
-            image = cv2.resize(image, self._size, interpolation=cv2.INTER_AREA)
-        return np.ascontiguousarray(image, dtype=np.uint8)
+        return scaled(self._decompressed(message) if self._compressed else self._plain(message), self._size)
 
     def _plain(self, message: Any) -> Any:
         if message.encoding not in COLOURS:
@@ -281,6 +271,15 @@ class Picture:
         return image
 
 
+class Filmed:
+    """A picture of a camera of this machine, which comes as it is observed."""
+
+    names: tuple[str, ...] = ()
+
+    def __call__(self, message: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        return message
+
+
 def make_decoder(
     source: SourceConfig, observation: Mapping[str, ArraySpec], joints: Sequence[str], terms: Sequence[str]
 ) -> Decoder:
@@ -293,9 +292,10 @@ def make_decoder(
         terms: names of reward terms.
 
     Raises:
-        ConfigError: if the task observes nothing of the kind, or the source has too few names.
+        ConfigError: if the task observes nothing of the kind or several frames in one image, or the source has too few
+            names.
     """
-    topic, names = source.topic, source.names
+    topic, names = source.place, source.names
     match source.gives:
         case "joints":
             wanted = names or tuple(joints)
@@ -334,6 +334,14 @@ def make_decoder(
     if key == "scan":
         return Scan(topic, tuple(f"scan_{index}" for index in range(observation[key].shape[0])))
     if key.startswith(IMAGES):
+        shape = observation[key].shape
+        if shape[2] != 3:
+            raise ConfigError(
+                f"{topic}: the task stacks images of shape {shape}; a robot gives one frame at a time: choose "
+                "task.observation.frame_stack=1"
+            )
+        if source.camera.device:
+            return Filmed()
         return Picture(topic, observation[key], compressed=source.type.endswith("CompressedImage"))
     elements = observation[key].names
     return NamedNumbers(topic, names or elements, ("position",), elements)

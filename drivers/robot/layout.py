@@ -40,6 +40,11 @@ class SourceLayout:
         kinds: what sources may give of ``state``.
         computed: elements of ``state`` that come from elsewhere.
 
+    Attributes:
+        spec: as given.
+        used: sources by name, those that the task looks at.
+        by_kind: names of these by what they give.
+
     Raises:
         ConfigError: if an element or image comes from nowhere.
     """
@@ -64,7 +69,7 @@ class SourceLayout:
             for name, source in self.used.items()
         }
         self.by_kind = {source.gives: name for name, source in self.used.items()}
-        self._spec = spec
+        self.spec = spec
         elements = spec.observation["state"].names
         self._parts = [
             (name, _places(self._decoders[name].names, elements)) for kind in kinds if (name := self.by_kind.get(kind))
@@ -83,7 +88,7 @@ class SourceLayout:
         return "rewards" in self.by_kind and "success" in self._decoders[self.by_kind["rewards"]].names
 
     def observation(self, messages: Mapping[str, Any]) -> Observation:
-        """Return what the task observes.
+        """Return what the task observes, without images of which there is no message.
 
         Args:
             messages: by source.
@@ -91,7 +96,7 @@ class SourceLayout:
         Raises:
             SpecError: if a message has not what is expected.
         """
-        state = np.zeros(self._spec.observation["state"].shape)
+        state = np.zeros(self.spec.observation["state"].shape)
         for name, (from_, to) in self._parts:
             state[to] = self._numbers(name, messages)[from_]
         if self._computed:
@@ -99,15 +104,15 @@ class SourceLayout:
             for kind, (from_, to) in self._computed.items():
                 state[to] = values[kind][from_]
         observation: Observation = {"state": state.astype(np.float32)}
-        for key in self._spec.observation:
-            if key != "state":
+        for key in self.spec.observation:
+            if key != "state" and (not key.startswith(IMAGES) or self.by_kind[key] in messages):
                 numbers = self._numbers(self.by_kind[key], messages)
                 observation[key] = numbers if key.startswith(IMAGES) else numbers.astype(np.float32)
         return observation
 
     def rewards(self, messages: Mapping[str, Any]) -> dict[str, float]:
         """Return the reward terms, 0 where no source gives them."""
-        terms = dict.fromkeys(self._spec.reward_terms, 0.0)
+        terms = dict.fromkeys(self.spec.reward_terms, 0.0)
         name = self.by_kind.get("rewards")
         if name is not None:
             terms |= zip(self._decoders[name].names, self._numbers(name, messages).tolist(), strict=True)
@@ -130,7 +135,7 @@ class SourceLayout:
         """
         values = self._decoders[source](messages[source])
         if not np.isfinite(values).all():
-            raise SpecError(f"{self.used[source].topic}: expected finite values, got {values.tolist()}")
+            raise SpecError(f"{self.used[source].place}: expected finite values, got {values.tolist()}")
         return values
 
 

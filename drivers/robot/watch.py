@@ -1,12 +1,14 @@
 """What a robot does, seen from a process that never moves it: a safety guard, or one that scores it."""
 
 from collections.abc import Container, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
-from robo_rl.core import Clock, DriverError, Observation
+from robo_rl.core import Clock, DriverError, EnvSpec, Observation
 
-from ..ros2 import open_node
-from .backend import TRIGGER, quality_of
+from ..cameras.reader import CameraReader
+from ..ros2 import Subscription, open_node
+from .backend import TRIGGER, open_cameras, quality_of
 from .config import RobotConfig
 from .layout import SourceLayout
 
@@ -36,6 +38,9 @@ class RobotWatch:
         clock: monotonic time.
         purpose: end of the node's name.
         ignored: what sources give that is not looked at.
+
+    Attributes:
+        spec: of what is observed.
     """
 
     def __init__(
@@ -48,16 +53,22 @@ class RobotWatch:
     ) -> None:
         self._layout, self._clock = layout, clock
         self._sources = {name: source for name, source in layout.used.items() if source.gives not in ignored}
+        kept = {key: array for key, array in layout.spec.observation.items() if key not in ignored}
+        self.spec: EnvSpec = replace(layout.spec, observation=kept)
+        self._cameras: dict[str, CameraReader] = {}
         self._node = open_node(f"robo_rl_{config.name}_{purpose}", config.namespace, config.implementation)
         try:
-            self._subscriptions = {
+            self._cameras = open_cameras(layout, clock, ignored=ignored)
+            self._feeds: dict[str, Subscription | CameraReader] = {
                 name: self._node.create_subscription(source.type, source.topic, qos=quality_of(source))
                 for name, source in self._sources.items()
+                if name not in self._cameras
             }
+            self._feeds |= self._cameras
             service = config.emergency_service
             self._client = self._node.create_client(TRIGGER, service) if service else None
         except BaseException:
-            self._node.close()
+            self.close()
             raise
 
     def look(self) -> Seen:
@@ -69,11 +80,11 @@ class RobotWatch:
         now_ns = self._clock.now_ns()
         messages, stamps, silent = {}, [now_ns], {}
         for name, source in self._sources.items():
-            subscription = self._subscriptions[name]
-            came = subscription.latest()
+            feed = self._feeds[name]
+            came = feed.latest()
             age = float("inf") if came is None else (now_ns - came[1]) * 1e-9
             if came is None or (age > source.max_age and not source.latched):
-                silent[subscription.topic] = age
+                silent[feed.topic] = age
                 continue
             messages[name] = came[0]
             stamps += [] if source.latched else [came[1]]
@@ -90,7 +101,9 @@ class RobotWatch:
         return answer.success, f"the robot's own emergency stop: {answer.message}"
 
     def close(self) -> None:
-        """Leave ROS 2."""
+        """Leave ROS 2, and let others have the cameras."""
+        for camera in self._cameras.values():
+            camera.close()
         self._node.close()
 
 

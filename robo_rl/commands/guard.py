@@ -8,7 +8,7 @@ from typing import Protocol
 from omegaconf import DictConfig
 
 from ..app import build, has_robot
-from ..core import Clock, ConfigError, MonotonicClock, Observation, SpecError, Verdict, require
+from ..core import Clock, ConfigError, EnvSpec, MonotonicClock, Observation, SpecError, Verdict, require
 from ..safety import EmergencyStop, SafetyWatch, WatchConfig
 from .interruption import Interruption
 from .panel import Steering, offer_settings
@@ -45,6 +45,9 @@ class Seen(Protocol):
 
 class Watch(Protocol):
     """Sees a robot, and has it stop; :class:`robo_rl.drivers.robot.watch.RobotWatch` is one."""
+
+    @property
+    def spec(self) -> EnvSpec: ...
 
     def look(self) -> Seen: ...
 
@@ -155,10 +158,10 @@ def run(config: DictConfig) -> int:
 
     backend = build(config.robot, simulation=build(config.task))
     try:
-        judge = SafetyWatch(backend.spec, backend.robot, settings)
         with Interruption(press) as interruption:
             watch = backend.watch()
             try:
+                judge = SafetyWatch(watch.spec, backend.robot, settings)
                 steering = build(config.steering, emergency_stop=press, marks=False)
                 # To be read alone: whoever can reach the node is not to loosen a guard.
                 offer_settings(steering, config, "task", "guard")

@@ -17,6 +17,7 @@ from robo_rl.core import DriverError, SafetyStop
 from robo_rl.drivers.ros2 import Node, open_node
 from robo_rl.safety import make_safe_backend
 
+from ..picture_stream import PictureStream, picture
 from ..robot_rig import begin, composed, driver, largest, towards_goal, virtual_robot, wait_until
 from ..ros2_domain import free_domain
 
@@ -219,6 +220,46 @@ def test_a_frozen_camera_is_a_fault(domain):
             assert caught.value.reason == "camera_frozen"
         finally:
             inner.close()
+
+
+def test_a_camera_without_ros_that_goes_away_ends_the_episode_and_comes_back(domain):
+    stream = PictureStream()
+    options = (
+        *("task.observation.cameras=[front]", "task.observation.width=32", "task.observation.height=24"),
+        *("robot.sources.front.topic=''", "robot.sources.front.type=''", "robot.sources.front.max_age=1"),
+        f"robot.sources.front.camera.device={stream.url}",
+    )
+    stream.stop()
+    missing = driver(composed(*options, "robot.start_timeout=3"))
+    inner = driver(composed(*options))
+    name = rf"camera front \({stream.url}\)"
+    with virtual_robot(domain, *PATIENT):
+        try:
+            with pytest.raises(DriverError, match=rf"not all there after 3 s: {name}: {stream.url}: cannot be reached"):
+                missing.reset(0)
+            stream.start()
+            backend = safe(inner)
+            image = begin(backend).observation["images/front"]
+            np.testing.assert_allclose(image[:, :14, 0], picture()[0, 0, 0], atol=12)
+            assert not np.array_equal(backend.step(UP).observation["images/front"], image)
+            watch = inner.watch()  # as of a guard in another process, which could not open a device that the driver has
+            try:
+                wait_until(lambda: watch.look().observation is not None)
+                assert watch.look().observation.keys() == watch.spec.observation.keys() == {"state", "object"}
+            finally:
+                watch.close()
+            stream.stop()
+            with pytest.raises(SafetyStop, match=rf"silent: {name} is \d\.\d+ s old \(1 s are allowed, ") as caught:
+                for _ in range(40):
+                    backend.step(STILL)
+            assert caught.value.reason == "driver_silent"
+            stream.start()
+            begin(backend)
+            backend.step(UP)
+        finally:
+            missing.close()
+            inner.close()
+            stream.stop()
 
 
 def test_a_policy_that_is_too_slow_stops_the_robot(domain):

@@ -137,6 +137,7 @@ def test_usage_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         "report",
         "reward inspect",
         "reward benchmark",
+        "cameras",
         "doctor",
     ):
         assert f"  {command} " in out

@@ -6,7 +6,7 @@ import pytest
 
 from robo_rl.core import ArraySpec, ConfigError, SpecError
 from robo_rl.drivers.robot.config import SourceConfig
-from robo_rl.drivers.robot.decoding import COLOURS, NamedNumbers, Picture, make_decoder
+from robo_rl.drivers.robot.decoding import COLOURS, NamedNumbers, make_decoder
 from robo_rl.drivers.robot.rotation import to_matrix, to_quaternion, to_vector
 from robo_rl.drivers.ros2.message_types import RosbagsTypes
 from robo_rl.sim.controller import exponential
@@ -127,7 +127,8 @@ def test_images_are_scaled_and_decompressed():
     with pytest.raises(SpecError, match="0 bytes"):
         decode(TYPES.make("sensor_msgs/msg/CompressedImage", format="png"))
     with pytest.raises(ConfigError, match=r"stacks images of shape \(12, 16, 9\)"):
-        Picture("topic", ArraySpec((12, 16, 9), "uint8", 0, 255), compressed=False)
+        source = SourceConfig("topic", "sensor_msgs/msg/Image", "images/front")
+        make_decoder(source, {"images/front": ArraySpec((12, 16, 9), "uint8", 0, 255)}, (), ())
 
 
 def test_mistakes_in_the_configuration_are_named():

@@ -121,6 +121,31 @@ def test_a_message_with_a_value_that_is_not_finite_is_named():
         inner._layout.observation(messages)
 
 
+def test_a_camera_of_this_machine_takes_the_place_of_a_topic():
+    seen = ("task.observation.cameras=[front]", "task.observation.width=32", "task.observation.height=24")
+    camera = "robot.sources.front.camera.device=/dev/video0"
+    empty = ("robot.sources.front.topic=''", "robot.sources.front.type=''")
+    layout = driver(composed(*seen, camera, *empty, "robot.sources.front.camera.format=MJPG"))._layout
+    assert layout.used["front"].place == "/dev/video0"
+    image = np.zeros((24, 32, 3), np.uint8)
+    assert layout._numbers("front", {"front": image}) is image
+    for options, message in (
+        ((camera,), r"robot\.sources\.\*\.topic must be empty where there is a camera, got 'front/image_raw'"),
+        (empty, r"robot\.sources\.\*\.topic must be the name of a topic, or a camera\.device, got ''"),
+        (
+            (camera, *empty, "robot.sources.front.gives=joints"),
+            r"gives must be images/<camera> where there is a camera",
+        ),
+        ((camera, *empty, "robot.sources.front.camera.width=640"), r"camera\.width must be given with camera\.height"),
+        (
+            (camera, *empty, "task.observation.frame_stack=3"),
+            r"/dev/video0: the task stacks images of shape \(24, 32, 9\)",
+        ),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            driver(composed(*seen, *options))
+
+
 def test_commands_are_taken_back_by_the_virtual_robot():
     node, obeyed = Recorder(), []
     robot = make_backend("pick_cube").as_robot()

@@ -1,0 +1,28 @@
+"""Cameras without ROS: Video4Linux devices, streams and video files, read through OpenCV."""
+
+from typing import TYPE_CHECKING, Any
+
+from .config import CameraConfig, FinderConfig
+
+if TYPE_CHECKING:
+    from .finding import CameraFinder
+
+__all__ = ["CameraConfig", "FinderConfig", "make_camera_finder", "register_configs"]
+
+
+def make_camera_finder(**fields: Any) -> "CameraFinder":
+    """Return what finds the cameras of this machine; ``fields`` are of :class:`FinderConfig`."""
+    from .finding import CameraFinder  # OpenCV comes with it
+
+    return CameraFinder(FinderConfig(**fields))
+
+
+def register_configs() -> None:
+    """Offer ``cameras_schema`` to Hydra: the section ``cameras`` of configs/cameras.yaml."""
+    from hydra.core.config_store import ConfigStore
+    from omegaconf import OmegaConf
+
+    from robo_rl.core import config_node
+
+    node = OmegaConf.create({"cameras": config_node(make_camera_finder, FinderConfig)})
+    ConfigStore.instance().store(name="cameras_schema", node=node)

@@ -1,0 +1,129 @@
+"""An open camera: pictures of a Video4Linux device, a stream or a video file, one after another."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import DriverError
+
+from .config import SETTINGS, CameraConfig
+from .devices import find_devices
+
+READ_TIMEOUT_MS = 2000
+FILE_RATE = 30.0
+"""Of a file that does not say."""
+MAX_FILE_RATE = 1000.0
+
+
+def scaled(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
+    """Return ``image`` (H, W, 3) as (height, width, 3), contiguous; ``size`` is width and height."""
+    if (image.shape[1], image.shape[0]) != size:
+        image = cv2.resize(image, size, interpolation=cv2.INTER_AREA)  # type: ignore[assignment]
+    return np.ascontiguousarray(image, dtype=np.uint8)
+
+
+class Capture:
+    """Opens a camera and reads it. Waits for each picture of a device or stream, up to 2 s.
+
+    Args:
+        config: which camera, and what is set.
+
+    Raises:
+        DriverError: if it is not there, cannot be opened, or does not take what is to be set; says which cameras there
+            are.
+    """
+
+    def __init__(self, config: CameraConfig) -> None:
+        self._config = config
+        _be_quiet()
+        if config.path is not None:
+            self._capture = self._open_device(config.path)
+        elif config.is_stream:
+            self._capture = cv2.VideoCapture(config.device, cv2.CAP_FFMPEG, _timeouts())
+            self._require_open("cannot be reached, or is no video")
+        else:
+            if not Path(config.device).is_file():
+                raise DriverError(f"there is no video file {config.device}")
+            self._capture = cv2.VideoCapture(config.device, cv2.CAP_FFMPEG)
+            self._require_open("is no video")
+
+    @property
+    def period(self) -> float:
+        """Seconds from picture to picture of a file; 0 where the camera itself takes its time."""
+        if not self._config.is_file:
+            return 0.0
+        own = self._capture.get(cv2.CAP_PROP_FPS)
+        return 1.0 / (self._config.fps or (own if 0 < own <= MAX_FILE_RATE else FILE_RATE))
+
+    def grab(self) -> bool:
+        """Wait for the next picture; return whether there is one."""
+        return bool(self._capture.grab())
+
+    def retrieve(self) -> NDArray[np.uint8] | None:
+        """Return the picture that was waited for, (H, W, 3) in RGB; None where it is damaged."""
+        good, image = self._capture.retrieve()
+        if not good or image is None or image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
+            return None
+        colours: NDArray[np.uint8] = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
+        return colours
+
+    def close(self) -> None:
+        """Let others have the camera."""
+        self._capture.release()
+
+    def _open_device(self, path: str) -> Any:
+        if not Path(path).exists():
+            raise DriverError(f"{path} is not there; {cameras_here()}")
+        if not os.access(path, os.R_OK | os.W_OK):
+            raise DriverError(f"no access to {path}: sudo usermod -aG video $USER, then log in again")
+        self._capture = cv2.VideoCapture(path, cv2.CAP_V4L2)
+        self._require_open(f"cannot be opened: another program may have it, or it is no camera; {cameras_here()}")
+        wanted: dict[str, float] = {}
+        config = self._config
+        if config.format is not None:
+            wanted["CAP_PROP_FOURCC"] = cv2.VideoWriter.fourcc(*config.format)
+        if config.width is not None and config.height is not None:
+            wanted |= {"CAP_PROP_FRAME_WIDTH": config.width, "CAP_PROP_FRAME_HEIGHT": config.height}
+        if config.fps is not None:
+            wanted["CAP_PROP_FPS"] = config.fps
+        for name, value in wanted.items():
+            # Where a device has not what it is asked for it takes what is nearest, and may say that all is well.
+            self._capture.set(getattr(cv2, name), value)
+        for name, value in wanted.items():
+            got = self._capture.get(getattr(cv2, name))
+            if abs(got - value) > 0.5:
+                self._fail(f"{name.removeprefix('CAP_PROP_')} {value:g} is asked for, it has {got:g}")
+        for name in sorted(config.settings, key=list(SETTINGS).index):
+            if not self._capture.set(getattr(cv2, SETTINGS[name]), config.settings[name]):
+                self._fail(f"it does not take {name}={config.settings[name]:g}")
+        return self._capture
+
+    def _require_open(self, otherwise: str) -> None:
+        if not self._capture.isOpened():
+            self._fail(otherwise)
+
+    def _fail(self, reason: str) -> None:
+        self._capture.release()
+        advice = "; robo-rl cameras shows what it can do" if self._config.path is not None else ""
+        raise DriverError(f"{self._config.device}: {reason}{advice}")
+
+
+def cameras_here() -> str:
+    """Return one sentence about which cameras this machine has."""
+    found = [f"{device.path} ({device.name})" for device in find_devices()]
+    return f"cameras here: {', '.join(found)}" if found else "there are no cameras here"
+
+
+def _timeouts() -> list[int]:
+    return [cv2.CAP_PROP_OPEN_TIMEOUT_MSEC, READ_TIMEOUT_MS, cv2.CAP_PROP_READ_TIMEOUT_MSEC, READ_TIMEOUT_MS]
+
+
+def _be_quiet() -> None:
+    """Have OpenCV and FFmpeg print nothing at each attempt, as we say what is wrong; and wait no 10 s for a device."""
+    os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
+    os.environ.setdefault("OPENCV_VIDEOIO_V4L_SELECT_TIMEOUT", str(READ_TIMEOUT_MS // 1000))
+    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_ERROR)

@@ -1,0 +1,101 @@
+"""Configuration of cameras that are read without ROS."""
+
+from dataclasses import dataclass, field
+
+from robo_rl.core import nearest, require
+
+SETTINGS = {
+    "auto_exposure": "CAP_PROP_AUTO_EXPOSURE",
+    "exposure": "CAP_PROP_EXPOSURE",
+    "gain": "CAP_PROP_GAIN",
+    "auto_white_balance": "CAP_PROP_AUTO_WB",
+    "white_balance": "CAP_PROP_WB_TEMPERATURE",
+    "brightness": "CAP_PROP_BRIGHTNESS",
+    "contrast": "CAP_PROP_CONTRAST",
+    "saturation": "CAP_PROP_SATURATION",
+    "hue": "CAP_PROP_HUE",
+    "gamma": "CAP_PROP_GAMMA",
+    "sharpness": "CAP_PROP_SHARPNESS",
+    "backlight": "CAP_PROP_BACKLIGHT",
+    "autofocus": "CAP_PROP_AUTOFOCUS",
+    "focus": "CAP_PROP_FOCUS",
+    "zoom": "CAP_PROP_ZOOM",
+}
+"""What may be set of a device, and what OpenCV calls it; in the order in which it is set: automatics before values."""
+
+
+@dataclass  # not frozen: part of SourceConfig, see there
+class CameraConfig:
+    """A camera that this machine reads itself.
+
+    Attributes:
+        device: a Video4Linux device (/dev/v4l/by-id/..., /dev/video0, or the number of the latter), the URL of a stream
+            (http://, rtsp://, ...) or a video file; empty: none.
+        width: of the device's pictures [pixels]; null: as it is. With ``height``.
+        height: of them.
+        fps: pictures a second of a device, or at which a file is played; null: its own.
+        format: of the device's pictures, four characters: MJPG, YUYV, ...; null: as it is.
+        settings: of the device, by name: ``exposure``, ``auto_exposure``, ``gain``, ``white_balance``,
+            ``auto_white_balance``, ``focus``, ``autofocus``, ``brightness``, ... in the device's own units.
+        loop: whether a file begins anew at its end; else it gives no more pictures.
+    """
+
+    device: str = ""
+    width: int | None = None
+    height: int | None = None
+    fps: float | None = None
+    format: str | None = None
+    settings: dict[str, float] = field(default_factory=dict)
+    loop: bool = False
+
+    def __post_init__(self) -> None:
+        path = self.path
+        sized = (self.width, self.height)
+        require((self.width is None) == (self.height is None), "camera.width", "given with camera.height", self.width)
+        for key in ("width", "height", "fps"):
+            value = getattr(self, key)
+            require(value is None or value > 0, f"camera.{key}", "above 0, or null", value)
+        require(self.format is None or len(self.format) == 4, "camera.format", "four characters, or null", self.format)
+        for name in self.settings:
+            require(name in SETTINGS, "camera.settings", nearest(name, SETTINGS), name)
+        of_device = {"width": sized[0], "format": self.format, "settings": self.settings or None}
+        for key, value in of_device.items():
+            allowed = value is None or path is not None
+            require(allowed, f"camera.{key}", f"left out: only devices have it, not {self.device!r}", value)
+        require(self.fps is None or not self.is_stream, "camera.fps", "null: a stream has its own", self.fps)
+        require(not self.loop or self.is_file, "camera.loop", f"false: {self.device!r} is no video file", self.loop)
+
+    @property
+    def path(self) -> str | None:
+        """Path of the device; None where it is a stream or file."""
+        if self.device.isdecimal():
+            return f"/dev/video{self.device}"
+        return self.device if self.device.startswith("/dev/") else None
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is a stream."""
+        return "://" in self.device
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a video file."""
+        return bool(self.device) and self.path is None and not self.is_stream
+
+
+@dataclass(frozen=True)
+class FinderConfig:
+    """What ``robo-rl cameras`` looks at.
+
+    Attributes:
+        also: streams and files besides the devices of this machine.
+        output: folder for one picture of each; null: none is taken.
+        seconds: how long a camera is watched before its picture, so that exposure and colours have settled [s].
+    """
+
+    also: tuple[str, ...] = ()
+    output: str | None = "cameras"
+    seconds: float = 1.0
+
+    def __post_init__(self) -> None:
+        require(self.seconds >= 0, "cameras.seconds", "0 or more", self.seconds)

@@ -1,0 +1,78 @@
+"""Finds cameras and takes a picture of what each of them sees."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import cv2
+
+from robo_rl.core import DriverError
+
+from .capture import Capture
+from .config import CameraConfig, FinderConfig
+from .devices import Mode, find_devices
+
+
+@dataclass(frozen=True)
+class FoundCamera:
+    """A camera that was looked at.
+
+    Attributes:
+        device: what ``camera.device`` of a robot's configuration may be.
+        name: of a device, by its driver; empty for others.
+        modes: what a device can give.
+        picture: file of its picture; None where none was taken.
+        size: width and height of that picture.
+        problem: why there is none; empty: all is well.
+    """
+
+    device: str
+    name: str = ""
+    modes: tuple[Mode, ...] = ()
+    picture: Path | None = None
+    size: tuple[int, int] = (0, 0)
+    problem: str = ""
+
+
+class CameraFinder:
+    """Looks at the cameras of this machine, and at what else is named.
+
+    Args:
+        config: what is looked at, and where pictures go.
+    """
+
+    def __init__(self, config: FinderConfig) -> None:
+        self._config = config
+
+    def find(self) -> Iterator[FoundCamera]:
+        """Yield the cameras, one after another."""
+        for device in find_devices():
+            where = device.link or device.path
+            file = f"{Path(device.path).name}.png"
+            yield self._look(FoundCamera(where, device.name, device.modes, problem=device.problem), file)
+        for number, other in enumerate(self._config.also):
+            yield self._look(FoundCamera(other), f"also{number}.png")
+
+    def _look(self, camera: FoundCamera, file: str) -> FoundCamera:
+        """Return ``camera`` with its picture."""
+        config = self._config
+        if config.output is None or camera.problem:
+            return camera
+        try:
+            capture = Capture(CameraConfig(device=camera.device))
+        except DriverError as error:
+            return replace(camera, problem=str(error))
+        try:
+            image, until = None, time.monotonic() + config.seconds
+            while (image is None or time.monotonic() < until) and capture.grab():
+                newest = capture.retrieve()
+                image = image if newest is None else newest
+        finally:
+            capture.close()
+        if image is None:
+            return replace(camera, problem="it gives no pictures")
+        path = Path(config.output) / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        cv2.imwrite(str(path), cv2.cvtColor(image, cv2.COLOR_RGB2BGR))
+        return replace(camera, picture=path, size=(image.shape[1], image.shape[0]))
