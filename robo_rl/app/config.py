@@ -21,6 +21,8 @@ class RunConfig:
         checkpoint_interval: environment steps between checkpoints; there is one after each evaluation too.
         keep_checkpoints: how many of the newest checkpoints stay, besides the best.
         replay_capacity: observations that the online replay holds: one more for each episode than transitions.
+        relabel_rows: transitions whose stored rewards are brought up to date with the learned modules after each step,
+            besides those that are sampled; 0: those alone.
         stop_at_success_rate: end the run when an evaluation reaches this rate (0 to 1); null: never.
         stop_at_return: end the run when an evaluation reaches this mean return; null: never.
     """
@@ -35,11 +37,12 @@ class RunConfig:
     checkpoint_interval: int = 1_000
     keep_checkpoints: int = 2
     replay_capacity: int = 200_000
+    relabel_rows: int = 0
     stop_at_success_rate: float | None = None
     stop_at_return: float | None = None
 
     def __post_init__(self) -> None:
-        for key in ("env_steps", "evaluation_interval", "video_episodes"):
+        for key in ("env_steps", "evaluation_interval", "video_episodes", "relabel_rows"):
             require(getattr(self, key) >= 0, f"run.{key}", "0 or more", getattr(self, key))
         for key in ("evaluation_episodes", "final_evaluation_episodes", "checkpoint_interval", "keep_checkpoints"):
             require(getattr(self, key) >= 1, f"run.{key}", "1 or more", getattr(self, key))

@@ -13,6 +13,7 @@ from ..core import (
     Metrics,
     Observation,
     SafetyStop,
+    Scorer,
     Source,
     State,
     Transition,
@@ -128,7 +129,15 @@ class LocalTraining(Training):
             self._earn(self.online.values(self.online.score_held(self._scorer, online=True)))
             if metrics := self._scorer.update(self.online):
                 self.logger.log("reward", self.step, **metrics)
+            self._relabel(self._scorer)
             self._follow_discount()
+
+    def _relabel(self, scorer: Scorer) -> None:
+        """Bring some of the stored rewards up to date: as many as one step may cost."""
+        left = self.settings.relabel_rows
+        for ring in (self.online, self.demonstrations):
+            if left and ring is not None:
+                left -= ring.relabel(scorer, left)
 
     def _learn(self) -> Metrics:
         """Do the updates that the step pays for; return nothing where it is too early for any."""

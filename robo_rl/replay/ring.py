@@ -39,6 +39,16 @@ class _Tail(NamedTuple):
     slot: int
 
 
+class _Relabelled(NamedTuple):
+    """How far :meth:`ReplayRing.relabel` has come: terms before ``slot`` are of ``version`` of the modules."""
+
+    version: int
+    slot: int
+
+
+_NOTHING_RELABELLED = _Relabelled(-1, 0)
+
+
 class ReplayRing:
     """Preallocated replay memory; the oldest data is overwritten.
 
@@ -55,8 +65,8 @@ class ReplayRing:
 
     **Computed terms.** Reward modules add terms to those that the backend reports. A ring with such terms holds back
     what is appended until :meth:`score_held` has computed them: a step at a time or, for modules that judge whole
-    episodes, when the episode has ended. Terms of learned modules are computed again by :meth:`rescore`, before rows
-    are used, wherever they are older than the module.
+    episodes, when the episode has ended. Terms of learned modules are computed again wherever they are older than the
+    module: by :meth:`rescore`, before rows are used, and by :meth:`relabel`, a few at a time.
 
     Not thread-safe.
 
@@ -112,6 +122,7 @@ class ReplayRing:
         self._tails: dict[str, _Tail] = {}
         self._held: dict[int, None] = {}  # slots in order of arrival
         self._interventions: Indices | None = None  # of :meth:`interventions`; None where they may be others now
+        self._relabelled = _NOTHING_RELABELLED
 
     def __len__(self) -> int:
         """Return the number of transitions that can be sampled."""
@@ -286,6 +297,24 @@ class ReplayRing:
                 self._write_terms(stale, scorer.rescore(self._rows(stale)))
                 self._terms_version[stale] = scorer.version
 
+    def relabel(self, scorer: Scorer, most: int) -> int:
+        """Compute out-of-date terms of learned modules again, of ``most`` transitions at most; return of how many.
+
+        Calls go through the ring in the order of its slots, and begin anew when a module has changed. What is already
+        up to date is passed over, so a ring that was loaded goes on like the one that was saved; where all is, a call
+        costs nothing.
+        """
+        version = scorer.version
+        first = self._relabelled.slot if self._relabelled.version == version else 0
+        stale = first + np.flatnonzero(self._terms_version[first : self._filled] != version)
+        # What is not there yet, or held back, is scored by the newest modules when it is.
+        stale = stale[self._sampleable.contains(stale)][:most]
+        if stale.size:
+            self._write_terms(stale, scorer.rescore(self._rows(stale)))
+            self._terms_version[stale] = version
+        self._relabelled = _Relabelled(version, int(stale[-1]) + 1 if stale.size == most else self.capacity)
+        return stale.size
+
     def terms_state(self) -> State:
         """Return all reward terms; what has to be kept of a ring whose transitions come from a data set."""
         return {"terms": self._terms[: self._filled], "terms_version": self._terms_version[: self._filled]}
@@ -307,6 +336,7 @@ class ReplayRing:
         for slot in self._held:
             self._make_available(slot)
         self._held = {}
+        self._relabelled = _NOTHING_RELABELLED
 
     def values(self, slots: Indices) -> NDArray[np.float32]:
         """Return the reward terms (n, T) of the transitions in ``slots`` (n,), in the order of ``terms``."""
@@ -565,6 +595,7 @@ class ReplayRing:
         self._held = dict.fromkeys(facts.get("held", ()))
         self._sampleable.restore(facts["count"])
         self._interventions = None
+        self._relabelled = _NOTHING_RELABELLED
 
 
 def _take(source: NDArray[Any], indices: Indices, out: NDArray[Any]) -> None:

@@ -63,6 +63,7 @@ TRAIN = [
     "agent.random_steps=5",
     "agent.pretrain_steps=5",
     "demonstrations.episodes=4",
+    "run.relabel_rows=3",
     "run.evaluation_interval=0",
     "run.final_evaluation_episodes=1",
     "run.video_episodes=0",

@@ -156,6 +156,50 @@ def test_state_keeps_what_is_held_back_and_what_is_out_of_date():
     assert len(ring) == 4
 
 
+def test_a_pass_brings_all_terms_up_to_date_a_few_at_a_time():
+    """Against scores of the version: over version changes midway, rows that were sampled, arrivals, and the seam."""
+    ring, judge, stream = ReplayRing(20, SPEC, ("judged",)), Judge(), Stream()
+    rng = generator(0, "relabel")
+
+    def insert(steps):
+        ring.append([stream.next(0, rng.choice(["step", "terminate"])) for _ in range(steps)])
+        ring.score_held(judge, online=True)
+
+    insert(15)
+    assert ring.relabel(judge, 4) == 0
+    for version, calls in ((1, 2), (2, 1), (3, 3), (4, None)):
+        judge.version, judge.calls = version, []
+        ring.rescore(ring.sample_indices(2, rng), judge)
+        stale = len(ring) - len(judge.calls[0])
+        for number in range(calls if calls else 100):
+            insert(3)
+            assert ring.relabel(judge, 4) <= 4
+            if number == 0:  # a checkpoint in the middle of a pass
+                loaded = ReplayRing(20, SPEC, ("judged",))
+                loaded.load(load(save(ring.state())))
+                ring = loaded
+        assert sum(len(call) == 4 for call in judge.calls) <= -(-stale // 4)
+    assert judged(ring) == {number: number + 4000 for number in judged(ring)}
+    judge.calls.clear()
+    assert ring.relabel(judge, 4) == 0
+    assert judge.calls == []
+
+
+def test_a_saved_pass_goes_on_with_the_same_rows():
+    ring, judge = ring_of(episode(12, "terminate")), Judge()
+    ring.score_held(judge, online=True)
+    judge.version = 1
+    ring.rescore(np.array([1, 7]), judge)
+    judge.calls.clear()
+    assert ring.relabel(judge, 3) == 3
+    loaded = ReplayRing(50, SPEC, ("judged",))
+    loaded.load(load(save(ring.state())))
+    for each in (ring, loaded):
+        while each.relabel(judge, 3):
+            pass
+    assert judge.calls == [[2, 4, 5], *2 * [[6, 7, 8], [10, 11, 12], [13]]]
+
+
 def test_terms_alone_are_taken_over_with_the_same_transitions():
     ring, judge = ring_of(episode(5, "terminate")), Judge()
     judge.version = 3
