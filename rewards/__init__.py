@@ -4,6 +4,7 @@ from hydra.core.config_store import ConfigStore
 
 from robo_rl.core import RewardWeights, config_node
 
+from .annotations import AnnotationsConfig
 from .classifier import ClassifierConfig, ViceConfig
 from .clip import ClipConfig
 from .code import CodeConfig
@@ -23,6 +24,7 @@ from .vision.config import PretrainingConfig
 from .writing import WriterConfig
 
 MODULES: dict[str, type] = {
+    "annotations": AnnotationsConfig,
     "classifier": ClassifierConfig,
     "clip": ClipConfig,
     "code": CodeConfig,

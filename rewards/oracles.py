@@ -1,9 +1,11 @@
-"""Who says which of two segments is better: whoever answers at an endpoint, a vision-language model or a person.
+"""Who answers about segments of behaviour: at an endpoint, a vision-language model or a person who sees pictures.
 
 A script that knows the truth is in :mod:`.scripted_oracle`.
 """
 
 import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -11,24 +13,25 @@ from numpy.typing import NDArray
 
 from robo_rl.core import Batch, Metrics, RoboRLError, State
 
+from .module import Floats
 from .vlm.endpoint import BudgetSpentError, Endpoint, Picture
 from .vlm.inquiries import Inquiries
 
 
-class Judged(NamedTuple):
-    """Pairs that somebody had an opinion on.
+class Answered(NamedTuple):
+    """Questions that somebody had an answer to.
 
     Attributes:
-        pairs: their numbers (m,) within what was asked.
-        second: (m,) whether the second segment was preferred.
+        numbers: of the questions (m,) within what was asked.
+        values: the answers (m,), 0 to 1; of a comparison 1 where the second segment was preferred, else 0.
     """
 
-    pairs: NDArray[np.int64]
-    second: NDArray[np.bool_]
+    numbers: NDArray[np.int64]
+    values: Floats
 
 
 class Oracle(Protocol):
-    """Compares segments, one round of pairs at a time."""
+    """Answers questions about segments, one round of them at a time."""
 
     @property
     def waiting(self) -> bool:
@@ -44,12 +47,12 @@ class Oracle(Protocol):
         """Begin a round; returns at once.
 
         Args:
-            segments: 2 n of them, (2 n, length, ...), the two of each pair side by side.
+            segments: (n, length, ...), those of each question side by side.
             rng: for errors that are made on purpose.
         """
         ...
 
-    def collect(self) -> Judged | None:
+    def collect(self) -> Answered | None:
         """Return the answers, once and when the round is complete; None: there are none yet. Does not wait."""
         ...
 
@@ -60,29 +63,43 @@ class Oracle(Protocol):
     def load(self, state: State) -> None: ...
 
 
-class EndpointOracle:
-    """Shows pictures to whoever answers at an endpoint: RL-VLM-F (Wang et al. 2024).
+class EndpointOracle(ABC):
+    """Shows pictures to whoever answers at an endpoint. A segment of several steps is a strip of pictures.
 
-    First it asks what the two pictures show and how they differ with respect to the goal, then, with that text, for a
-    label. Pairs that are called equal, that look the same or whose label cannot be read are left out. A question that
-    fails is left out too, and said on standard error.
+    Questions whose pictures all look the same, that are not answered, or whose answer cannot be read are left out, and
+    counted. Why one failed is said on standard error.
 
     Args:
         endpoint: who is asked.
-        goal: what is wanted, in words.
-        analysis: whether the first of the two questions is asked; else the label is asked for at once.
         key: observation key of the pictures.
+
+    Attributes:
+        segments: how many one question shows.
     """
 
-    def __init__(self, endpoint: Endpoint, goal: str, analysis: bool, key: str) -> None:
+    segments: int
+
+    def __init__(self, endpoint: Endpoint, key: str) -> None:
         self._endpoint = endpoint
-        self._goal = goal
-        self._analysis = analysis
         self._key = key
-        self._inquiries = Inquiries(self._judge, endpoint.config.parallel)
+        self._inquiries: Inquiries[tuple[int, Sequence[Picture]], str] = Inquiries(
+            lambda question: self._question(question[1]), endpoint.config.parallel
+        )
         self._open = self._spent = False
-        self._labels: list[tuple[int, int]] = []  # pair and label, of the round
+        self._values: list[tuple[int, float]] = []  # number and answer, of the round
         self._counts = dict.fromkeys(("equal", "unreadable", "failed"), 0)
+
+    @abstractmethod
+    def _question(self, pictures: Sequence[Picture]) -> str:
+        """Ask about some pictures; return the answer. Called in threads.
+
+        Raises:
+            EndpointError: if there is none.
+        """
+
+    @abstractmethod
+    def _read(self, answer: str) -> float | None:
+        """Return the value of an answer, -1 where it is that there is no difference, None: it cannot be read."""
 
     @property
     def waiting(self) -> bool:
@@ -97,31 +114,34 @@ class EndpointOracle:
     def ask(self, segments: Batch, rng: np.random.Generator) -> None:
         """See :class:`Oracle`."""
         pictures = segments[f"next_observation/{self._key}"][..., -3:]  # of a stack the newest
-        strips = [strip(pictures[row]) for row in range(len(pictures))]
-        self._open, self._labels = True, []
-        for pair in range(len(strips) // 2):
-            first, second = strips[2 * pair : 2 * pair + 2]
-            if np.array_equal(first, second):
+        strips = [strip(each) for each in pictures]
+        self._open, self._values = True, []
+        for number, first in enumerate(range(0, len(strips), self.segments)):
+            shown = strips[first : first + self.segments]
+            if len(shown) > 1 and all(np.array_equal(each, shown[0]) for each in shown[1:]):
                 self._counts["equal"] += 1
             else:
-                self._inquiries.put((pair, first, second))
+                self._inquiries.put((number, shown))
 
-    def collect(self) -> Judged | None:
+    def collect(self) -> Answered | None:
         """See :class:`Oracle`."""
-        for (pair, _, _), answer in self._inquiries.collect():
+        for (number, _), answer in self._inquiries.collect():
             if isinstance(answer, RoboRLError):
                 self._failed(answer)
-            elif (label := read_label(answer)) is None:
+            elif (value := self._read(answer)) is None:
                 self._counts["unreadable"] += 1
-            elif label == -1:
+            elif value == -1:
                 self._counts["equal"] += 1
             else:
-                self._labels.append((pair, label))
+                self._values.append((number, value))
         if self._inquiries.outstanding or not self._open:
             return None
         self._open = False
-        labels = np.array(sorted(self._labels), dtype=np.int64).reshape(-1, 2)
-        return Judged(labels[:, 0], labels[:, 1] == 1)
+        found = sorted(self._values)
+        return Answered(
+            np.array([number for number, _ in found], dtype=np.int64),
+            np.array([value for _, value in found], dtype=np.float32),
+        )
 
     def metrics(self) -> Metrics:
         """Return what was asked, its cost, and what came to nothing."""
@@ -135,19 +155,67 @@ class EndpointOracle:
         """Go on from ``state``."""
         self._endpoint.load(state)
 
-    def _judge(self, question: tuple[int, Picture, Picture]) -> str:
-        _, first, second = question
-        shown = ("Picture 1:", first, "Picture 2:", second)
+    def _failed(self, error: RoboRLError) -> None:
+        self._counts["failed"] += 1
+        self._spent = self._spent or isinstance(error, BudgetSpentError)
+        self._endpoint.tell(error)
+
+
+class ComparingOracle(EndpointOracle):
+    """Says which of two segments is better: RL-VLM-F (Wang et al. 2024).
+
+    First it is asked what the two pictures show and how they differ with respect to the goal, then, with that text, for
+    a label.
+
+    Args:
+        endpoint: who is asked.
+        key: observation key of the pictures.
+        goal: what is wanted, in words.
+        analysis: whether the first of the two questions is asked; else the label is asked for at once.
+    """
+
+    segments = 2
+
+    def __init__(self, endpoint: Endpoint, key: str, goal: str, analysis: bool) -> None:
+        super().__init__(endpoint, key)
+        self._goal = goal
+        self._analysis = analysis
+
+    def _question(self, pictures: Sequence[Picture]) -> str:
+        shown = ("Picture 1:", pictures[0], "Picture 2:", pictures[1])
         if not self._analysis:
             return self._endpoint.ask((*shown, LABEL.format(goal=self._goal)))
         analysis = self._endpoint.ask((*shown, ANALYSIS.format(goal=self._goal)))
         described = f"Two pictures were described like this:\n{analysis}\n"
         return self._endpoint.ask((described, LABEL.format(goal=self._goal)))
 
-    def _failed(self, error: RoboRLError) -> None:
-        self._counts["failed"] += 1
-        self._spent = self._spent or isinstance(error, BudgetSpentError)
-        self._endpoint.tell(error)
+    def _read(self, answer: str) -> float | None:
+        return read_number(answer, -1, 1)
+
+
+class ScoringOracle(EndpointOracle):
+    """Says of one picture how nearly a goal is reached.
+
+    Args:
+        endpoint: who is asked.
+        key: observation key of the pictures.
+        goal: what is wanted, in words.
+        levels: the largest number that may be answered.
+    """
+
+    segments = 1
+
+    def __init__(self, endpoint: Endpoint, key: str, goal: str, levels: int) -> None:
+        super().__init__(endpoint, key)
+        self._goal = goal
+        self._levels = levels
+
+    def _question(self, pictures: Sequence[Picture]) -> str:
+        return self._endpoint.ask((pictures[0], SCORE.format(goal=self._goal, levels=self._levels)))
+
+    def _read(self, answer: str) -> float | None:
+        number = read_number(answer, 0, self._levels)
+        return None if number is None else number / self._levels
 
 
 ANALYSIS = (
@@ -158,6 +226,10 @@ LABEL = (
     "The goal is: {goal}. Is it more nearly reached in picture 1 or in picture 2? Answer with one line that holds a "
     "single number: 0 for picture 1, 1 for picture 2, -1 if you are unsure or there is no difference."
 )
+SCORE = (
+    "The goal is: {goal}. How nearly is it reached in the picture? Answer with one line that holds a single whole "
+    "number from 0 (not at all) to {levels} (it is reached)."
+)
 
 
 def strip(pictures: Picture) -> Picture:
@@ -165,8 +237,11 @@ def strip(pictures: Picture) -> Picture:
     return np.ascontiguousarray(np.concatenate(list(pictures), axis=1))
 
 
-def read_label(answer: str) -> int | None:
-    """Return -1, 0 or 1 if the last line that is not empty says so and nothing else (``**Answer: 1**``), else None."""
+def read_number(answer: str, least: int, most: int) -> int | None:
+    """Return the whole number that the last line that is not empty says and nothing else (``**Answer: 1**``).
+
+    None: it does not, or the number is less than ``least`` or more than ``most``.
+    """
     last = answer.strip().rpartition("\n")[2]
-    match = re.fullmatch(r"[\s*_`\"']*(?:[A-Za-z ]+:)?[\s*_`\"']*(-1|0|1)[\s*_`\"'.]*", last)
-    return None if match is None else int(match[1])
+    match = re.fullmatch(r"[\s*_`\"']*(?:[A-Za-z ]+:)?[\s*_`\"']*(-?\d{1,9})[\s*_`\"'.]*", last)
+    return int(match[1]) if match is not None and least <= int(match[1]) <= most else None

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from robo_rl.core import Batch, ConfigError, EnvSpec, Metrics, State, nearest
 
 from .module import Floats
-from .oracles import Judged
+from .oracles import Answered
 
 
 class ScriptedOracle:
@@ -59,7 +59,7 @@ class ScriptedOracle:
         self._regret = regret
         self._noise = noise
         self._indifference = indifference
-        self._judged: Judged | None = None
+        self._answered: Answered | None = None
 
     def ask(self, segments: Batch, rng: np.random.Generator) -> None:
         """See :class:`.Oracle`."""
@@ -68,13 +68,13 @@ class ScriptedOracle:
         pairs = worth.reshape(-1, 2, len(self._terms))
         differences: Floats = pairs[:, 1] - pairs[:, 0]
         better = ranked(differences, self._margin * worth.std(0)) if self._ranked else differences.sum(-1)
-        second, answered = noisy_answers(better, self._noise, self._indifference, rng)
-        self._judged = Judged(np.flatnonzero(answered), second[answered])
+        second, known = noisy_answers(better, self._noise, self._indifference, rng)
+        self._answered = Answered(np.flatnonzero(known), second[known].astype(np.float32))
 
-    def collect(self) -> Judged | None:
+    def collect(self) -> Answered | None:
         """See :class:`.Oracle`."""
-        judged, self._judged = self._judged, None
-        return judged
+        answered, self._answered = self._answered, None
+        return answered
 
     def metrics(self) -> Metrics:
         """Nothing is counted."""

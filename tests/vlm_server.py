@@ -115,6 +115,9 @@ class Handler(BaseHTTPRequestHandler):
             answer = judge(body, np.mean)
         elif model == "near":
             answer = judge(body, nearness)
+        elif model == "scores":
+            time.sleep(0.1)
+            answer = f"It is quite bright.\nScore: {round(10 * np.mean(pictures(body)[0]) / 255)}"
         elif model == "lift red":
             answer = lift_red(body)
         elif model == "puzzled":

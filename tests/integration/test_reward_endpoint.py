@@ -55,7 +55,9 @@ def test_a_run_learns_from_a_model_and_goes_on(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.rendering
-@pytest.mark.parametrize(("module", "answer"), [("preferences", "1"), ("keypoints", "[[3, 5], [9, 2]]")])
+@pytest.mark.parametrize(
+    ("module", "answer"), [("preferences", "1"), ("annotations", "7"), ("keypoints", "[[3, 5], [9, 2]]")]
+)
 def test_a_robot_never_waits_for_an_answer(module: str, answer: str, tmp_path: Path) -> None:
     """A run goes all its way while nobody answers, and learns from what it asked when it goes on and somebody does."""
     folder, run = tmp_path / "server", tmp_path / "run"
@@ -64,8 +66,9 @@ def test_a_robot_never_waits_for_an_answer(module: str, answer: str, tmp_path: P
     path = f"reward.modules.{module}"
     options = [f"reward={module}", f"{path}.goal=it is bright", f"{path}.endpoint.model=waiting"]
     if module == "preferences":
-        options += [f"{path}.oracle=endpoint", f"{path}.length=1", f"{path}.queries=4", f"{path}.interval=10"]
-        options += [f"{path}.epochs=1", f"{path}.analysis=false"]
+        options += [f"{path}.oracle=endpoint", f"{path}.length=1", f"{path}.analysis=false"]
+    if module != "keypoints":
+        options += [f"{path}.queries=4", f"{path}.interval=10", f"{path}.epochs=1"]
     with vlm_server(folder) as url:
         options += [f"{path}.endpoint.url={url}", f"run.dir={run}", "run.env_steps=60"]
         train("task=reach", *VIEW, *SMALL, *options)
@@ -74,8 +77,8 @@ def test_a_robot_never_waits_for_an_answer(module: str, answer: str, tmp_path: P
         assert before == 2
         (folder / "go").touch()
         train(f"resume={run}", "run.env_steps=160")
-    if module == "preferences":
-        assert told(run)[-1]["preferences/answers"] >= 4
+    if module != "keypoints":
+        assert told(run)[-1][f"{module}/answers"] >= 4
     else:
         worth = [line["reward/keypoints"] for line in episodes(run)]
         assert worth[:before] == [0, 0]

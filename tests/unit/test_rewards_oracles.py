@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from robo_rl.core import ArraySpec, ConfigError, EnvSpec
-from robo_rl.rewards.oracles import read_label, strip
+from robo_rl.rewards.oracles import read_number, strip
 from robo_rl.rewards.preferences import PreferencesConfig
 from robo_rl.rewards.vlm.endpoint import EndpointConfig
 
@@ -138,10 +138,11 @@ def test_the_budget_and_answers_are_in_the_state(make):
         ("", None),
         ("2", None),
         ("- 1", None),
+        ("-2", None),
     ],
 )
 def test_labels(answer, label):
-    assert read_label(answer) == label
+    assert read_number(answer, -1, 1) == label
 
 
 def test_a_strip_shows_moments_from_left_to_right():

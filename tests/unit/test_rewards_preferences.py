@@ -6,7 +6,8 @@ import torch
 from scipy.stats import spearmanr
 
 from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
-from robo_rl.rewards.preferences import PreferencesConfig, combined, draw_segments, preference_loss
+from robo_rl.rewards.distillation import combined, draw_segments
+from robo_rl.rewards.preferences import PreferencesConfig, preference_loss
 from robo_rl.rewards.scripted_oracle import noisy_answers, ranked
 
 SPEC = EnvSpec(
@@ -75,13 +76,13 @@ def test_a_ranking_decides_by_factors_and_a_regret_by_what_was_gained():
     near = np.array([[0.0, 1.0], [5.0, 5.0], [2.0, 2.0], [1.0, 0.0], [0.0, 0.0], [3.0, 3.1]], np.float32)
     success = np.array([[0, 0], [0, 0], [0, 1], [0, 0], [0, 0], [0, 0]], np.float32)
     segments = {"term/near": near, "term/success": success}
-    assert said_of(segments, length=2).second.tolist() == [True, False, True]
+    assert said_of(segments, length=2).values.tolist() == [1, 0, 1]
     gained = said_of(segments, length=2, regret=True, term="near")
-    assert gained.second.tolist() == [False, False, True]
+    assert gained.values.tolist() == [0, 0, 1]
     # Success decides the second pair; the sums of ``near`` have a deviation of 3.6 and differ by 9 and by 6.1.
     ordered = said_of(segments, length=2, ranking=("success", "near"), margin=2.0)
-    assert ordered.pairs.tolist() == [0, 1]
-    assert ordered.second.tolist() == [True, False]
+    assert ordered.numbers.tolist() == [0, 1]
+    assert ordered.values.tolist() == [1, 0]
     with pytest.raises(ConfigError, match=r"reward.modules.liked.ranking: this task has no term 'nearr'.* near"):
         said_of(segments, ranking=("success", "nearr"))
     with pytest.raises(ConfigError, match="term must be null where ranking names terms"):

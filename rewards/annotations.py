@@ -1,0 +1,56 @@
+"""Rewards distilled from annotations of single moments that arrive late (ONI, Zheng et al. 2024)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
+
+from robo_rl.core import EnvSpec, Metrics, require
+
+from .distillation import DistillationConfig, DistilledReward
+from .oracles import ScoringOracle
+from .vlm.endpoint import Endpoint
+
+
+@dataclass(frozen=True)
+class AnnotationsConfig(DistillationConfig):
+    """A reward that a vision-language model or a person would give to a picture, as networks have learned it.
+
+    Attributes (besides those of :class:`.DistillationConfig`, whose questions show one picture each):
+        levels: an answer is a whole number from 0 (not at all) to this (the goal is reached). 1: yes or no.
+    """
+
+    levels: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(bool(self.goal.strip()), "goal", "what is wanted, in words", self.goal)
+        require(self.levels >= 1, "levels", "1 or more", self.levels)
+
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "AnnotationReward":
+        """Return the module of term ``name``.
+
+        Raises:
+            ConfigError: if the task has no such observation key or camera, or nobody can be asked.
+        """
+        key = self.pictures(spec, f"reward.modules.{name}")
+        oracle = ScoringOracle(Endpoint(self.endpoint), key, self.goal, self.levels)
+        return AnnotationReward(self, name, spec, seed, oracle, (1, 1))
+
+
+class AnnotationReward(DistilledReward):
+    """See :class:`AnnotationsConfig`.
+
+    Each network gives the probability that the state after a step has reached the goal, 0 to 1. Its loss is the
+    logistic one with the answer over ``levels`` as the label, whose minimum is the expected answer.
+    """
+
+    def _rewards(self, outputs: Tensor) -> Tensor:
+        return torch.sigmoid(outputs)
+
+    def _loss(self, outputs: Tensor, answers: Tensor) -> Tensor:
+        return cross_entropy(outputs[:, 0, 0], answers)
+
+    def _explained(self, rewards: Tensor, answers: Tensor) -> Metrics:
+        return {"error": float((rewards[:, 0, 0] - answers).abs().mean())}

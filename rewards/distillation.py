@@ -1,0 +1,330 @@
+"""Answers about what was done, of somebody who takes his time, distilled into networks that score every transition."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robo_rl.core import Batch, DataError, EnvSpec, Experience, Metrics, State, derive_seed, generator, require
+
+from .module import (
+    Floats,
+    Module,
+    VectorInput,
+    image_keys,
+    require_episodes,
+    take_over,
+    taken,
+    with_prefix,
+    without_prefix,
+)
+from .networks import TrainedNetwork
+from .oracles import Answered, Oracle
+from .vlm.endpoint import EndpointConfig
+from .vlm.inquiries import POLL_SECONDS
+
+COMBINATIONS = ("mean", "worst", "uncertainty")
+
+
+@dataclass(frozen=True)
+class DistillationConfig:
+    """What all rewards have that are distilled from answers. Nobody who controls a robot waits for these.
+
+    Attributes:
+        keys: observation keys that the reward depends on; null: all that are not images.
+        goal: what is wanted, in words, for whoever answers at an endpoint.
+        camera: what is shown to them; null: the first camera of the task.
+        endpoint: where a vision-language model or a person answers.
+        demonstration_queries: how many questions about the demonstrations are put before the training, which waits for
+            the answers.
+        queries: how many questions are put at a time.
+        interval: environment steps between these times.
+        most_queries: no more questions than these in all, those about demonstrations included.
+        members: networks of the ensemble.
+        combination: reward of the ensemble, ``mean``, ``worst`` (the smallest) or ``uncertainty`` (the mean less
+            ``uncertainty_weight`` times the variance): what members disagree on is not worth pursuing (Coste et al.
+            2023).
+        uncertainty_weight: see ``combination``.
+        hidden: widths of the hidden layers.
+        learning_rate: of Adam.
+        epochs: passes over all answers after each time.
+        batch_size: answers of each step.
+    """
+
+    keys: tuple[str, ...] | None = None
+    goal: str = ""
+    camera: str | None = None
+    endpoint: EndpointConfig = field(default_factory=EndpointConfig)
+    demonstration_queries: int = 0
+    queries: int = 20
+    interval: int = 200
+    most_queries: int = 1000
+    members: int = 3
+    combination: str = "mean"
+    uncertainty_weight: float = 0.5
+    hidden: tuple[int, ...] = (64, 64)
+    learning_rate: float = 1e-3
+    epochs: int = 20
+    batch_size: int = 64
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        require(self.demonstration_queries >= 0, "demonstration_queries", "0 or more", self.demonstration_queries)
+        for key in ("queries", "interval", "most_queries", "members", "epochs", "batch_size"):
+            require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
+        known = ", ".join(COMBINATIONS)
+        require(self.combination in COMBINATIONS, "combination", f"one of {known}", self.combination)
+        require(self.uncertainty_weight >= 0, "uncertainty_weight", "0 or more", self.uncertainty_weight)
+        require(all(width >= 1 for width in self.hidden), "hidden", "widths of 1 or more", list(self.hidden))
+        require(0 < self.learning_rate < 1, "learning_rate", "in (0, 1)", self.learning_rate)
+
+    def pictures(self, spec: EnvSpec, option: str) -> str:
+        """Return the observation key of the pictures that are shown to whoever answers at an endpoint.
+
+        Raises:
+            ConfigError: if the task has no such camera.
+        """
+        return image_keys(None if self.camera is None else (self.camera,), spec, f"{option}.camera")[0]
+
+
+class DistilledReward(Module, ABC):
+    """See :class:`DistillationConfig`.
+
+    Questions are put in rounds. When all answers of a round are there, or have failed, each network is fitted to all
+    answers so far, in an order of its own. Before the first answers the reward is 0.
+
+    Args:
+        config: of the module.
+        name: of its term.
+        spec: of the environment.
+        seed: of the run.
+        oracle: who answers.
+        shown: what one question is about: how many segments, and the steps of each.
+
+    Raises:
+        ConfigError: if an observation key is not there.
+    """
+
+    learned = True
+
+    def __init__(
+        self,
+        config: DistillationConfig,
+        name: str,
+        spec: EnvSpec,
+        seed: int,
+        oracle: Oracle,
+        shown: tuple[int, int],
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self._oracle = oracle
+        self._shown = shown
+        self._name = name
+        self._seed = derive_seed(seed, "reward", name)
+        self._input = VectorInput(config.keys, spec, f"reward.modules.{name}.keys")
+        self._networks = [
+            TrainedNetwork(
+                self._input.size,
+                config.hidden,
+                1,
+                learning_rate=config.learning_rate,
+                seed=derive_seed(self._seed, "network", member),
+                name=name,
+            )
+            for member in range(config.members)
+        ]
+        self._scaling = {
+            "shift": np.zeros(self._input.size, np.float32),
+            "scale": np.ones(self._input.size, np.float32),
+        }
+        self._counters = np.zeros(2, dtype=np.int64)  # steps since the last round, questions put
+        self._open = np.zeros((0, *shown, self._input.size), dtype=np.float32)  # what the open round is about
+        self._asked = self._open  # what was answered
+        self._answers = np.zeros(0, dtype=np.float32)
+
+    @abstractmethod
+    def _rewards(self, outputs: Tensor) -> Tensor:
+        """Return rewards of the outputs of a network, any shape."""
+
+    @abstractmethod
+    def _loss(self, outputs: Tensor, answers: Tensor) -> Tensor:
+        """Return the loss of the outputs of a network (n, segments, length) for n answers."""
+
+    @abstractmethod
+    def _explained(self, rewards: Tensor, answers: Tensor) -> Metrics:
+        """Return how well the mean rewards of the networks (n, segments, length) explain n answers."""
+
+    def _note_demonstrations(self, segments: Batch, answered: Answered) -> None:
+        """Take note of what was said of segments of demonstrations, where that matters."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether an answer has yet to arrive."""
+        return self._oracle.waiting
+
+    def fit(self, episodes: Sequence[Batch]) -> None:
+        """Ask about the demonstrations, where that is wanted, and learn from the answers.
+
+        Raises:
+            DataError: if there are none, or all are shorter than a segment.
+        """
+        count = min(self.config.demonstration_queries, self.config.most_queries)
+        if not count:
+            return
+        require_episodes(episodes, self._name)
+        rng = generator(self._seed, "query", "demonstrations")
+        of_each, length = self._shown
+        segments = draw_segments(episodes, of_each * count, length, self._name, rng)
+        self._begin_round(segments, rng)
+        while (answered := self._oracle.collect()) is None:
+            time.sleep(POLL_SECONDS)
+        self._note_demonstrations(segments, answered)
+        self._learn(answered)
+
+    def update(self, experience: Experience) -> Metrics:
+        """Ask every ``interval`` calls, and fit the networks when all answers are there.
+
+        Return how well they explain the answers. A round that is not complete puts the next one off.
+        """
+        self._counters[0] += 1
+        answered = self._oracle.collect()
+        if answered is None and self._oracle.ready:
+            self._ask(experience)
+            answered = self._oracle.collect()
+        return {} if answered is None else self._learn(answered)
+
+    def _ask(self, experience: Experience) -> None:
+        """Begin a round if it is time for one."""
+        config = self.config
+        if self._counters[0] < config.interval or self._counters[1] >= config.most_queries:
+            return
+        rng = generator(self._seed, "query", int(self._counters[1]))
+        count = min(config.queries, config.most_queries - int(self._counters[1]))
+        of_each, length = self._shown
+        segments = experience.sample_segments(of_each * count, length, rng)
+        if segments is not None:
+            self._begin_round(segments, rng)
+
+    def _begin_round(self, segments: Batch, rng: np.random.Generator) -> None:
+        """Ask about segments (n, length, ...), those of each question side by side."""
+        self._open = self._input(segments).reshape(-1, *self._shown, self._input.size)
+        self._counters += [-self._counters[0], len(self._open)]
+        self._oracle.ask(segments, rng)
+
+    def _learn(self, answered: Answered) -> Metrics:
+        """Keep the answers of a round, and fit the networks to all of them.
+
+        What they make of the new ones before that tells how they do on what they have not seen.
+        """
+        shown, answers = self._open[answered.numbers], answered.values.astype(np.float32)
+        metrics = {"queries": float(self._counters[1])} | self._oracle.metrics()
+        if self.version and len(answers):
+            metrics |= {f"held_out_{name}": value for name, value in self._compare(shown, answers).items()}
+        self._asked = np.concatenate((self._asked, shown))
+        self._answers = np.concatenate((self._answers, answers))
+        metrics["answers"] = float(len(self._answers))
+        return metrics | self._fit_networks() if len(self._answers) else metrics
+
+    def _fit_networks(self) -> Metrics:
+        states = self._asked.reshape(-1, self._input.size)
+        deviation = states.std(0)
+        self._scaling["shift"][...] = states.mean(0)
+        self._scaling["scale"][...] = np.where(deviation > 1e-6, deviation, 1.0)
+        self.version += 1
+        config = self.config
+        shown, answers = self._scaled(self._asked), torch.from_numpy(self._answers)
+        losses = []
+        for number, network in enumerate(self._networks):
+            for epoch in range(config.epochs):
+                order = generator(self._seed, "order", self.version, number, epoch).permutation(len(answers))
+                for first in range(0, len(order), config.batch_size):
+                    chosen = torch.from_numpy(order[first : first + config.batch_size])
+                    losses.append(network.descend(self._loss(network(shown[chosen])[..., 0], answers[chosen])))
+        return {"loss": float(np.mean(losses)), **self._compare(self._asked, self._answers)}
+
+    @torch.no_grad()
+    def _compare(self, shown: Floats, answers: Floats) -> Metrics:
+        return self._explained(self._members(self._scaled(shown)).mean(0), torch.from_numpy(answers))
+
+    @torch.no_grad()
+    def __call__(self, batch: Batch) -> Floats:
+        """Return rewards (n,), at most 1."""
+        if not self.version:
+            return np.zeros(len(batch["action"]), dtype=np.float32)
+        members: Floats = self._members(self._scaled(self._input(batch))).numpy()
+        return combined(members, self.config.combination, self.config.uncertainty_weight)
+
+    def _scaled(self, vectors: Floats) -> Tensor:
+        return torch.from_numpy((vectors - self._scaling["shift"]) / self._scaling["scale"])
+
+    def _members(self, inputs: Tensor) -> Tensor:
+        """Return the rewards of each network, the first axis."""
+        return torch.stack([self._rewards(network(inputs)[..., 0]) for network in self._networks])
+
+    def state(self) -> State:
+        """Return networks, optimisers and all answers. Questions without an answer are lost with the process."""
+        state: State = {
+            **self._scaling,
+            "counters": self._counters,
+            "version": np.array([self.version], dtype=np.int64),
+            "asked": self._asked,
+            "answers": self._answers,
+        }
+        state |= with_prefix("oracle/", self._oracle.state())
+        for number, network in enumerate(self._networks):
+            state |= with_prefix(f"network/{number}/", network.state())
+        return state
+
+    def load(self, state: State) -> None:
+        """Go on from ``state``.
+
+        Raises:
+            CheckpointError: if it is of another module.
+        """
+        version = np.zeros(1, dtype=np.int64)
+        take_over({**self._scaling, "counters": self._counters, "version": version}, state, self._name)
+        self.version = int(version[0])
+        self._asked = taken(state, "asked", self._name, like=self._asked)
+        self._answers = taken(state, "answers", self._name, like=self._answers)
+        self._oracle.load(without_prefix("oracle/", state))
+        for number, network in enumerate(self._networks):
+            network.load(without_prefix(f"network/{number}/", state))
+
+
+def draw_segments(episodes: Sequence[Batch], count: int, length: int, name: str, rng: np.random.Generator) -> Batch:
+    """Draw ``count`` stretches of ``length`` rows of episodes uniformly with replacement: arrays (count, length, ...).
+
+    Args:
+        episodes: rows of each in order.
+        count: how many.
+        length: rows of a stretch.
+        name: of the module, for the message.
+        rng: for the draws.
+
+    Raises:
+        DataError: if all are shorter than that.
+    """
+    starts = [(number, row) for number, each in enumerate(episodes) for row in range(len(each["action"]) - length + 1)]
+    if not starts:
+        raise DataError(
+            f"reward module {name!r} asks about segments of {length} steps, and no demonstration is that long: lower "
+            f"reward.modules.{name}.length"
+        )
+    drawn = [starts[number] for number in rng.integers(0, len(starts), count)]
+    return {key: np.stack([episodes[number][key][row : row + length] for number, row in drawn]) for key in episodes[0]}
+
+
+def combined(members: Floats, combination: str, uncertainty_weight: float) -> Floats:
+    """Return one reward (n,) of those of an ensemble (members, n); see :class:`DistillationConfig`.
+
+    The variance is that of the members themselves, divided by their number.
+    """
+    rewards: Floats = members.min(0) if combination == "worst" else members.mean(0)
+    if combination == "uncertainty":
+        rewards = rewards - np.float32(uncertainty_weight) * members.var(0)
+    return rewards
