@@ -47,15 +47,24 @@ class Admission:
         self._noted_ns: dict[str, int] = {}
         self.refusals: Counter[str] = Counter()
 
-    def guarded(self, call: Call, method: Callable[[Any, Any], Any]) -> Callable[[bytes, Any], Any]:
-        """Return ``method`` with all checks before it. The token is checked before anything is parsed."""
+    def guarded(
+        self, call: Call, method: Callable[[Any, Any], Any], read: Callable[[bytes], Any] | None = None
+    ) -> Callable[[bytes, Any], Any]:
+        """Return ``method`` with all checks before it. The token is checked before anything is parsed.
+
+        Args:
+            call: that ``method`` answers.
+            method: given the request and gRPC's context; returns the reply, or an iterator of replies.
+            read: makes the request of the received bytes; None: it is a ``call.request``.
+        """
+        read = read or call.request.FromString
 
         def unary(data: bytes, context: Any) -> bytes:
-            reply: bytes = method(self._parse(call, data, context), context).SerializeToString()
+            reply: bytes = method(self._parse(call, read, data, context), context).SerializeToString()
             return reply
 
         def stream(data: bytes, context: Any) -> Iterator[bytes]:
-            for reply in method(self._parse(call, data, context), context):
+            for reply in method(self._parse(call, read, data, context), context):
                 yield reply.SerializeToString()
 
         return stream if call.streams else unary
@@ -86,12 +95,12 @@ class Admission:
             notes, self._notes = self._notes, []
             return notes
 
-    def _parse(self, call: Call, data: bytes, context: Any) -> Any:
+    def _parse(self, call: Call, read: Callable[[bytes], Any], data: bytes, context: Any) -> Any:
         given = dict(context.invocation_metadata()).get(TOKEN_KEY, "")
         if self._token and not hmac.compare_digest(str(given).encode(), self._token.encode()):
             self.refuse(context, Code.UNAUTHENTICATED, "token", "the token is missing or not that of the learner")
         try:
-            request = call.request.FromString(data)
+            request = read(data)
         except DecodeError:
             self.refuse(context, Code.INVALID_ARGUMENT, "form", f"this is no {call.name} request")
         name = OPERATOR if call is CONTROL else request.actor

@@ -11,6 +11,7 @@ from robo_rl.core import PASSED, ArraySpec, EnvSpec, Observation, Refusal, Sourc
 from .framing import join_fields
 from .images import CODINGS, check_coding, decode_image, encode_image, is_image
 from .messages_pb2 import Record, SafetyVerdict
+from .received import ReceivedRecord
 
 SEGMENT_BYTES = 32 << 20
 """Most bytes of steps in a row without a record that can be read by itself: what the learner holds in memory of an
@@ -191,13 +192,14 @@ class RecordDecoder:
         self._tail: Observation | None = None
         self._follows = (-1, -1)  # episode and sequence number of the record that ``_tail`` is the observation of
 
-    def decode(self, records: Sequence[Record]) -> list[Transition | Refusal]:
+    def decode(self, records: Sequence[ReceivedRecord]) -> list[Transition | Refusal]:
         """Return one item per record; the arrays of transitions may be views of the received data."""
         items: list[Transition | Refusal] = []
         steps = self._steps(records)
         faults = self._faults(steps)
         rows = enumerate(zip(self._arrays(steps), self._values(steps), strict=True))
-        for record in records:
+        for received in records:
+            record = received.message
             if record.refusal:
                 self._tail = None
                 items.append(Refusal(record.sequence, 1, f"refused by the actor: {record.refusal[:TEXT_LENGTH]}"))
@@ -209,7 +211,7 @@ class RecordDecoder:
             try:
                 if row in faults:
                     raise SpecError(faults[row])
-                items.append(self._transition(record, arrays, values))
+                items.append(self._transition(received, arrays, values))
             except SpecError as error:
                 items.append(self._refuse(record, str(error)))
         return items
@@ -224,15 +226,18 @@ class RecordDecoder:
         """Yield the other fields of each step, in the order of ``layout.values``."""
         return zip(*(steps[name].tolist() for name in self._layout.values), strict=True)
 
-    def _transition(self, record: Record, arrays: tuple[NDArray[Any], ...], values: tuple[Any, ...]) -> Transition:
+    def _transition(
+        self, received: ReceivedRecord, arrays: tuple[NDArray[Any], ...], values: tuple[Any, ...]
+    ) -> Transition:
         """Make a transition of a record and its step's fields.
 
         Raises:
             SpecError: if its observations do not fit the spec, or the one before the step is not known.
         """
-        layout, episode = self._layout, record.episode
-        if record.observation or (layout.images and record.first_images):
-            observation = self._first_observation(record)
+        layout, record = self._layout, received.message
+        episode = record.episode
+        if record.observation or received.first_images:
+            observation = self._first_observation(received)
         elif self._tail is None or (episode, record.sequence) != self._follows:
             raise SpecError("it needs the observation of a step that was refused or never came")
         else:
@@ -240,7 +245,7 @@ class RecordDecoder:
         *observed, proposed_action, executed_action = arrays
         following = dict(zip(layout.following, observed, strict=True))
         if layout.images:
-            following |= self._images("next observation", record.images, record.image_coding)
+            following |= self._images("next observation", received.images, record.image_coding)
         rewards, terminated, truncated, source, success, policy_version, stamp_ns = values
         transition = Transition(
             observation=observation,
@@ -264,17 +269,18 @@ class RecordDecoder:
         self._tail, self._follows = (None if ended else following), (episode, record.sequence + 1)
         return transition
 
-    def _first_observation(self, record: Record) -> Observation:
-        data, layout = record.observation, self._layout.observation
+    def _first_observation(self, received: ReceivedRecord) -> Observation:
+        record, layout = received.message, self._layout.observation
+        data = record.observation
         if len(data) != layout.itemsize:
             raise SpecError(self._wrong_length("observation", data, layout))
         rows = np.frombuffer(data, layout) if data else np.empty(1, layout)
         observation = {key: np.asarray(rows[key][0]) for key in self._layout.following}
-        observation |= self._images("observation", record.first_images, record.image_coding)
+        observation |= self._images("observation", received.first_images, record.image_coding)
         self._spec.check_observation(observation)
         return observation
 
-    def _images(self, name: str, images: Sequence[bytes], coding: int) -> Observation:
+    def _images(self, name: str, images: Sequence[memoryview], coding: int) -> Observation:
         keys = self._layout.images
         if len(images) != len(keys):
             raise SpecError(f"{name}: expected {len(keys)} images, got {len(images)}")
@@ -286,9 +292,10 @@ class RecordDecoder:
                 raise SpecError(f"{name} {key!r}: {error}") from error
         return decoded
 
-    def _steps(self, records: Sequence[Record]) -> NDArray[Any]:
+    def _steps(self, records: Sequence[ReceivedRecord]) -> NDArray[Any]:
         size = self._layout.step.itemsize
-        whole = [record.step for record in records if not record.refusal and len(record.step) == size]
+        messages = (received.message for received in records)
+        whole = [record.step for record in messages if not record.refusal and len(record.step) == size]
         return np.frombuffer(b"".join(whole), self._layout.step)
 
     def _faults(self, steps: NDArray[Any]) -> dict[int, str]:

@@ -50,7 +50,7 @@ def encode_image(image: NDArray[np.uint8], coding: Any) -> bytes | memoryview:
     return bytes(cv2.imencode(".jpg", image, (cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY))[1])
 
 
-def decode_image(data: bytes, array: ArraySpec, coding: int) -> NDArray[np.uint8]:
+def decode_image(data: bytes | memoryview, array: ArraySpec, coding: int) -> NDArray[np.uint8]:
     """Return the image of these bytes, shaped as ``array`` says; of raw ones a view.
 
     Raises:
@@ -82,7 +82,7 @@ def _shaped(data: Any, array: ArraySpec) -> NDArray[np.uint8]:
     return flat.reshape(array.shape)
 
 
-def _decode_jpeg(data: bytes, array: ArraySpec) -> NDArray[np.uint8]:
+def _decode_jpeg(data: bytes | memoryview, array: ArraySpec) -> NDArray[np.uint8]:
     height, width, channels = array.shape
     frames = max(channels // 3, 1)
     if _jpeg_size(data) != (frames * height, width):
@@ -95,7 +95,7 @@ def _decode_jpeg(data: bytes, array: ArraySpec) -> NDArray[np.uint8]:
     return np.concatenate(stacked, axis=2)
 
 
-def _zstd_size(data: bytes) -> int:
+def _zstd_size(data: bytes | memoryview) -> int:
     """Return how many bytes a Zstandard frame says it holds, -1 where it does not say (RFC 8878, 3.1.1.1)."""
     if len(data) < 6 or data[:4] != b"\x28\xb5\x2f\xfd":
         return -1
@@ -108,7 +108,7 @@ def _zstd_size(data: bytes) -> int:
     return int.from_bytes(data[start : start + width], "little") + (256 if width == 2 else 0)
 
 
-def _jpeg_size(data: bytes) -> tuple[int, int]:
+def _jpeg_size(data: bytes | memoryview) -> tuple[int, int]:
     """Return height and width as the frame header of a JPEG says, (-1, -1) where there is none (ITU-T T.81, B.2.2)."""
     position = 2
     while data[:2] == b"\xff\xd8" and position + 9 <= len(data) and data[position] == 0xFF:

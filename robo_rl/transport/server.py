@@ -20,7 +20,9 @@ from .admission import Admission, Code
 from .codec import RecordDecoder
 from .config import TransportConfig
 from .control import COMMANDS, is_command
+from .images import is_image
 from .policy import PolicyMessage, pack_policy
+from .received import ReceivedExchange, ReceivedRecord, read_exchange, read_record
 from .service import (
     CONTROL,
     EXCHANGE,
@@ -118,6 +120,7 @@ class LearnerServer:
         self.run = run
         self.incarnation = secrets.token_hex(8)
         self._spec = spec
+        self._has_images = any(map(is_image, spec.observation.values()))
         self._inbox = inbox
         self._check = check
         self._max_actors = max_actors
@@ -238,7 +241,7 @@ class LearnerServer:
         unary = grpc.unary_unary_rpc_method_handler
         return {
             JOIN.name: unary(self._admission.guarded(JOIN, self._join)),
-            EXCHANGE.name: unary(self._admission.guarded(EXCHANGE, self._exchange)),
+            EXCHANGE.name: unary(self._admission.guarded(EXCHANGE, self._exchange, read_exchange)),
             CONTROL.name: unary(self._admission.guarded(CONTROL, self._control)),
             WATCH.name: grpc.unary_stream_rpc_method_handler(self._admission.guarded(WATCH, self._watch)),
         }
@@ -302,17 +305,19 @@ class LearnerServer:
             self._end_session(name, old)
         return session
 
-    def _exchange(self, request: Any, context: Any) -> Any:
+    def _exchange(self, received: ReceivedExchange, context: Any) -> Any:
+        request = received.message
         lease = self._lease(request, context)
         key = request.actor, request.record_session
         if request.record_session > lease.session or not self._inbox.has_session(*key):
             text = f"{request.actor} has no session {request.record_session} here"
             self._admission.refuse(context, Code.FAILED_PRECONDITION, "session", text)
         try:
-            records = [messages.Record.FromString(data) for data in request.records]
+            records = [read_record(data, self._has_images) for data in received.records]
         except DecodeError:
             self._admission.refuse(context, Code.INVALID_ARGUMENT, "form", "a record is damaged")
-        if any(later.sequence != earlier.sequence + 1 for earlier, later in itertools.pairwise(records)):
+        sequences = [record.message.sequence for record in records]
+        if any(later != earlier + 1 for earlier, later in itertools.pairwise(sequences)):
             self._admission.refuse(context, Code.INVALID_ARGUMENT, "form", "records are not in sequence")
         blocked = self._inbox.blocked()
         with lease.lock:
@@ -331,21 +336,21 @@ class LearnerServer:
             blocked=blocked,
         )
 
-    def _take_in(self, key: tuple[str, int], request: Any, records: list[Any]) -> None:
+    def _take_in(self, key: tuple[str, int], request: Any, records: list[ReceivedRecord]) -> None:
         wanted = self._inbox.progress(*key).wanted
         if wanted < request.first_available:
             lost = Refusal(wanted, request.first_available - wanted, "lost: the actor's spool no longer holds it")
             self._decoders.pop(key, None)
             self._inbox.offer(*key, [lost])
             wanted = request.first_available
-        fresh = [record for record in records if record.sequence >= wanted]
+        fresh = [record for record in records if record.message.sequence >= wanted]
         # Records that begin later than wanted are left: the reply says from where to send.
-        if fresh and fresh[0].sequence == wanted:
+        if fresh and fresh[0].message.sequence == wanted:
             decoder = self._decoders.setdefault(key, RecordDecoder(self._spec, *key))
             self._inbox.offer(*key, decoder.decode(fresh))
             self._use_room(len(fresh))
-            wanted = fresh[-1].sequence + 1
-        if request.session_ended and (not records or wanted > records[-1].sequence):
+            wanted = fresh[-1].message.sequence + 1
+        if request.session_ended and (not records or wanted > records[-1].message.sequence):
             self._end_session(*key)
 
     def _use_room(self, steps: int) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from robo_rl.core import PASSED, ArraySpec, ConfigError, Refusal, SpecError, Transition, Verdict
 from robo_rl.transport import RecordDecoder, RecordEncoder, codec, images
 from robo_rl.transport.messages_pb2 import Record
+from robo_rl.transport.received import ReceivedRecord, read_record
 
 from ..replay_episodes import SPEC, assert_same, make_episode
 
@@ -31,6 +33,10 @@ def encode(steps: list[Transition]) -> list[Record]:
     return [Record.FromString(encoder.encode(step)) for step in steps]
 
 
+def read(records: Sequence[Record]) -> list[ReceivedRecord]:
+    return [read_record(record.SerializeToString(), True) for record in records]
+
+
 def decoder() -> RecordDecoder:
     return RecordDecoder(SPEC, "robot", 3)
 
@@ -41,7 +47,7 @@ def test_round_trip_in_any_batches() -> None:
     assert [bool(record.observation) for record in records] == [number % 7 == 0 for number in range(21)]
     for size in (1, 4, 21):
         reader = decoder()
-        items = [item for first in range(0, 21, size) for item in reader.decode(records[first : first + size])]
+        items = [item for first in range(0, 21, size) for item in reader.decode(read(records[first : first + size]))]
         assert_same(items, steps)
         for before, after in itertools.pairwise(items):
             if after.sequence % 7:
@@ -55,9 +61,9 @@ def test_what_safety_did_travels() -> None:
         6: Verdict(True, True, ("contact_stop",), "60 N"),
     }
     steps = [dataclasses.replace(step, verdict=verdicts.get(step.sequence, PASSED)) for step in steps]
-    assert [item.verdict for item in decoder().decode(encode(steps))] == [step.verdict for step in steps]
+    assert [item.verdict for item in decoder().decode(read(encode(steps)))] == [step.verdict for step in steps]
     long = dataclasses.replace(steps[0], verdict=Verdict(True, False, ("x" * 9999,) * 99, "y" * 9999))
-    (item,) = decoder().decode(encode([long]))
+    (item,) = decoder().decode(read(encode([long])))
     assert isinstance(item, Transition)
     assert item.verdict == Verdict(True, False, ("x" * 64,) * 16, "y" * 500)
 
@@ -67,7 +73,7 @@ def test_a_jump_in_the_observations_begins_a_segment() -> None:
     steps[3] = dataclasses.replace(steps[3], observation={**steps[3].observation, "state": np.ones(3, np.float32)})
     records = encode(steps)
     assert records[3].observation
-    assert_same(decoder().decode(records), steps)
+    assert_same(decoder().decode(read(records)), steps)
 
 
 def test_a_long_episode_has_records_that_can_be_read_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +90,7 @@ def test_a_step_that_is_not_finite_is_refused_by_the_encoder_and_counted() -> No
     with pytest.raises(SpecError, match="rewards: expected finite terms"):
         encoder.encode(bad)
     encoded += [encoder.refuse(bad, "rewards: not finite"), encoder.encode(steps[3])]
-    items = decoder().decode([Record.FromString(record) for record in encoded])
+    items = decoder().decode([read_record(record, True) for record in encoded])
     assert items[2] == Refusal(2, 1, "refused by the actor: rewards: not finite")
     assert_same([items[0], items[1], items[3]], [steps[0], steps[1], steps[3]])
 
@@ -114,7 +120,7 @@ def test_a_record_that_does_not_fit_is_refused_with_what_hangs_on_it(field: str,
     steps = three_episodes()
     records = encode(steps)
     records[2] = spoil(records[2], field, value)
-    items = decoder().decode(records)
+    items = decoder().decode(read(records))
     assert isinstance(items[2], Refusal)
     with pytest.raises(AssertionError, match=message):
         raise AssertionError(items[2].reason)
@@ -130,26 +136,26 @@ def test_wrong_lengths_and_episodes_are_refused() -> None:
         record.sequence = number
     records[1].step += b"\0"
     records[3] = Record(sequence=3, episode=0, observation=b"abc", step=records[3].step, images=records[3].images)
-    reasons = [item.reason for item in decoder().decode(records)[1:]]
+    reasons = [item.reason for item in decoder().decode(read(records))[1:]]
     size = codec.RecordLayout(SPEC).step.itemsize
     assert reasons[0] == f"step: expected {size} bytes, got {size + 1}"
     assert "never came" in reasons[1]
     assert "observation: expected" in reasons[2] and "got 3" in reasons[2]
     other_episode = encode(make_episode(0, 2))
     other_episode[1].episode = 5
-    assert isinstance(decoder().decode(other_episode)[1], Refusal)
+    assert isinstance(decoder().decode(read(other_episode))[1], Refusal)
 
 
 def test_a_record_is_paired_with_the_observation_before_it_alone() -> None:
     steps = three_episodes()
     records = encode(steps)
     reader = decoder()
-    assert_same(reader.decode(records[:3]), steps[:3])
-    jumped = reader.decode(records[4:6])
+    assert_same(reader.decode(read(records[:3])), steps[:3])
+    jumped = reader.decode(read(records[4:6]))
     assert all(isinstance(item, Refusal) and "never came" in item.reason for item in jumped)
     reader = decoder()
-    assert_same(reader.decode(records[:5]), steps[:5])
-    repeated = reader.decode(records[3:5])
+    assert_same(reader.decode(read(records[:5])), steps[:5])
+    repeated = reader.decode(read(records[3:5]))
     assert all(isinstance(item, Refusal) for item in repeated)
 
 
@@ -174,7 +180,7 @@ def test_a_record_is_paired_with_the_observation_before_it_alone() -> None:
     )
 )
 def test_any_record_gives_a_transition_that_fits_or_a_refusal(records: list[Record]) -> None:
-    for record, item in zip(records, decoder().decode(records), strict=True):
+    for record, item in zip(records, decoder().decode(read(records)), strict=True):
         assert item.sequence == record.sequence
         if isinstance(item, Transition):
             SPEC.check_observation(item.observation)
@@ -209,7 +215,7 @@ def smooth_episode(steps: int) -> list[Transition]:
 def through_the_wire(steps: list[Transition], compression: str | None) -> tuple[list[Transition], int]:
     encoder = RecordEncoder(STACKED, compression)
     data = [encoder.encode(step) for step in steps]
-    items = RecordDecoder(STACKED, "robot", 3).decode([Record.FromString(record) for record in data])
+    items = RecordDecoder(STACKED, "robot", 3).decode([read_record(record, True) for record in data])
     return items, sum(map(len, data))
 
 
