@@ -163,7 +163,12 @@ def requests(folder):
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
+class Server(ThreadingHTTPServer):
+    # Connections that wait to be accepted; with the usual 5, more that come at once are refused.
+    request_queue_size = 128
+
+
 if __name__ == "__main__":
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", 0), Handler)
     print(server.server_port, flush=True)
     server.serve_forever()
