@@ -24,8 +24,9 @@ class Kinematics:
         self.model = model
         self.data = mujoco.MjData(model)
         joints = [model.joint(name) for name in robot.joints]
-        self._qpos = np.array([joint.qposadr[0] for joint in joints])
-        self.dofs = np.array([joint.dofadr[0] for joint in joints])
+        self._positions = _indices([int(joint.qposadr[0]) for joint in joints])
+        self.dofs = _indices([int(joint.dofadr[0]) for joint in joints])
+        self._qpos = self.data.qpos  # looked up once: that takes as long as to write to it
         self._site = model.site(robot.end_effector).id
         self._full = np.empty((6, model.nv))
         self._linear, self._angular = self._full[:3], self._full[3:]
@@ -41,7 +42,7 @@ class Kinematics:
             return
         self._placed = content
         self._jacobian = self._inverse = None
-        self.data.qpos[self._qpos] = joints
+        self._qpos[self._positions] = joints
         mujoco.mj_kinematics(self.model, self.data)
 
     def pose(self, joints: Array) -> tuple[list[float], list[float]]:
@@ -89,3 +90,11 @@ class Kinematics:
         jacobian = self.jacobian(joints)
         smallest, *_, largest = np.linalg.eigvalsh(jacobian @ jacobian.T).tolist()
         return (largest / smallest) ** 0.5 if smallest > 0 else float("inf")
+
+
+def _indices(numbers: list[int]) -> slice | NDArray[np.int64]:
+    """Return an index of the elements ``numbers``: a slice where they follow one another, which is faster."""
+    first = numbers[0]
+    if numbers == list(range(first, first + len(numbers))):
+        return slice(first, first + len(numbers))
+    return np.array(numbers)
