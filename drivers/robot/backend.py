@@ -1,6 +1,7 @@
 """A robot over ROS 2 as an ``EnvBackend``."""
 
 from collections.abc import Callable, Container
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ from ..ros2 import LATCHED, Node, QoSProfile, Subscription, open_node
 from .assembly import ObservationAssembler, Selection, SourceTiming
 from .bodies import make_body
 from .config import IMAGES, RobotConfig, SourceConfig
+from .controllers import ControllerSwitch
 from .layout import SourceLayout
 from .rate import RateKeeper
 
@@ -111,25 +113,29 @@ class RobotBackend:
         return ScoredRobot(self._config, self._layout, self.clock, topic)
 
     def connect(self) -> None:
-        """Open topics, cameras and services and wait until everything is there. Done by the first ``reset``.
+        """Open topics, cameras and services, switch controllers, wait for everything. Done by the first ``reset``.
 
         Raises:
-            DriverError: if something is missing, or types or profiles do not fit; all of it is named.
+            DriverError: if something is missing, types or profiles do not fit, or controllers cannot be switched; all
+                of it is named.
         """
         if self._node is not None:
             return
         config = self._config
         node = open_node(f"robo_rl_{config.name}", config.namespace, config.implementation)
-        try:
+        with ExitStack() as opened:
+            opened.enter_context(node)
+            self._controllers = ControllerSwitch(node, config.controllers)
+            opened.callback(self._controllers.give_back)
             self._subscriptions = self._subscribe(node)
+            opened.callback(self._close_cameras)
             self._cameras = open_cameras(self._layout, self.clock, self._assembler.put)
             self._body.open(node)
             self._reset_client = node.create_client(TRIGGER, config.reset.service)
-            self._await_everything(node)
-        except BaseException:
-            self._close_cameras()
-            node.close()
-            raise
+            self._await(node, self._controllers.missing)
+            self._controllers.activate()  # before the rest: broadcasters may be among them
+            self._await(node, self._missing)
+            opened.pop_all()
         self._node = node
         if reason := self._real_time.claim():
             print(f"The control loop has no real-time priority: {reason}; see docs/robots.md", flush=True)
@@ -139,11 +145,12 @@ class RobotBackend:
 
         Raises:
             DriverError: if the robot is not there at the first call.
-            SafetyStop: if the reset fails, or no observation comes after it.
+            SafetyStop: if the reset fails, controllers cannot be activated, or no observation comes after it.
         """
         self.connect()
         self._running = False
         self._call_reset()
+        self._take_controllers()
         # Whatever is observed from now on comes from after the reset.
         self.clock.sleep_until_ns(self.clock.now_ns() + UNDER_WAY_NS)
         self._assembler.clear()
@@ -222,6 +229,7 @@ class RobotBackend:
             self._real_time.release()
             self._body.close()
             self._close_cameras()
+            self._controllers.give_back()
             self._node.close()
             self._node = None
         self._simulation.close()
@@ -256,11 +264,11 @@ class RobotBackend:
         for source in sources:
             self._assembler.put(source, message, now_ns, stamp)
 
-    def _await_everything(self, node: Node) -> None:
-        """Wait for a message from each source, for somebody who listens to each command, and for the reset."""
+    def _await(self, node: Node, what: Callable[[], list[str]]) -> None:
+        """Wait until ``what``, which says what is missing, says nothing."""
         deadline_ns = self.clock.now_ns() + round(self._config.start_timeout * 1e9)
         while True:
-            missing = self._missing()
+            missing = what()
             if node.problems:
                 problems = "; ".join(problem.text for problem in node.problems)
                 raise DriverError(f"robot {self._config.name!r} does not fit its configuration: {problems}")
@@ -275,6 +283,7 @@ class RobotBackend:
             self.clock.sleep_until_ns(self.clock.now_ns() + 10 * POLL_NS)
 
     def _missing(self) -> list[str]:
+        """Return the sources without a message, the commands that nobody listens to, and the reset where it lacks."""
         used, config = self._layout.used, self._config
         absent = self._assembler.missing()
         topics = {self._subscriptions[name]: used[name].type for name in absent if name in self._subscriptions}
@@ -308,6 +317,13 @@ class RobotBackend:
                 return
             reason = response.message
         raise SafetyStop("reset_failed", f"the reset failed {config.attempts} times: {reason}")
+
+    def _take_controllers(self) -> None:
+        """Activate the controllers again: what resets the robot may have used others."""
+        try:
+            self._controllers.activate()
+        except DriverError as error:
+            raise SafetyStop("controllers_inactive", str(error)) from error
 
     # --- observing ---------------------------------------------------------------------------------------------------
 

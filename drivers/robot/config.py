@@ -167,6 +167,29 @@ class GripperConfig:
 
 
 @dataclass(frozen=True)
+class ControllersConfig:
+    """Controllers of ros2_control that the robot needs while it is driven.
+
+    Attributes:
+        active: their names, broadcasters among them. They are activated at the start and after each reset, controllers
+            that command the same joints are deactivated, and at the end all is as it was found. None: no controller
+            manager is asked.
+        manager: name of the controller manager's node.
+        timeout: longest wait for a switch [s].
+    """
+
+    active: tuple[str, ...] = ()
+    manager: str = "controller_manager"
+    timeout: float = 5.0
+
+    def __post_init__(self) -> None:
+        unique = len(set(self.active)) == len(self.active) and all(self.active)
+        require(unique, "robot.controllers.active", "names, each once", self.active)
+        require(bool(self.manager), "robot.controllers.manager", "the name of a node", self.manager)
+        require(self.timeout > 0, "robot.controllers.timeout", "above 0", self.timeout)
+
+
+@dataclass(frozen=True)
 class ResetConfig:
     """What brings arm and scene to the start of an episode.
 
@@ -203,6 +226,7 @@ class RobotConfig:
         unmeasured: beginnings of names in ``state`` that this robot does not measure: they are given as 0.
         command: what moves the arm.
         gripper: what moves the gripper.
+        controllers: of ros2_control, to be active while the robot is driven.
         reset: what begins an episode.
         emergency_service: std_srvs/srv/Trigger by which the robot itself stops, until it is re-armed; ``robo-rl guard``
             calls it. Empty: it has none.
@@ -227,6 +251,7 @@ class RobotConfig:
     unmeasured: tuple[str, ...] = ()
     command: CommandConfig = field(default_factory=lambda: CommandConfig(topic="command"))
     gripper: GripperConfig = field(default_factory=GripperConfig)
+    controllers: ControllersConfig = field(default_factory=ControllersConfig)
     reset: ResetConfig = field(default_factory=ResetConfig)
     emergency_service: str = ""
     terminate_on_success: bool = True

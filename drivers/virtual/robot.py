@@ -106,7 +106,13 @@ class VirtualRobot:
         try:
             self._topics: Topics
             if hasattr(arm, "joints"):
-                self._topics = ArmTopics(self.node, config, cast(SimulatedArm, arm), self._targets.put)
+                self._topics = ArmTopics(
+                    self.node,
+                    config,
+                    cast(SimulatedArm, arm),
+                    self._targets.put,
+                    hold=lambda: self._requests.put(self._hold),
+                )
             else:
                 self._topics = CarTopics(self.node, config, arm, self._targets.put)
             services: Mapping[str, Callable[[], tuple[bool, str]]] = {
@@ -247,8 +253,14 @@ class VirtualRobot:
         self._emergency = ""
         return True, "the next reset begins an episode"
 
+    def _hold(self) -> None:
+        """Stay here: another controller has the arm now."""
+        self._arm.hold()
+        self._holds = True
+        self._drop_targets()
+
     def _drop_targets(self) -> None:
-        """Forget commands of the episode before."""
+        """Forget commands of the episode, or controller, before."""
         while not self._targets.empty():
             self._targets.get()
 

@@ -14,6 +14,7 @@ from robo_rl.core import ArmPose, ArmTarget, BaseTarget
 from ..robot.rotation import to_matrix
 from ..ros2 import LATCHED, Node, QoSProfile, ServerGoal
 from .config import VirtualRobotConfig
+from .controllers import ControllerManager, arm_controllers
 
 if TYPE_CHECKING:
     from .robot import Simulated, SimulatedArm, SimulatedVehicle
@@ -111,36 +112,50 @@ class Topics(ABC):
 
 
 class ArmTopics(Topics):
-    """Publishes what an arm measures and turns commands into targets.
+    """Publishes what an arm measures and turns commands of active controllers into targets.
 
     Args:
         node: of the virtual robot.
         config: its configuration.
         arm: what is moved.
         obey: given each target, in the node's thread.
+        hold: has the arm stay where it is, in the node's thread.
     """
 
     def __init__(
-        self, node: Node, config: VirtualRobotConfig, arm: "SimulatedArm", obey: Callable[[ArmTarget], None]
+        self,
+        node: Node,
+        config: VirtualRobotConfig,
+        arm: "SimulatedArm",
+        obey: Callable[[ArmTarget], None],
+        hold: Callable[[], None],
     ) -> None:
         super().__init__(node, config, arm)
         self._arm, self._obey = arm, obey
+        self._controllers = ControllerManager(node, arm_controllers(arm.joints, arm.fingers, arm.takes), hold)
         publish = node.create_publisher
         self._joints = publish(JOINT_STATE, "joint_states", STATE_QOS)
         self._pose = publish(POSE, "cartesian_pose_broadcaster/pose", STATE_QOS)
         self._velocity = publish("geometry_msgs/msg/TwistStamped", "cartesian_pose_broadcaster/twist", STATE_QOS)
         self._wrench = publish("geometry_msgs/msg/WrenchStamped", "force_torque_sensor_broadcaster/wrench", STATE_QOS)
-        subscribe = node.create_subscription
         if arm.takes == "pose":
-            topic = "cartesian_impedance_controller/equilibrium_pose"
-            subscribe(POSE, topic, self._take_pose, COMMAND_QOS)
+            self._listen(POSE, "cartesian_impedance_controller", "equilibrium_pose", self._take_pose)
         else:
-            subscribe(NUMBERS, "forward_position_controller/commands", self._take_joints, COMMAND_QOS)
+            self._listen(NUMBERS, "forward_position_controller", "commands", self._take_joints)
         self._fingers = np.zeros(len(arm.fingers))
         self._states = 0
         if arm.fingers:
-            subscribe(NUMBERS, "gripper_controller/commands", self._take_gripper, COMMAND_QOS)
+            self._listen(NUMBERS, "gripper_controller", "commands", self._take_gripper)
             node.create_action_server(GRIPPER, "gripper_controller/gripper_cmd", self._grip)
+
+    def _listen(self, kind: str, controller: str, topic: str, take: Callable[[Any], None]) -> None:
+        """Have ``take`` called, in the node's thread, with what comes on a controller's topic while it is active."""
+
+        def take_if_active(message: Any) -> None:
+            if self._controllers.is_active(controller):
+                take(message)
+
+        self._node.create_subscription(kind, f"{controller}/{topic}", take_if_active, COMMAND_QOS)
 
     def _publish_measured(self, stamp: Any) -> None:
         arm = self._arm
@@ -161,14 +176,18 @@ class ArmTopics(Topics):
         pose = {"position": _vector(measured["position"]), "orientation": {"x": x, "y": y, "z": z, "w": w}}
         twist = {"linear": _vector(measured["linear_velocity"]), "angular": _vector(measured["angular_velocity"])}
         wrench = {"force": _vector(measured["wrist_force"]), "torque": _vector(measured["wrist_torque"])}
-        self._joints.publish(joints)
-        self._pose.publish(make(POSE, header=header, pose=pose))
-        self._velocity.publish(make("geometry_msgs/msg/TwistStamped", header=header, twist=twist))
         wrist = {"stamp": stamp, "frame_id": "wrist"}
-        self._wrench.publish(make("geometry_msgs/msg/WrenchStamped", header=wrist, wrench=wrench))
+        is_active = self._controllers.is_active
+        if is_active("joint_state_broadcaster"):
+            self._joints.publish(joints)
+        if is_active("cartesian_pose_broadcaster"):
+            self._pose.publish(make(POSE, header=header, pose=pose))
+            self._velocity.publish(make("geometry_msgs/msg/TwistStamped", header=header, twist=twist))
+        if is_active("force_torque_sensor_broadcaster"):
+            self._wrench.publish(make("geometry_msgs/msg/WrenchStamped", header=wrist, wrench=wrench))
 
     def _take_pose(self, message: Any) -> None:
-        """Called in the node's thread. What is no pose is not obeyed."""
+        """What is no pose is not obeyed."""
         position, quaternion = message.pose.position, message.pose.orientation
         values = np.array([position.x, position.y, position.z, quaternion.x, quaternion.y, quaternion.z, quaternion.w])
         if not np.isfinite(values).all() or not 0.9 < np.linalg.norm(values[3:]) < 1.1:
@@ -192,7 +211,7 @@ class ArmTopics(Topics):
     def _grip(self, goal: ServerGoal) -> Any:
         """Called in a thread of the goal's: move the fingers until they are there, or something is in between."""
         wanted = float(goal.request.command.position)
-        if not np.isfinite(wanted):
+        if not np.isfinite(wanted) or not self._controllers.is_active("gripper_controller"):
             goal.abort()
             return self._node.types.make(f"{GRIPPER}_Result")
         self._obey(ArmTarget(opening=self._opening(np.full(len(self._arm.fingers), wanted))))

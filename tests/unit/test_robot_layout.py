@@ -57,6 +57,9 @@ class Recorder:
     def create_action_server(self, kind, name, execute):
         self.taking[name] = execute
 
+    def create_service(self, kind, name, answer):
+        self.taking[name] = answer
+
     def now(self):
         return {"sec": 1, "nanosec": 2}
 
@@ -70,7 +73,7 @@ def test_what_the_virtual_robot_publishes_is_what_the_simulator_observes(task):
     inner = driver(composed(f"task={task}"))
     backend = make_backend(task)
     robot, node, obeyed = backend.as_robot(), Recorder(), []
-    topics = ArmTopics(node, VirtualRobotConfig(), robot, obeyed.append)
+    topics = ArmTopics(node, VirtualRobotConfig(), robot, obeyed.append, hold=print)
     layout = inner._layout
     assert inner.spec == backend.spec
     backend.reset(0)
@@ -96,7 +99,7 @@ def test_without_sources_of_pose_and_velocity_they_are_computed():
     sources = {name: source for name, source in given.items() if name not in ("pose", "twist")}
     backend = make_backend("reach")
     robot, node = backend.as_robot(), Recorder()
-    topics = ArmTopics(node, VirtualRobotConfig(), robot, lambda target: None)
+    topics = ArmTopics(node, VirtualRobotConfig(), robot, print, hold=print)
     spec = backend.spec
     layout = ObservationLayout(RobotConfig(sources=sources), spec, robot.joints, make_backend("reach").as_model())
     backend.reset(1)
@@ -112,7 +115,7 @@ def test_a_message_with_a_value_that_is_not_finite_is_named():
     backend = make_backend("reach")
     backend.reset(0)
     node = Recorder()
-    topics = ArmTopics(node, VirtualRobotConfig(), backend.as_robot(), lambda target: None)
+    topics = ArmTopics(node, VirtualRobotConfig(), backend.as_robot(), print, hold=print)
     topics.publish_state()
     topics.publish_ready(True)
     messages = newest(inner._layout, node)
@@ -149,7 +152,7 @@ def test_a_camera_of_this_machine_takes_the_place_of_a_topic():
 def test_commands_are_taken_back_by_the_virtual_robot():
     node, obeyed = Recorder(), []
     robot = make_backend("pick_cube").as_robot()
-    ArmTopics(node, VirtualRobotConfig(), robot, obeyed.append)
+    ArmTopics(node, VirtualRobotConfig(), robot, obeyed.append, hold=print)
     pose = ArmPose(np.array([0.4, 0.1, 0.3]), exponential(np.array([3.0, 0.2, -0.1])))
     commander = ArmCommander(node, CommandConfig(kind="pose", topic="pose"), robot.joints, 0.1)
     commander.send(ArmTarget(pose=pose), pose)

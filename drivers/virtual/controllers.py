@@ -1,0 +1,130 @@
+"""The virtual robot's controller manager: services and rules of ros2_control's."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..ros2 import Node
+
+LIST = "controller_manager_msgs/srv/ListControllers"
+SWITCH = "controller_manager_msgs/srv/SwitchController"
+BEST_EFFORT = 1
+"""Of SwitchController: what cannot be done is left out. All other values are strict here: all or nothing."""
+
+
+@dataclass(frozen=True)
+class Controller:
+    """A controller, or a broadcaster, which claims nothing.
+
+    Attributes:
+        name: stands before its topics.
+        type: of its plug-in.
+        interfaces: that it commands, ``JOINT/position`` and so on.
+    """
+
+    name: str
+    type: str
+    interfaces: tuple[str, ...] = ()
+
+    @property
+    def joints(self) -> set[str]:
+        """What it commands, whichever interface: no two active controllers command one joint."""
+        return {interface.rpartition("/")[0] for interface in self.interfaces}
+
+
+def arm_controllers(joints: Sequence[str], fingers: Sequence[str], takes: str) -> list[Controller]:
+    """Return the controllers of an arm.
+
+    Args:
+        joints: of the arm.
+        fingers: joints of its gripper, or none.
+        takes: what it is told: ``pose`` or ``joints``.
+    """
+    controllers = [
+        Controller("joint_state_broadcaster", "joint_state_broadcaster/JointStateBroadcaster"),
+        Controller("cartesian_pose_broadcaster", "pose_broadcaster/PoseBroadcaster"),
+        Controller("force_torque_sensor_broadcaster", "force_torque_sensor_broadcaster/ForceTorqueSensorBroadcaster"),
+    ]
+    if takes == "pose":
+        efforts = tuple(f"{joint}/effort" for joint in joints)
+        controllers.append(
+            Controller("cartesian_impedance_controller", "crisp_controllers/CartesianController", efforts)
+        )
+    else:
+        positions = tuple(f"{joint}/position" for joint in joints)
+        controllers.append(
+            Controller("forward_position_controller", "forward_command_controller/ForwardCommandController", positions)
+        )
+    if fingers:
+        positions = tuple(f"{finger}/position" for finger in fingers)
+        controllers.append(Controller("gripper_controller", "position_controllers/GripperActionController", positions))
+    return controllers
+
+
+class ControllerManager:
+    """Serves ``controller_manager/list_controllers`` and ``switch_controller``.
+
+    Args:
+        node: of the virtual robot.
+        controllers: all that there are; at first those are active that command no joint of one before them.
+        switched: called in the node's thread after each switch.
+    """
+
+    def __init__(self, node: Node, controllers: Sequence[Controller], switched: Callable[[], None]) -> None:
+        self._node, self._switched = node, switched
+        self._controllers = {controller.name: controller for controller in controllers}
+        active: list[Controller] = []
+        for controller in controllers:
+            active += [] if any(controller.joints & other.joints for other in active) else [controller]
+        self._active = frozenset(controller.name for controller in active)  # a new one each time: threads look at it
+        node.create_service(LIST, "controller_manager/list_controllers", self._list)
+        node.create_service(SWITCH, "controller_manager/switch_controller", self._switch)
+
+    def is_active(self, name: str) -> bool:
+        """Return whether a controller obeys, or a broadcaster publishes."""
+        return name in self._active
+
+    def _list(self, request: Any) -> Any:
+        states = []
+        for name, controller in self._controllers.items():
+            interfaces, active = list(controller.interfaces), name in self._active
+            states.append(
+                {
+                    "name": name,
+                    "type": controller.type,
+                    "state": "active" if active else "inactive",
+                    "required_command_interfaces": interfaces,
+                    "claimed_interfaces": interfaces if active else [],
+                }
+            )
+        return self._node.types.make(f"{LIST}_Response", controller=states)
+
+    def _switch(self, request: Any) -> Any:
+        refusals: list[str] = []
+        stop = self._possible(request.deactivate_controllers, True, refusals)
+        start = self._possible(request.activate_controllers, False, refusals)
+        active = self._active - set(stop)
+        for name in start:
+            joints = self._controllers[name].joints
+            others = [other for other in active if joints & self._controllers[other].joints]
+            if others:
+                refusals.append(f"{name} commands joints that {', '.join(sorted(others))} has claimed")
+            else:
+                active |= {name}
+        ok = not refusals or request.strictness == BEST_EFFORT
+        if ok and active != self._active:
+            self._active = active
+            self._switched()
+        response = self._node.types.make(f"{SWITCH}_Response", ok=ok)
+        if hasattr(response, "message"):  # Humble's has none
+            response.message = "; ".join(refusals)
+        return response
+
+    def _possible(self, names: Sequence[str], active: bool, refusals: list[str]) -> list[str]:
+        """Return the controllers of ``names`` that are ``active``, or are not; add to ``refusals`` what others are."""
+        for name in names:
+            if name not in self._controllers:
+                refusals.append(f"there is no controller {name}")
+            elif (name in self._active) is not active:
+                refusals.append(f"{name} is {'inactive' if active else 'active'} already")
+        return [name for name in names if name in self._controllers and (name in self._active) is active]
