@@ -108,6 +108,7 @@ class ArmBackend:
             position_upper=tuple(float(high) for _, high in ranges),
             command_lower=tuple(self.controller.lower.tolist()),
             command_upper=tuple(self.controller.upper.tolist()),
+            speed=tuple(arm.velocity_limits),
             velocity=tuple(arm.command_velocity * limit for limit in arm.velocity_limits),
             acceleration=(arm.command_acceleration,) * len(arm.joints),
             jerk=(arm.command_jerk,) * len(arm.joints),

@@ -310,7 +310,10 @@ class EndEffectorController(Controller):
 
 
 class JointController(Controller):
-    """Joint impedance towards a reference that goes to its goal no faster than joints and motors may."""
+    """Joint impedance towards a reference that goes to its goal no faster than joints and motors may.
+
+    A robot's controllers may also be told velocities, with which the reference goes towards the limits, or efforts.
+    """
 
     def __init__(self, model: mujoco.MjModel, arm: ArmConfig, config: ControllerConfig) -> None:
         super().__init__(model, arm, config)
@@ -320,6 +323,9 @@ class JointController(Controller):
         self._reference_velocity = np.empty(n)
         self._in_motion = np.zeros(n, dtype=bool)
         self._timestep = model.opt.timestep
+        self._speed = self._top_speed
+        self._windup = np.inf
+        self._efforts: Array | None = None
 
     def _arm_action_names(self, arm: ArmConfig) -> tuple[str, ...]:
         return tuple(arm.joints)
@@ -328,6 +334,7 @@ class JointController(Controller):
         self.goal[:] = self.reference[:] = data.qpos[self._qpos]
         self._reference_velocity[:] = 0.0
         self._in_motion[:] = False
+        self._speed, self._windup, self._efforts = self._top_speed, np.inf, None
 
     def _set_reference(self, data: mujoco.MjData, action: Array) -> None:
         if self._config.action_space == "joint_delta":
@@ -343,9 +350,29 @@ class JointController(Controller):
     def set_goal(self, positions: Array) -> None:
         """Go to joint positions (n,) [rad or m], no nearer to the limits than references may."""
         np.clip(positions, self.lower, self.upper, out=self.goal)
+        self._speed, self._windup, self._efforts = self._top_speed, np.inf, None
+
+    def set_velocities(self, velocities: Array) -> None:
+        """Go on with joint velocities (n,) [rad/s or m/s], no nearer to the limits than references may.
+
+        A joint that is blocked is not pushed harder than by a full action.
+        """
+        ahead = np.where(velocities < 0, self.lower, self.upper)
+        self.goal[:] = np.where(velocities == 0, self.goal, ahead)
+        self._speed = np.minimum(np.abs(velocities), self._top_speed)
+        self._windup, self._efforts = self._config.joint_scale, None
+
+    def set_efforts(self, efforts: Array) -> None:
+        """Exert efforts (n,) beyond gravity and Coriolis forces [Nm or N]; speeds and limits are kept as ever."""
+        self._efforts = np.array(efforts)
 
     def _servo(self, data: mujoco.MjData, position: Array, velocity: Array) -> None:
+        if self._efforts is not None:
+            self._torque[:] = self._efforts
+            return
         self._advance_reference()
+        if self._windup < np.inf:
+            np.clip(self.reference, position - self._windup, position + self._windup, out=self.reference)
         self._torque[:] = self._config.joint_stiffness * (self.reference - position)
         self._torque += self._config.joint_damping * (self._reference_velocity - velocity)
 
@@ -355,7 +382,7 @@ class JointController(Controller):
         remaining = self.goal - self.reference
         stoppable = np.sqrt(2 * acceleration * np.abs(remaining))
         # The last tick goes the rest of the way.
-        speed = np.minimum(np.minimum(stoppable, np.abs(remaining) / dt), self._top_speed)
+        speed = np.minimum(np.minimum(stoppable, np.abs(remaining) / dt), self._speed)
         change = np.copysign(speed, remaining) - self._reference_velocity
         self._reference_velocity += np.clip(change, -acceleration * dt, acceleration * dt)
         self.reference += self._reference_velocity * dt

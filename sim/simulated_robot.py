@@ -82,7 +82,7 @@ class SimulatedRobot:
         self._backend.controller.hold(self._backend.data)
 
     def command(self, target: ArmTarget) -> None:
-        """Pull towards ``target`` from now on.
+        """Do what ``target`` says from now on.
 
         Raises:
             ConfigError: if the controller takes another kind of target.
@@ -90,12 +90,17 @@ class SimulatedRobot:
         controller = self._backend.controller
         if target.pose is not None:
             if not isinstance(controller, EndEffectorController):
-                raise ConfigError("this robot's controller takes joint positions, not poses")
+                raise ConfigError("this robot's controller takes targets of its joints, not poses")
             controller.set_reference(target.pose.position, target.pose.rotation)
-        if target.joints is not None:
+        elif not (target.joints is target.velocities is target.efforts is None):
             if not isinstance(controller, JointController):
-                raise ConfigError("this robot's controller takes poses, not joint positions")
-            controller.set_goal(target.joints)
+                raise ConfigError("this robot's controller takes poses, not targets of its joints")
+            if target.joints is not None:
+                controller.set_goal(target.joints)
+            elif target.velocities is not None:
+                controller.set_velocities(target.velocities)
+            elif target.efforts is not None:
+                controller.set_efforts(target.efforts)
         if target.opening is not None:
             controller.set_opening(target.opening)
 

@@ -67,7 +67,7 @@ class RobotBackend:
         self._simulation = simulation
         spec: EnvSpec = simulation.spec
         self._period = 1.0 / (spec.control_rate * config.real_time_factor)
-        self._body = make_body(config, simulation, self._period)
+        self._body = make_body(config, simulation)
         self._layout = self._body.layout
         for key, terms in (("terminate_on", config.terminate_on), ("truncate_on", config.truncate_on)):
             for term in terms:
@@ -168,8 +168,8 @@ class RobotBackend:
         Raises:
             SpecError: if the action does not fit the spec.
             RuntimeError: if no episode is running.
-            SafetyStop: if the robot falls silent, says that it does not obey, sends what cannot be understood, or
-                control periods begin too late again and again.
+            SafetyStop: if the robot falls silent, says that it does not obey, refuses a command, sends what cannot be
+                understood, or control periods begin too late again and again.
         """
         if not self._running:
             raise RuntimeError("the episode has ended or none was begun: call reset() before step()")
@@ -189,7 +189,7 @@ class RobotBackend:
             if self._assembler.stale(now_ns):
                 self._wait_for_selection(now_ns, self._config.silence)
                 continue
-            self._body.send(plan)
+            self._send(plan)
             if not commanded:
                 self.rate.commanded(self.clock.now_ns(), self._complete_ns, self._stamp_ns)
                 commanded = True
@@ -399,6 +399,12 @@ class RobotBackend:
     def _newest(self) -> dict[str, Any]:
         """Return the newest message of each source; None where there was none."""
         return {name: self._assembler.newest(name) for name in self._layout.used}
+
+    def _send(self, plan: Any) -> None:
+        try:
+            self._understood(partial(self._body.send, plan, self._newest()))
+        except DriverError as error:
+            raise self._stopped("command_refused", str(error)) from error
 
     def _hold(self) -> None:
         """Tell the robot to stay where it was seen last."""

@@ -1,18 +1,20 @@
 """What a driver must know of the kind of robot that it drives: an arm, or a mobile base."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArmPose, ArmTarget, ConfigError, DriverError, EnvSpec, RobotDescription, SpecError
+from robo_rl.core import ArmPose, ArmTarget, ConfigError, DriverError, EnvSpec, RobotDescription, SpecError, require
 
 from ..ros2 import Node
-from .commanding import ArmCommander, BaseCommander, GripperCommander, check_command
+from .commanding import GO_ON, ArmCommander, BaseCommander, GripperCommander, check_command
 from .config import RobotConfig
 from .layout import BASE_KINDS, ArmModel, ObservationLayout, SourceLayout
+
+Array = NDArray[np.float64]
 
 
 class Body(Protocol):
@@ -50,8 +52,17 @@ class Body(Protocol):
         """
         ...
 
-    def send(self, plan: Any) -> None:
-        """Send what :meth:`plan` returned."""
+    def send(self, plan: Any, messages: Mapping[str, Any]) -> None:
+        """Send what :meth:`plan` returned.
+
+        Args:
+            plan: of this control period.
+            messages: the newest of each source.
+
+        Raises:
+            SpecError: if a message has not what is expected.
+            DriverError: if the robot refuses what was sent before.
+        """
         ...
 
     def hold(self, messages: Mapping[str, Any]) -> None:
@@ -69,13 +80,12 @@ class ArmBody:
     Args:
         config: of the robot.
         simulation: the task's simulated arm.
-        period: length of a control period in the robot's time [s].
 
     Raises:
         ConfigError: if the robot does not give what the task observes, or cannot take its actions.
     """
 
-    def __init__(self, config: RobotConfig, simulation: Any, period: float) -> None:
+    def __init__(self, config: RobotConfig, simulation: Any) -> None:
         spec: EnvSpec = simulation.spec
         moves_gripper = spec.action.names[-1:] == ("gripper",)
         if moves_gripper and config.gripper.kind == "none":
@@ -83,8 +93,13 @@ class ArmBody:
                 f"robot {config.name!r} has no gripper (robot.gripper.kind=none), but actions of {spec.task!r} move "
                 "one; choose task.controller.action_axes without it"
             )
-        self._config, self._period = config, period
+        self._config, self._period = config, 1.0 / spec.control_rate
         self._description: RobotDescription = simulation.robot
+        command, count = config.command, len(self._description.joints)
+        self._stiffness, self._damping, self._effort = (
+            _for_each_joint(f"robot.command.{key}", getattr(command, key), count)
+            for key in ("stiffness", "damping", "effort")
+        )
         self._model: ArmModel = simulation.as_model()
         self._layout = ObservationLayout(config, spec, self._description.joints, self._model)
 
@@ -102,14 +117,15 @@ class ArmBody:
             for publisher in (self._arm.publisher, self._gripper.publisher)
             if publisher is not None and publisher.matched_count == 0
         ]
-        if self._gripper.client is not None and not self._gripper.client.wait(0.0):
-            missing.append(f"no action {self._config.gripper.name}")
+        actions = {self._config.command.topic: self._arm.client, self._config.gripper.name: self._gripper.client}
+        missing += [f"no action {name}" for name, client in actions.items() if client and not client.wait(0.0)]
         return missing
 
     def begin(self, messages: Mapping[str, Any]) -> None:
         positions, _ = self._layout.joints(messages)
         self._model.begin(positions)
         self._check_pose(messages)
+        self._arm.reset()
         self._gripper.reset()
 
     def plan(self, messages: Mapping[str, Any], action: NDArray[np.float32]) -> tuple[ArmTarget, ArmPose]:
@@ -127,15 +143,27 @@ class ArmBody:
                 target.pose.rotation @ modelled.rotation.T @ measured.rotation,
             )
             target = replace(target, pose=pose)
+        if target.joints is not None and self._config.command.kind == "joint_velocities":
+            velocities = (target.joints - positions) / self._period
+            # None is faster than it may be, and they still lead towards the target.
+            velocities /= max(1.0, float(np.max(np.abs(velocities) / self._description.speed)))
+            target = replace(target, joints=None, velocities=velocities)
         return target, measured
 
-    def send(self, plan: tuple[ArmTarget, ArmPose]) -> None:
+    def send(self, plan: tuple[ArmTarget, ArmPose], messages: Mapping[str, Any]) -> None:
         target, pose = plan
         if target.opening is not None:
             self._gripper.send(target.opening)
+        if target.joints is not None and self._config.command.kind == "joint_efforts":
+            positions, velocities = self._layout.joints(messages)
+            efforts = self._stiffness * (target.joints - positions) - self._damping * velocities
+            target = ArmTarget(efforts=np.clip(efforts, -self._effort, self._effort))
         self._arm.send(target, pose)
 
     def hold(self, messages: Mapping[str, Any]) -> None:
+        if self._config.command.kind in (*GO_ON, "joint_trajectory_action"):
+            self._arm.stop()
+            return
         by_kind = self._layout.by_kind
         names = [by_kind[kind] for kind in ("joints", "end_effector_pose") if kind in by_kind]
         if any(messages[name] is None for name in names):
@@ -151,6 +179,7 @@ class ArmBody:
             self._arm.send(ArmTarget(joints=positions), pose)
 
     def close(self) -> None:
+        self._arm.close()
         self._gripper.close()
 
     def _check_pose(self, messages: Mapping[str, Any]) -> None:
@@ -198,7 +227,7 @@ class BaseBody:
         steering, throttle = action[self._places].tolist()
         return steering, throttle
 
-    def send(self, plan: tuple[float, float]) -> None:
+    def send(self, plan: tuple[float, float], messages: Mapping[str, Any]) -> None:
         self._commander.send(*plan)
 
     def hold(self, messages: Mapping[str, Any]) -> None:
@@ -207,13 +236,22 @@ class BaseBody:
     def close(self) -> None: ...
 
 
-def make_body(config: RobotConfig, simulation: Any, period: float) -> Body:
+def _for_each_joint(key: str, values: Sequence[float], count: int) -> Array:
+    """Return one value for each of ``count`` joints; one that is given is for all.
+
+    Raises:
+        ConfigError: if there are others.
+    """
+    require(len(values) in (0, 1, count), key, f"one value, or one for each of {count} joints", tuple(values))
+    return np.broadcast_to(np.array(values or (0.0,), np.float64), (count,))
+
+
+def make_body(config: RobotConfig, simulation: Any) -> Body:
     """Return the kind of robot that the task is for.
 
     Args:
         config: of the robot.
         simulation: of the task.
-        period: length of a control period in the robot's time [s].
 
     Raises:
         ConfigError: if no robot can do the task, or this one cannot.
@@ -226,4 +264,4 @@ def make_body(config: RobotConfig, simulation: Any, period: float) -> Body:
             f"actions mean; {spec.task!r} has none"
         )
     check_command(config.command, spec)
-    return ArmBody(config, simulation, period) if is_arm else BaseBody(config, spec)
+    return ArmBody(config, simulation) if is_arm else BaseBody(config, spec)

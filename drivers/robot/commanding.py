@@ -1,6 +1,7 @@
 """From targets to the messages that move a robot."""
 
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -8,21 +9,35 @@ from numpy.typing import NDArray
 
 from robo_rl.core import ArmPose, ArmTarget, ConfigError, DriverError, EnvSpec
 
-from ..ros2 import Node, QoSProfile
+from ..ros2 import ActionClient, Node, Publisher, QoSProfile
 from .config import COMMANDS, CommandConfig, GripperConfig
+from .goals import GoalSender
 from .rotation import to_quaternion, to_vector
 
 Array = NDArray[np.float64]
 
 FITTING: dict[str, tuple[str, ...]] = {
     "end_effector_delta": ("pose", "twist"),
-    "joint_delta": ("joint_positions", "joint_trajectory"),
+    "joint_delta": (
+        "joint_positions",
+        "joint_velocities",
+        "joint_efforts",
+        "joint_trajectory",
+        "joint_trajectory_action",
+    ),
     "steering_throttle": ("ackermann", "base_twist", "base_twist_stamped"),
 }
 FITTING["joint_position"] = FITTING["joint_delta"]
 """Kinds of command that an action space can be sent as."""
 
+NUMBERS = {"joint_positions": "joints", "joint_velocities": "velocities", "joint_efforts": "efforts"}
+"""Kinds of command that are numbers, one a joint, and what of a target they are."""
+
+GO_ON = ("joint_velocities", "joint_efforts")
+"""Kinds of command that a controller goes on with when nothing comes after them."""
+
 COMMAND_QOS = QoSProfile(depth=1)
+GRIPPER = "control_msgs/action/GripperCommand"
 
 
 def check_command(config: CommandConfig, spec: EnvSpec) -> None:
@@ -36,11 +51,14 @@ def check_command(config: CommandConfig, spec: EnvSpec) -> None:
 
 
 class ArmCommander:
-    """Publishes what the arm is to pull towards.
+    """Tells the arm what to do: publishes it, or sends it as a goal.
+
+    Controllers of velocities and efforts go on with the last ones for ever. So zeros follow when nothing was sent for
+    ``config.timeout``: the policy is late, or has ended.
 
     Args:
         node: of the driver.
-        config: topic and kind.
+        config: topic or action, and kind.
         joints: names of the task's joints.
         period: length of a control period in the robot's time [s].
     """
@@ -48,27 +66,101 @@ class ArmCommander:
     def __init__(self, node: Node, config: CommandConfig, joints: tuple[str, ...], period: float) -> None:
         self._node, self._config, self._period = node, config, period
         self._joints = list(config.joints or joints)
-        self.publisher = node.create_publisher(COMMANDS[config.kind], config.topic, COMMAND_QOS)
+        self.publisher: Publisher | None = None
+        self.client: ActionClient | None = None
+        self._goals: GoalSender | None = None
+        self._refused = ""
+        self._sent_target: ArmTarget | None = None
+        if config.kind == "joint_trajectory_action":
+            self.client = node.create_action_client(COMMANDS[config.kind], config.topic)
+            self._goals = GoalSender(self.client, self._refuse)
+        else:
+            self.publisher = node.create_publisher(COMMANDS[config.kind], config.topic, COMMAND_QOS)
+        self._lock = threading.Lock()
+        self._moves = False
+        self._sent_at = 0.0
+        if config.kind in GO_ON:
+            node.create_timer(config.timeout / 4, self._stop_when_late)
+
+    def reset(self) -> None:
+        """Forget that a goal was refused: an episode begins."""
+        self._refused, self._sent_target = "", None
 
     def send(self, target: ArmTarget, pose: ArmPose) -> None:
-        """Send a target.
+        """Send a target. A trajectory is sent once: it would begin anew.
 
         Args:
-            target: what to pull towards.
+            target: what to do.
             pose: measured pose of the end effector, from which a twist leads to the target in one period.
+
+        Raises:
+            DriverError: if the last goal was refused or aborted.
         """
-        self.publisher.publish(self._message(target, pose))
+        is_new, self._sent_target = target is not self._sent_target, target
+        if self._goals is not None:
+            self._check_goal()
+            if is_new:
+                self._goals.send(
+                    self._node.types.make(f"{COMMANDS[self._config.kind]}_Goal", trajectory=self._path(target))
+                )
+            return
+        if self._config.kind == "joint_trajectory" and not is_new:
+            return
+        assert self.publisher is not None
+        message = self._message(target, pose)
+        with self._lock:
+            self._moves, self._sent_at = True, time.monotonic()
+            self.publisher.publish(message)
+
+    def stop(self) -> None:
+        """Cancel the goal, or send zeros, where the kind of command has that: it need not be known where the arm is."""
+        if self._goals is not None:
+            self._goals.cancel()
+        elif self._config.kind in GO_ON:
+            with self._lock:
+                self._publish_zeros()
+
+    def close(self) -> None:
+        """End the thread that waits for answers."""
+        if self._goals is not None:
+            self._goals.close()
+
+    def _stop_when_late(self) -> None:
+        """Called in the node's thread."""
+        with self._lock:
+            if self._moves and time.monotonic() - self._sent_at > self._config.timeout:
+                self._publish_zeros()
+
+    def _publish_zeros(self) -> None:
+        assert self.publisher is not None
+        self._moves = False
+        zeros = np.zeros(len(self._joints))
+        self.publisher.publish(self._node.types.make(COMMANDS[self._config.kind], data=zeros))
+
+    def _check_goal(self) -> None:
+        aborted = None if self._goals is None else self._goals.aborted()
+        if aborted is not None:
+            self._refused = f"aborted with code {aborted.error_code}: {aborted.error_string}"
+        if self._refused:
+            raise DriverError(f"a goal of {self._config.topic} was not executed: {self._refused}")
+
+    def _refuse(self, reason: str) -> None:
+        """Called in the thread of goals."""
+        self._refused = reason
+
+    def _path(self, target: ArmTarget) -> dict[str, Any]:
+        """Return the fields of a trajectory of one point, to be begun at once (a stamp of 0)."""
+        nanoseconds = round(self._period * 1e9)
+        arrival = {"sec": nanoseconds // 1_000_000_000, "nanosec": nanoseconds % 1_000_000_000}
+        return {"joint_names": self._joints, "points": [{"positions": target.joints, "time_from_start": arrival}]}
 
     def _message(self, target: ArmTarget, pose: ArmPose) -> Any:
         make, kind = self._node.types.make, self._config.kind
         header = {"stamp": self._node.now(), "frame_id": self._config.frame}
-        if kind == "joint_positions":
-            return make(COMMANDS[kind], data=target.joints)
+        if kind in NUMBERS:
+            return make(COMMANDS[kind], data=getattr(target, NUMBERS[kind]))
         if kind == "joint_trajectory":
-            nanoseconds = round(self._period * 1e9)
-            arrival = {"sec": nanoseconds // 1_000_000_000, "nanosec": nanoseconds % 1_000_000_000}
-            point = {"positions": target.joints, "time_from_start": arrival}
-            return make(COMMANDS[kind], joint_names=self._joints, points=[point])  # a stamp of 0: begin at once
+            return make(COMMANDS[kind], **self._path(target))
         assert target.pose is not None
         if kind == "pose":
             orientation = _fields("xyzw", to_quaternion(target.pose.rotation))
@@ -116,16 +208,14 @@ class GripperCommander:
     def __init__(self, node: Node, config: GripperConfig) -> None:
         self._node, self._config = node, config
         self._sent: float | None = None
-        self.publisher: Any = None
-        self.client: Any = None
-        self._wanted: float | None = None
-        self._changed = threading.Condition()
-        self._closed = False
-        self._thread: threading.Thread | None = None
+        self.publisher: Publisher | None = None
+        self.client: ActionClient | None = None
+        self._goals: GoalSender | None = None
         if config.kind == "positions":
             self.publisher = node.create_publisher("std_msgs/msg/Float64MultiArray", config.name, COMMAND_QOS)
         elif config.kind == "action":
-            self.client = node.create_action_client("control_msgs/action/GripperCommand", config.name)
+            self.client = node.create_action_client(GRIPPER, config.name)
+            self._goals = GoalSender(self.client, lambda reason: print(f"the gripper: {reason}", flush=True))
 
     def reset(self) -> None:
         """Send the next opening in any case."""
@@ -141,37 +231,14 @@ class GripperCommander:
         if self.publisher is not None:
             data = np.full(config.fingers, position)
             self.publisher.publish(self._node.types.make("std_msgs/msg/Float64MultiArray", data=data))
-        elif self.client is not None:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._send_goals, name="gripper", daemon=True)
-                self._thread.start()
-            with self._changed:
-                self._wanted = position
-                self._changed.notify()
+        elif self._goals is not None:
+            command = {"position": position, "max_effort": config.effort}
+            self._goals.send(self._node.types.make(f"{GRIPPER}_Goal", command=command))
 
     def close(self) -> None:
         """End the thread that waits for answers."""
-        if self._thread is not None:
-            with self._changed:
-                self._closed = True
-                self._changed.notify()
-            self._thread.join()
-
-    def _send_goals(self) -> None:
-        """Send the newest position as a goal, one after another: an answer takes time that the arm has not."""
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._wanted is not None or self._closed)
-                if self._closed:
-                    return
-                position, self._wanted = self._wanted, None
-            command = {"position": position, "max_effort": self._config.effort}
-            try:
-                self.client.send_goal(
-                    self._node.types.make("control_msgs/action/GripperCommand_Goal", command=command), timeout_s=1.0
-                )
-            except DriverError as error:
-                print(f"the gripper does not take {position:.3f}: {error}", flush=True)
+        if self._goals is not None:
+            self._goals.close()
 
 
 def _fields(names: str, values: Array) -> dict[str, float]:

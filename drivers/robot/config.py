@@ -29,12 +29,15 @@ COMMANDS = {
     "pose": "geometry_msgs/msg/PoseStamped",
     "twist": "geometry_msgs/msg/TwistStamped",
     "joint_positions": "std_msgs/msg/Float64MultiArray",
+    "joint_velocities": "std_msgs/msg/Float64MultiArray",
+    "joint_efforts": "std_msgs/msg/Float64MultiArray",
     "joint_trajectory": "trajectory_msgs/msg/JointTrajectory",
+    "joint_trajectory_action": "control_msgs/action/FollowJointTrajectory",
     "base_twist": "geometry_msgs/msg/Twist",
     "base_twist_stamped": "geometry_msgs/msg/TwistStamped",
     "ackermann": "ackermann_msgs/msg/AckermannDriveStamped",
 }
-"""Kinds of commands and their message types."""
+"""Kinds of commands and their message types, or action."""
 
 GRIPPER_COMMANDS = ("none", "positions", "action")
 
@@ -116,6 +119,11 @@ class CommandConfig:
         rate: of repetitions within a control period [Hz]; they end when the policy does, so that what the robot has
             for silence acts.
         joints: names of joints in trajectories; none: as the task calls them.
+        timeout: so long after the last velocities or efforts zeros are sent [s]: their controllers go on with what they
+            were told last.
+        stiffness: of ``joint_efforts``, one value or one a joint [Nm/rad or N/m].
+        damping: the same [Nms/rad or Ns/m].
+        effort: largest of ``joint_efforts``, the same [Nm or N].
         speed: of a mobile base at full throttle [m/s].
         turn: of a mobile base at full steering: rotation rate of a twist [rad/s], or steering angle [rad].
     """
@@ -125,6 +133,10 @@ class CommandConfig:
     frame: str = "base"
     rate: float = 50.0
     joints: tuple[str, ...] = ()
+    timeout: float = 0.1
+    stiffness: tuple[float, ...] = ()
+    damping: tuple[float, ...] = ()
+    effort: tuple[float, ...] = ()
     speed: float = 1.0
     turn: float = 1.0
 
@@ -133,6 +145,13 @@ class CommandConfig:
         require(bool(self.topic), "robot.command.topic", "the name of a topic", self.topic)
         for key in ("rate", "speed", "turn"):
             require(getattr(self, key) > 0, f"robot.command.{key}", "above 0", getattr(self, key))
+        longer = self.timeout > 1 / self.rate
+        require(longer, "robot.command.timeout", f"above 1 / rate = {1 / self.rate:g}", self.timeout)
+        for key in ("stiffness", "damping", "effort"):
+            values = getattr(self, key)
+            given = bool(values) or self.kind != "joint_efforts"
+            require(given, f"robot.command.{key}", "given where kind=joint_efforts", values)
+            require(min(values, default=0) >= 0, f"robot.command.{key}", "0 or more", values)
 
 
 @dataclass(frozen=True)

@@ -46,19 +46,26 @@ def arm_controllers(joints: Sequence[str], fingers: Sequence[str], takes: str) -
         Controller("force_torque_sensor_broadcaster", "force_torque_sensor_broadcaster/ForceTorqueSensorBroadcaster"),
     ]
     if takes == "pose":
-        efforts = tuple(f"{joint}/effort" for joint in joints)
         controllers.append(
-            Controller("cartesian_impedance_controller", "crisp_controllers/CartesianController", efforts)
+            _commanding("cartesian_impedance_controller", "crisp_controllers/CartesianController", joints, "effort")
         )
     else:
-        positions = tuple(f"{joint}/position" for joint in joints)
-        controllers.append(
-            Controller("forward_position_controller", "forward_command_controller/ForwardCommandController", positions)
-        )
+        forward = "forward_command_controller/ForwardCommandController"
+        trajectories = "joint_trajectory_controller/JointTrajectoryController"
+        controllers += [
+            _commanding("forward_position_controller", forward, joints, "position"),
+            _commanding("forward_velocity_controller", forward, joints, "velocity"),
+            _commanding("forward_effort_controller", forward, joints, "effort"),
+            _commanding("joint_trajectory_controller", trajectories, joints, "position"),
+        ]
     if fingers:
-        positions = tuple(f"{finger}/position" for finger in fingers)
-        controllers.append(Controller("gripper_controller", "position_controllers/GripperActionController", positions))
+        gripper = "position_controllers/GripperActionController"
+        controllers.append(_commanding("gripper_controller", gripper, fingers, "position"))
     return controllers
+
+
+def _commanding(name: str, kind: str, joints: Sequence[str], interface: str) -> Controller:
+    return Controller(name, kind, tuple(f"{joint}/{interface}" for joint in joints))
 
 
 class ControllerManager:

@@ -3,6 +3,7 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import cv2
@@ -15,6 +16,8 @@ from ..robot.rotation import to_matrix
 from ..ros2 import LATCHED, Node, QoSProfile, ServerGoal
 from .config import VirtualRobotConfig
 from .controllers import ControllerManager, arm_controllers
+from .trajectories import NAME as TRAJECTORIES
+from .trajectories import TrajectoryController
 
 if TYPE_CHECKING:
     from .robot import Simulated, SimulatedArm, SimulatedVehicle
@@ -25,6 +28,12 @@ JOINT_STATE = "sensor_msgs/msg/JointState"
 POSE = "geometry_msgs/msg/PoseStamped"
 NUMBERS = "std_msgs/msg/Float64MultiArray"
 ACKERMANN = "ackermann_msgs/msg/AckermannDriveStamped"
+FORWARD: dict[str, Callable[[Array], ArmTarget]] = {
+    "position": lambda values: ArmTarget(joints=values),
+    "velocity": lambda values: ArmTarget(velocities=values),
+    "effort": lambda values: ArmTarget(efforts=values),
+}
+"""What forward_KIND_controller takes."""
 STATE_QOS = QoSProfile(depth=10)
 CAMERA_QOS = QoSProfile(depth=2)
 COMMAND_QOS = QoSProfile(depth=10)
@@ -132,6 +141,9 @@ class ArmTopics(Topics):
     ) -> None:
         super().__init__(node, config, arm)
         self._arm, self._obey = arm, obey
+        self._positions = np.zeros(len(arm.joints))
+        self._fingers = np.zeros(len(arm.fingers))
+        self._states = 0
         self._controllers = ControllerManager(node, arm_controllers(arm.joints, arm.fingers, arm.takes), hold)
         publish = node.create_publisher
         self._joints = publish(JOINT_STATE, "joint_states", STATE_QOS)
@@ -141,9 +153,17 @@ class ArmTopics(Topics):
         if arm.takes == "pose":
             self._listen(POSE, "cartesian_impedance_controller", "equilibrium_pose", self._take_pose)
         else:
-            self._listen(NUMBERS, "forward_position_controller", "commands", self._take_joints)
-        self._fingers = np.zeros(len(arm.fingers))
-        self._states = 0
+            for kind, target in FORWARD.items():
+                self._listen(NUMBERS, f"forward_{kind}_controller", "commands", partial(self._take_numbers, target))
+            TrajectoryController(
+                node,
+                arm.joints,
+                config.real_time_factor,
+                lambda: self._controllers.is_active(TRAJECTORIES),
+                lambda: self._positions,
+                obey,
+                hold,
+            )
         if arm.fingers:
             self._listen(NUMBERS, "gripper_controller", "commands", self._take_gripper)
             node.create_action_server(GRIPPER, "gripper_controller/gripper_cmd", self._grip)
@@ -162,7 +182,7 @@ class ArmTopics(Topics):
         make, measured = self._node.types.make, arm.measure()
         header = {"stamp": stamp, "frame_id": BASE}
         fingers, still = measured["fingers"], np.zeros(len(arm.fingers))
-        self._fingers = fingers
+        self._fingers, self._positions = fingers, measured["joint_positions"]
         self._states += 1
         joints = make(
             JOINT_STATE,
@@ -194,10 +214,10 @@ class ArmTopics(Topics):
             return
         self._obey(ArmTarget(ArmPose(values[:3], to_matrix(values[3:]))))
 
-    def _take_joints(self, message: Any) -> None:
+    def _take_numbers(self, target: Callable[[Array], ArmTarget], message: Any) -> None:
         values = np.asarray(message.data, dtype=np.float64)
         if values.shape == (len(self._arm.joints),) and np.isfinite(values).all():
-            self._obey(ArmTarget(joints=values))
+            self._obey(target(values))
 
     def _take_gripper(self, message: Any) -> None:
         values = np.asarray(message.data, dtype=np.float64)

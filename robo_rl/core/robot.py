@@ -23,7 +23,8 @@ class RobotDescription:
         position_upper: upper joint limits (n,).
         command_lower: joint positions (n,) that an action of -1 means where actions are joint positions.
         command_upper: the same for an action of 1.
-        velocity: largest joint velocity (n,) that an action may ask for [rad/s].
+        speed: largest joint speed (n,) that the arm itself has [rad/s].
+        velocity: largest joint velocity (n,) that an action may ask for, more where controllers lag behind [rad/s].
         acceleration: largest change of that velocity (n,) [rad/s^2].
         jerk: largest change of that acceleration (n,) [rad/s^3].
         joint_delta: joint motion of a full joint delta [rad].
@@ -44,6 +45,7 @@ class RobotDescription:
     position_upper: tuple[float, ...]
     command_lower: tuple[float, ...]
     command_upper: tuple[float, ...]
+    speed: tuple[float, ...]
     velocity: tuple[float, ...]
     acceleration: tuple[float, ...]
     jerk: tuple[float, ...]
@@ -61,7 +63,7 @@ class RobotDescription:
             require(
                 len(getattr(self, key)) == len(self.joints), f"robot.{key}", "one value a joint", getattr(self, key)
             )
-        for key in ("velocity", "acceleration", "jerk"):
+        for key in ("speed", "velocity", "acceleration", "jerk"):
             values = getattr(self, key)
             valid = len(values) == len(self.joints) and all(value > 0 for value in values)
             require(valid, f"robot.{key}", "one value above 0 a joint", values)
@@ -82,16 +84,20 @@ class ArmPose:
 
 @dataclass(frozen=True, slots=True)
 class ArmTarget:
-    """What an arm's controller is to pull towards until the next target.
+    """What an arm's controller is to do until the next target: at most one of the first four is given.
 
     Attributes:
-        pose: of the end effector; None where joints are given.
-        joints: positions (n,) [rad or m]; None where a pose is given.
+        pose: of the end effector, to pull towards.
+        joints: positions (n,) [rad or m], to go to.
+        velocities: of the joints (n,) [rad/s or m/s].
+        efforts: of the joints (n,) beyond gravity and Coriolis forces [Nm or N].
         opening: of the gripper, 0 closed to 1 open; None where actions do not move it.
     """
 
     pose: ArmPose | None = None
     joints: NDArray[np.float64] | None = None
+    velocities: NDArray[np.float64] | None = None
+    efforts: NDArray[np.float64] | None = None
     opening: float | None = None
 
 

@@ -1,15 +1,17 @@
 """Controllers of ros2_control: the driver switches them at the virtual robot's controller manager, over real DDS."""
 
+import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from robo_rl.core import DriverError
-from robo_rl.drivers.ros2 import Node, open_node
+from robo_rl.core import DriverError, SafetyStop
+from robo_rl.drivers.ros2 import GoalStatus, Node, open_node
 
-from ..robot_rig import begin, composed, driver, virtual_robot
+from ..robot_rig import begin, composed, driver, virtual_robot, wait_until
 from ..ros2_domain import free_domain
 
 MANAGER = "controller_manager_msgs/srv"
@@ -114,3 +116,129 @@ def test_a_start_that_fails_gives_controllers_back(domain, manager):
             backend.reset(0)
         assert manager.active() == found
         backend.close()
+
+
+JOINTS = "task.controller.action_space=joint_delta"
+LAST = np.array([0, 0, 0, 0, 0, 0, -1], np.float32)
+KINDS = {
+    "joint_velocities": ("forward_velocity_controller", "commands"),
+    "joint_efforts": ("forward_effort_controller", "commands"),
+    "joint_trajectory": ("joint_trajectory_controller", "joint_trajectory"),
+    "joint_trajectory_action": ("joint_trajectory_controller", "follow_joint_trajectory"),
+}
+
+
+def commanding(kind: str, *options: str) -> Any:
+    """Return a driver of joint actions by a kind of command, whose controller is not the one that is active."""
+    controller, topic = KINDS[kind]
+    words = [f"robot.command.kind={kind}", f"robot.command.topic={controller}/{topic}"]
+    if kind == "joint_efforts":
+        words += ["robot.command.stiffness=[60]", "robot.command.damping=[6]", "robot.command.effort=[20]"]
+    return driver(composed(JOINTS, *words, f"robot.controllers.active=[{controller}]", *options))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_joint_actions_move_the_arm_by_every_kind_of_command(domain, manager, kind):
+    with virtual_robot(domain, JOINTS, *PATIENT):
+        assert "forward_position_controller" in manager.active()
+        backend = commanding(kind)
+        try:
+            first = begin(backend).observation["state"][:7]
+            assert KINDS[kind][0] in manager.active() and "forward_position_controller" not in manager.active()
+            for _ in range(6):
+                step = backend.step(LAST)
+            moved = step.observation["state"][:7] - first
+            assert moved[6] < -0.2
+            assert np.abs(moved[:6]).max() < 0.06
+            for _ in range(4):
+                step = backend.step(np.zeros(7, np.float32))
+            assert np.abs(step.observation["state"][7:14]).max() < 0.15, "it comes to rest"
+        finally:
+            backend.close()
+        assert "forward_position_controller" in manager.active() and KINDS[kind][0] not in manager.active()
+
+
+@pytest.mark.parametrize("kind", ["joint_velocities", "joint_efforts"])
+def test_zeros_follow_when_the_policy_is_late(domain, kind):
+    """Such controllers go on with the last command; this robot's own watchdog is too slow to be what stops it."""
+    with virtual_robot(domain, JOINTS, *PATIENT), open_node("bystander") as node:
+        sent: list[np.ndarray] = []
+        numbers = "std_msgs/msg/Float64MultiArray"
+        node.create_subscription(numbers, "/".join(KINDS[kind]), lambda message: sent.append(np.array(message.data)))
+        backend = commanding(kind)
+        try:
+            begin(backend)
+            for ends in (lambda: None, lambda: backend.stop("an emergency")):
+                sent.clear()
+                backend.step(LAST)
+                ends()
+                wait_until(lambda: sent and not sent[-1].any())
+                assert min(values[6] for values in sent) < -0.1
+                begin(backend)
+            assert max(np.abs(values).max() for values in sent) <= (20.0 if kind == "joint_efforts" else 2.7)
+        finally:
+            backend.close()
+
+
+def test_a_goal_that_is_refused_ends_the_episode(domain, manager):
+    with virtual_robot(domain, JOINTS, *PATIENT):
+        backend = commanding("joint_trajectory_action")
+        try:
+            begin(backend)
+            backend.step(LAST)
+            assert manager.switch([], ["joint_trajectory_controller"]).ok
+            with pytest.raises(SafetyStop, match=r"aborted with code -1: the controller (is not active|was deact)"):
+                for _ in range(20):
+                    backend.step(LAST)
+            begin(backend)
+            for _ in range(3):
+                backend.step(LAST)
+        finally:
+            backend.close()
+
+
+def test_trajectories_of_others_are_followed_point_by_point(domain, manager):
+    """As MoveIt sends them: joints in any order, several points, to be cancelled."""
+    action = "control_msgs/action/FollowJointTrajectory"
+    with virtual_robot(domain, JOINTS, *PATIENT), open_node("planner") as node:
+        make = node.types.make
+        assert manager.switch(["joint_trajectory_controller"], ["forward_position_controller"]).ok
+        reset = node.create_client("std_srvs/srv/Trigger", "reset")
+        assert reset.wait(20) and reset.call(make("std_srvs/srv/Trigger_Request"), 20).success
+        joints = node.create_subscription("sensor_msgs/msg/JointState", "joint_states")
+        client = node.create_action_client(action, "joint_trajectory_controller/follow_joint_trajectory")
+        assert client.wait(20)
+        wait_until(joints.latest)
+        names = list(joints.latest()[0].name)[:7]
+
+        def positions() -> np.ndarray:
+            return np.array(joints.latest()[0].position)[:7]
+
+        def goal(*points: np.ndarray, joint_names: list[str] = names, seconds: int = 1) -> Any:
+            fields = [
+                {"positions": point, "time_from_start": {"sec": seconds * number}}
+                for number, point in enumerate(points, 1)
+            ]
+            trajectory = {"joint_names": joint_names, "points": fields}
+            return client.send_goal(make(f"{action}_Goal", trajectory=trajectory), timeout_s=20)
+
+        start = positions()
+        there = start + np.array([0.2, 0, 0, 0, 0, 0, 0.3])
+        status, result = goal(there[::-1], (there + 0.1)[::-1], joint_names=names[::-1]).result(30)
+        assert (status, result.error_code) == (GoalStatus.SUCCEEDED, 0)
+        wait_until(lambda: np.abs(positions() - there - 0.1).max() < 0.02)
+        for refused, said in (
+            (goal(there, joint_names=["a", "b"]), "expected the joints joint1, .*, got a, b"),
+            (goal(there[:3]), "a position of each joint"),
+            (goal(there, seconds=0), "times after the start that increase"),
+            (goal(there * np.nan), "expected finite positions"),
+        ):
+            status, result = refused.result(30)
+            assert status == GoalStatus.ABORTED and re.search(said, result.error_string)
+        long = goal(start, seconds=60)
+        time.sleep(0.5)
+        assert long.cancel(20)
+        assert long.result(30)[0] == GoalStatus.CANCELED
+        older, newer = goal(start, seconds=60), goal(positions())
+        assert older.result(30)[1].error_string == "a newer trajectory has taken its place"
+        assert newer.result(30)[0] == GoalStatus.SUCCEEDED

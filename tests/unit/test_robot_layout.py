@@ -205,6 +205,53 @@ def test_twists_joint_positions_and_trajectories_say_the_same_target():
     assert trajectory.points[0].time_from_start.nanosec == 100_000_000
 
 
+def test_velocities_lead_to_the_target_within_limits_and_efforts_pull_towards_it():
+    """Against the definitions: the way to the target in one control period, and a spring with a damper."""
+    limits = [2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 0.5]
+    options = (JOINT_ACTIONS, f"task.arm.velocity_limits={limits}", "robot.command.topic=commands")
+    fast = driver(composed(*options, "robot.command.kind=joint_velocities"))
+    efforts = (
+        "robot.command.kind=joint_efforts",
+        "robot.command.stiffness=[100]",
+        "robot.command.damping=[1,2,3,4,5,6,7]",
+        "robot.command.effort=[8]",
+    )
+    soft = driver(composed(*options, *efforts))
+    backend = make_backend("reach")
+    backend.reset(0)
+    node, sent = Recorder(), []
+    ArmTopics(node, VirtualRobotConfig(), backend.as_robot(), print, hold=print).publish_state()
+    messages = {
+        "joints": node.published["joint_states"][-1],
+        "pose": node.published["cartesian_pose_broadcaster/pose"][-1],
+    }
+    positions, _ = soft._layout.joints(messages)
+    action = np.array([0.5, 0, 0, 0, 0, 0, -0.2], np.float32)
+    for each in (fast, soft):
+        each._body._model.begin(positions)
+    target, _ = fast._body.plan(messages, action)
+    np.testing.assert_allclose(target.velocities, [0.5, 0, 0, 0, 0, 0, -0.2], atol=1e-6)  # 0.1 rad in 0.1 s
+    target, _ = fast._body.plan(messages, 2 * np.roll(action, -1))
+    np.testing.assert_allclose(target.velocities, [0, 0, 0, 0, 0, -0.2, 0.5], atol=1e-6)  # halved
+
+    soft._body._arm = SimpleNamespace(send=lambda target, pose: sent.append(target.efforts))
+    plan = soft._body.plan(messages, action)
+    messages["joints"].velocity[:7] = np.arange(7) / 10
+    soft._body.send(plan, messages)
+    expected = 100 * np.array([0.05, 0, 0, 0, 0, 0, -0.02]) - np.arange(1, 8) * np.arange(7) / 10
+    np.testing.assert_allclose(sent[0], expected, atol=1e-5)
+    messages["joints"].velocity[:7] = -10
+    soft._body.send(plan, messages)
+    assert sent[1].tolist() == [8.0] * 7
+    for words, said in (
+        (("robot.command.damping=[1,2]",), "robot.command.damping must be one value, or one for each of 7 joints"),
+        (("robot.command.effort=[]",), "robot.command.effort must be given where kind=joint_efforts"),
+        (("robot.command.timeout=0.01",), "robot.command.timeout must be above 1 / rate = 0.02"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            driver(composed(*options, *efforts, *words))
+
+
 def test_what_does_not_fit_is_refused_with_its_shape():
     for options, message in (
         (("~robot.sources.wrench",), r"nothing gives wrist_force_x, .* of the observation 'state' of shape \(36,\)"),

@@ -7,6 +7,8 @@ import pytest
 from robo_rl.core import ArmTarget, ConfigError
 from robo_rl.sim import make_backend
 
+from .test_sim_controller import arm_mass
+
 
 @pytest.mark.parametrize("task", ["reach", "pick_cube"])
 @pytest.mark.parametrize("space", ["end_effector_delta", "joint_delta", "joint_position"])
@@ -65,8 +67,61 @@ def test_a_robot_that_is_told_to_hold_comes_to_rest():
 
 def test_a_target_of_the_wrong_kind_is_refused():
     robot = make_backend("reach").as_robot()
-    with pytest.raises(ConfigError, match="takes poses, not joint positions"):
+    with pytest.raises(ConfigError, match="takes poses, not targets of its joints"):
         robot.command(ArmTarget(joints=np.zeros(7)))
     robot.command(ArmTarget(opening=0.0))
     robot.advance(300)
     assert robot.measure()["fingers"].max() < 0.005
+
+
+def still_arm():
+    """A robot whose joints are commanded, at home, without what its task is about."""
+    from robo_rl.sim.config import ControllerConfig
+
+    backend = make_backend("reach", controller=ControllerConfig(action_space="joint_delta"))
+    robot = backend.as_robot()
+    robot.reset(0)
+    return backend, robot
+
+
+def test_joint_velocities_are_kept_until_the_limits():
+    backend, robot = still_arm()
+    ticks = round(backend.config.controller.rate)
+    before = robot.measure()["joint_positions"]
+    wanted = np.array([0.3, 0.0, -0.2, 0.0, 0.0, 0.25, 0.4])
+    robot.command(ArmTarget(velocities=wanted))
+    robot.advance(round(0.5 * ticks))
+    halfway = robot.measure()["joint_positions"]
+    robot.advance(round(0.5 * ticks))
+    after = robot.measure()["joint_positions"]
+    np.testing.assert_allclose(after - halfway, 0.5 * wanted, atol=0.01)
+    np.testing.assert_allclose((after - before)[wanted == 0], 0, atol=0.005)
+    robot.command(ArmTarget(velocities=np.zeros(7)))
+    robot.advance(ticks)
+    assert np.abs(robot.measure()["joint_velocities"]).max() < 0.01
+    robot.command(ArmTarget(velocities=np.array([0, 0, 0, 0, 0, 0, 1.5])))
+    robot.advance(5 * ticks)
+    assert robot.measure()["joint_positions"][6] == pytest.approx(backend.controller.upper[6], abs=0.01)
+    robot.command(ArmTarget(joints=before))
+    robot.advance(6 * ticks)
+    np.testing.assert_allclose(robot.measure()["joint_positions"], before, atol=0.01)
+
+
+def test_joint_efforts_accelerate_as_inertia_has_it_and_zero_is_no_force():
+    backend, robot = still_arm()
+    start = robot.measure()["joint_positions"]
+    robot.command(ArmTarget(efforts=np.zeros(7)))
+    robot.advance(200)
+    np.testing.assert_allclose(robot.measure()["joint_positions"], start, atol=0.005, err_msg="gravity is compensated")
+    mass, damping, step = arm_mass(backend), np.diag(backend.model.dof_damping[:7]), robot.tick
+    efforts = np.array([0, 0, 0, 0, 0, 0, 0.2])
+    expected = backend.data.qvel[:7].copy()
+    robot.command(ArmTarget(efforts=efforts))
+    robot.advance(20)
+    for _ in range(20):
+        expected += step * np.linalg.solve(mass + step * damping, efforts - damping @ expected)
+    assert expected[6] > 0.02
+    np.testing.assert_allclose(backend.data.qvel[:7], expected, atol=0.1 * expected[6])
+    robot.hold()
+    robot.advance(1000)
+    assert np.abs(robot.measure()["joint_velocities"]).max() < 0.01

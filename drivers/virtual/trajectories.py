@@ -1,0 +1,134 @@
+"""The virtual robot's joint_trajectory_controller: a topic, and the action FollowJointTrajectory."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import ArmTarget, SpecError
+
+from ..ros2 import Node, QoSProfile, ServerGoal
+
+Array = NDArray[np.float64]
+
+TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
+ACTION = "control_msgs/action/FollowJointTrajectory"
+NAME = "joint_trajectory_controller"
+SUCCESSFUL, INVALID_GOAL = 0, -1
+"""Codes of the action's result."""
+PERIOD_SECONDS = 0.01
+"""Between two targets on the way."""
+
+
+class TrajectoryController:
+    """Goes along trajectories of joint positions, straight from point to point, from where the arm is.
+
+    A newer trajectory takes the place of the one before. Velocities of points, tolerances and trajectories that begin
+    later are not taken, and refused.
+
+    Args:
+        node: of the virtual robot.
+        joints: of the arm.
+        real_time_factor: how fast its time passes.
+        is_active: whether the controller is.
+        positions: returns where the joints are (n,).
+        obey: given each target, in the node's thread.
+        hold: has the arm stay where it is.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        joints: Sequence[str],
+        real_time_factor: float,
+        is_active: Callable[[], bool],
+        positions: Callable[[], Array],
+        obey: Callable[[ArmTarget], None],
+        hold: Callable[[], None],
+    ) -> None:
+        self._node, self._joints, self._factor = node, list(joints), real_time_factor
+        self._is_active, self._positions, self._obey, self._hold = is_active, positions, obey, hold
+        self._path: tuple[Array, Array] | None = None  # times (p,) [s] and positions (p, n) of what it is on
+        self._begun_at = 0.0
+        self._lock = threading.Lock()
+        self._number = 0  # of the newest trajectory
+        node.create_subscription(TRAJECTORY, f"{NAME}/joint_trajectory", self._take, QoSProfile(depth=10))
+        node.create_action_server(ACTION, f"{NAME}/follow_joint_trajectory", self._execute)
+        node.create_timer(PERIOD_SECONDS, self._turn)
+
+    def _take(self, message: Any) -> None:
+        """Called in the node's thread. What is no trajectory is not obeyed."""
+        try:
+            self._begin(message)
+        except SpecError as error:
+            print(f"{NAME} takes no trajectory: {error}", flush=True)
+
+    def _begin(self, trajectory: Any) -> int:
+        """Begin a trajectory, and return its number.
+
+        Raises:
+            SpecError: if it cannot be executed.
+        """
+        if not self._is_active():
+            raise SpecError("the controller is not active")
+        if sorted(trajectory.joint_names) != sorted(self._joints):
+            raise SpecError(f"expected the joints {', '.join(self._joints)}, got {', '.join(trajectory.joint_names)}")
+        if trajectory.header.stamp.sec or trajectory.header.stamp.nanosec:
+            raise SpecError("expected a stamp of 0, which begins at once")
+        order = [trajectory.joint_names.index(joint) for joint in self._joints]
+        points = trajectory.points
+        if not points or any(len(point.positions) != len(order) for point in points):
+            raise SpecError("expected one point or more, with a position of each joint")
+        times = [0.0, *(point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec for point in points)]
+        path = np.array([self._positions(), *(np.asarray(point.positions)[order] for point in points)])
+        if not np.isfinite(path).all() or min(np.diff(times)) <= 0:
+            raise SpecError("expected finite positions, and times after the start that increase")
+        with self._lock:  # goals have threads of their own
+            self._number += 1
+            self._begun_at = time.monotonic()
+            self._path = np.array(times), path
+            return self._number
+
+    def _turn(self) -> None:
+        """Called in the node's thread: send the arm a step further."""
+        going = self._path
+        if going is None:
+            return
+        if not self._is_active():
+            self._path = None
+            return
+        times, positions = going
+        now = (time.monotonic() - self._begun_at) * self._factor
+        self._obey(ArmTarget(joints=np.array([np.interp(now, times, column) for column in positions.T])))
+        if now >= times[-1] and self._path is going:
+            self._path = None
+
+    def _execute(self, goal: ServerGoal) -> Any:
+        """Called in a thread of the goal's."""
+        request = goal.request
+        try:
+            if any(request.path_tolerance) or any(request.goal_tolerance):
+                raise SpecError("expected no tolerances")
+            number = self._begin(request.trajectory)
+        except SpecError as error:
+            return self._ended(goal, str(error))
+        while self._number == number and self._path is not None:
+            if goal.cancel_requested:
+                self._path = None
+                self._hold()
+                goal.canceled()
+                return self._node.types.make(f"{ACTION}_Result", error_code=SUCCESSFUL, error_string="canceled")
+            time.sleep(PERIOD_SECONDS)
+        if self._number != number:
+            return self._ended(goal, "a newer trajectory has taken its place")
+        return self._ended(goal, "" if self._is_active() else "the controller was deactivated")
+
+    def _ended(self, goal: ServerGoal, refusal: str) -> Any:
+        """Return the result of a goal that was refused or given up for a reason, or done."""
+        if refusal:
+            goal.abort()
+        code = INVALID_GOAL if refusal else SUCCESSFUL
+        return self._node.types.make(f"{ACTION}_Result", error_code=code, error_string=refusal)
