@@ -7,10 +7,11 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArmTarget, ConfigError, DriverError
+from robo_rl.core import ArmTarget, ConfigError, DriverError, FrameTransform
 
 from .controller import EndEffectorController, JointController
 from .filming import Filming
+from .frames import ArmFrames
 
 if TYPE_CHECKING:
     from .backend import ArmBackend
@@ -51,6 +52,7 @@ class SimulatedRobot:
         self._dofs = np.array([model.joint(name).dofadr[0] for name in self.joints])
         self._fingers = np.array([model.joint(name).qposadr[0] for name in self.fingers], dtype=int)
         self._filtered = config.ticks
+        self._frames = ArmFrames(model, config.arm, self.cameras)
         self._felt: deque[tuple[int, Array]] = deque()  # newest last: ticks and what the wrist felt in them
 
     def reset(self, seed: int) -> None:
@@ -123,6 +125,14 @@ class SimulatedRobot:
         measured["joint_efforts"] = data.qfrc_actuator[self._dofs].copy()
         measured["fingers"] = data.qpos[self._fingers].copy()
         return measured
+
+    def fixed_frames(self) -> list[FrameTransform]:
+        """Return the frames of :class:`ArmFrames` that do not move in their parent."""
+        return self._frames.fixed()
+
+    def moving_frames(self, measured: dict[str, Array]) -> list[FrameTransform]:
+        """Return those that do, where the joints are as :meth:`measure` has said."""
+        return self._frames.moving(measured["joint_positions"])
 
     def objects(self) -> Array:
         """Return the state of the task's objects (m,), with the sensors' noise."""

@@ -31,10 +31,11 @@ from ..real_time import RealTime
 from ..ros2 import LATCHED, Node, QoSProfile, Subscription, open_node
 from .assembly import ObservationAssembler, Selection, SourceTiming
 from .bodies import make_body
-from .config import IMAGES, RobotConfig, SourceConfig
+from .config import IMAGES, TRANSFORMS, RobotConfig, SourceConfig
 from .controllers import ControllerSwitch
 from .layout import SourceLayout
 from .rate import RateKeeper
+from .transforms import FrameSubscription
 
 if TYPE_CHECKING:
     from .watch import RobotWatch, ScoredRobot
@@ -239,11 +240,14 @@ class RobotBackend:
     def _subscribe(self, node: Node) -> dict[str, Subscription]:
         """Return the subscription of each source; sources of one topic share one."""
         sharing: dict[tuple[str, str, str, bool], list[str]] = {}
+        subscriptions: dict[str, Subscription] = {}
         for name, source in self._layout.used.items():
             if source.camera.device:
                 continue
+            if source.type == TRANSFORMS:
+                subscriptions[name] = FrameSubscription(node, source, self.clock, partial(self._assembler.put, name))
+                continue
             sharing.setdefault((source.type, source.topic, source.reliability, source.latched), []).append(name)
-        subscriptions: dict[str, Subscription] = {}
         for (kind, topic, *_), names in sharing.items():
             subscription = node.create_subscription(
                 kind, topic, partial(self._receive, names), quality_of(self._layout.used[names[0]])

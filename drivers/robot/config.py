@@ -7,9 +7,10 @@ from robo_rl.core import nearest, require
 from ..cameras import CameraConfig
 
 IMAGES = "images/"
+TRANSFORMS = "tf2_msgs/msg/TFMessage"
 GIVES = {
     "joints": ("sensor_msgs/msg/JointState",),
-    "end_effector_pose": ("geometry_msgs/msg/PoseStamped",),
+    "end_effector_pose": ("geometry_msgs/msg/PoseStamped", TRANSFORMS),
     "end_effector_velocity": ("geometry_msgs/msg/TwistStamped",),
     "wrist_wrench": ("geometry_msgs/msg/WrenchStamped",),
     "gripper": ("sensor_msgs/msg/JointState",),
@@ -60,6 +61,9 @@ class SourceConfig:
             so that it never grows old.
         names: of joints in the message, in the order of the task's joints (of the fingers for ``gripper``); none: as
             the task calls them. Of ``rewards``: the terms of the task that the topic gives, others are 0; none: all.
+        frame: of transforms (TFMessage): the frame whose pose is given, by way of all transforms on ``topic`` and on
+            the same with ``_static``. It is as old as the oldest of them on the way that moves.
+        parent: the frame in which it is given.
         closed: position of a closed finger, for ``gripper`` [m or rad].
         open: position of an open finger.
         camera: for ``images/<camera>`` in the place of ``topic`` and ``type``: one that this machine reads itself.
@@ -73,6 +77,8 @@ class SourceConfig:
     reliability: str = "best_effort"
     latched: bool = False
     names: tuple[str, ...] = ()
+    frame: str = ""
+    parent: str = ""
     closed: float = 0.0
     open: float = 0.04
     camera: CameraConfig = field(default_factory=CameraConfig)
@@ -98,6 +104,10 @@ class SourceConfig:
         fits = not self.latched or self.reliability == "reliable"
         require(fits, "robot.sources.*.reliability", "reliable where latched", self.reliability)
         require(self.open != self.closed, "robot.sources.*.open", "unlike closed", self.open)
+        for key in ("frame", "parent"):
+            given, wanted = bool(getattr(self, key)), self.type == TRANSFORMS
+            expected = "the name of a frame" if wanted else f"given for {TRANSFORMS} alone"
+            require(given == wanted, f"robot.sources.*.{key}", expected, getattr(self, key))
 
     @property
     def place(self) -> str:

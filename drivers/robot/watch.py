@@ -9,8 +9,9 @@ from robo_rl.core import Clock, DriverError, EnvSpec, Observation
 from ..cameras.reader import CameraReader
 from ..ros2 import Subscription, open_node
 from .backend import TRIGGER, open_cameras, quality_of
-from .config import RobotConfig
+from .config import TRANSFORMS, RobotConfig, SourceConfig
 from .layout import SourceLayout
+from .transforms import FrameSubscription
 
 ANSWER_SECONDS = 0.5
 
@@ -60,9 +61,7 @@ class RobotWatch:
         try:
             self._cameras = open_cameras(layout, clock, ignored=ignored)
             self._feeds: dict[str, Subscription | CameraReader] = {
-                name: self._node.create_subscription(source.type, source.topic, qos=quality_of(source))
-                for name, source in self._sources.items()
-                if name not in self._cameras
+                name: self._subscribe(source) for name, source in self._sources.items() if name not in self._cameras
             }
             self._feeds |= self._cameras
             service = config.emergency_service
@@ -70,6 +69,11 @@ class RobotWatch:
         except BaseException:
             self.close()
             raise
+
+    def _subscribe(self, source: SourceConfig) -> Subscription:
+        if source.type == TRANSFORMS:
+            return FrameSubscription(self._node, source, self._clock)
+        return self._node.create_subscription(source.type, source.topic, qos=quality_of(source))
 
     def look(self) -> Seen:
         """Return what is known now.

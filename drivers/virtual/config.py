@@ -19,6 +19,7 @@ class VirtualRobotConfig:
         implementation: of ROS 2: ``auto``, ``rclpy`` or ``dds``.
         real_time_factor: simulated seconds in a second.
         state_rate: of joint states, pose, velocity, wrench, objects and rewards.
+        transform_rate: of the frames that move, on /tf.
         camera_rate: of each camera.
         compressed: publish CompressedImage (JPEG) rather than Image.
         camera_noise: standard deviation of the noise on pixels, of 255; real cameras never give the same picture twice.
@@ -33,6 +34,7 @@ class VirtualRobotConfig:
     implementation: str = "auto"
     real_time_factor: float = 1.0
     state_rate: float = 250.0
+    transform_rate: float = 50.0
     camera_rate: float = 30.0
     compressed: bool = False
     camera_noise: float = 1.0
@@ -47,6 +49,8 @@ class VirtualRobotConfig:
         )
         require(0 < self.real_time_factor <= 100, "virtual.real_time_factor", "in (0, 100]", self.real_time_factor)
         require(1 <= self.state_rate <= 1000, "virtual.state_rate", "in [1, 1000]", self.state_rate)
+        in_range = 0 < self.transform_rate <= self.state_rate
+        require(in_range, "virtual.transform_rate", f"in (0, state_rate = {self.state_rate:g}]", self.transform_rate)
         require(0 < self.camera_rate <= 120, "virtual.camera_rate", "in (0, 120]", self.camera_rate)
         require(0 <= self.camera_noise <= 50, "virtual.camera_noise", "in [0, 50]", self.camera_noise)
         priority = self.real_time_priority

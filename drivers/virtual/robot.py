@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArmTarget, BaseTarget, Clock, MonotonicClock, derive_seed
+from robo_rl.core import ArmTarget, BaseTarget, Clock, FrameTransform, MonotonicClock, derive_seed
 
 from ..real_time import RealTime
 from ..ros2 import open_node
@@ -64,6 +64,10 @@ class SimulatedArm(Simulated, Protocol):
     fingers: tuple[str, ...]
     finger_stroke: tuple[tuple[float, float], ...]
     takes: str
+
+    def fixed_frames(self) -> list[FrameTransform]: ...
+
+    def moving_frames(self, measured: dict[str, Array]) -> list[FrameTransform]: ...
 
 
 class SimulatedVehicle(Simulated, Protocol):

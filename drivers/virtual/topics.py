@@ -2,7 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +10,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArmPose, ArmTarget, BaseTarget
+from robo_rl.core import ArmPose, ArmTarget, BaseTarget, FrameTransform
 
-from ..robot.rotation import to_matrix
+from ..robot.rotation import to_matrix, to_quaternion
 from ..ros2 import LATCHED, Node, QoSProfile, ServerGoal
 from .config import VirtualRobotConfig
 from .controllers import ControllerManager, arm_controllers
@@ -26,6 +26,7 @@ Array = NDArray[np.float64]
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 POSE = "geometry_msgs/msg/PoseStamped"
+TRANSFORMS = "tf2_msgs/msg/TFMessage"
 NUMBERS = "std_msgs/msg/Float64MultiArray"
 ACKERMANN = "ackermann_msgs/msg/AckermannDriveStamped"
 FORWARD: dict[str, Callable[[Array], ArmTarget]] = {
@@ -64,6 +65,9 @@ class Topics(ABC):
         publish = node.create_publisher
         self._objects = publish(JOINT_STATE, "task/objects", STATE_QOS) if robot.object_names else None
         self._rewards = publish(JOINT_STATE, "task/rewards", STATE_QOS)
+        self._transforms = publish(TRANSFORMS, "/tf", QoSProfile(depth=100))
+        self._states = 0
+        self._states_a_transform = round(config.state_rate / config.transform_rate)
         self._said_ready: bool | None = None
         self._ready = publish("std_msgs/msg/Bool", "robot_program_running", LATCHED)
         self._diagnostics = publish("diagnostic_msgs/msg/DiagnosticArray", "diagnostics", QoSProfile(depth=10))
@@ -75,7 +79,11 @@ class Topics(ABC):
     def publish_state(self) -> None:
         """Publish what the robot measures, the objects' state and the rewards, all of one instant."""
         stamp = self._node.now()
-        self._publish_measured(stamp)
+        measured = self._robot.measure()
+        self._publish_measured(measured, stamp)
+        if self._states % self._states_a_transform == 0:
+            self._transforms.publish(self._transforms_message(self._moving_frames(measured), stamp))
+        self._states += 1
         make, header = self._node.types.make, {"stamp": stamp, "frame_id": BASE}
         if self._objects is not None:
             positions = self._robot.objects()
@@ -85,8 +93,21 @@ class Topics(ABC):
         self._rewards.publish(make(JOINT_STATE, header=header, name=list(rewards), position=list(rewards.values())))
 
     @abstractmethod
-    def _publish_measured(self, stamp: Any) -> None:
+    def _publish_measured(self, measured: Mapping[str, Array], stamp: Any) -> None:
         """Publish what the sensors of this kind of robot measure."""
+
+    @abstractmethod
+    def _moving_frames(self, measured: dict[str, Array]) -> list[FrameTransform]:
+        """Return the frames of this kind of robot that move."""
+
+    def _transforms_message(self, frames: Sequence[FrameTransform], stamp: Any) -> Any:
+        transforms = []
+        for frame in frames:
+            turn = dict(zip("xyzw", to_quaternion(frame.rotation).tolist(), strict=True))
+            header = {"stamp": stamp, "frame_id": frame.parent}
+            transform = {"translation": _vector(frame.position), "rotation": turn}
+            transforms.append({"header": header, "child_frame_id": frame.child, "transform": transform})
+        return self._node.types.make(TRANSFORMS, transforms=transforms)
 
     def publish_ready(self, ready: bool) -> None:
         """Publish whether commands are obeyed, when that has changed."""
@@ -143,9 +164,10 @@ class ArmTopics(Topics):
         self._arm, self._obey = arm, obey
         self._positions = np.zeros(len(arm.joints))
         self._fingers = np.zeros(len(arm.fingers))
-        self._states = 0
         self._controllers = ControllerManager(node, arm_controllers(arm.joints, arm.fingers, arm.takes), hold)
         publish = node.create_publisher
+        self._fixed = publish(TRANSFORMS, "/tf_static", LATCHED)
+        self._fixed.publish(self._transforms_message(arm.fixed_frames(), node.now()))
         self._joints = publish(JOINT_STATE, "joint_states", STATE_QOS)
         self._pose = publish(POSE, "cartesian_pose_broadcaster/pose", STATE_QOS)
         self._velocity = publish("geometry_msgs/msg/TwistStamped", "cartesian_pose_broadcaster/twist", STATE_QOS)
@@ -177,13 +199,14 @@ class ArmTopics(Topics):
 
         self._node.create_subscription(kind, f"{controller}/{topic}", take_if_active, COMMAND_QOS)
 
-    def _publish_measured(self, stamp: Any) -> None:
-        arm = self._arm
-        make, measured = self._node.types.make, arm.measure()
+    def _moving_frames(self, measured: dict[str, Array]) -> list[FrameTransform]:
+        return self._arm.moving_frames(measured)
+
+    def _publish_measured(self, measured: Mapping[str, Array], stamp: Any) -> None:
+        arm, make = self._arm, self._node.types.make
         header = {"stamp": stamp, "frame_id": BASE}
         fingers, still = measured["fingers"], np.zeros(len(arm.fingers))
         self._fingers, self._positions = fingers, measured["joint_positions"]
-        self._states += 1
         joints = make(
             JOINT_STATE,
             header=header,
@@ -274,8 +297,12 @@ class CarTopics(Topics):
         subscribe(ACKERMANN, "drive", self._take_drive, COMMAND_QOS)
         subscribe("geometry_msgs/msg/Twist", "cmd_vel", self._take_twist, COMMAND_QOS)
 
-    def _publish_measured(self, stamp: Any) -> None:
-        make, measured = self._node.types.make, self._car.measure()
+    def _moving_frames(self, measured: dict[str, Array]) -> list[FrameTransform]:
+        rotation = to_matrix(np.roll(measured["quaternion"], -1))
+        return [FrameTransform("odom", "base_link", measured["position"], rotation)]
+
+    def _publish_measured(self, measured: Mapping[str, Array], stamp: Any) -> None:
+        make = self._node.types.make
         header = {"stamp": stamp, "frame_id": "base_link"}
         w, x, y, z = measured["quaternion"].tolist()
         orientation = {"x": x, "y": y, "z": z, "w": w}

@@ -42,7 +42,7 @@ from .protocols import (
 )
 from .reward import RewardWeights
 from .reward_protocols import Experience, Reward, RewardConfig, RewardModule, Scorer
-from .robot import ArmPose, ArmTarget, BaseTarget, RobotDescription
+from .robot import ArmPose, ArmTarget, BaseTarget, FrameTransform, RobotDescription
 from .seeding import derive_seed, generator
 from .signals import ObservationSignals
 from .specs import ArraySpec, EnvSpec
@@ -93,6 +93,7 @@ __all__ = [
     "Experience",
     "FeatureExtractor",
     "Formula",
+    "FrameTransform",
     "Intervention",
     "ManualClock",
     "Metrics",

@@ -83,6 +83,23 @@ class ArmPose:
 
 
 @dataclass(frozen=True, slots=True)
+class FrameTransform:
+    """Where a frame is in another one.
+
+    Attributes:
+        parent: the other frame.
+        child: name of the frame.
+        position: (3,) [m].
+        rotation: matrix (3, 3).
+    """
+
+    parent: str
+    child: str
+    position: NDArray[np.float64]
+    rotation: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
 class ArmTarget:
     """What an arm's controller is to do until the next target: at most one of the first four is given.
 

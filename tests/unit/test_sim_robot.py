@@ -125,3 +125,36 @@ def test_joint_efforts_accelerate_as_inertia_has_it_and_zero_is_no_force():
     robot.hold()
     robot.advance(1000)
     assert np.abs(robot.measure()["joint_velocities"]).max() < 0.01
+
+
+def test_frames_lead_from_the_base_to_the_end_effector_and_the_cameras():
+    from robo_rl.sim.config import ObservationConfig
+
+    backend = make_backend("reach", observation=ObservationConfig(cameras=("wrist", "front")))
+    robot = backend.as_robot()
+    robot.reset(2)
+    rng, model, data = np.random.default_rng(0), backend.model, backend.data
+    for _ in range(3):
+        data.qpos[:7] += rng.uniform(-0.3, 0.3, 7)
+        mujoco.mj_forward(model, data)
+        frames = [*robot.fixed_frames(), *robot.moving_frames({"joint_positions": data.qpos[:7].copy()})]
+        links = {frame.child: frame for frame in frames}
+        assert len(links) == len(frames), "each frame has one parent"
+
+        def in_base(name, links=links):
+            if name == "base":
+                return np.eye(4)
+            pose, link = np.eye(4), links[name]
+            pose[:3, :3], pose[:3, 3] = link.rotation, link.position
+            return in_base(link.parent, links) @ pose
+
+        site, wrist, camera = model.site("end_effector").id, model.site("wrist").id, model.camera("wrist").id
+        for name, position, rotation in (
+            ("end_effector", data.site_xpos[site], data.site_xmat[site].reshape(3, 3)),
+            ("wrist", data.site_xpos[wrist], data.site_xmat[wrist].reshape(3, 3)),
+            ("link4", data.body("link4").xpos, data.body("link4").xmat.reshape(3, 3)),
+            ("wrist_optical_frame", data.cam_xpos[camera], data.cam_xmat[camera].reshape(3, 3) @ np.diag([1, -1, -1])),
+        ):
+            np.testing.assert_allclose(in_base(name)[:3, 3], position, atol=1e-9)
+            np.testing.assert_allclose(in_base(name)[:3, :3], rotation, atol=1e-9)
+        assert links["front_optical_frame"].parent == "base"

@@ -1,0 +1,167 @@
+"""Poses of frames in others, from the transforms on /tf and /tf_static."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import Clock
+
+from ..ros2 import Node, QoSProfile
+from .config import TRANSFORMS, SourceConfig
+from .rotation import to_matrix, to_quaternion
+
+Array = NDArray[np.float64]
+
+log = logging.getLogger(__name__)
+
+DEPTH = 100
+"""As tf2's listeners have it."""
+POSE = "geometry_msgs/msg/PoseStamped"
+
+
+@dataclass(frozen=True)
+class Link:
+    """The newest transform of a frame into its parent: x_parent = rotation @ x_child + position."""
+
+    parent: str
+    position: Array
+    rotation: Array
+    stamp: tuple[int, int]
+    received_ns: int | None  # None: it is fixed
+
+
+class Placement(NamedTuple):
+    """Where a frame is in another: position (3,) [m], rotation (3, 3), and when what moves on the way came [ns]."""
+
+    position: Array
+    rotation: Array
+    received_ns: tuple[int, ...]
+
+
+class TransformTree:
+    """The newest transform of each frame into its parent. They are not interpolated to one time."""
+
+    def __init__(self) -> None:
+        self._links: dict[str, Link] = {}
+
+    @property
+    def frames(self) -> list[str]:
+        """All frames that were heard of."""
+        return sorted({*self._links, *(link.parent for link in self._links.values())})
+
+    def update(self, message: Any, received_ns: int | None) -> None:
+        """Take the transforms of a TFMessage.
+
+        One that repeats the stamp of that before is nothing new; one that is none is left out.
+
+        Args:
+            message: of the type tf2_msgs/msg/TFMessage.
+            received_ns: monotonic time of its arrival; None: its transforms are fixed.
+        """
+        for transform in message.transforms:
+            child, stamp = transform.child_frame_id.strip("/"), transform.header.stamp
+            seconds = stamp.sec, stamp.nanosec
+            known = self._links.get(child)
+            if known is not None and known.stamp == seconds != (0, 0) and received_ns is not None:
+                continue
+            shift, turn = transform.transform.translation, transform.transform.rotation
+            position = np.array([shift.x, shift.y, shift.z])
+            try:
+                rotation = to_matrix(np.array([turn.x, turn.y, turn.z, turn.w]))
+            except ValueError as error:
+                log.warning("the transform of %s is left out: %s", child, error)
+                continue
+            self._links[child] = Link(transform.header.frame_id.strip("/"), position, rotation, seconds, received_ns)
+
+    def look_up(self, frame: str, parent: str) -> Placement | None:
+        """Return where ``frame`` is in ``parent``; None where they are not connected."""
+        up, down = self._way_up(frame), self._way_up(parent)
+        common = next((name for name in up if name in down), None)
+        if common is None:
+            return None
+        there, times = self._compose(up, common)
+        here, other_times = self._compose(down, common)
+        return Placement(here[1].T @ (there[0] - here[0]), here[1].T @ there[1], (*times, *other_times))
+
+    def _way_up(self, frame: str) -> list[str]:
+        """Return the frame and its ancestors."""
+        way = [frame]
+        while way[-1] in self._links and self._links[way[-1]].parent not in way:
+            way.append(self._links[way[-1]].parent)
+        return way
+
+    def _compose(self, way: list[str], end: str) -> tuple[tuple[Array, Array], list[int]]:
+        """Return where the first frame of a way is in the one called ``end``, and when what moves between came."""
+        position, rotation, times = np.zeros(3), np.eye(3), []
+        for name in way[: way.index(end)]:
+            link = self._links[name]
+            position, rotation = link.rotation @ position + link.position, link.rotation @ rotation
+            times += [] if link.received_ns is None else [link.received_ns]
+        return (position, rotation), times
+
+
+class FrameSubscription:
+    """The pose of a frame in another, as a subscription has messages: a PoseStamped for each that is new.
+
+    Args:
+        node: of the driver.
+        source: topic, frame and parent.
+        clock: monotonic time.
+        callback: given a message and when the oldest transform in it came, in the node's thread.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        source: SourceConfig,
+        clock: Clock,
+        callback: Callable[[Any, int], None] | None = None,
+    ) -> None:
+        self._node, self._source, self._clock, self._callback = node, source, clock, callback
+        self._tree = TransformTree()
+        self._times: tuple[int, ...] = ()
+        self._latest: tuple[Any, int] | None = None
+        # SourceConfig has checked the value; Hydra's fields cannot be Literals.
+        moving = QoSProfile(DEPTH, source.reliability)  # type: ignore[arg-type]
+        self._fixed = node.create_subscription(
+            TRANSFORMS, f"{source.topic}_static", self._take_fixed, QoSProfile(DEPTH, durability="transient_local")
+        )
+        self._moving = node.create_subscription(TRANSFORMS, source.topic, self._take_moving, moving)
+
+    @property
+    def topic(self) -> str:
+        """What is listened to, for people."""
+        frames = "" if self._latest else f"; frames there: {', '.join(self._tree.frames) or 'none'}"
+        return f"{self._moving.topic} (of {self._source.frame} in {self._source.parent}{frames})"
+
+    @property
+    def matched_count(self) -> int:
+        """Publishers of transforms that move."""
+        return self._moving.matched_count
+
+    def latest(self) -> tuple[Any, int] | None:
+        """Return the newest pose and when the oldest transform in it came (monotonic clock [ns])."""
+        return self._latest
+
+    def _take_fixed(self, message: Any) -> None:
+        self._tree.update(message, None)
+
+    def _take_moving(self, message: Any) -> None:
+        self._tree.update(message, self._clock.now_ns())
+        placement = self._tree.look_up(self._source.frame, self._source.parent)
+        if placement is None or not placement.received_ns or placement.received_ns == self._times:
+            return
+        self._times = placement.received_ns
+        position, orientation = placement.position.tolist(), to_quaternion(placement.rotation).tolist()
+        pose = {
+            "position": dict(zip("xyz", position, strict=True)),
+            "orientation": dict(zip("xyzw", orientation, strict=True)),
+        }
+        made = self._node.types.make(POSE, header={"frame_id": self._source.parent}, pose=pose)
+        self._latest = made, min(placement.received_ns)
+        if self._callback is not None:
+            self._callback(*self._latest)
