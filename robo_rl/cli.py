@@ -102,6 +102,10 @@ def _dispatch(words: list[str]) -> int:
     command, overrides = " ".join(words[:length]), words[length:]
     if command not in COMMANDS:
         raise ConfigError(f"unknown command {command!r}: {nearest(command, COMMANDS)}")
+    if "--ros-args" in overrides:
+        from .commands.ros_arguments import without_ros_arguments
+
+        overrides = without_ros_arguments(command, overrides)
     if command in AT_ONCE:
         if {"-h", "--help"} & set(overrides):
             print(f"robo-rl {command} {AT_ONCE[command]}: {COMMANDS[command]}")

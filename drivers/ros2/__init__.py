@@ -18,7 +18,6 @@ from .api import (
     Subscription,
     Timer,
 )
-from .names import RosArguments, parse_arguments
 from .opening import choose, open_node
 from .qos import LATCHED, QoSProfile
 
@@ -35,11 +34,9 @@ __all__ = [
     "Problem",
     "Publisher",
     "QoSProfile",
-    "RosArguments",
     "ServerGoal",
     "Subscription",
     "Timer",
     "choose",
     "open_node",
-    "parse_arguments",
 ]

@@ -1,11 +1,9 @@
 """Names of nodes, topics and services: namespaces, ``~``, and remapping as on the ROS 2 command line."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
-
-import yaml
+from typing import TypeVar
 
 from robo_rl.core import ConfigError
 
@@ -76,54 +74,3 @@ class Names:
         else:
             full = name if name.startswith("/") else f"{self.namespace.rstrip('/')}/{name}"
         return self.rules.get(full, full)
-
-
-@dataclass(frozen=True)
-class RosArguments:
-    """What ``--ros-args`` said. A name for one node alone is ``node:name``.
-
-    Attributes:
-        remappings: for :func:`open_node`.
-        parameters: for :func:`open_node`.
-        rest: the other arguments.
-    """
-
-    remappings: dict[str, str]
-    parameters: dict[str, Any]
-    rest: list[str]
-
-
-def parse_arguments(arguments: Sequence[str]) -> RosArguments:
-    """Take the part between ``--ros-args`` and ``--`` out of a command line.
-
-    ``-r FROM:=TO`` (``--remap``) and ``-p NAME:=VALUE`` (``--param``) are understood; values are YAML, as in ROS 2.
-
-    Raises:
-        ConfigError: for any other ROS argument, or one without ``:=``.
-    """
-    parsed = RosArguments({}, {}, [])
-    inside, waiting = False, ""
-    for argument in arguments:
-        if not inside:
-            if argument == "--ros-args":
-                inside = True
-            else:
-                parsed.rest.append(argument)
-        elif waiting:
-            name, separator, value = argument.partition(":=")
-            if not separator:
-                raise ConfigError(f"{waiting} {argument}: expected NAME:=VALUE")
-            if waiting in ("-r", "--remap"):
-                parsed.remappings[name] = value
-            else:
-                parsed.parameters[name] = yaml.safe_load(value)
-            waiting = ""
-        elif argument == "--":
-            inside = False
-        elif argument in ("-r", "--remap", "-p", "--param"):
-            waiting = argument
-        elif argument != "--ros-args":
-            raise ConfigError(f"ROS argument {argument!r} is not known; -r FROM:=TO and -p NAME:=VALUE are")
-    if waiting:
-        raise ConfigError(f"{waiting} at the end of the command line: expected NAME:=VALUE after it")
-    return parsed

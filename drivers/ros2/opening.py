@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from robo_rl.core import ConfigError, DriverError, require
+from robo_rl.core import ConfigError, DriverError, passed_on, require
 
 from .api import Node
 
@@ -71,7 +71,8 @@ def open_node(
         name: of the node.
         namespace: its namespace.
         implementation: see :func:`choose`.
-        remappings: names to change: ``__node``, ``__ns``, and names of topics, services and actions.
+        remappings: names to change: ``__node``, ``__ns``, and names of topics, services and actions. They count more
+            than those of the command line (``--ros-args``).
         parameters: values that take the place of declared defaults.
         interfaces: folders with message, service and action definitions (``package/msg/Name.msg`` and so on) that the
             shipped ones lack. With rclpy their packages must be built and sourced instead.
@@ -81,6 +82,7 @@ def open_node(
         DriverError: if the implementation cannot be used here.
     """
     chosen, _ = choose(implementation)
+    remappings = {**passed_on(), **(remappings or {})}
     if chosen == "rclpy":
         folders = [str(folder) for folder in interfaces]
         if folders:

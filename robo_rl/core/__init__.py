@@ -43,6 +43,7 @@ from .protocols import (
 from .reward import RewardWeights
 from .reward_protocols import Experience, Reward, RewardConfig, RewardModule, Scorer
 from .robot import ArmPose, ArmTarget, BaseTarget, FrameTransform, RobotDescription
+from .ros_arguments import RosArguments, parse_ros_arguments, pass_on, passed_on
 from .seeding import derive_seed, generator
 from .signals import ObservationSignals
 from .specs import ArraySpec, EnvSpec
@@ -115,6 +116,7 @@ __all__ = [
     "RewardWeights",
     "RoboRLError",
     "RobotDescription",
+    "RosArguments",
     "SafetyFilter",
     "SafetyStop",
     "Scorer",
@@ -135,7 +137,10 @@ __all__ = [
     "generator",
     "native_library",
     "nearest",
+    "parse_ros_arguments",
     "parse_specification",
+    "pass_on",
+    "passed_on",
     "require",
     "sync_folder",
     "write_durably",

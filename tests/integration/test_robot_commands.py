@@ -90,3 +90,36 @@ def test_joint_actions_move_the_joints_of_the_virtual_robot(monkeypatch):
             assert np.abs(moved[:6]).max() < 0.05
         finally:
             inner.close()
+
+
+def test_names_and_parameters_of_the_ros_command_line(monkeypatch):
+    """As ros2 run gives them, to a robot in a process of its own; the driver finds it by the same names."""
+    ros = (
+        "--ros-args",
+        "-r",
+        "__ns:=/left",
+        "-r",
+        "__node:=arm",
+        "-r",
+        "joint_states:=joints",
+        "-p",
+        "state_rate:=120.0",
+    )
+    with free_domain() as environment, virtual_robot(environment, "virtual.watchdog.stop_after=20", *ros):
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        with open_node("lab") as node:
+            wait_until(lambda: {"/left/joints", "/left/task/rewards"} <= node.graph.topics.keys())
+            wait_until(lambda: "/left/arm" in node.graph.nodes)
+            assert "/tf" in node.graph.topics and "/left/joint_states" not in node.graph.topics
+            kind = "rcl_interfaces/srv/GetParameters"
+            client = node.create_client(kind, "/left/arm/get_parameters")
+            assert client.wait(20.0)
+            answer = client.call(node.types.make(f"{kind}_Request", names=["state_rate"]), 20.0)
+            assert answer.values[0].double_value == 120.0
+        inner = driver(composed())
+        monkeypatch.setenv("ROBO_RL_ROS_ARGS", "-r __ns:=/left -r joint_states:=joints")
+        try:
+            begin(inner)
+        finally:
+            inner.close()

@@ -34,7 +34,7 @@ SLEEP = "import time; time.sleep(60)"
 
 
 def test_launches_and_ros_launch_files_are_the_same():
-    assert NAMES == ["actor", "record", "teleop", "train", "virtual_robot"]
+    assert NAMES == ["actor", "record", "reward", "teleop", "train", "virtual_robot"]
     assert sorted(file.name.removesuffix(".launch.py") for file in (ROOT / "launch").glob("*.launch.py")) == NAMES
 
 

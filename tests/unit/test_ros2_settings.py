@@ -3,9 +3,11 @@
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+import yaml
 
-from robo_rl.core import ConfigError
-from robo_rl.drivers.ros2 import LATCHED, QoSProfile, parse_arguments
+from robo_rl.cli import main
+from robo_rl.core import ConfigError, parse_ros_arguments, pass_on, passed_on
+from robo_rl.drivers.ros2 import LATCHED, QoSProfile, open_node
 from robo_rl.drivers.ros2.dds.configuration import Discovery
 from robo_rl.drivers.ros2.dds.library import why_not_raw
 from robo_rl.drivers.ros2.names import Names, for_node
@@ -58,7 +60,7 @@ def test_bad_nodes_and_namespaces_are_refused() -> None:
 
 def test_ros_arguments() -> None:
     first = "--verbose --ros-args -r __ns:=/left -r joints:=j -p rate:=20.5 --param names:=[a,b] --"
-    parsed = parse_arguments([*first.split(), "file", "--ros-args", "-p", "on:=true"])
+    parsed = parse_ros_arguments([*first.split(), "file", "--ros-args", "-p", "on:=true"])
     assert parsed.remappings == {"__ns": "/left", "joints": "j"}
     assert parsed.parameters == {"rate": 20.5, "names": ["a", "b"], "on": True}
     assert parsed.rest == ["--verbose", "file"]
@@ -74,7 +76,45 @@ def test_ros_arguments() -> None:
 )
 def test_bad_ros_arguments_are_named(line: str, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
-        parse_arguments(line.split())
+        parse_ros_arguments(line.split())
+
+
+def test_ros_arguments_of_a_command_reach_its_settings_and_all_its_nodes(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("ROBO_RL_ROS_ARGS", "")
+    words = ["--ros-args", "-r", "__ns:=/left arm", "-r", "joint_states:=joints"]
+    given = ["-p", "virtual_robot:state_rate:=100.0", "-p", "name:=arm", "--", "--cfg", "job"]
+    with pytest.raises(SystemExit):
+        main(["robot", "task=reach", *words, *given])
+    settings = yaml.safe_load(capsys.readouterr().out)
+    assert settings["task"]["_target_"].startswith("robo_rl.sim")
+    assert (settings["virtual"]["state_rate"], settings["virtual"]["name"]) == (100.0, "arm")
+    assert passed_on() == {"__ns": "/left arm", "joint_states": "joints"}
+    with pytest.raises(ConfigError, match="'/left arm' is no ROS 2 namespace"):
+        open_node("lab", implementation="dds")
+    pass_on({"__ns": "/left"})
+    with open_node("lab", implementation="dds") as node, open_node("b", "", "dds", {"__ns": "/right"}) as other:
+        assert (node.name, other.name) == ("/left/lab", "/right/b")
+    monkeypatch.setenv("ROBO_RL_ROS_ARGS", "-x")
+    with pytest.raises(ConfigError, match="ROBO_RL_ROS_ARGS: ROS argument '-x' is not known"):
+        passed_on()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("label --ros-args -r a:=b", "robo-rl label opens no ROS 2 node; --ros-args are for robot, guard, reward pub"),
+        ("robot --ros-args -p other:state_rate:=5", "cannot set the parameter 'other:state_rate': virtual_robot:state"),
+        ("launch train --ros-args -p seed:=5", "cannot set the parameter 'seed': give them to the commands"),
+        ("reward publish --ros-args -p publish.rat:=5", "unknown option 'publish.rat': did you mean 'rate'"),
+        ("train --ros-args -r a", "-r a: expected NAME:=VALUE"),
+    ],
+)
+def test_ros_arguments_that_a_command_cannot_take_are_answered_by_a_line(monkeypatch, capsys, line, said) -> None:
+    monkeypatch.setenv("ROBO_RL_ROS_ARGS", "")
+    with pytest.raises(SystemExit) as ended:
+        main(line.split())
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
 
 
 def test_what_serves_whom() -> None:

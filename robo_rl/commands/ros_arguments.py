@@ -1,0 +1,42 @@
+"""``--ros-args`` on the command lines of commands that open ROS 2 nodes."""
+
+import json
+
+from ..core import ConfigError, parse_ros_arguments, pass_on
+
+NODES = {
+    "robot": "virtual_robot",
+    "guard": "safety_guard",
+    "reward publish": "reward",
+    "train": "robo_rl",
+    "actor": "robo_rl",
+    "record": "robo_rl",
+    "eval": "robo_rl",
+    "launch": "",
+}
+"""Commands that open nodes, or start those that do, and the node whose parameters are their settings."""
+
+
+def without_ros_arguments(command: str, words: list[str]) -> list[str]:
+    """Take ``--ros-args`` out of a command's words.
+
+    Names are remapped for every node of the command, and of processes that it starts. A parameter becomes the setting
+    that it is: ``-p publish.rate:=5.0`` is ``publish.rate=5.0``.
+
+    Raises:
+        ConfigError: if the command opens no node, or something in it is not known.
+    """
+    if command not in NODES:
+        raise ConfigError(f"robo-rl {command} opens no ROS 2 node; --ros-args are for {', '.join(NODES)}")
+    arguments = parse_ros_arguments(words)
+    pass_on(arguments.remappings)
+    return [_setting(command, *entry) for entry in arguments.parameters.items()] + arguments.rest
+
+
+def _setting(command: str, parameter: str, value: object) -> str:
+    own = NODES[command]
+    node, _, name = parameter.rpartition(":")
+    if not own or node not in ("", own):
+        known = f"{own}:{name}, or {name} alone" if own else "give them to the commands, or as options=..."
+        raise ConfigError(f"robo-rl {command} cannot set the parameter {parameter!r}: {known}")
+    return f"{'virtual.' if command == 'robot' else ''}{name}={json.dumps(value)}"
