@@ -5,9 +5,9 @@ from hydra.core.config_store import ConfigStore
 from robo_rl.core import config_node
 
 from .agent import DrQ, make_drq
-from .config import DrQConfig, EncoderConfig
+from .config import DormancyConfig, DrQConfig, EncoderConfig
 
-__all__ = ["DrQ", "DrQConfig", "EncoderConfig", "make_drq", "register_configs"]
+__all__ = ["DormancyConfig", "DrQ", "DrQConfig", "EncoderConfig", "make_drq", "register_configs"]
 
 
 def register_configs() -> None:

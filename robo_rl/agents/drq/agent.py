@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from robo_rl.core import Batch, EnvSpec, Observation
+from robo_rl.core import Batch, EnvSpec, Metrics, Observation, derive_seed
 
 from ..sac.agent import SAC
 from ..sac.backend import describe_torch
@@ -14,6 +14,7 @@ from ..sac.observations import ObservationVector
 from ..sac.slots import prefixed
 from ..sac.update import draw_noise
 from .config import DrQConfig
+from .dormancy import dormant_ratio, perturb, perturbation_factor
 from .features import FrozenFeatures
 from .policy import PixelPolicy
 from .update import DrQUpdate, PixelMinibatches
@@ -41,7 +42,12 @@ class DrQ(SAC):
         keys = config.critic_keys
         normalise = config.normalise_observations
         self._critic_observations = None if keys is None else ObservationVector(spec, keys, normalise, "critic_keys")
+        # Of the last measurement, and the update after which networks were perturbed last.
+        self._dormant_ratio, self._perturbed = torch.zeros(()), torch.zeros((), dtype=torch.int64)
         super().__init__(config, spec, seed)
+        if config.dormancy.perturb_interval:
+            source = torch.Generator().manual_seed(derive_seed(seed, "agent", "perturbation"))
+            self._generators["perturbation"] = source
         self._generators["augmentation"] = self._policy.augmentation
         if config.encoder.cached_views:
             shapes = {key: spec.observation[key].shape for key in self._policy.encoder.keys}
@@ -66,9 +72,46 @@ class DrQ(SAC):
         return torch.from_numpy(self._critic_observations.one(observation)).unsqueeze(0).to(self._policy.device)
 
     def _slots(self) -> dict[str, Tensor]:
-        if self._critic_observations is None:
-            return super()._slots()
-        return super()._slots() | prefixed("critic_normaliser", self._critic_observations.slots())
+        slots = super()._slots()
+        if self._critic_observations is not None:
+            slots |= prefixed("critic_normaliser", self._critic_observations.slots())
+        if self.config.dormancy.interval:
+            slots |= {"dormancy/ratio": self._dormant_ratio, "dormancy/perturbed": self._perturbed}
+        return slots
+
+    def update(self, batch: Batch) -> Metrics:
+        """As :meth:`SAC.update`; where dormant neurons are counted the metrics have their share, as last measured."""
+        metrics = super().update(batch)
+        config, updates = self.config.dormancy, int(self._updates)
+        if not config.interval:
+            return metrics
+        perturbs = config.perturb_interval > 0 and updates % config.perturb_interval == 0
+        if perturbs or (updates - 1) % config.interval == 0:
+            self._dormant_ratio.fill_(self._measure_dormancy(batch))
+        if perturbs:
+            self._perturb()
+        return metrics | {"dormant_ratio": float(self._dormant_ratio)}
+
+    @torch.no_grad()
+    def _measure_dormancy(self, batch: Batch) -> float:
+        """Return the actor's share of dormant neurons, on the first minibatch as it is seen, not shifted."""
+        policy, rows = self._policy, self.config.batch_size
+        images = [torch.from_numpy(batch[f"observation/{key}"][:rows]) for key in policy.encoder.keys]
+        vector = torch.from_numpy(policy.observations.rows(batch)[:rows]).to(policy.device)
+        seen = policy.inputs(policy.parameters, [image.to(policy.device) for image in images], vector)
+        threshold = self.config.dormancy.threshold
+        return dormant_ratio(policy.parameters, "actor", seen, self.config.activation, threshold)
+
+    def _perturb(self) -> None:
+        """Perturb the networks, and begin Adam anew. The averaged policy, which acts in evaluations, follows slowly."""
+        source = self._generators["perturbation"]
+        policy = self._policy
+        fresh = self._initial_critics(source) | policy.initial_actor(source) | policy.encoder.initialise(source)
+        perturb(self._parameters, fresh, perturbation_factor(float(self._dormant_ratio), self.config.dormancy))
+        for moments in (self._first, self._second):
+            for tensor in moments.values():
+                tensor.zero_()
+        self._perturbed.copy_(self._updates)
 
     def _make_update(self) -> tuple[Callable[[Batch, int], Tensor], str]:
         config = self.config
@@ -78,7 +121,7 @@ class DrQ(SAC):
 
         def update(batch: Batch, updates: int) -> Tensor:
             noise = draw_noise(config, self._policy.action_size, self._noise)
-            return compute(self._pixel_minibatches(batch), noise, updates)
+            return compute(self._pixel_minibatches(batch), noise, updates - int(self._perturbed))
 
         return update, describe_torch(self._policy.device, compiled)
 

@@ -59,6 +59,37 @@ class EncoderConfig:
 
 
 @dataclass(frozen=True)
+class DormancyConfig:
+    """Dormant neurons of the actor, and what is done about them (DrM, Xu et al. 2024).
+
+    Attributes:
+        interval: updates between two measurements of the share of dormant neurons in the actor's hidden layers, the
+            metric ``dormant_ratio``; 0: never.
+        threshold: a neuron is dormant whose mean magnitude is at most this share of the mean of its layer.
+        perturb_interval: updates between two perturbations of actor, critics and encoder; 0: never.
+        rate: the larger, the more is perturbed: f = 1 - rate * dormant_ratio is what networks keep of themselves.
+        min_factor: lower limit of f.
+        max_factor: upper limit of f.
+    """
+
+    interval: int = 0
+    threshold: float = 0.025
+    perturb_interval: int = 0
+    rate: float = 2.0
+    min_factor: float = 0.2
+    max_factor: float = 0.9
+
+    def __post_init__(self) -> None:
+        for key in ("interval", "perturb_interval", "threshold", "rate"):
+            require(getattr(self, key) >= 0, f"agent.dormancy.{key}", "0 or more", getattr(self, key))
+        measured = self.interval > 0 or self.perturb_interval == 0
+        require(measured, "agent.dormancy.interval", "above 0 where networks are perturbed", self.interval)
+        low, high = self.min_factor, self.max_factor
+        require(0 <= low <= 1, "agent.dormancy.min_factor", "in [0, 1]", low)
+        require(low <= high <= 1, "agent.dormancy.max_factor", f"in [min_factor = {low:g}, 1]", high)
+
+
+@dataclass(frozen=True)
 class DrQConfig(SACConfig):
     """DrQ (Yarats et al. 2021, 2022) with the critics and the demonstrations of RLPD.
 
@@ -73,6 +104,7 @@ class DrQConfig(SACConfig):
             where training knows more than the robot will; the actor's loss then trains the encoder. null: the same
             as the actor.
         shift: largest random shift of training images along either axis [pixels]; 0: none.
+        dormancy: of the actor's neurons.
     """
 
     ensemble_size: int = 4
@@ -81,6 +113,7 @@ class DrQConfig(SACConfig):
     image_keys: tuple[str, ...] | None = None
     critic_keys: tuple[str, ...] | None = None
     shift: int = 4
+    dormancy: DormancyConfig = field(default_factory=DormancyConfig)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -79,18 +79,23 @@ class SAC:
 
     def _initialise(self, seed: int) -> Parameters:
         config, policy = self.config, self._policy
-        critic = initialise_network(
-            "critic",
-            (self._critic_inputs() + policy.action_size, *config.hidden, 1),
-            torch.Generator().manual_seed(derive_seed(seed, "agent", "critic")),
-            layer_norm=config.layer_norm,
-            output_gain=1.0,
-            ensemble=config.ensemble_size,
-        )
+        critic = self._initial_critics(torch.Generator().manual_seed(derive_seed(seed, "agent", "critic")))
         target = {f"target_{name}": tensor.clone() for name, tensor in critic.items()}
         temperature = {"temperature/log_alpha": torch.tensor(math.log(config.initial_temperature))}
         rest = {name: tensor.to(policy.device) for name, tensor in (critic | target | temperature).items()}
         return rest | policy.parameters
+
+    def _initial_critics(self, generator: torch.Generator) -> Parameters:
+        """Return new parameters ``critic/...``, as before anything is learned."""
+        config = self.config
+        return initialise_network(
+            "critic",
+            (self._critic_inputs() + self._policy.action_size, *config.hidden, 1),
+            generator,
+            layer_norm=config.layer_norm,
+            output_gain=1.0,
+            ensemble=config.ensemble_size,
+        )
 
     def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
         """Return an action (A,) in [-1, 1]; the mode of the averaged policy unless ``explore``."""

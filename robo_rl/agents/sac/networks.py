@@ -75,7 +75,20 @@ def apply_network(parameters: Parameters, name: str, x: Tensor, activation: str,
     Returns:
         (B, out), or (E, B, out) for an ensemble.
     """
+    *_, last = hidden_outputs(parameters, name, x, activation, precision)
+    return _dense(parameters, f"{name}/output", last, precision)
+
+
+def hidden_outputs(
+    parameters: Parameters, name: str, x: Tensor, activation: str, precision: str = "float32"
+) -> list[Tensor]:
+    """Return what each hidden layer of the network ``name`` makes of rows ``x`` (B, in).
+
+    Returns:
+        For each layer (B, width), or (E, B, width) for an ensemble.
+    """
     activate = _ACTIVATIONS[activation]
+    outputs: list[Tensor] = []
     layer = 0
     while f"{name}/{layer}/weight" in parameters:
         x = _dense(parameters, f"{name}/{layer}", x, precision)
@@ -84,8 +97,9 @@ def apply_network(parameters: Parameters, name: str, x: Tensor, activation: str,
             x = functional.layer_norm(x, x.shape[-1:], eps=LAYER_NORM_EPSILON)
             x = x * scale.unsqueeze(-2) + parameters[f"{name}/{layer}/shift"].unsqueeze(-2)
         x = activate(x)
+        outputs.append(x)
         layer += 1
-    return _dense(parameters, f"{name}/output", x, precision)
+    return outputs
 
 
 def _dense(parameters: Parameters, layer: str, x: Tensor, precision: str) -> Tensor:

@@ -68,18 +68,25 @@ class TanhGaussianPolicy:
         self.observations = ObservationVector(spec, config.observation_keys, config.normalise_observations)
         self.input_size = further_inputs + self.observations.size
         self.device = choose_device(config.device)
-        parameters = initialise_network(
-            "actor",
-            (self.input_size, *config.hidden, 2 * self.action_size),
-            torch.Generator().manual_seed(derive_seed(seed, "agent", "actor")),
-            layer_norm=config.actor_layer_norm,
-            output_gain=INITIAL_OUTPUT_GAIN,
-        )
-        parameters["actor/output/bias"][self.action_size :] = config.initial_log_std
+        self._config = config
+        parameters = self.initial_actor(torch.Generator().manual_seed(derive_seed(seed, "agent", "actor")))
         self.parameters: Parameters = {name: tensor.to(self.device) for name, tensor in parameters.items()}
         self.averaged: Parameters = {name: tensor.clone() for name, tensor in self.parameters.items()}
         self.exploration = torch.Generator().manual_seed(derive_seed(seed, "agent", "exploration"))
         self._activation = config.activation
+
+    def initial_actor(self, generator: torch.Generator) -> Parameters:
+        """Return new parameters ``actor/...``, as before anything is learned."""
+        config = self._config
+        parameters = initialise_network(
+            "actor",
+            (self.input_size, *config.hidden, 2 * self.action_size),
+            generator,
+            layer_norm=config.actor_layer_norm,
+            output_gain=INITIAL_OUTPUT_GAIN,
+        )
+        parameters["actor/output/bias"][self.action_size :] = config.initial_log_std
+        return parameters
 
     @torch.inference_mode()
     def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
