@@ -40,16 +40,27 @@ class Capture:
     def __init__(self, config: CameraConfig) -> None:
         self._config = config
         _be_quiet()
-        if config.path is not None:
-            self._capture = self._open_device(config.path)
+        path = config.path
+        if path is not None:
+            _require_device(path)
+            self._capture: Any = cv2.VideoCapture(path, cv2.CAP_V4L2)
+            otherwise = "cannot be opened: another program may have it, or it is no camera (robo-rl cameras)"
         elif config.is_stream:
             self._capture = cv2.VideoCapture(config.device, cv2.CAP_FFMPEG, _timeouts())
-            self._require_open("cannot be reached, or is no video")
+            otherwise = "cannot be reached, or is no video"
         else:
             if not Path(config.device).is_file():
                 raise DriverError(f"there is no video file {config.device}")
             self._capture = cv2.VideoCapture(config.device, cv2.CAP_FFMPEG)
-            self._require_open("is no video")
+            otherwise = "is no video"
+        try:
+            if not self._capture.isOpened():
+                raise DriverError(f"{config.device} {otherwise}")
+            if path is not None:
+                self._set_device()
+        except DriverError:
+            self._capture.release()
+            raise
 
     @property
     def period(self) -> float:
@@ -75,41 +86,36 @@ class Capture:
         """Let others have the camera."""
         self._capture.release()
 
-    def _open_device(self, path: str) -> Any:
-        if not Path(path).exists():
-            raise DriverError(f"{path} is not there; {cameras_here()}")
-        if not os.access(path, os.R_OK | os.W_OK):
-            raise DriverError(f"no access to {path}: sudo usermod -aG video $USER, then log in again")
-        self._capture = cv2.VideoCapture(path, cv2.CAP_V4L2)
-        self._require_open(f"cannot be opened: another program may have it, or it is no camera; {cameras_here()}")
-        wanted: dict[str, float] = {}
-        config = self._config
+    def _set_device(self) -> None:
+        config, capture = self._config, self._capture
+        wanted: dict[str, tuple[int, float]] = {}
         if config.format is not None:
-            wanted["CAP_PROP_FOURCC"] = cv2.VideoWriter.fourcc(*config.format)
+            wanted["format"] = cv2.CAP_PROP_FOURCC, cv2.VideoWriter.fourcc(*config.format)
         if config.width is not None and config.height is not None:
-            wanted |= {"CAP_PROP_FRAME_WIDTH": config.width, "CAP_PROP_FRAME_HEIGHT": config.height}
+            wanted["width"] = cv2.CAP_PROP_FRAME_WIDTH, config.width
+            wanted["height"] = cv2.CAP_PROP_FRAME_HEIGHT, config.height
         if config.fps is not None:
-            wanted["CAP_PROP_FPS"] = config.fps
-        for name, value in wanted.items():
+            wanted["fps"] = cv2.CAP_PROP_FPS, config.fps
+        for key, value in wanted.values():
             # Where a device has not what it is asked for it takes what is nearest, and may say that all is well.
-            self._capture.set(getattr(cv2, name), value)
-        for name, value in wanted.items():
-            got = self._capture.get(getattr(cv2, name))
+            capture.set(key, value)
+        for name, (key, value) in wanted.items():
+            got = capture.get(key)
             if abs(got - value) > 0.5:
-                self._fail(f"{name.removeprefix('CAP_PROP_')} {value:g} is asked for, it has {got:g}")
+                has = int(got).to_bytes(4, "little").decode(errors="replace") if name == "format" else f"{got:g}"
+                found = f"{name} {has}, not {getattr(config, name)}"
+                raise DriverError(f"{config.device} has {found}; robo-rl cameras shows what it can do")
         for name in sorted(config.settings, key=list(SETTINGS).index):
-            if not self._capture.set(getattr(cv2, SETTINGS[name]), config.settings[name]):
-                self._fail(f"it does not take {name}={config.settings[name]:g}")
-        return self._capture
+            value = config.settings[name]
+            if not capture.set(getattr(cv2, SETTINGS[name]), value):
+                raise DriverError(f"{config.device} does not take {name}={value:g}")
 
-    def _require_open(self, otherwise: str) -> None:
-        if not self._capture.isOpened():
-            self._fail(otherwise)
 
-    def _fail(self, reason: str) -> None:
-        self._capture.release()
-        advice = "; robo-rl cameras shows what it can do" if self._config.path is not None else ""
-        raise DriverError(f"{self._config.device}: {reason}{advice}")
+def _require_device(path: str) -> None:
+    if not Path(path).exists():
+        raise DriverError(f"{path} is not there; {cameras_here()}")
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise DriverError(f"no access to {path}: sudo usermod -aG video $USER, then log in again")
 
 
 def cameras_here() -> str:

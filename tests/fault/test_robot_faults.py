@@ -235,7 +235,7 @@ def test_a_camera_without_ros_that_goes_away_ends_the_episode_and_comes_back(dom
     name = rf"camera front \({stream.url}\)"
     with virtual_robot(domain, *PATIENT):
         try:
-            with pytest.raises(DriverError, match=rf"not all there after 3 s: {name}: {stream.url}: cannot be reached"):
+            with pytest.raises(DriverError, match=rf"not all there after 3 s: {name}: {stream.url} cannot be reached"):
                 missing.reset(0)
             stream.start()
             backend = safe(inner)

@@ -89,12 +89,12 @@ def test_a_camera_that_is_not_there_is_named_beside_those_that_are(tmp_path, mon
     found.clear()
     with pytest.raises(DriverError, match="/dev/video97 is not there; there are no cameras here"):
         Capture(CameraConfig("97"))
-    with pytest.raises(DriverError, match="/dev/null: cannot be opened: another program may have it, or it is no cam"):
+    with pytest.raises(DriverError, match="/dev/null cannot be opened: another program may have it, or it is no cam"):
         Capture(CameraConfig("/dev/null"))
     with pytest.raises(DriverError, match=r"there is no video file nothing\.mp4"):
         Capture(CameraConfig("nothing.mp4"))
     (tmp_path / "text.mp4").write_text("no video")
-    with pytest.raises(DriverError, match=r"text\.mp4: is no video"):
+    with pytest.raises(DriverError, match=r"text\.mp4 is no video"):
         Capture(CameraConfig(str(tmp_path / "text.mp4")))
 
 
@@ -137,6 +137,8 @@ class Webcam:
             return self.get(cv2.CAP_PROP_AUTO_EXPOSURE) == 1
         if key == cv2.CAP_PROP_FRAME_WIDTH:
             value = 1280.0 if value > 640 else 640.0
+        if key == cv2.CAP_PROP_FOURCC and value != cv2.VideoWriter.fourcc(*"MJPG"):
+            value = float(cv2.VideoWriter.fourcc(*"YUYV"))
         self.values[key] = value
         return key != cv2.CAP_PROP_FOCUS
 
@@ -151,9 +153,10 @@ def test_a_device_is_set_in_an_order_that_works_and_held_to_it(monkeypatch):
     Capture(asked)
     assert webcams[0].asked == ["FOURCC", "FRAME_WIDTH", "FRAME_HEIGHT", "FPS", "AUTO_EXPOSURE", "EXPOSURE"]
     for fields, message in (
-        ({"width": 800, "height": 600}, "/dev/null: FRAME_WIDTH 800 is asked for, it has 1280; robo-rl cameras shows"),
-        ({"settings": {"exposure": 100}}, "/dev/null: it does not take exposure=100; robo-rl cameras shows"),
-        ({"settings": {"focus": 3}}, "/dev/null: it does not take focus=3"),
+        ({"width": 800, "height": 600}, "/dev/null has width 1280, not 800; robo-rl cameras shows what it can do"),
+        ({"format": "H264"}, "/dev/null has format YUYV, not H264"),
+        ({"settings": {"exposure": 100}}, "/dev/null does not take exposure=100"),
+        ({"settings": {"focus": 3}}, "/dev/null does not take focus=3"),
     ):
         with pytest.raises(DriverError, match=message):
             Capture(CameraConfig("/dev/null", **fields))
