@@ -1,7 +1,8 @@
 """Success from examples: a classifier, fixed (SERL, Luo et al. 2024) or adversarial (VICE, Fu et al. 2018)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits as cross_entrop
 
 from robo_rl.core import Batch, EnvSpec, Experience, Metrics, State, derive_seed, generator, require
 
+from .images import ImagesConfig
 from .module import (
     Floats,
     Module,
@@ -32,6 +34,7 @@ class GoalClassifierConfig:
 
     Attributes:
         keys: observation keys to look at; null: all that are not images.
+        images: how those among them that are images are seen.
         goal_states: how many of the last states of each demonstration are examples of success.
         margin: how many states before those are examples of nothing; all earlier ones are examples of failure.
         hidden: widths of the hidden layers.
@@ -39,9 +42,12 @@ class GoalClassifierConfig:
         fit_steps: steps on the demonstrations.
         batch_size: rows of each step, half of them successes.
         jitter: deviation of the noise added to examples, in deviations of each element over the demonstrations.
+        views: images of examples are seen in so many ways, the first as they are.
+        shift: in the others moved by up to so many pixels down and right, the border repeated: random crops (SERL).
     """
 
     keys: tuple[str, ...] | None = None
+    images: ImagesConfig = field(default_factory=ImagesConfig)
     goal_states: int = 1
     margin: int = 1
     hidden: tuple[int, ...] = (64, 64)
@@ -49,6 +55,8 @@ class GoalClassifierConfig:
     fit_steps: int = 500
     batch_size: int = 128
     jitter: float = 0.05
+    views: int = 8
+    shift: int = 4
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
@@ -59,6 +67,8 @@ class GoalClassifierConfig:
         require(self.fit_steps >= 0, "fit_steps", "0 or more", self.fit_steps)
         require(self.batch_size >= 2, "batch_size", "2 or more", self.batch_size)
         require(self.jitter >= 0, "jitter", "0 or more", self.jitter)
+        require(self.views >= 1, "views", "1 or more", self.views)
+        require(self.shift >= 0, "shift", "0 or more", self.shift)
 
 
 class GoalClassifier(Module):
@@ -79,7 +89,8 @@ class GoalClassifier(Module):
         self.config = config
         self._name = name
         self._seed = derive_seed(seed, "reward", name)
-        self._input = VectorInput(config.keys, spec, f"reward.modules.{name}.keys")
+        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}")
+        self._moves = self._input.moves(config.views, config.shift, self._seed)
         self._network = TrainedNetwork(
             self._input.size,
             config.hidden,
@@ -104,19 +115,23 @@ class GoalClassifier(Module):
         """
         require_episodes(episodes, self._name)
         least = self.config.goal_states + self.config.margin + 1
-        trajectories = long_enough([self._input.trajectory(each) for each in episodes], least, self._name)
-        everything = np.concatenate(trajectories)
+        views = [
+            long_enough([self._input.trajectory(each, move) for each in episodes], least, self._name)
+            for move in self._moves
+        ]
+        everything = np.concatenate(views[0])
         deviation = everything.std(0)
         self._arrays["shift"][...] = everything.mean(0)
         self._arrays["scale"][...] = np.where(deviation > 1e-6, deviation, 1.0)
-        fitted, held_out = trajectories, trajectories
-        if len(trajectories) >= 4:
-            fitted, held_out = [each for number, each in enumerate(trajectories) if number % 4], trajectories[::4]
-        self._goals, failures = self._examples(fitted)
+        fitted, held_out = views, views[0]
+        if len(held_out) >= 4:
+            fitted = [[each for number, each in enumerate(view) if number % 4] for view in views]
+            held_out = held_out[::4]
+        self._goals, failures = self._examples(list(chain(*fitted)))
         for step in range(self.config.fit_steps):
             rng = generator(self._seed, "fit", step)
             self._descend(self._goals, failures[rng.integers(0, len(failures), self.config.batch_size // 2)], rng)
-        self._goals, _ = self._examples(trajectories)
+        self._goals, _ = self._examples(list(chain(*views)))
         self._calibrate(self._logits(self._examples(held_out)[1]))
 
     def _calibrate(self, failures: Floats) -> None:
@@ -154,7 +169,7 @@ class GoalClassifier(Module):
         """Return network, optimiser, examples of success and threshold."""
         network = with_prefix("network/", self._network.state())
         version = np.array([self.version], dtype=np.int64)
-        return {**self._arrays, **network, "goals": self._goals, "version": version}
+        return {**self._arrays, **network, "goals": self._goals, "version": version, **self._input.state()}
 
     def load(self, state: State) -> None:
         """Go on from ``state``.
@@ -162,6 +177,7 @@ class GoalClassifier(Module):
         Raises:
             CheckpointError: if it is of another module.
         """
+        self._input.check(state, self._name)
         version = np.zeros(1, dtype=np.int64)
         take_over({**self._arrays, "version": version}, state, self._name)
         self.version = int(version[0])
@@ -275,10 +291,11 @@ class Vice(GoalClassifier):
         for step in range(config.updates):
             rng = generator(self._seed, "update", self.version, step)
             rows = experience.sample_rows(config.batch_size // 2, rng)
-            losses.append(self._descend(self._goals, self._input(rows), rng))
+            states = self._input(rows, move=self._moves[rng.integers(len(self._moves))])
+            losses.append(self._descend(self._goals, states, rng))
         self.version += 1
-        states = self._logits(self._input(experience.sample_rows(256, generator(self._seed, "look", self.version))))
-        return {"loss": float(np.mean(losses)), "positive_fraction": float((states >= 0).mean())}
+        logits = self._logits(self._input(experience.sample_rows(256, generator(self._seed, "look", self.version))))
+        return {"loss": float(np.mean(losses)), "positive_fraction": float((logits >= 0).mean())}
 
     def _loss(self, inputs: Tensor, goals: int, rng: np.random.Generator) -> Tensor:
         order = torch.from_numpy(rng.permutation(len(inputs)))

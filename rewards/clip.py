@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from robo_rl.core import Batch, CheckpointError, ConfigError, EnvSpec, State, require
 
 from .module import Floats, Module, image_keys, taken
-from .vision.encoder import EncoderConfig, load_encoder
+from .vision.encoder import ClipEncoder, EncoderConfig, load_encoder
 
 Doubles = NDArray[np.float64]
 
@@ -111,7 +111,10 @@ class ClipReward(Module):
         prompts = Prompts(config.goals, config.baselines) if config.goals else PROMPTS.get(spec.task)
         if prompts is None:
             raise ConfigError(f'{option}.goals: say what the goal of {spec.task!r} looks like: goals=["a text"]')
-        self._encoder = load_encoder(config.encoder())
+        encoder = load_encoder(config.encoder())
+        if not isinstance(encoder, ClipEncoder):
+            raise ConfigError(f"{option}.model: {config.model} knows no texts: choose a CLIP model")
+        self._encoder = encoder
         self._prompts = prompts
         self._goal = self._mean_embedding(prompts.goals)
         self._baseline = self._mean_embedding(prompts.baselines) if prompts.baselines else self._goal

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from robo_rl.core import Batch, DataError, EnvSpec, Experience, Metrics, State, derive_seed, generator, require
 
+from .images import ImagesConfig
 from .module import (
     Floats,
     Module,
@@ -36,6 +37,7 @@ class DistillationConfig:
 
     Attributes:
         keys: observation keys that the reward depends on; null: all that are not images.
+        images: how those among them that are images are seen.
         goal: what is wanted, in words, for whoever answers at an endpoint.
         camera: what is shown to them; null: the first camera of the task.
         endpoint: where a vision-language model or a person answers.
@@ -56,6 +58,7 @@ class DistillationConfig:
     """
 
     keys: tuple[str, ...] | None = None
+    images: ImagesConfig = field(default_factory=ImagesConfig)
     goal: str = ""
     camera: str | None = None
     endpoint: EndpointConfig = field(default_factory=EndpointConfig)
@@ -126,7 +129,7 @@ class DistilledReward(Module, ABC):
         self._shown = shown
         self._name = name
         self._seed = derive_seed(seed, "reward", name)
-        self._input = VectorInput(config.keys, spec, f"reward.modules.{name}.keys")
+        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}")
         self._networks = [
             TrainedNetwork(
                 self._input.size,
@@ -270,6 +273,7 @@ class DistilledReward(Module, ABC):
         """Return networks, optimisers and all answers. Questions without an answer are lost with the process."""
         state: State = {
             **self._scaling,
+            **self._input.state(),
             "counters": self._counters,
             "version": np.array([self.version], dtype=np.int64),
             "asked": self._asked,
@@ -286,6 +290,7 @@ class DistilledReward(Module, ABC):
         Raises:
             CheckpointError: if it is of another module.
         """
+        self._input.check(state, self._name)
         version = np.zeros(1, dtype=np.int64)
         take_over({**self._scaling, "counters": self._counters, "version": version}, state, self._name)
         self.version = int(version[0])

@@ -1,7 +1,7 @@
 """Generative adversarial imitation, off-policy (discriminator-actor-critic, Kostrikov et al. 2019)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from torch.nn.functional import softplus
 
 from robo_rl.core import Batch, EnvSpec, Experience, Metrics, State, derive_seed, generator, require
 
+from .images import ImagesConfig
 from .module import (
     Floats,
     Module,
@@ -31,6 +32,7 @@ class GailConfig:
 
     Attributes:
         keys: observation keys to look at; null: all that are not images.
+        images: how those among them that are images are seen.
         actions: judge an observation and the action taken there; false: the observations before and after a step,
             which is imitation from observation alone (Torabi et al. 2019).
         discount: of the agent too, from then on: what comes after a termination is worth the sum of it.
@@ -44,6 +46,7 @@ class GailConfig:
     """
 
     keys: tuple[str, ...] | None = None
+    images: ImagesConfig = field(default_factory=ImagesConfig)
     actions: bool = False
     discount: float = 0.97
     penalty: float = 10.0
@@ -103,7 +106,7 @@ class Gail(Module):
         self.config = config
         self._name = name
         self._seed = derive_seed(seed, "reward", name)
-        self._input = VectorInput(config.keys, spec, f"reward.modules.{name}.keys")
+        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}")
         self._parts = [self._input.size, spec.action.shape[0] if config.actions else self._input.size]
         self._network = TrainedNetwork(
             sum(self._parts) + 1,
@@ -222,7 +225,7 @@ class Gail(Module):
         network = with_prefix("network/", self._network.state())
         version = np.array([self.version], dtype=np.int64)
         shown = {"demonstrated": self._demonstrated, "terminated": self._terminated}
-        return {**self._arrays, **network, **shown, "version": version}
+        return {**self._arrays, **network, **shown, "version": version, **self._input.state()}
 
     def load(self, state: State) -> None:
         """Go on from ``state``.
@@ -230,6 +233,7 @@ class Gail(Module):
         Raises:
             CheckpointError: if it is of another module.
         """
+        self._input.check(state, self._name)
         version = np.zeros(1, dtype=np.int64)
         take_over({**self._arrays, "version": version}, state, self._name)
         self.version = int(version[0])

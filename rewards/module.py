@@ -16,8 +16,11 @@ from robo_rl.core import (
     Experience,
     Metrics,
     State,
+    generator,
     nearest,
 )
+
+from .images import COLOURS, ImagesConfig, features, moved
 
 Floats = NDArray[np.float32]
 
@@ -63,12 +66,12 @@ class Module:
         return True
 
 
-CELLS = 16
-"""Images are averaged over cells, at most this many along each side."""
+STILL = (0, 0)
+"""No move of images."""
 
 
 class VectorInput:
-    """The chosen keys of an observation as one vector; images as colours in [0, 1] of at most 16 x 16 cells.
+    """The chosen keys of an observation as one vector; images as ``images`` says.
 
     Attributes:
         keys: that are looked at.
@@ -76,50 +79,88 @@ class VectorInput:
 
     Args:
         keys: observation keys; None: all that are not images.
+        images: how images are seen.
         spec: of the environment.
-        option: name of the configuration key, for messages.
+        option: name of the module's configuration, for messages.
 
     Raises:
-        ConfigError: if a key is not there, or there is nothing to look at.
+        ConfigError: if a key is not there, there is nothing to look at, or the network for images is not at hand.
+        DataError: if that network's files are damaged.
     """
 
-    def __init__(self, keys: Sequence[str] | None, spec: EnvSpec, option: str) -> None:
+    def __init__(self, keys: Sequence[str] | None, images: ImagesConfig, spec: EnvSpec, option: str) -> None:
         chosen = [key for key in spec.observation if not key.startswith("images/")] if keys is None else list(keys)
         for key in chosen:
             if key not in spec.observation:
-                raise ConfigError(f"{option}: this task has no observation {key!r}: {nearest(key, spec.observation)}")
+                near = nearest(key, spec.observation)
+                raise ConfigError(f"{option}.keys: this task has no observation {key!r}: {near}")
         if not chosen:
-            raise ConfigError(f"{option}: name at least one observation key; {nearest('', spec.observation)}")
+            raise ConfigError(f"{option}.keys: name at least one observation key; {nearest('', spec.observation)}")
         self.keys = chosen
+        seen = [key for key in chosen if key.startswith("images/")]
+        if not seen and images.model != COLOURS:
+            raise ConfigError(
+                f"{option}.images.model: {images.model} is for images and {option}.keys names none: "
+                f"{option}.keys=[images/front]"
+            )
+        if seen and images.model != COLOURS:
+            image_keys([key.removeprefix("images/") for key in seen], spec, f"{option}.keys")
+        self._sees = bool(seen)
+        self._encoder = images.load()
         nothing = {f"next_observation/{key}": np.zeros(spec.observation[key].shape, np.uint8) for key in chosen}
         self.size = self({"action": np.zeros(spec.action.shape, np.float32), **nothing}).shape[-1]
 
-    def __call__(self, batch: Batch, prefix: str = "next_observation") -> Floats:
-        """Return the vectors (..., F) of rows with any leading axes."""
+    def __call__(self, batch: Batch, prefix: str = "next_observation", move: Sequence[int] = STILL) -> Floats:
+        """Return the vectors (..., F) of rows with any leading axes.
+
+        Args:
+            batch: rows.
+            prefix: ``observation`` for those before the step.
+            move: pixels, down and right, by which images are moved, the border repeated.
+        """
         leading = batch["action"].shape[:-1]
         parts = []
         for key in self.keys:
             values = batch[f"{prefix}/{key}"]
-            part = cell_colours(values) if key.startswith("images/") else values
-            parts.append(part.reshape(*leading, -1))
+            if key.startswith("images/"):
+                values = features(values if tuple(move) == STILL else moved(values, *move), self._encoder)
+            parts.append(values.reshape(*leading, -1))
         return np.concatenate(parts, axis=-1, dtype=np.float32)
 
-    def trajectory(self, episode: Batch) -> Floats:
+    def trajectory(self, episode: Batch, move: Sequence[int] = STILL) -> Floats:
         """Return the L + 1 observations (L + 1, F) of an episode of L steps."""
-        return np.concatenate([self(episode, "observation")[:1], self(episode)])
+        return np.concatenate([self(episode, "observation", move)[:1], self(episode, move=move)])
 
+    def moves(self, views: int, largest: int, seed: int) -> list[tuple[int, int]]:
+        """Return the moves of ``views`` views of images, by up to ``largest`` pixels: first none, and that alone where
+        no images are looked at.
 
-def cell_colours(images: NDArray[np.uint8]) -> Floats:
-    """Return the mean colours (..., h, w, C) in [0, 1] of cells of images (..., H, W, C), with h and w at most 16.
+        They are the same for all images, so that a view of one that was seen before is the same too, and its features
+        are known.
+        """
+        if not (self._sees and largest):
+            return [STILL]
+        drawn = generator(seed, "views").integers(-largest, largest + 1, (views - 1, 2))
+        return [STILL, *((int(down), int(right)) for down, right in drawn)]
 
-    Cells are squares of pixels or rectangles, all alike; what is left over at the right and below is left out.
-    """
-    *leading, height, width, channels = images.shape
-    tall, wide = -(-height // CELLS), -(-width // CELLS)
-    rows, columns = height // tall, width // wide
-    cells = images[..., : rows * tall, : columns * wide, :].reshape(*leading, rows, tall, columns, wide, channels)
-    colours: Floats = cells.mean(axis=(-4, -2), dtype=np.float32) / np.float32(255)
-    return colours
+    def state(self) -> State:
+        """Return what the vectors depend on besides the configuration: a hash of the network that sees images."""
+        if self._encoder is None:
+            return {}
+        return {"input/encoder": np.frombuffer(bytes.fromhex(self._encoder.fingerprint), dtype=np.uint8)}
+
+    def check(self, state: State, name: str) -> None:
+        """Check that a module that was saved saw images by the same network.
+
+        Raises:
+            CheckpointError: if it did not.
+        """
+        ours, found = (each.get("input/encoder", np.zeros(0, np.uint8)) for each in (self.state(), state))
+        if not np.array_equal(ours, found):
+            raise CheckpointError(
+                f"reward module {name!r} was saved with another network for images: resume with the configuration and "
+                "the model of the run"
+            )
 
 
 def image_keys(cameras: Sequence[str] | None, spec: EnvSpec, option: str) -> tuple[str, ...]:

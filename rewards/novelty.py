@@ -1,6 +1,6 @@
 """A reward for going where the robot has not been, whatever for (APT, Liu and Abbeel 2021)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from robo_rl.core import Batch, EnvSpec, Experience, Metrics, State, derive_seed, generator, require
 
+from .images import ImagesConfig
 from .module import Floats, Module, VectorInput, take_over
 
 
@@ -18,12 +19,14 @@ class NoveltyConfig:
 
     Attributes:
         keys: observation keys to look at; null: all that are not images.
+        images: how those among them that are images are seen.
         particles: states of the replay that distances are from, drawn anew at each update.
         neighbours: the distance is the mean of those to so many nearest particles.
         interval: environment steps between updates; before the first one every state earns 0.
     """
 
     keys: tuple[str, ...] | None = None
+    images: ImagesConfig = field(default_factory=ImagesConfig)
     particles: int = 512
     neighbours: int = 5
     interval: int = 20
@@ -59,7 +62,7 @@ class Novelty(Module):
         self.config = config
         self._name = name
         self._seed = derive_seed(seed, "reward", name)
-        self._input = VectorInput(config.keys, spec, f"reward.modules.{name}.keys")
+        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}")
         self._arrays: dict[str, NDArray[Any]] = {
             "particles": np.zeros((config.particles, self._input.size), np.float32),
             "scale": np.ones(self._input.size, np.float32),
@@ -93,7 +96,7 @@ class Novelty(Module):
 
     def state(self) -> State:
         """Return the particles, and when they were drawn."""
-        return dict(self._arrays)
+        return {**self._arrays, **self._input.state()}
 
     def load(self, state: State) -> None:
         """Go on from ``state``.
@@ -101,5 +104,6 @@ class Novelty(Module):
         Raises:
             CheckpointError: if it is of another module.
         """
+        self._input.check(state, self._name)
         take_over(self._arrays, state, self._name)
         self.version = int(self._arrays["counts"][0])

@@ -1,7 +1,7 @@
 """Unsupervised perceptual rewards (Sermanet et al. 2017): steps of a task, found in a few demonstrations."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from robo_rl.core import Batch, EnvSpec, State, require
 
+from .images import ImagesConfig
 from .module import Floats, Module, VectorInput, long_enough, require_episodes, take_over
 from .segmentation import Doubles, segment
 
@@ -21,6 +22,7 @@ class PerceptualConfig:
 
     Attributes:
         keys: observation keys to look at; null: all that are not images.
+        images: how those among them that are images are seen.
         steps: into how many steps each demonstration is cut.
         min_length: least number of observations of a step.
         features: how many of the most discriminative features each step keeps; all where there are fewer.
@@ -32,6 +34,7 @@ class PerceptualConfig:
     """
 
     keys: tuple[str, ...] | None = None
+    images: ImagesConfig = field(default_factory=ImagesConfig)
     steps: int = 3
     min_length: int = 2
     features: int = 32
@@ -77,7 +80,7 @@ class PerceptualReward(Module):
         super().__init__()
         self.config = config
         self._name = name
-        self._input = VectorInput(config.keys, spec, f"reward.modules.{name}.keys")
+        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}")
         rewarded = config.steps - 1
         kept = min(config.features, self._input.size)
         self._arrays: dict[str, NDArray[Any]] = {
@@ -128,7 +131,7 @@ class PerceptualReward(Module):
 
     def state(self) -> State:
         """Return what the demonstrations taught."""
-        return dict(self._arrays)
+        return {**self._arrays, **self._input.state()}
 
     def load(self, state: State) -> None:
         """Go on from ``state``.
@@ -136,6 +139,7 @@ class PerceptualReward(Module):
         Raises:
             CheckpointError: if it is of another module.
         """
+        self._input.check(state, self._name)
         take_over(self._arrays, state, self._name)
 
 

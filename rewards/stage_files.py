@@ -10,9 +10,9 @@ from safetensors.numpy import save
 
 from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec, State, write_durably
 
-FORMAT = "robo_rl stages 1"
+FORMAT = "robo_rl stages 2"
 
-OF_FILE = ("keys", "stages", "hidden", "guard")
+OF_FILE = ("keys", "images", "stages", "hidden", "guard")
 """What a file says in the place of the configuration."""
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from robo_rl.core import (
     require,
 )
 
+from .images import ImagesConfig
 from .module import (
     Floats,
     Module,
@@ -52,10 +53,11 @@ class StagesConfig:
 
     Attributes:
         keys: observation keys to look at; null: all that are not images.
+        images: how those among them that are images are seen.
         stages: how many there are after the beginning, which is stage 0. One: success.
-        file: a classifier that ``robo-rl label`` made of a person's labels; it says ``keys``, ``stages``, ``hidden``
-            and ``guard`` itself. Null: demonstrations are cut into ``stages`` + 1 steps
-            (:func:`~.segmentation.segment`).
+        file: a classifier that ``robo-rl label`` made of a person's labels; it says ``keys``, ``images.model``,
+            ``images.pretrained``, ``stages``, ``hidden`` and ``guard`` itself. Null: demonstrations are cut into
+            ``stages`` + 1 steps (:func:`~.segmentation.segment`).
         min_length: least number of observations of such a step.
         guard: what must be true of an observation for the last stage to be reached, whatever the classifier says: a
             specification of elements of observations such as ``end_effector_z > 5 cm``; null: nothing.
@@ -65,11 +67,13 @@ class StagesConfig:
         learning_rate: of Adam.
         fit_steps: steps of Adam.
         batch_size: rows of each step, as many of each stage.
-        shift: images are moved by up to so many pixels down or right, the border repeated, each time they are drawn.
+        views: images of examples are seen in so many ways, the first as they are.
+        shift: in the others moved by up to so many pixels down and right, the border repeated: random crops.
         jitter: deviation of the noise added to examples, in deviations of each element over all of them.
     """
 
     keys: tuple[str, ...] | None = None
+    images: ImagesConfig = field(default_factory=ImagesConfig)
     stages: int = 2
     file: str | None = None
     min_length: int = 2
@@ -79,6 +83,7 @@ class StagesConfig:
     learning_rate: float = 1e-3
     fit_steps: int = 500
     batch_size: int = 128
+    views: int = 8
     shift: int = 4
     jitter: float = 0.05
 
@@ -92,6 +97,7 @@ class StagesConfig:
         require(self.fit_steps >= 1, "fit_steps", "1 or more", self.fit_steps)
         allowed = f"stages + 1 = {self.stages + 1} or more"
         require(self.batch_size > self.stages, "batch_size", allowed, self.batch_size)
+        require(self.views >= 1, "views", "1 or more", self.views)
         require(self.shift >= 0, "shift", "0 or more", self.shift)
         require(self.jitter >= 0, "jitter", "0 or more", self.jitter)
 
@@ -105,7 +111,8 @@ class StagesConfig:
         if self.file is None:
             return StageClassifier(self, name, spec, seed)
         said, arrays = read_classifier(Path(self.file), spec, f"reward.modules.{name}.file")
-        config = dataclasses.replace(self, **{key: said[key] for key in OF_FILE})
+        images = dataclasses.replace(self.images, **said.pop("images"))
+        config = dataclasses.replace(self, images=images, **said)
         module = StageClassifier(config, name, spec, seed)
         module.load(arrays)
         return module
@@ -133,7 +140,7 @@ class StageClassifier(Module):
         self._name = name
         self._spec = spec
         self._seed = derive_seed(seed, "reward", name)
-        self._input = VectorInput(config.keys, spec, f"reward.modules.{name}.keys")
+        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}")
         self._network = TrainedNetwork(
             self._input.size,
             config.hidden,
@@ -220,13 +227,15 @@ class StageClassifier(Module):
 
     def save(self, path: Path, facts: dict[str, Any]) -> None:
         """Write the classifier for ``file``, with ``facts`` for people: JSON values."""
+        images = self.config.images
         config = {key: getattr(self.config, key) for key in OF_FILE}
+        config["images"] = {"model": images.model, "pretrained": images.pretrained}
         write_classifier(path, self.state(), config, self._spec, self._input.keys, facts)
 
     def state(self) -> State:
         """Return network, optimiser and thresholds."""
         network = with_prefix("network/", self._network.state())
-        return {**self._arrays, **network}
+        return {**self._arrays, **network, **self._input.state()}
 
     def load(self, state: State) -> None:
         """Go on from ``state``.
@@ -234,6 +243,7 @@ class StageClassifier(Module):
         Raises:
             CheckpointError: if it is of another module.
         """
+        self._input.check(state, self._name)
         take_over(self._arrays, state, self._name)
         self._network.load(without_prefix("network/", state))
 
@@ -246,18 +256,17 @@ class StageClassifier(Module):
                 f"reward module {self._name!r}: no observation of stage {missing[0]} among the {len(label)} to learn "
                 "from, which are of three in five episodes: label more"
             )
-        vectors = self._input(rows)
-        deviation = vectors.std(0)
-        self._arrays["shift"][...] = vectors.mean(0)
+        moves = self._input.moves(config.views, config.shift, self._seed)
+        views = np.stack([self._input(rows, move=move) for move in moves])
+        deviation = views[0].std(0)
+        self._arrays["shift"][...] = views[0].mean(0)
         self._arrays["scale"][...] = np.where(deviation > 1e-6, deviation, 1.0)
         share = config.batch_size // (config.stages + 1)
         targets = torch.arange(config.stages + 1).repeat_interleave(share)
-        moving = config.shift > 0 and any(key.startswith("images/") for key in self._input.keys)
         for step in range(config.fit_steps):
             rng = generator(self._seed, "fit", step)
             drawn = np.concatenate([found[rng.integers(0, len(found), share)] for found in members])
-            chosen = self._input(_moved(rows, drawn, config.shift, rng)) if moving else vectors[drawn]
-            inputs = self._scaled(chosen)
+            inputs = self._scaled(views[rng.integers(len(views), size=len(drawn)), drawn])
             noise = torch.from_numpy(rng.standard_normal(inputs.shape, dtype=np.float32))
             self._network.descend(cross_entropy(self._network(inputs + config.jitter * noise), targets))
 
@@ -300,21 +309,6 @@ def _joined(episodes: Sequence[Batch], labels: Sequence[Labels], numbers: NDArra
         for key in looked_at
     }
     return rows, np.concatenate([labels[number][kept] for number, kept in zip(numbers, known, strict=True)])
-
-
-def _moved(rows: Batch, chosen: NDArray[np.int64], pixels: int, rng: np.random.Generator) -> Batch:
-    """Return ``chosen`` rows; images (n, H, W, C) after the step moved by up to ``pixels``, the border repeated."""
-    moved: Batch = {}
-    for key, array in rows.items():
-        if not key.startswith("next_observation/images/"):
-            moved[key] = array[chosen]
-            continue
-        down, right = rng.integers(-pixels, pixels + 1, (2, len(chosen), 1))
-        height, width = array.shape[1:3]
-        lines = np.clip(np.arange(height) - down, 0, height - 1)
-        columns = np.clip(np.arange(width) - right, 0, width - 1)
-        moved[key] = array[chosen[:, None, None], lines[:, :, None], columns[:, None, :]]
-    return moved
 
 
 def _errors(reached: NDArray[np.int64], label: Labels, stages: int) -> Metrics:

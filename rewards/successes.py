@@ -1,13 +1,14 @@
 """Progress judged by the run's own successes (SRPO, Fei et al. 2025), on trajectories of states."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core import Batch, EnvSpec, State, require
 
+from .images import ImagesConfig
 from .module import Floats, Module, VectorInput, taken
 
 Doubles = NDArray[np.float64]
@@ -21,6 +22,7 @@ class SuccessesConfig:
 
     Attributes:
         keys: observation keys to look at; null: all that are not images.
+        images: how those among them that are images are seen.
         moments: an episode is described by its states at so many evenly spaced moments.
         memory: how many of the newest successes, and of the newest failures, are remembered.
         radius: successes this near to each other are neighbours; see :func:`distances` for the unit.
@@ -30,6 +32,7 @@ class SuccessesConfig:
     """
 
     keys: tuple[str, ...] | None = None
+    images: ImagesConfig = field(default_factory=ImagesConfig)
     moments: int = 8
     memory: int = 100
     radius: float = 0.5
@@ -74,7 +77,7 @@ class SuccessesReward(Module):
         super().__init__()
         self.config = config
         self._name = name
-        self._input = VectorInput(config.keys, spec, f"reward.modules.{name}.keys")
+        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}")
         nothing = np.zeros((0, config.moments * self._input.size), dtype=np.float32)
         self._memory = {"successes": nothing, "failures": nothing}
 
@@ -118,7 +121,7 @@ class SuccessesReward(Module):
 
     def state(self) -> State:
         """Return the descriptions that are remembered."""
-        return dict(self._memory)
+        return {**self._memory, **self._input.state()}
 
     def load(self, state: State) -> None:
         """Go on from ``state``.
@@ -126,6 +129,7 @@ class SuccessesReward(Module):
         Raises:
             CheckpointError: if it is of another module.
         """
+        self._input.check(state, self._name)
         self._memory = {key: taken(state, key, self._name, like=like) for key, like in self._memory.items()}
 
 

@@ -2,7 +2,7 @@
 
 import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from robo_rl.core import Batch, CheckpointError, EnvSpec, State, require
 
+from .images import ImagesConfig
 from .module import Floats, Module, VectorInput, require_episodes, take_over, taken
 from .sinkhorn import sinkhorn
 
@@ -23,6 +24,7 @@ class OptimalTransportConfig:
 
     Attributes:
         keys: observation keys to look at; null: all that are not images.
+        images: how those among them that are images are seen.
         metric: cost of two states: ``euclidean`` (states, each element divided by its deviation over the
             demonstrations) or ``cosine`` (features of images).
         epsilon: weight of the plan's entropy, relative to the mean cost.
@@ -36,6 +38,7 @@ class OptimalTransportConfig:
     """
 
     keys: tuple[str, ...] | None = None
+    images: ImagesConfig = field(default_factory=ImagesConfig)
     metric: str = "euclidean"
     epsilon: float = 0.01
     iterations: int = 100
@@ -91,7 +94,7 @@ class OptimalTransportReward(Module):
         super().__init__()
         self.config = config
         self._name = name
-        self._input = VectorInput(config.keys, spec, f"reward.modules.{name}.keys")
+        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}")
         self._scale = np.ones(self._input.size, dtype=np.float32)
         self._unit = np.ones(1, dtype=np.float32)
         self._demonstrations: list[Tensor] = []
@@ -183,6 +186,7 @@ class OptimalTransportReward(Module):
     def state(self) -> State:
         """Return demonstrations, scale, unit, newest episodes and progress."""
         state: State = {"scale": self._scale, "unit": self._unit, "counters": self._counters}
+        state |= self._input.state()
         for kind, trajectories in (("demonstrations", self._demonstrations), ("recent", self._recent)):
             rows = torch.cat(trajectories) if trajectories else torch.zeros(0, self._input.size)
             state |= {kind: rows.numpy(), f"{kind}_lengths": np.array(list(map(len, trajectories)), dtype=np.int64)}
@@ -194,6 +198,7 @@ class OptimalTransportReward(Module):
         Raises:
             CheckpointError: if it is of another module.
         """
+        self._input.check(state, self._name)
         take_over({"scale": self._scale, "unit": self._unit, "counters": self._counters}, state, self._name)
         self._demonstrations = self._loaded(state, "demonstrations")
         self._recent = self._loaded(state, "recent")

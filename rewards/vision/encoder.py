@@ -1,7 +1,8 @@
-"""Embeddings of images and texts by a CLIP model, through open_clip."""
+"""Features of images by models that are not trained further: of CLIP (open_clip), which knows texts too, or of timm."""
 
 import hashlib
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -9,24 +10,25 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 from robo_rl.core import ConfigError, DataError, require
 
 from .cache import Floats, FrameCache, Frames
-from .files import ModelFiles, find_files
-from .libraries import open_clip
+from .files import TIMM, ModelFiles, find_files
+from .libraries import open_clip, timm
 
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """A CLIP model and how it is run.
+    """A model that sees images, and how it is run.
 
     Attributes:
-        model: ``tabletop``, a small one that comes with this package; ``local-dir:<folder>`` or
-            ``hf-hub:<owner>/<name>`` with a model in open_clip's format; or an architecture of open_clip, such as
-            ``ViT-bigG-14``.
-        pretrained: weights of such an architecture: a tag of open_clip, or a safetensors file.
+        model: ``tabletop``, a small CLIP model that comes with this package; ``local-dir:<folder>`` or
+            ``hf-hub:<owner>/<name>`` with a model in open_clip's format; an architecture of open_clip, such as
+            ``ViT-bigG-14``; or ``timm:<architecture>``, such as ``timm:resnet18``, which knows no texts.
+        pretrained: weights of an architecture: a safetensors file, or a tag of open_clip. Of timm null is its own.
         download: weights may be fetched from the Hugging Face Hub; else only its cache is looked into.
         device: of PyTorch, on which the model runs: ``cpu``, ``cuda``, ``cuda:1``.
         batch_size: frames that are encoded at a time. A smaller batch is filled up, so that an embedding does not
@@ -51,16 +53,57 @@ class EncoderConfig:
         return EncoderConfig(**{each.name: getattr(self, each.name) for each in fields(EncoderConfig)})
 
 
-class ClipEncoder:
-    """A CLIP model that is not trained further. Make it by :func:`load_encoder`.
+class FrozenEncoder(ABC):
+    """A model that is not trained further. Make it by :func:`load_encoder`.
 
     Args:
         config: see there.
+        model: of PyTorch.
+        preprocessing: what :class:`Preprocessing` takes.
 
     Attributes:
-        images: embeddings (n, E) of unit length of frames (n, H, W, 3) uint8, from the cache where it has them.
+        images: features (n, E) of frames (n, H, W, 3) uint8, from the cache where it has them.
         size: E.
         fingerprint: hash (hexadecimal) of weights and preprocessing.
+
+    Raises:
+        ConfigError: if there is no such device.
+    """
+
+    def __init__(self, config: EncoderConfig, model: Any, preprocessing: dict[str, Any]) -> None:
+        try:
+            self._model = model.to(config.device).eval().requires_grad_(False)
+        except (RuntimeError, AssertionError) as error:
+            first = str(error).strip().partition("\n")[0]
+            raise ConfigError(f"device must be one that PyTorch has here, got {config.device!r} ({first})") from error
+        self._device = config.device
+        self._batch_size = config.batch_size
+        self._preprocess = Preprocessing(preprocessing)
+        self.fingerprint = _fingerprint(model, preprocessing)
+        self.size = self.encode(np.zeros((1, 32, 32, 3), np.uint8)).shape[1]
+        self.images = FrameCache(self.encode, self.size, config.cache_frames)
+
+    @abstractmethod
+    def _features(self, pictures: Tensor) -> Tensor:
+        """Return features (n, E) of pictures as :class:`Preprocessing` returns them."""
+
+    @torch.inference_mode()
+    def encode(self, frames: Frames) -> Floats:
+        """Return the features (n, E) of one or more frames (n, H, W, 3), computed, not remembered."""
+        found = []
+        for begin in range(0, len(frames), self._batch_size):
+            part = torch.from_numpy(frames[begin : begin + self._batch_size]).to(self._device)
+            filled = part.new_zeros(self._batch_size, *part.shape[1:])
+            filled[: len(part)] = part
+            found.append(self._features(self._preprocess(filled))[: len(part)].float().cpu().numpy())
+        return np.concatenate(found)
+
+
+class ClipEncoder(FrozenEncoder):
+    """A CLIP model. Its features are embeddings of unit length.
+
+    Args:
+        config: see :func:`load_encoder`.
 
     Raises:
         ConfigError: if there is no such model or device.
@@ -73,21 +116,12 @@ class ClipEncoder:
             model = _load(files)
             self._tokenizer = open_clip().get_tokenizer(files.name)
         except Exception as error:  # safetensors, PyTorch and open_clip raise many kinds for files that do not fit
-            reason = " ".join(str(error).split())
-            raise DataError(
-                f"the CLIP model {config.model} cannot be loaded from {files.weights}: {reason[:400]}"
-            ) from error
-        try:
-            self._model = model.to(config.device).eval().requires_grad_(False)
-        except (RuntimeError, AssertionError) as error:
-            first = str(error).strip().partition("\n")[0]
-            raise ConfigError(f"device must be one that PyTorch has here, got {config.device!r} ({first})") from error
-        self._device = config.device
-        self._batch_size = config.batch_size
-        self._preprocess = Preprocessing(model.visual.preprocess_cfg)
-        self.fingerprint = _fingerprint(model)
-        self.size = self.texts([""]).shape[1]
-        self.images = FrameCache(self.encode, self.size, config.cache_frames)
+            raise _misfit(config, files, error) from error
+        super().__init__(config, model, model.visual.preprocess_cfg)
+
+    def _features(self, pictures: Tensor) -> Tensor:
+        embeddings: Tensor = self._model.encode_image(pictures, normalize=True)
+        return embeddings
 
     @torch.inference_mode()
     def texts(self, texts: Sequence[str]) -> Floats:
@@ -96,17 +130,41 @@ class ClipEncoder:
         embeddings: Floats = self._model.encode_text(tokens, normalize=True).float().cpu().numpy()
         return embeddings
 
-    @torch.inference_mode()
-    def encode(self, frames: Frames) -> Floats:
-        """Return the embeddings (n, E) of unit length of frames (n, H, W, 3), computed, not remembered."""
-        embeddings = np.empty((len(frames), self.size), dtype=np.float32)
-        for begin in range(0, len(frames), self._batch_size):
-            part = torch.from_numpy(frames[begin : begin + self._batch_size]).to(self._device)
-            filled = part.new_zeros(self._batch_size, *part.shape[1:])
-            filled[: len(part)] = part
-            found = self._model.encode_image(self._preprocess(filled), normalize=True)
-            embeddings[begin : begin + len(part)] = found[: len(part)].float().cpu().numpy()
-        return embeddings
+
+class TimmEncoder(FrozenEncoder):
+    """A model of timm without its head: its features are what the head would be given. Whole pictures are squashed to
+    the size that it was made for.
+
+    Args:
+        config: see :func:`load_encoder`.
+
+    Raises:
+        ConfigError: if there is no such model or device.
+        DataError: if its files are damaged.
+    """
+
+    def __init__(self, config: EncoderConfig) -> None:
+        files = find_files(config.model, config.pretrained, config.download)
+        try:
+            model = timm().create_model(files.name, pretrained=False, num_classes=0)
+            missing = model.load_state_dict(load_file(files.weights), strict=False).missing_keys  # more: the head
+            if missing:
+                raise ValueError(f"it lacks {missing[0]!r}")
+        except Exception as error:  # as above
+            raise _misfit(config, files, error) from error
+        known = timm().data.resolve_model_data_config(model)
+        preprocessing = {key: known[key] for key in ("mean", "std", "interpolation")}
+        size = known["input_size"][1:]
+        super().__init__(config, model, {**preprocessing, "size": size, "resize_mode": "squash", "fill_color": 0})
+
+    def _features(self, pictures: Tensor) -> Tensor:
+        features: Tensor = self._model(pictures)
+        return features
+
+
+def _misfit(config: EncoderConfig, files: ModelFiles, error: Exception) -> DataError:
+    reason = " ".join(str(error).split())
+    return DataError(f"the model {config.model} cannot be loaded from {files.weights}: {reason[:400]}")
 
 
 class Preprocessing:
@@ -168,10 +226,10 @@ class Preprocessing:
         return resized
 
 
-_loaded: WeakValueDictionary[tuple[EncoderConfig, str, int], ClipEncoder] = WeakValueDictionary()
+_loaded: WeakValueDictionary[tuple[EncoderConfig, str, int], FrozenEncoder] = WeakValueDictionary()
 
 
-def load_encoder(config: EncoderConfig) -> ClipEncoder:
+def load_encoder(config: EncoderConfig) -> FrozenEncoder:
     """Return the encoder of a configuration; the same object while one is in use, so that modules share its cache.
 
     Raises:
@@ -182,7 +240,8 @@ def load_encoder(config: EncoderConfig) -> ClipEncoder:
     key = (config, str(weights), weights.stat().st_mtime_ns)
     encoder = _loaded.get(key)
     if encoder is None:
-        encoder = _loaded[key] = ClipEncoder(config)
+        made = TimmEncoder if config.model.startswith(TIMM) else ClipEncoder
+        encoder = _loaded[key] = made(config)
     return encoder
 
 
@@ -201,10 +260,10 @@ def _load(files: ModelFiles) -> Any:
     return model
 
 
-def _fingerprint(model: Any) -> str:
-    """Return a hash of everything that embeddings depend on."""
+def _fingerprint(model: Any, preprocessing: dict[str, Any]) -> str:
+    """Return a hash of everything that features depend on."""
     digest = hashlib.blake2b(digest_size=16)
-    digest.update(repr(sorted(model.visual.preprocess_cfg.items())).encode())
+    digest.update(repr(sorted(preprocessing.items())).encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())

@@ -1,4 +1,4 @@
-"""Where the files of a CLIP model are: bundled, in a folder, or in the cache of the Hugging Face Hub. No pickles."""
+"""Where the files of a model are: bundled, in a folder, or in the cache of the Hugging Face Hub. No pickles."""
 
 import difflib
 import hashlib
@@ -11,7 +11,7 @@ from typing import Any
 
 from robo_rl.core import ConfigError, DataError, nearest
 
-from .libraries import open_clip
+from .libraries import open_clip, timm
 
 BUNDLED = {"tabletop": Path(__file__).parent / "models" / "tabletop"}
 """Models that come with this package, by name; each folder's data card says what it is."""
@@ -20,6 +20,9 @@ CONFIG_NAME = "open_clip_config.json"
 WEIGHTS_NAME = "open_clip_model.safetensors"
 CARD_NAME = "card.json"
 """Beside a model that was made here: what it was made of, and the SHA-256 of its other files."""
+
+TIMM = "timm:"
+"""What names of architectures of timm begin with."""
 
 WANTED = ("*.json", "*.safetensors", "*.txt", "*.model")
 """What is fetched of a model: configuration, weights and tokenizer. Pickled weights are not."""
@@ -30,7 +33,7 @@ class ModelFiles:
     """A model that can be loaded.
 
     Attributes:
-        name: what open_clip calls it: ``local-dir:<folder>``, or the name of an architecture it knows.
+        name: what open_clip calls it: ``local-dir:<folder>``, or the name of an architecture that it or timm knows.
         weights: file of its weights, safetensors.
         overrides: arguments of ``open_clip.create_model`` that follow from where the weights come from.
     """
@@ -45,8 +48,10 @@ def find_files(model: str, pretrained: str | None, download: bool) -> ModelFiles
 
     Args:
         model: a name of :data:`BUNDLED`; ``local-dir:<folder>`` or ``hf-hub:<owner>/<name>`` with a model in
-            open_clip's format; or the name of an architecture that open_clip knows, such as ``ViT-bigG-14``.
-        pretrained: for such a name the weights: a tag that open_clip knows, or a safetensors file.
+            open_clip's format; the name of an architecture that open_clip knows, such as ``ViT-bigG-14``, or of one of
+            timm, such as ``timm:resnet18``.
+        pretrained: for such a name the weights: a safetensors file, or a tag that open_clip knows. None: those that
+            timm has for it.
         download: whether files may be fetched from the Hugging Face Hub; else only its cache is looked into.
 
     Raises:
@@ -64,6 +69,8 @@ def find_files(model: str, pretrained: str | None, download: bool) -> ModelFiles
         if schema == "hf-hub":
             return _in_folder(_fetched(rest, download))
         return _in_folder(BUNDLED[model] if model in BUNDLED else Path(rest).expanduser())
+    if model.startswith(TIMM):
+        return _of_timm(rest, pretrained, download)
     known: list[str] = open_clip().list_models()
     if model not in known:
         close = difflib.get_close_matches(model, [*BUNDLED, *known]) or BUNDLED  # of more than a hundred
@@ -78,6 +85,26 @@ def find_files(model: str, pretrained: str | None, download: bool) -> ModelFiles
             raise ConfigError(f"pretrained must be a safetensors file or a tag of {model} ({tags}), got {pretrained!r}")
         return ModelFiles(model, weights, {})
     return _tagged(model, pretrained, download)
+
+
+def _of_timm(architecture: str, pretrained: str | None, download: bool) -> ModelFiles:
+    """Return the files of an architecture of timm."""
+    if not timm().is_model(architecture):
+        close = difflib.get_close_matches(architecture, timm().list_models()) or ["resnet18"]
+        raise ConfigError(
+            f"model: timm has no {architecture!r}: {nearest(architecture, close)}; or another of timm.list_models()"
+        )
+    if pretrained is None:
+        facts = timm().get_pretrained_cfg(architecture)
+        repository = None if facts is None else facts.hf_hub_id
+        if not repository:
+            raise ConfigError(f"pretrained must be a safetensors file for {TIMM}{architecture}: timm offers no weights")
+        weights = _fetched(repository, download) / "model.safetensors"
+    else:
+        weights = Path(pretrained).expanduser()
+    if not weights.is_file():
+        raise ConfigError(f"pretrained: there is no file {weights}: give one in safetensors")
+    return ModelFiles(architecture, weights, {})
 
 
 def _in_folder(folder: Path) -> ModelFiles:

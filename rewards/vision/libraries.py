@@ -1,4 +1,4 @@
-"""The one place that imports open_clip, and what must be done before.
+"""The one place that imports open_clip and timm, and what must be done before.
 
 open_clip (and timm) import torchvision. The wheel of torchvision that a package index gives is built for CUDA; beside
 a PyTorch built for the CPU its compiled library cannot be loaded, and ``import torchvision`` stops with "operator
@@ -38,6 +38,19 @@ def open_clip() -> ModuleType:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     _declare_operators()
     return importlib.import_module("open_clip")
+
+
+@cache
+def timm() -> ModuleType:
+    """Return the module ``timm``, kept off the network as :func:`open_clip` is.
+
+    Raises:
+        ConfigError: if it is not installed.
+    """
+    if importlib.util.find_spec("timm") is None:
+        raise ConfigError("models of timm need timm: pip install -c constraints.txt -e '.[vision]'")
+    open_clip()
+    return importlib.import_module("timm")
 
 
 def _declare_operators() -> None:

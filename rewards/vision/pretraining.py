@@ -15,6 +15,7 @@ from torch import Tensor
 
 from robo_rl.core import DataError, derive_seed, generator
 
+from ..images import moved
 from .config import VOCABULARY, PretrainingConfig
 from .encoder import ClipEncoder, EncoderConfig, Preprocessing
 from .files import CARD_NAME, CONFIG_NAME, WEIGHTS_NAME
@@ -151,14 +152,6 @@ def schedule(step: int, steps: int) -> float:
     if step < warming:
         return (step + 1) / warming
     return 0.5 * (1 + math.cos(math.pi * (step - warming) / max(1, steps - warming)))
-
-
-def moved(images: NDArray[np.uint8], down: int, right: int) -> NDArray[np.uint8]:
-    """Return images (n, H, W, 3) moved by whole pixels, the border repeated."""
-    height, width = images.shape[1:3]
-    rows = np.clip(np.arange(height) - down, 0, height - 1)
-    columns = np.clip(np.arange(width) - right, 0, width - 1)
-    return images[:, rows[:, None], columns]
 
 
 def make_trainer(seed: int, **values: Any) -> ClipTrainer:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from robo_rl.core import ArraySpec, ConfigError, EnvSpec
-from robo_rl.rewards.module import VectorInput, cell_colours
+from robo_rl.rewards.images import ImagesConfig, cell_colours
+from robo_rl.rewards.module import VectorInput
 
 SPEC = EnvSpec(
     task="test",
@@ -16,6 +17,8 @@ SPEC = EnvSpec(
     max_episode_steps=None,
     reward_terms=("success",),
 )
+
+COLOURS = ImagesConfig()
 
 
 def batch(*leading):
@@ -30,7 +33,7 @@ def batch(*leading):
 
 def test_all_keys_but_images_by_default():
     rows = batch(4, 6)
-    look = VectorInput(None, SPEC, "keys")
+    look = VectorInput(None, COLOURS, SPEC, "goal")
     assert look.size == 5
     np.testing.assert_array_equal(look(rows)[..., :3], rows["next_observation/state"])
     np.testing.assert_array_equal(look(rows, "observation")[..., 3:], rows["observation/object"])
@@ -38,7 +41,7 @@ def test_all_keys_but_images_by_default():
 
 def test_images_are_averaged_over_cells():
     rows = batch(3)
-    look = VectorInput(["state", "images/front"], SPEC, "keys")
+    look = VectorInput(["state", "images/front"], COLOURS, SPEC, "goal")
     images = rows["next_observation/images/front"]
     # 50 pixels make 12 cells of 4, 20 pixels make 10 cells of 2; two rows of pixels are left over.
     assert look.size == 3 + 12 * 10 * 3
@@ -56,13 +59,13 @@ def test_a_small_image_is_taken_as_it_is():
 
 def test_a_trajectory_has_the_first_observation_too():
     rows = batch(5)
-    trajectory = VectorInput(["object"], SPEC, "keys").trajectory(rows)
+    trajectory = VectorInput(["object"], COLOURS, SPEC, "goal").trajectory(rows)
     np.testing.assert_array_equal(trajectory[0], rows["observation/object"][0])
     np.testing.assert_array_equal(trajectory[1:], rows["next_observation/object"])
 
 
 def test_keys_that_are_not_there_are_named():
-    with pytest.raises(ConfigError, match="keys: this task has no observation 'stat': did you mean 'state'"):
-        VectorInput(["stat"], SPEC, "keys")
-    with pytest.raises(ConfigError, match="keys: name at least one observation key"):
-        VectorInput([], SPEC, "keys")
+    with pytest.raises(ConfigError, match=r"goal.keys: this task has no observation 'stat': did you mean 'state'"):
+        VectorInput(["stat"], COLOURS, SPEC, "goal")
+    with pytest.raises(ConfigError, match=r"goal.keys: name at least one observation key"):
+        VectorInput([], COLOURS, SPEC, "goal")

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
-from robo_rl.rewards.stages import StageClassifier, StagesConfig, _moved
+from robo_rl.rewards.stages import StageClassifier, StagesConfig
 
 
 def spec(**observation: ArraySpec) -> EnvSpec:
@@ -115,16 +115,6 @@ def test_a_stage_is_reached_where_it_or_a_later_one_is_probable():
     expected = [next((stage for stage in range(3) if not row[stage]), 3) / 3 for row in over]
     assert len(set(expected)) == 4
     np.testing.assert_allclose(module(rows(states)), expected)
-
-
-def test_images_are_moved_with_the_border_repeated():
-    images = np.random.default_rng(3).integers(0, 256, (5, 6, 7, 3), dtype=np.uint8)
-    chosen = np.array([4, 0, 0, 2])
-    found = _moved(rows(images, "images/front"), chosen, 2, np.random.default_rng(4))["next_observation/images/front"]
-    moves = np.random.default_rng(4).integers(-2, 3, (2, 4, 1))[..., 0]
-    for image, index, down, right in zip(found, chosen, *moves, strict=True):
-        padded = np.pad(images[index], ((2, 2), (2, 2), (0, 0)), mode="edge")
-        np.testing.assert_array_equal(image, padded[2 - down : 8 - down, 2 - right : 9 - right])
 
 
 def test_it_learns_from_images():

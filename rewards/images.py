@@ -1,0 +1,67 @@
+"""How reward modules see images: as coarse colours, or by the features of a frozen network."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .vision.encoder import EncoderConfig, FrozenEncoder, load_encoder
+
+Floats = NDArray[np.float32]
+Images = NDArray[np.uint8]
+
+COLOURS = "colours"
+
+CELLS = 16
+"""Images are averaged over cells, at most this many along each side."""
+
+
+@dataclass(frozen=True)
+class ImagesConfig(EncoderConfig):
+    """What a module makes of an image.
+
+    Attributes (besides those of :class:`.EncoderConfig`):
+        model: ``colours``: the mean colours of at most 16 x 16 cells. Else the features of a model that is not trained
+            further, computed once for each content of a frame: one of :class:`.EncoderConfig`.
+    """
+
+    model: str = COLOURS
+
+    def load(self) -> FrozenEncoder | None:
+        """Return the network, or None where there is none.
+
+        Raises:
+            ConfigError: if there is no such model or device.
+            DataError: if its files are damaged.
+        """
+        return None if self.model == COLOURS else load_encoder(self.encoder())
+
+
+def features(images: Images, encoder: FrozenEncoder | None) -> Floats:
+    """Return vectors (..., F) of images (..., H, W, C): colours of cells, or features of each picture of a stack."""
+    *leading, height, width, channels = images.shape
+    if encoder is None:
+        return cell_colours(images).reshape(*leading, -1)
+    stacked = images.reshape(-1, height, width, channels // 3, 3).transpose(0, 3, 1, 2, 4)
+    return encoder.images(stacked.reshape(-1, height, width, 3)).reshape(*leading, -1)
+
+
+def cell_colours(images: Images) -> Floats:
+    """Return the mean colours (..., h, w, C) in [0, 1] of cells of images (..., H, W, C), with h and w at most 16.
+
+    Cells are squares of pixels or rectangles, all alike; what is left over at the right and below is left out.
+    """
+    *leading, height, width, channels = images.shape
+    tall, wide = -(-height // CELLS), -(-width // CELLS)
+    rows, columns = height // tall, width // wide
+    cells = images[..., : rows * tall, : columns * wide, :].reshape(*leading, rows, tall, columns, wide, channels)
+    colours: Floats = cells.mean(axis=(-4, -2), dtype=np.float32) / np.float32(255)
+    return colours
+
+
+def moved(images: Images, down: int, right: int) -> Images:
+    """Return images (..., H, W, C) moved by whole pixels, the border repeated."""
+    height, width = images.shape[-3:-1]
+    rows = np.clip(np.arange(height) - down, 0, height - 1)
+    columns = np.clip(np.arange(width) - right, 0, width - 1)
+    return images[..., rows[:, None], columns, :]
