@@ -8,12 +8,14 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from ..agents.sac.ranks import several_ranks
 from ..app import RayRuntimeConfig, emergency_stop, has_robot, run_config, section
 from ..core import ConfigError, RoboRLError
 from ..telemetry import LiveWatch
 from .async_training import AsyncTraining
 from .interruption import Interruption
 from .local_training import LocalTraining
+from .ranks import follow, joined_ranks
 from .takeover import has_person
 
 RESUMABLE = ("run.", "logging.", "resume")
@@ -21,6 +23,13 @@ RESUMABLE = ("run.", "logging.", "resume")
 
 def run(config: DictConfig) -> int:
     """Train as ``config`` says; return the exit code (0, 1: diverged, 130: interrupted, 143: terminated)."""
+    with joined_ranks() as rank:
+        if rank == 0:
+            return _train(config)
+        return follow(config if config.resume is None else _resumed(config, Path(config.resume)))
+
+
+def _train(config: DictConfig) -> int:
     if config.resume is None:
         if has_robot(config) and config.runtime.name != "async":
             raise ConfigError("a robot does not wait while something learns: choose runtime=async")
@@ -58,6 +67,8 @@ def claimed(config: DictConfig, folder: Path) -> Iterator[None]:
 
 def _with_ray(config: DictConfig, folder: Path) -> int:
     with claimed(config, folder):
+        if several_ranks():
+            raise ConfigError("runtime=ray starts its learner itself: under torchrun choose runtime=local or async")
         settings: RayRuntimeConfig = section(config, "runtime")
         if has_person(config):
             raise ConfigError(

@@ -9,7 +9,17 @@ import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
 from ..app import Components, RunConfig, section
-from ..core import ComparisonLearner, DivergenceError, DriverError, Metrics, SafetyStop, State, derive_seed, generator
+from ..core import (
+    ComparisonLearner,
+    DivergenceError,
+    DriverError,
+    Metrics,
+    RankError,
+    SafetyStop,
+    State,
+    derive_seed,
+    generator,
+)
 from ..evaluation import EvaluationResult
 from ..evaluation.plots import plot_runs
 from ..evaluation.report import write_report
@@ -21,6 +31,7 @@ from .demonstrations import load_demonstrations
 from .evaluations import Evaluations
 from .interruption import Interruption
 from .operators import Operators
+from .ranks import check_ranks
 from .safety_record import SafetyRecord
 from .summary import write_summary
 
@@ -44,6 +55,7 @@ class Training(ABC):
         self.folder = folder
         self.settings: RunConfig = section(config, "run")
         self.parts: Components = Components(config)
+        check_ranks(config, self.parts.agent)
         self._interruption = interruption
         self._checkpoints = CheckpointFolder(folder / "checkpoints", keep=self.settings.keep_checkpoints)
         agent, spec, seed = self.parts.agent, self.parts.backend.spec, config.seed
@@ -93,10 +105,11 @@ class Training(ABC):
         Raises:
             DriverError: if a device failed for good; the run may be resumed.
             SafetyStop: if the robot cannot begin an episode any more; the run may be resumed.
+            RankError: if one of several processes of the learner is gone; the run may be resumed.
         """
         try:
             return self._run()
-        except (DriverError, SafetyStop):
+        except (DriverError, SafetyStop, RankError):
             self._save()
             self._summarise("interrupted", None)
             self.logger.message(f"Ended at step {self.step}. Go on: robo-rl train resume={self.folder}")

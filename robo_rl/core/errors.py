@@ -44,6 +44,10 @@ class DriverError(RoboRLError):
     """A device or robot did not answer as its driver expects."""
 
 
+class RankError(RoboRLError):
+    """Another process of a learner that is several is gone, or computes something else."""
+
+
 class NativeBuildError(RoboRLError):
     """A C++ library of ours cannot be compiled or loaded here; the message says why."""
 

@@ -113,6 +113,19 @@ class Critic(Protocol):
 
 
 @runtime_checkable
+class RankedLearner(Protocol):
+    """What agents offer whose updates several processes can compute together."""
+
+    def follow(self) -> None:
+        """Compute this process's share of the updates that rank 0 does, until it ends.
+
+        Raises:
+            RankError: if another process is gone.
+        """
+        ...
+
+
+@runtime_checkable
 class ComparisonLearner(Protocol):
     """What agents offer that learn from preferences themselves, not from a reward that explains them."""
 

@@ -11,6 +11,7 @@ from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions.transforms import TanhTransform
 
 from robo_rl.agents.drq import DrQ, DrQConfig, EncoderConfig, make_drq
+from robo_rl.agents.drq import agent as drq_agent
 from robo_rl.agents.drq.augmentation import draw_shifts, shift_images
 from robo_rl.agents.drq.update import DrQUpdate, PixelMinibatches
 from robo_rl.agents.sac.update import METRICS, Minibatches, draw_noise
@@ -478,3 +479,9 @@ def test_learns_from_images_alone_what_to_do(head):
                      encoder=EncoderConfig(channels=(8, 16), head=head, latent=32))  # fmt: skip
     losses = [clone.pretrain(batch(k))["bc_loss"] for k in range(80)]
     assert np.mean(losses[-5:]) < 0.3 * losses[0]
+
+
+def test_images_are_learned_from_in_one_process(monkeypatch):
+    monkeypatch.setattr(drq_agent, "several_ranks", lambda: True)
+    with pytest.raises(ConfigError, match="images compute in one process: start this one without torchrun"):
+        make()

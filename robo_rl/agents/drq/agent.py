@@ -6,11 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from robo_rl.core import Batch, EnvSpec, Metrics, Observation, derive_seed
+from robo_rl.core import Batch, ConfigError, EnvSpec, Metrics, Observation, derive_seed
 
 from ..sac.agent import SAC
 from ..sac.backend import describe_torch
 from ..sac.observations import ObservationVector
+from ..sac.ranks import several_ranks
 from ..sac.slots import prefixed
 from ..sac.update import draw_noise
 from .config import DrQConfig
@@ -115,6 +116,8 @@ class DrQ(SAC):
 
     def _make_update(self) -> tuple[Callable[[Batch, int], Tensor], str]:
         config = self.config
+        if several_ranks():
+            raise ConfigError("agents that learn from images compute in one process: start this one without torchrun")
         compiled = config.backend == "compile"
         state = self._parameters, self._first, self._second
         compute = DrQUpdate(config, self._policy.inputs, *state, compiled=compiled)

@@ -16,6 +16,7 @@ from .cloning import BehaviourCloning
 from .config import SACConfig
 from .networks import Parameters, critic_values, initialise_network
 from .policy import TanhGaussianPolicy
+from .ranks import RankedUpdate
 from .slots import load_generators, load_slots, prefixed, save_generators, save_slots
 from .update import METRICS, Minibatches, draw_noise
 
@@ -70,10 +71,11 @@ class SAC:
         The function does one whole update and returns the values of :attr:`metrics`.
         """
         config = self.config
-        compute, backend = make_update(config, self._parameters, self._first, self._second)
+        self._compute, backend = make_update(config, self._parameters, self._first, self._second)
 
         def update(batch: Batch, updates: int) -> Tensor:
-            return compute(self._minibatches(batch), draw_noise(config, self._policy.action_size, self._noise), updates)
+            noise = draw_noise(config, self._policy.action_size, self._noise)
+            return self._compute(self._minibatches(batch), noise, updates)
 
         return update, backend
 
@@ -144,6 +146,15 @@ class SAC:
         metrics = dict(zip(self.metrics, result.tolist(), strict=True))
         self._check(metrics, updates + 1)
         return metrics
+
+    def follow(self) -> None:
+        """Compute this process's share of the updates that rank 0 does, until it ends; see :mod:`.ranks`.
+
+        Raises:
+            RankError: if another process is gone, or holds other parameters.
+        """
+        assert isinstance(self._compute, RankedUpdate), "this process is none of several"
+        self._compute.follow()
 
     def _minibatches(self, batch: Batch) -> Minibatches:
         lead = (self.config.update_to_data, self.config.batch_size)

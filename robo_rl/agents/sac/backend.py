@@ -10,6 +10,7 @@ from robo_rl.core import ConfigError
 from . import native
 from .config import SACConfig
 from .networks import Parameters
+from .ranks import RankedUpdate, several_ranks
 from .update import Minibatches, Noise, TorchUpdate
 
 Update = Callable[[Minibatches, Noise, int], Tensor]
@@ -22,6 +23,9 @@ def make_update(config: SACConfig, parameters: Parameters, first: Parameters, se
     Raises:
         ConfigError: if the native update is asked for and cannot be had.
     """
+    if several_ranks():
+        ranked = RankedUpdate(config, parameters, first, second)
+        return ranked, ranked.description
     device = next(iter(parameters.values())).device
     if device.type == "cuda" and config.backend == "native":
         raise ConfigError("agent.backend=native computes on the CPU. Use agent.device=cpu, or agent.backend=auto")

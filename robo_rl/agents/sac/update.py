@@ -92,6 +92,15 @@ def adam_corrections(config: SACConfig, updates: int, dtype: torch.dtype) -> Cor
     return Corrections(torch.tensor(critic, dtype=dtype), torch.tensor(bias_corrections(updates + 1), dtype=dtype))
 
 
+Average = Callable[[Parameters], Parameters]
+"""Means over everybody who computes a share of the update, by name; see :mod:`.ranks`."""
+
+
+def alone(values: Parameters) -> Parameters:
+    """Average over nobody else."""
+    return values
+
+
 class TorchUpdate:
     """The update in plain PyTorch.
 
@@ -105,6 +114,7 @@ class TorchUpdate:
         first: Adam's running means of gradients.
         second: Adam's running means of squared gradients.
         compiled: whether torch.compile fuses the steps; the first call takes up to a minute then.
+        average: of gradients and entropy; where it is not :func:`alone`, nothing is recorded on a GPU.
     """
 
     def __init__(
@@ -115,12 +125,14 @@ class TorchUpdate:
         second: Parameters,
         *,
         compiled: bool = False,
+        average: Average = alone,
     ) -> None:
         self._config = config
         self._parameters = parameters
         self._first = first
         self._second = second
-        self._steps = captured(self._all_steps, parameters, first, second)
+        self._average = average
+        self._steps = captured(self._all_steps, parameters, first, second) if average is alone else self._all_steps
         self._critic_step: Callable[..., Tensor] = torch.compile(critic_step) if compiled else critic_step
         self._actor_step: Callable[..., Tensor] = torch.compile(actor_step) if compiled else actor_step
 
@@ -155,12 +167,13 @@ class TorchUpdate:
         for u in range(config.update_to_data):
             minibatch = Minibatches(*(field[u] for field in batch))
             draws = next_action[u], next_log_prob[u], noise.subset[u]
-            rows.append(self._critic_step(*state, minibatch, *draws, corrections.critic[u]))
+            rows.append(self._critic_step(*state, minibatch, *draws, corrections.critic[u], self._average))
         actor_metrics = self._actor_step(
             *state,
             Minibatches(*(field[-1] for field in batch)),
             noise.action,
             corrections.actor,
+            self._average,
         )
         return update_metrics(rows, actor_metrics)
 
@@ -175,6 +188,7 @@ def critic_step(
     next_log_prob: Tensor,
     subset: Tensor,
     corrections: Tensor,
+    average: Average = alone,
 ) -> Tensor:
     """Move the critics one step towards their targets, and the target critics towards them.
 
@@ -185,6 +199,7 @@ def critic_step(
         next_log_prob: (B,) their log densities.
         subset: (M,) which target critics count.
         corrections: (2,), see :class:`Corrections`.
+        average: of gradients, over those who compute other rows of the minibatch.
 
     Returns:
         (4,): the first four of ``METRICS`` for this minibatch.
@@ -194,7 +209,7 @@ def critic_step(
     gradients, (total, values) = torch.func.grad_and_value(critic_loss, has_aux=True)(
         critic, config, minibatch.observation, minibatch.action, target
     )
-    adam_step(parameters, gradients, first, second, config.critic_learning_rate, corrections)
+    adam_step(parameters, average(gradients), first, second, config.critic_learning_rate, corrections)
     move_targets(parameters, config)
     return critic_metrics(config, total, values, target)
 
@@ -252,6 +267,7 @@ def actor_step(
     batch: Minibatches,
     noise: Tensor,
     corrections: Tensor,
+    average: Average = alone,
 ) -> Tensor:
     """Move the actor up the critics' value and entropy, then the temperature towards the target entropy.
 
@@ -262,6 +278,7 @@ def actor_step(
         batch: the last minibatch, fields without the leading axis U.
         noise: (B, A) standard normal.
         corrections: (2,), see :class:`Corrections`.
+        average: of gradients, over those who compute other rows of the minibatch.
 
     Returns:
         (3,): the last three of ``METRICS``.
@@ -274,8 +291,9 @@ def actor_step(
         return actor_loss(actor, critic, alpha, config, batch.observation, batch.observation, batch, noise)
 
     gradients, (_, (climbing, log_prob)) = torch.func.grad_and_value(loss, has_aux=True)(actor)
+    gradients = average(gradients | {"entropy": -log_prob.mean()})
+    entropy = gradients.pop("entropy")
     adam_step(parameters, gradients, first, second, config.actor_learning_rate, corrections)
-    entropy = -log_prob.mean()
     temperature_step(parameters, first, second, config, entropy, noise.shape[-1], corrections)
     return torch.stack((climbing, entropy, alpha))
 

@@ -1,0 +1,212 @@
+"""The update, computed by all processes that torchrun started: what DistributedDataParallel does, for our functions.
+
+Rank 0 runs the training. It gives each rank, itself included, an equal share of the rows of every minibatch, and the
+randomness that belongs to them. Gradients are means over rows, so their mean over ranks is the gradient of the whole
+minibatch: all ranks take the same steps, as one process would.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from robo_rl.core import ConfigError, RankError, require
+
+from .config import SACConfig
+from .networks import Parameters
+from .update import METRICS, Minibatches, Noise, TorchUpdate
+
+TIMEOUT = timedelta(days=1)
+"""Longest wait of a rank for the next update: a run may be paused, and robots are slow. Who dies is noticed at once."""
+
+CHECK_INTERVAL = 100
+"""Updates between checks that all ranks hold the same parameters."""
+
+_END, _UPDATE, _TAKE_OVER = range(3)
+
+
+def several_ranks() -> bool:
+    """Whether this process is one of several that compute updates together."""
+    return dist.is_initialized() and dist.get_world_size() > 1
+
+
+def end_ranks() -> None:
+    """Rank 0: have the others return from :meth:`RankedUpdate.follow`; those that are gone have."""
+    with contextlib.suppress(RankError):
+        _order(_END)
+
+
+class RankedUpdate:
+    """As :class:`.TorchUpdate`, on rank 0; the other ranks :meth:`follow`.
+
+    Args:
+        config: of the agent; all ranks must have the same.
+        parameters: of all networks; those of rank 0 count.
+        first: Adam's running means of gradients, the same.
+        second: Adam's running means of squared gradients, the same.
+
+    Raises:
+        ConfigError: if minibatches cannot be shared equally, or the configuration asks for another implementation.
+    """
+
+    def __init__(self, config: SACConfig, parameters: Parameters, first: Parameters, second: Parameters) -> None:
+        self._ranks = dist.get_world_size()
+        if config.backend in ("native", "compile"):
+            raise ConfigError(f"agent.backend={config.backend} computes in one process. Use agent.backend=auto")
+        fits = config.batch_size % self._ranks == 0
+        require(fits, "agent.batch_size", f"a multiple of the {self._ranks} ranks", config.batch_size)
+        self._config = config
+        self._parameters = parameters
+        self._tensors = [*parameters.values(), *first.values(), *second.values()]
+        self._compute = TorchUpdate(config, parameters, first, second, average=_average)
+        self._is_spread = False
+
+    @property
+    def description(self) -> str:
+        """A line for people."""
+        return f"torch, {self._ranks} ranks on {self._tensors[0].device.type}"
+
+    @torch.no_grad()
+    def __call__(self, batch: Minibatches, noise: Noise, updates: int) -> Tensor:
+        """Do one whole update, with all ranks; see :meth:`.TorchUpdate.__call__`.
+
+        Raises:
+            RankError: if another rank is gone, or holds other parameters. Parameters and moments are then those before
+                the update.
+        """
+        kept = [tensor.clone() for tensor in self._tensors]
+        try:
+            if not self._is_spread:
+                _order(_TAKE_OVER)
+                self._take_over()
+                self._is_spread = True
+            _order(_UPDATE, updates)
+            return self._take_part(batch, noise, updates)
+        except RankError:
+            for tensor, before in zip(self._tensors, kept, strict=True):
+                tensor.copy_(before)
+            raise
+
+    @torch.no_grad()
+    def follow(self) -> None:
+        """Take part in all updates of rank 0, until it ends.
+
+        Raises:
+            RankError: if another rank is gone, or holds other parameters.
+        """
+        while True:
+            order, updates = _hear()
+            if order == _END:
+                return
+            if order == _TAKE_OVER:
+                self._take_over()
+            else:
+                self._take_part(None, None, updates)
+
+    def _take_over(self) -> None:
+        for tensor in self._tensors:
+            with _together():
+                dist.broadcast(tensor, 0)
+
+    def _take_part(self, batch: Minibatches | None, noise: Noise | None, updates: int) -> Tensor:
+        """Compute this rank's share of an update; rank 0 gives ``batch`` and ``noise``. Return the metrics of all."""
+        config = self._config
+        lead = config.update_to_data, config.batch_size // self._ranks
+        some = self._parameters["actor/output/bias"]
+        observation = self._parameters["actor/0/weight"].shape[-2]
+        action = some.shape[-1] // 2
+        widths = {"observation": (observation,), "next_observation": (observation,)}
+        widths |= {"action": (action,), "proposed_action": (action,)}
+        share = Minibatches(
+            *(
+                _scatter(some.new_empty(*lead, *widths.get(name, ())), None if batch is None else getattr(batch, name))
+                for name in Minibatches._fields
+            )
+        )
+        next_action = _scatter(some.new_empty(*lead, action), noise and noise.next_action)
+        subset = some.new_empty((lead[0], config.target_subset), dtype=torch.int64)
+        if noise is not None:
+            subset.copy_(noise.subset)
+        with _together():
+            dist.broadcast(subset, 0)
+        last = _scatter(some.new_empty(1, lead[1], action), noise and noise.action.unsqueeze(0))
+        metrics = self._compute(share, Noise(next_action, subset, last[0]), updates)
+        if (updates + 1) % CHECK_INTERVAL == 0:
+            self._check_equality(updates + 1)
+        return _metrics_of_all(metrics)
+
+    def _check_equality(self, update: int) -> None:
+        """Compare the sums of the bits of all tensors.
+
+        Raises:
+            RankError: if they differ.
+        """
+        words = [tensor.reshape(-1).view(torch.int32).sum(dtype=torch.int64) for tensor in self._tensors]
+        sums = torch.stack(words)
+        extremes = torch.stack((sums, -sums))
+        with _together():
+            dist.all_reduce(extremes, dist.ReduceOp.MAX)
+        if not torch.equal(extremes[0], -extremes[1]):
+            raise RankError(
+                f"the ranks do not hold the same parameters after update {update}; go on from the newest checkpoint, "
+                "on machines of one kind with the same PyTorch"
+            )
+
+
+def _order(order: int, updates: int = 0) -> None:
+    with _together():
+        dist.broadcast(torch.tensor((order, updates)), 0)
+
+
+def _hear() -> tuple[int, int]:
+    words = torch.empty(2, dtype=torch.int64)
+    with _together():
+        dist.broadcast(words, 0)
+    order, updates = words.tolist()
+    return order, updates
+
+
+def _scatter(share: Tensor, whole: Tensor | None) -> Tensor:
+    """Fill ``share`` (U, b, ...) with this rank's rows of rank 0's ``whole`` (U, B, ...)."""
+    shares: Sequence[Tensor] | None = None
+    if whole is not None:
+        whole = whole.to(share.device)
+        shares = [rows.contiguous() for rows in whole.chunk(dist.get_world_size(), dim=1)]
+    with _together():
+        dist.scatter(share, None if shares is None else list(shares), 0)
+    return share
+
+
+def _average(values: Parameters) -> Parameters:
+    """Return the means over all ranks, the same bits on each; in one message."""
+    flat = torch.cat([value.reshape(-1) for value in values.values()])
+    with _together():
+        dist.all_reduce(flat)
+    flat /= dist.get_world_size()
+    parts = torch.split(flat, [value.numel() for value in values.values()])
+    return {name: part.view_as(values[name]) for name, part in zip(values, parts, strict=True)}
+
+
+def _metrics_of_all(metrics: Tensor) -> Tensor:
+    """Return the metrics of the whole minibatches from those of each rank's share."""
+    largest = metrics[METRICS.index("q_abs_max")].clone()
+    with _together():
+        dist.all_reduce(largest, dist.ReduceOp.MAX)
+    mean = _average({"": metrics})[""]
+    mean[METRICS.index("q_abs_max")] = largest
+    return mean
+
+
+@contextlib.contextmanager
+def _together() -> Iterator[None]:
+    """Tell a failure of the communication from any other."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise RankError(
+            f"another process of the learner is gone or does not answer ({str(error).splitlines()[0]}); what torchrun "
+            "printed says why"
+        ) from error

@@ -1,0 +1,76 @@
+"""robo-rl train under torchrun: rank 0 trains, the other processes compute their share of its updates."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+
+import torch
+import torch.distributed as dist
+from omegaconf import DictConfig
+
+from ..agents.sac.ranks import TIMEOUT, end_ranks, several_ranks
+from ..app import build_agent, build_backend, section
+from ..core import Agent, ConfigError, RankedLearner, RankError
+
+
+@contextlib.contextmanager
+def joined_ranks() -> Iterator[int]:
+    """Join the processes that torchrun started, within the block; give this one's rank, 0 where it is alone.
+
+    Raises:
+        RankError: if they do not find each other.
+    """
+    if not (dist.is_available() and dist.is_torchelastic_launched()):
+        yield 0
+        return
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    try:
+        dist.init_process_group(backend, timeout=TIMEOUT)
+    except RuntimeError as error:
+        raise RankError(f"the processes that torchrun started do not find each other: {error}") from error
+    leads = dist.get_rank() == 0 and several_ranks()
+    try:
+        yield dist.get_rank()
+    except RankError:
+        leads = False  # there is nobody to tell, or nobody that would understand
+        raise
+    finally:
+        if leads:
+            end_ranks()
+        dist.destroy_process_group()
+
+
+def check_ranks(config: DictConfig, agent: Agent) -> None:
+    """Check that several processes can compute the updates of ``agent``; one always can.
+
+    Raises:
+        ConfigError: if they cannot.
+    """
+    if not several_ranks():
+        return
+    if "agent" in config.reset:
+        raise ConfigError("reset=learned has an agent that computes in one process: start this run without torchrun")
+    if not isinstance(agent, RankedLearner):
+        raise ConfigError("this agent computes in one process: start this run without torchrun, or choose agent=rlpd")
+
+
+def follow(config: DictConfig) -> int:
+    """Compute this rank's share of the updates of rank 0, until it ends; touch no robot and no run folder."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # rank 0 ends the run, and saves it
+        signal.signal(number, signal.SIG_IGN)
+    threads = section(config, "runtime").threads
+    if threads is not None:
+        torch.set_num_threads(threads)
+    backend = build_backend(config, simulated=True)
+    try:
+        spec = backend.spec
+    finally:
+        backend.close()
+    agent = build_agent(config.agent, spec, config.seed)
+    check_ranks(config, agent)
+    assert isinstance(agent, RankedLearner)
+    agent.follow()
+    return 0

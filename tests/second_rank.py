@@ -1,0 +1,37 @@
+"""Rank 1 of 2 that compute updates together: python -m tests.second_rank STORE BEHAVIOUR.
+
+BEHAVIOUR: follow; differ: change a parameter by one bit in the second update; die: in the second update.
+"""
+
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+
+from robo_rl.agents.sac import ranks
+from robo_rl.agents.sac.ranks import RankedUpdate
+
+from .unit.test_agents_update import SMALL, initial, moments
+
+store, behaviour = sys.argv[1:]
+torch.set_num_threads(1)
+dist.init_process_group("gloo", init_method=f"file://{store}", rank=1, world_size=2)
+parameters = initial(SMALL, torch.float64, seed=7)  # others than rank 0 has: its parameters count
+update = RankedUpdate(SMALL, parameters, moments(parameters), moments(parameters))
+compute = update._compute
+
+
+def misbehave(batch, noise, updates):
+    if updates == 1 and behaviour == "die":
+        os._exit(9)
+    if updates == 1 and behaviour == "differ":
+        bits = parameters["actor/output/bias"].view(torch.int64)
+        bits[0] ^= 1
+    return compute(batch, noise, updates)
+
+
+update._compute = misbehave
+ranks.CHECK_INTERVAL = 2
+update.follow()
+dist.destroy_process_group()
