@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
 
-from robo_rl.core import Batch, EnvSpec, Experience, Metrics, State, derive_seed, generator, require
+from robo_rl.core import Batch, EnvSpec, Experience, Metrics, State, as_config, derive_seed, generator, require
 
 from .images import ImagesConfig
 from .module import (
@@ -59,6 +59,7 @@ class GoalClassifierConfig:
     shift: int = 4
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
         object.__setattr__(self, "hidden", tuple(self.hidden))
         require(self.goal_states >= 1, "goal_states", "1 or more", self.goal_states)
         require(self.margin >= 0, "margin", "0 or more", self.margin)

@@ -9,7 +9,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robo_rl.core import Batch, DataError, EnvSpec, Experience, Metrics, State, derive_seed, generator, require
+from robo_rl.core import (
+    Batch,
+    DataError,
+    EnvSpec,
+    Experience,
+    Metrics,
+    State,
+    as_config,
+    derive_seed,
+    generator,
+    require,
+)
 
 from .images import ImagesConfig
 from .module import (
@@ -75,6 +86,8 @@ class DistillationConfig:
     batch_size: int = 64
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
+        object.__setattr__(self, "endpoint", as_config(self.endpoint, EndpointConfig))
         object.__setattr__(self, "hidden", tuple(self.hidden))
         require(self.demonstration_queries >= 0, "demonstration_queries", "0 or more", self.demonstration_queries)
         for key in ("queries", "interval", "most_queries", "members", "epochs", "batch_size"):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from robo_rl.core import Batch, EnvSpec, Experience, Metrics, State, derive_seed, generator, require
+from robo_rl.core import Batch, EnvSpec, Experience, Metrics, State, as_config, derive_seed, generator, require
 
 from .images import ImagesConfig
 from .module import (
@@ -58,6 +58,7 @@ class GailConfig:
     learning_rate: float = 3e-4
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
         object.__setattr__(self, "hidden", tuple(self.hidden))
         require(0 <= self.discount < 1, "discount", "in [0, 1)", self.discount)
         require(self.penalty >= 0, "penalty", "0 or more", self.penalty)

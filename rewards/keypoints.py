@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from robo_rl.core import Batch, ConfigError, EnvSpec, RoboRLError, State, nearest, require
+from robo_rl.core import Batch, ConfigError, EnvSpec, RoboRLError, State, as_config, nearest, require
 
 from .module import Floats, Module, image_keys
 from .vlm.endpoint import Endpoint, EndpointConfig, Picture
@@ -58,6 +58,7 @@ class KeypointsConfig:
     radius: float = 0.05
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "endpoint", as_config(self.endpoint, EndpointConfig))
         object.__setattr__(self, "waypoints", tuple(tuple(map(float, each)) for each in self.waypoints))
         inside = all(len(each) == 2 and min(each) >= 0 and max(each) <= 1 for each in self.waypoints)
         require(inside, "waypoints", "pairs [x, y] of shares, 0 to 1", self.waypoints)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from robo_rl.core import Batch, EnvSpec, Experience, Metrics, State, derive_seed, generator, require
+from robo_rl.core import Batch, EnvSpec, Experience, Metrics, State, as_config, derive_seed, generator, require
 
 from .images import ImagesConfig
 from .module import Floats, Module, VectorInput, take_over
@@ -32,6 +32,7 @@ class NoveltyConfig:
     interval: int = 20
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
         for key in ("particles", "neighbours", "interval"):
             require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
         fits = self.neighbours <= self.particles

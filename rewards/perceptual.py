@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Batch, EnvSpec, State, require
+from robo_rl.core import Batch, EnvSpec, State, as_config, require
 
 from .images import ImagesConfig
 from .module import Floats, Module, VectorInput, long_enough, require_episodes, take_over
@@ -44,6 +44,7 @@ class PerceptualConfig:
     growth: float = 2.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
         require(self.steps >= 2, "steps", "2 or more", self.steps)
         require(self.min_length >= 1, "min_length", "1 or more", self.min_length)
         require(self.features >= 1, "features", "1 or more", self.features)

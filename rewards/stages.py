@@ -20,6 +20,7 @@ from robo_rl.core import (
     Metrics,
     ObservationSignals,
     State,
+    as_config,
     derive_seed,
     generator,
     parse_specification,
@@ -88,6 +89,7 @@ class StagesConfig:
     jitter: float = 0.05
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
         object.__setattr__(self, "hidden", tuple(self.hidden))
         require(1 <= self.stages <= 100, "stages", "1 to 100", self.stages)
         require(self.min_length >= 1, "min_length", "1 or more", self.min_length)

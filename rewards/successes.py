@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Batch, EnvSpec, State, require
+from robo_rl.core import Batch, EnvSpec, State, as_config, require
 
 from .images import ImagesConfig
 from .module import Floats, Module, VectorInput, taken
@@ -41,6 +41,7 @@ class SuccessesConfig:
     steepness: float = 10.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
         for key in ("moments", "memory", "neighbours"):
             require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
         for key in ("radius", "steepness"):

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robo_rl.core import Batch, CheckpointError, EnvSpec, State, require
+from robo_rl.core import Batch, CheckpointError, EnvSpec, State, as_config, require
 
 from .images import ImagesConfig
 from .module import Floats, Module, VectorInput, require_episodes, take_over, taken
@@ -50,6 +50,7 @@ class OptimalTransportConfig:
     largest_advance: int = 5
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
         require(self.metric in METRICS, "metric", f"one of {', '.join(METRICS)}", self.metric)
         require(self.epsilon > 0, "epsilon", "positive", self.epsilon)
         require(self.iterations >= 1, "iterations", "1 or more", self.iterations)

@@ -5,7 +5,7 @@ This package imports nothing else of robo-rl; every other package imports only t
 
 from .clock import Clock, ManualClock, MonotonicClock
 from .closing import Closing
-from .config import config_node, require
+from .config import as_config, config_node, require
 from .durable import sync_folder, write_durably
 from .errors import (
     DEADMAN,
@@ -136,6 +136,7 @@ __all__ = [
     "TransitionOutbox",
     "TransportError",
     "Verdict",
+    "as_config",
     "config_node",
     "derive_seed",
     "generator",

@@ -1,12 +1,14 @@
 """Configuration: frozen dataclasses that check themselves, and their form in Hydra's ConfigStore."""
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from omegaconf import DictConfig, OmegaConf
 
 from .errors import ConfigError
+
+Config = TypeVar("Config")
 
 
 def require(condition: bool, key: str, allowed: str, got: object) -> None:
@@ -16,6 +18,15 @@ def require(condition: bool, key: str, allowed: str, got: object) -> None:
     """
     if not condition:
         raise ConfigError(f"{key} must be {allowed}, got {got!r}")
+
+
+def as_config(value: Config | Mapping[str, Any], config_class: type[Config]) -> Config:
+    """Return the configuration that ``value`` is, or the fields of.
+
+    For ``__post_init__`` of a configuration within which there is another: of what was added on the command line a
+    resumed run knows the fields alone.
+    """
+    return config_class(**value) if isinstance(value, Mapping) else value
 
 
 def config_node(target: str | Callable[..., Any] | None, config_class: type) -> DictConfig:

@@ -84,17 +84,20 @@ def test_the_command_makes_a_model_and_says_how_good_it_is(made: Path, capsys: p
 
 @pytest.mark.rendering
 def test_training_from_pictures_goes_on_bit_for_bit(made: Path, tmp_path: Path) -> None:
-    model = f"reward.modules.clip.model=local-dir:{made}"
+    goal = ["keys=[images/front]", f"images.model=local-dir:{made}", "margin=0", "hidden=[8]", "fit_steps=5", "views=3"]
+    goal += ["interval=5", "updates=1", "learning_starts=5"]
+    options = [f"reward.modules.clip.model=local-dir:{made}", "+reward/module@reward.modules.goal=vice"]
+    options += [f"reward.modules.goal.{each}" for each in goal]
     unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
-    robo_rl("train", *TRAIN, model, f"run.dir={unbroken}", "run.env_steps=30")
-    robo_rl("train", *TRAIN, model, f"run.dir={broken}", "run.env_steps=19")
+    robo_rl("train", *TRAIN, *options, f"run.dir={unbroken}", "run.env_steps=30")
+    robo_rl("train", *TRAIN, *options, f"run.dir={broken}", "run.env_steps=19")
     robo_rl("train", f"resume={broken}", "run.env_steps=30")
     one, other = (CheckpointFolder(run / "checkpoints").load_newest().parts for run in (unbroken, broken))
     assert one.keys() == other.keys()
     for part, arrays in one.items():
         for key, value in arrays.items():
             np.testing.assert_array_equal(value, other[part][key], err_msg=f"{part}/{key}", strict=True)
-    assert "module/clip/identity" in one["reward"]
+    assert {"module/clip/identity", "module/goal/input/encoder"} <= one["reward"].keys()
     lines = [json.loads(line) for line in (unbroken / "metrics.jsonl").read_text().splitlines()]
     scores = [line["reward/clip"] for line in lines if line["kind"] == "episode"]
     assert scores and len(set(scores)) == len(scores) and all(np.isfinite(scores))
