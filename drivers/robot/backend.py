@@ -132,6 +132,7 @@ class RobotBackend:
             opened.callback(self._close_cameras)
             self._cameras = open_cameras(self._layout, self.clock, self._assembler.put)
             self._body.open(node)
+            opened.callback(self._body.close)
             self._reset_client = node.create_client(TRIGGER, config.reset.service)
             self._await(node, self._controllers.missing)
             self._controllers.activate()  # before the rest: broadcasters may be among them

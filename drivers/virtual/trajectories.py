@@ -21,6 +21,8 @@ SUCCESSFUL, INVALID_GOAL = 0, -1
 """Codes of the action's result."""
 PERIOD_SECONDS = 0.01
 """Between two targets on the way."""
+GAIN = 5.0
+"""Speed per distance from where the trajectory is, beside the speed that it has itself [1/s]."""
 
 
 class TrajectoryController:
@@ -102,9 +104,15 @@ class TrajectoryController:
             return
         times, positions = going
         now = (time.monotonic() - self._begun_at) * self._factor
-        self._obey(ArmTarget(joints=np.array([np.interp(now, times, column) for column in positions.T])))
-        if now >= times[-1] and self._path is going:
-            self._path = None
+        if now >= times[-1]:
+            self._obey(ArmTarget(joints=positions[-1]))
+            if self._path is going:
+                self._path = None
+            return
+        last = int(np.searchsorted(times, now, side="right")) - 1
+        velocity = (positions[last + 1] - positions[last]) / (times[last + 1] - times[last])
+        behind = positions[last] + velocity * (now - times[last]) - self._positions()
+        self._obey(ArmTarget(velocities=velocity + GAIN * behind))
 
     def _execute(self, goal: ServerGoal) -> Any:
         """Called in a thread of the goal's."""

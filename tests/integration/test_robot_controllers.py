@@ -145,9 +145,12 @@ def test_joint_actions_move_the_arm_by_every_kind_of_command(domain, manager, ki
         try:
             first = begin(backend).observation["state"][:7]
             assert KINDS[kind][0] in manager.active() and "forward_position_controller" not in manager.active()
-            for _ in range(6):
+            moved = np.zeros(7)
+            for _ in range(30):  # fewer on a machine that has time
                 step = backend.step(LAST)
-            moved = step.observation["state"][:7] - first
+                moved = step.observation["state"][:7] - first
+                if moved[6] < -0.2:
+                    break
             assert moved[6] < -0.2
             assert np.abs(moved[:6]).max() < 0.06
             for _ in range(4):
