@@ -1,0 +1,159 @@
+"""Who may speak on the wire: runs, environments, names, tokens, certificates and addresses."""
+
+import dataclasses
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from robo_rl.actor import Spool
+from robo_rl.core import ArraySpec, ConfigError, TransportError
+from robo_rl.transport import LearnerLink, TransportConfig, make_keys, send_command
+
+from ..replay_episodes import SPEC
+from ..transport_rig import RUN, ActorRig, make_server, steps_of
+from .conftest import LOCAL, config_for
+
+
+def refusal(rig: ActorRig) -> str:
+    with pytest.raises(TransportError) as caught:
+        rig.join()
+    rig.close()
+    return str(caught.value)
+
+
+def test_another_run_another_environment_and_another_name(server, tmp_path: Path) -> None:
+    config = config_for(server)
+    rig = ActorRig(config, tmp_path / "a")
+    rig.link.run = "run-9"
+    assert "this learner is of run run-1, not of run-9; connect to the learner of that run" in refusal(rig)
+    spec = dataclasses.replace(SPEC, action=ArraySpec((5,), low=-1, high=1))
+    message = refusal(ActorRig(config, tmp_path / "b", spec=spec))
+    assert "does not fit the learner: action: expected shape (2,), found (5,)" in message
+    assert "an actor's name is letters, digits" in refusal(ActorRig(config, tmp_path / "c", actor="no/name"))
+    assert server.refusals == {"run": 1, "facts": 1, "form": 1}
+    assert any("Refused a request from ipv4:127.0.0.1" in note for note in server.take_notes())
+
+
+@pytest.mark.parametrize("given", [None, "another secret 123456"])
+def test_a_wrong_token_is_refused_and_told(intake, tmp_path: Path, given: str | None) -> None:
+    (tmp_path / "token").write_text("the secret of this run\n")
+    (tmp_path / "other").write_text(given or "")
+    secured = dataclasses.replace(LOCAL, token_file=str(tmp_path / "token"))
+    server = make_server(secured, intake)
+    config = dataclasses.replace(secured, address=server.address)
+    wrong = dataclasses.replace(config, token_file=str(tmp_path / "other") if given else None)
+    assert "the token is missing or not that of the learner" in refusal(ActorRig(wrong, tmp_path / "spool"))
+    with pytest.raises(TransportError, match="the token is missing"):
+        send_command(wrong, "stop")
+    assert server.take_commands() == [] and server.refusals["token"] == 2
+    assert "the token is missing" in server.take_notes()[0]
+    rig = ActorRig(config, tmp_path / "spool")
+    rig.join()
+    rig.close()
+    server.close(0)
+
+
+def test_mutual_tls(intake, tmp_path: Path) -> None:
+    keys, strangers = tmp_path / "keys", tmp_path / "strangers"
+    files = make_keys(keys, ["127.0.0.1", "localhost"], ["robot"])
+    assert {file.name for file in files} == {
+        f"{n}.{e}" for n in ("ca", "learner", "operator", "robot") for e in ("key", "pem")
+    }
+    assert all(file.stat().st_mode & 0o077 == 0 for file in files)
+    make_keys(strangers, ["127.0.0.1"], ["robot"])
+    secured = TransportConfig("127.0.0.1:0", certificates=str(keys), timeout_seconds=20.0)
+    server = make_server(secured, intake)
+    config = dataclasses.replace(secured, address=server.address)
+    rig = ActorRig(config, tmp_path / "a")
+    session = rig.join()
+    rig.put(steps_of(session, [5]))
+    rig.finish()
+    rig.close()
+    assert send_command(config, "checkpoint", RUN) == f"run {RUN}: checkpoint: accepted"
+    # The operator's certificate is no actor's.
+    (keys / "thief.key").write_bytes((keys / "operator.key").read_bytes())
+    (keys / "thief.pem").write_bytes((keys / "operator.pem").read_bytes())
+    assert "the certificate is of operator, not of thief" in refusal(ActorRig(config, tmp_path / "b", actor="thief"))
+    # Strangers and the unencrypted do not get through at all.
+    for other in (
+        dataclasses.replace(config, certificates=str(strangers)),
+        dataclasses.replace(config, certificates=None),
+    ):
+        rig = ActorRig(other, tmp_path / "c")
+        end = time.monotonic() + 1.0
+        assert not rig.link.join(0, lambda end=end: time.monotonic() > end)
+        rig.close()
+    server.close(0)
+
+
+def test_certificates_of_more_actors_can_be_made_later(tmp_path: Path) -> None:
+    make_keys(tmp_path, ["localhost"], ["one"])
+    authority = (tmp_path / "ca.pem").read_bytes()
+    make_keys(tmp_path, ["localhost"], ["two"])
+    assert (tmp_path / "ca.pem").read_bytes() == authority and (tmp_path / "two.pem").exists()
+    for name in ("learner", "a/b", ""):
+        with pytest.raises(ConfigError, match="an actor's name must be letters, digits"):
+            make_keys(tmp_path, ["localhost"], [name])
+    with pytest.raises(ConfigError, match="hosts must be one name or address at least"):
+        make_keys(tmp_path, [], ["one"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"address": "0.0.0.0:5000"}, "can be reached from other machines: give transport.certificates"),
+        ({"address": "robot.lan:5000"}, "can be reached from other machines"),
+        ({"address": "localhost"}, "transport.address must be HOST:PORT or unix:/path, got 'localhost'"),
+        ({"address": "localhost:99999"}, "transport.address must be HOST:PORT"),
+        ({"message_bytes": 10}, "transport.message_bytes must be 65536 or more"),
+        ({"timeout_seconds": 0.0}, "transport.timeout_seconds must be above 0"),
+    ],
+)
+def test_configuration_is_checked(changes: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        TransportConfig(**changes)
+
+
+def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"token_file .*absent cannot be read"):
+        TransportConfig(token_file=str(tmp_path / "absent")).token()
+    (tmp_path / "short").write_text("abc")
+    with pytest.raises(ConfigError, match="16 characters or more, got '3'"):
+        TransportConfig(token_file=str(tmp_path / "short")).token()
+    with pytest.raises(ConfigError, match=r"ca.pem cannot be read .*; make it with robo-rl keys"):
+        ActorRig(TransportConfig("127.0.0.1:1", certificates=str(tmp_path)), tmp_path / "spool")
+
+
+def test_the_address_must_be_free(server, intake) -> None:
+    with pytest.raises(ConfigError, match=r"is another learner there\?"):
+        make_server(config_for(server), intake)
+
+
+def test_a_step_must_fit_into_a_message(tmp_path: Path) -> None:
+    large = dataclasses.replace(SPEC, observation={"images/front": ArraySpec((256, 256, 3), "uint8")})
+    with Spool(tmp_path) as spool, pytest.raises(ConfigError, match="message_bytes is 65536, but a step takes"):
+        LearnerLink(TransportConfig(message_bytes=65536), "robot", large, {}, spool)
+
+
+def test_unix_socket(intake, tmp_path: Path) -> None:
+    config = TransportConfig(f"unix:{tmp_path}/socket")
+    for _ in range(2):  # a killed learner leaves its socket behind
+        server = make_server(config, intake)
+        assert (tmp_path / "socket").stat().st_mode & 0o077 == 0
+        rig = ActorRig(config, tmp_path / "spool")
+        rig.join()
+        with pytest.raises(ConfigError, match=r"is another learner there\?"):
+            make_server(config, intake)
+        rig.close()
+        server.close(0)
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(str(tmp_path / "socket"))
+
+
+def test_a_file_where_the_socket_shall_be_is_not_removed(intake, tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("of importance")
+    with pytest.raises(ConfigError, match="is taken by something that is no socket"):
+        make_server(TransportConfig(f"unix:{tmp_path}/notes"), intake)
+    assert (tmp_path / "notes").read_text() == "of importance"

@@ -1,0 +1,239 @@
+"""Replayed, stale and malformed requests, and those beyond a cap or a rate."""
+
+import dataclasses
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+
+from robo_rl.core import ArraySpec, TransportError
+from robo_rl.transport import RecordEncoder
+from robo_rl.transport import messages_pb2 as messages
+from robo_rl.transport.service import EXCHANGE, JOIN, PROTOCOL, RETRY_KEY, WATCH
+
+from ..replay_episodes import SPEC, assert_same
+from ..transport_rig import ActorRig, make_server, steps_of, stored_steps, wait_until
+from .conftest import LOCAL, config_for
+
+
+class Wire:
+    """Requests by hand."""
+
+    def __init__(self, server) -> None:
+        self.channel = grpc.insecure_channel(server.address)
+        self.server = server
+
+    def call(self, call, request):
+        method = self.channel.unary_unary(call.path, call.request.SerializeToString, call.reply.FromString)
+        return method(request, timeout=60)
+
+    def refused(self, call, request) -> tuple[grpc.StatusCode, str]:
+        with pytest.raises(grpc.RpcError) as caught:
+            self.call(call, request)
+        return caught.value.code(), caught.value.details()
+
+    def join(self, **fields):
+        facts = json.dumps({"spec": SPEC.to_json()})
+        request = messages.JoinRequest(**({"protocol": PROTOCOL, "actor": "robot", "facts": facts} | fields))
+        return self.call(JOIN, request)
+
+
+@pytest.fixture
+def wire(server) -> Iterator[Wire]:
+    made = Wire(server)
+    yield made
+    made.channel.close()
+
+
+def exchange_of(joined, records: Sequence[bytes] = (), **fields) -> messages.ExchangeRequest:
+    return messages.ExchangeRequest(
+        **{
+            "run": joined.run,
+            "incarnation": joined.incarnation,
+            "actor": "robot",
+            "session": joined.session,
+            "record_session": joined.session,
+            "records": records,
+        }
+        | fields
+    )
+
+
+def encoded(rig_session: int, lengths: list[int]) -> list[bytes]:
+    encoder = RecordEncoder(SPEC)
+    return [encoder.encode(step) for step in steps_of(rig_session, lengths)]
+
+
+def test_a_replayed_request_stores_nothing_twice(intake, wire, tmp_path: Path) -> None:
+    joined = wire.join()
+    request = exchange_of(joined, encoded(joined.session, [6]))
+    for _ in range(3):
+        reply = wire.call(EXCHANGE, request)
+        assert reply.wanted == 6
+    assert intake.flush(120)
+    assert intake.totals()[:3] == (6, 6, 0)
+    assert_same(stored_steps(tmp_path / "replay")["robot", 1], steps_of(1, [6]))
+
+
+def test_a_request_that_comes_too_early_is_asked_for_again(intake, wire) -> None:
+    joined = wire.join()
+    records = encoded(joined.session, [6, 3])
+    assert wire.call(EXCHANGE, exchange_of(joined, records[4:])).wanted == 0
+    assert wire.call(EXCHANGE, exchange_of(joined, records[:5])).wanted == 5
+    assert wire.call(EXCHANGE, exchange_of(joined, records[2:])).wanted == 9
+    assert intake.flush(120) and intake.totals()[:3] == (9, 9, 0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "text"),
+    [
+        ({"run": "run-2"}, grpc.StatusCode.FAILED_PRECONDITION, "this learner is of run run-1, not of run-2"),
+        ({"run": ""}, grpc.StatusCode.FAILED_PRECONDITION, "this learner is of run run-1, not of none"),
+        ({"incarnation": "old"}, grpc.StatusCode.ABORTED, "the learner was started anew; join again"),
+        ({"actor": "other"}, grpc.StatusCode.ABORTED, "join again"),
+        ({"actor": "../x"}, grpc.StatusCode.INVALID_ARGUMENT, "an actor's name is letters"),
+        ({"session": 2, "record_session": 2}, grpc.StatusCode.ABORTED, "join again"),
+        ({"record_session": 2}, grpc.StatusCode.FAILED_PRECONDITION, "robot has no session 2 here"),
+        ({"record_session": 0}, grpc.StatusCode.FAILED_PRECONDITION, "robot has no session 0 here"),
+        ({"records": [b"\xff"]}, grpc.StatusCode.INVALID_ARGUMENT, "a record is damaged"),
+        (
+            {"records": [messages.Record(sequence=n).SerializeToString() for n in (0, 2)]},
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "records are not in sequence",
+        ),
+    ],
+)
+def test_what_does_not_belong_here_is_refused(intake, wire, fields, code, text) -> None:
+    joined = wire.join()
+    found = wire.refused(EXCHANGE, exchange_of(joined, **fields))
+    assert found[0] == code and text in found[1]
+    assert intake.totals().taken == 0
+
+
+def test_sessions_that_never_were_or_are_over_are_refused(wire) -> None:
+    first = wire.join()
+    wire.join()
+    code, text = wire.refused(EXCHANGE, exchange_of(first, []))
+    assert code == grpc.StatusCode.ALREADY_EXISTS and "session 1 of robot was replaced by 2" in text
+    for fields, wanted in (
+        ({"session": 1}, "another actor has taken the name robot"),
+        ({"session": 9}, "robot has no session 9 here"),
+        ({"newest_session": 2**60}, "session numbers end at"),
+        ({"protocol": 1}, "the learner speaks protocol 2, the actor 1; install one robo-rl on both"),
+        ({"facts": "{"}, "the actor's facts cannot be read"),
+        ({"facts": "[" * 5000}, "the actor's facts cannot be read"),
+        ({"facts": '{"spec": {"observation": 3}}'}, "the actor's facts cannot be read"),
+    ):
+        with pytest.raises(grpc.RpcError) as caught:
+            wire.join(**fields)
+        assert wanted in caught.value.details()
+
+
+def test_a_message_beyond_the_cap_is_refused(intake, tmp_path: Path) -> None:
+    server = make_server(dataclasses.replace(LOCAL, message_bytes=65536), intake)
+    wire = Wire(server)
+    joined = wire.join()
+    code, text = wire.refused(EXCHANGE, exchange_of(joined, [bytes(70_000)]))
+    assert code == grpc.StatusCode.RESOURCE_EXHAUSTED and "65536" in text
+    assert wire.call(EXCHANGE, exchange_of(joined, [])).wanted == 0
+    wire.channel.close()
+    server.close(0)
+
+
+def test_an_actor_sends_no_larger_messages_than_its_learner_takes(intake, tmp_path: Path) -> None:
+    server = make_server(dataclasses.replace(LOCAL, message_bytes=65536), intake)
+    large = dataclasses.replace(SPEC, observation={"images/front": ArraySpec((128, 128, 3), "uint8")})
+    with pytest.raises(TransportError, match=r"takes messages of 65536 .* raise its runtime.transport.message_bytes"):
+        rig = ActorRig(config_for(server), tmp_path / "large", spec=large)
+        rig.link._facts = json.dumps({"spec": SPEC.to_json()})
+        rig.join()
+    rig.close()
+    rig = ActorRig(config_for(server), tmp_path / "spool")
+    session = rig.join()
+    steps = steps_of(session, [100])
+    rig.put(steps)
+    rig.finish()
+    rig.close()
+    server.close(0)
+    assert_same(stored_steps(tmp_path / "replay")["robot", session], steps)
+
+
+@pytest.mark.parametrize("limit", [{"bytes_per_second": 200_000.0}, {"requests_per_second": 4.0}])
+def test_an_actor_that_sends_too_much_is_told_to_wait_and_loses_nothing(intake, tmp_path: Path, limit) -> None:
+    server = make_server(dataclasses.replace(LOCAL, **limit), intake)
+    rig = ActorRig(config_for(server), tmp_path / "spool")
+    session = rig.join()
+    rig.link._batch_bytes = 50_000
+    steps = steps_of(session, [100, 100])
+    rig.put(steps)
+    wait_until(lambda: "robot sends more than" in rig.link.status.blocked)
+    rig.finish()
+    rig.close()
+    assert intake.totals()[:3] == (200, 200, 0)
+    assert_same(stored_steps(tmp_path / "replay")["robot", session], steps)
+    assert any("robot sends more than" in note and "per second; come again in" in note for note in server.take_notes())
+    server.close(0)
+
+
+def test_the_rate_of_one_actor_is_no_other_actors(intake) -> None:
+    server = make_server(dataclasses.replace(LOCAL, requests_per_second=2.0), intake)
+    wire = Wire(server)
+    greedy = wire.join(actor="greedy")
+    refused = 0
+    for _ in range(20):
+        try:
+            wire.call(EXCHANGE, exchange_of(greedy, [], actor="greedy"))
+        except grpc.RpcError as error:
+            refused += 1
+            assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert float(dict(error.trailing_metadata())[RETRY_KEY]) > 0
+    assert refused > 0
+    modest = wire.join(actor="modest")
+    assert wire.call(EXCHANGE, exchange_of(modest, [], actor="modest")).wanted == 0
+    wire.channel.close()
+    server.close(0)
+
+
+def test_more_actors_than_allowed_are_refused(intake) -> None:
+    server = make_server(LOCAL, intake, max_actors=1)
+    wire = Wire(server)
+    joined = wire.join(actor="one")
+    with pytest.raises(grpc.RpcError) as caught:
+        wire.join(actor="two")
+    assert caught.value.details() == "1 actors are connected already"
+    leaving = exchange_of(joined, [])
+    leaving.actor, leaving.session_ended = "one", True
+    wire.call(EXCHANGE, leaving)
+    wire.join(actor="two")
+    with pytest.raises(grpc.RpcError):
+        wire.join(actor="one")
+    wire.channel.close()
+    server.close(0)
+
+
+def test_a_watch_ends_when_its_session_is_replaced(server, wire) -> None:
+    joined = wire.join()
+    call = wire.channel.unary_stream(WATCH.path, WATCH.request.SerializeToString, WATCH.reply.FromString)
+    fields = {"run": joined.run, "incarnation": joined.incarnation, "actor": "robot", "session": joined.session}
+    notices = call(messages.WatchRequest(**fields), timeout=60)
+    assert next(notices).HasField("guidance")
+    wire.join()
+    server.publish(1, {"weight": np.ones(2, np.float32)})
+    with pytest.raises(grpc.RpcError) as caught:
+        list(notices)
+    assert caught.value.code() == grpc.StatusCode.ALREADY_EXISTS
+
+
+def test_the_checked_in_code_is_that_of_the_schema(tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    script = root / "tests" / "transport_schema.sh"
+    subprocess.run([script, tmp_path], check=True, env={"PYTHON": sys.executable, "PATH": "/usr/bin:/bin"})
+    for name in ("messages_pb2.py", "messages_pb2.pyi"):
+        made, kept = ((folder / name).read_bytes() for folder in (tmp_path, root / "robo_rl" / "transport"))
+        assert hashlib.sha256(made).digest() == hashlib.sha256(kept).digest(), f"run {script.name}"
