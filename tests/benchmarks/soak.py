@@ -301,12 +301,15 @@ class Soak:
             proxy.close()
 
 
-def undisturbed(folder: Path, seed: int, steps: int) -> dict[str, Any]:
-    """Learn from as many steps without faults; return the run's summary."""
+def undisturbed(folder: Path, seed: int, steps: int, patience: float) -> dict[str, Any]:
+    """Learn from as many steps without faults, within ``patience`` [s]; return the run's summary."""
     words = ["train", *AGENT, *RUN, f"seed={seed}", f"run.dir={folder}", f"run.env_steps={steps}"]
     process = Process("undisturbed", [*words, "runtime=async", f"runtime.actors={len(ACTORS)}"])
     process.start()
-    wait_until(lambda: process.code is not None)
+    try:
+        wait_until(lambda: process.code is not None, patience=patience)
+    finally:
+        process.kill()
     assert process.code == 0, process.output
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
     return summary
@@ -321,23 +324,20 @@ def flatness(samples: list[tuple[float, str, int, int]]) -> dict[str, Any]:
         if not early or not late:
             found[role] = None
             continue
-        memory, descriptors = (
-            [statistics.median(column) for column in zip(*part, strict=True)] for part in (early, late)
-        )
+        before, after = ([statistics.median(column) for column in zip(*part, strict=True)] for part in (early, late))
         found[role] = {
-            "memory_early_megabytes": memory[0] / 1e6,
-            "memory_late_megabytes": descriptors[0] / 1e6,
-            "descriptors_early": memory[1],
-            "descriptors_late": descriptors[1],
-            "is_flat": descriptors[0] - memory[0] < MEMORY_TOLERANCE_BYTES
-            and descriptors[1] - memory[1] < DESCRIPTOR_TOLERANCE,
+            "memory_early_megabytes": before[0] / 1e6,
+            "memory_late_megabytes": after[0] / 1e6,
+            "descriptors_early": before[1],
+            "descriptors_late": after[1],
+            "is_flat": after[0] - before[0] < MEMORY_TOLERANCE_BYTES and after[1] - before[1] < DESCRIPTOR_TOLERANCE,
         }
     return found
 
 
-def wait_until(condition: Callable[[], bool], *restarted: Process) -> None:
-    """Wait; start those of ``restarted`` again that end meanwhile."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+def wait_until(condition: Callable[[], bool], *restarted: Process, patience: float = PATIENCE_SECONDS) -> None:
+    """Wait, at most for ``patience`` [s]; start those of ``restarted`` again that end meanwhile."""
+    deadline = time.monotonic() + patience
     while not condition():
         assert time.monotonic() < deadline, "it did not come to that"
         for process in restarted:
@@ -371,7 +371,9 @@ def main() -> int:
         stored, refused = soak.settled()
         steps = summary["env_steps"]
         print(f"{steps} steps; now as many without faults", flush=True)
-        plain = undisturbed(Path(name) / "undisturbed", options.seed, steps)
+        # It takes less time than with faults, but on a machine that is busy with other things.
+        patience = PATIENCE_SECONDS + 2 * 60 * options.minutes
+        plain = undisturbed(Path(name) / "undisturbed", options.seed, steps, patience)
     sessions = soak.produced.keys() | stored.keys() | refused.keys()
     lost = sum(abs(soak.produced.get(key, 0) - stored.get(key, 0) - refused.get(key, 0)) for key in sessions)
     rates = [run["success_rate"]["value"] for run in (summary, plain)]
