@@ -153,9 +153,13 @@ def test_joint_actions_move_the_arm_by_every_kind_of_command(domain, manager, ki
                     break
             assert moved[6] < -0.2
             assert np.abs(moved[:6]).max() < 0.06
-            for _ in range(4):
+            fastest = np.inf
+            for _ in range(30):
                 step = backend.step(np.zeros(7, np.float32))
-            assert np.abs(step.observation["state"][7:14]).max() < 0.15, "it comes to rest"
+                fastest = np.abs(step.observation["state"][7:14]).max()
+                if fastest < 0.15:
+                    break
+            assert fastest < 0.15, "it comes to rest"
         finally:
             backend.close()
         assert "forward_position_controller" in manager.active() and KINDS[kind][0] not in manager.active()

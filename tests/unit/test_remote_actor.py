@@ -18,6 +18,7 @@ from robo_rl.core import Intervention, ManualClock, Source, State, Transition
 from robo_rl.transport.client import LinkStatus
 from robo_rl.transport.codec import RecordDecoder
 from robo_rl.transport.messages_pb2 import Record
+from robo_rl.transport.received import read_record
 
 OVERRIDES = ["task=reach", "agent.hidden=[8]", "agent.ensemble_size=2", "actor.spool=unused"]
 
@@ -166,7 +167,9 @@ def test_a_person_takes_over_pauses_and_ends_the_run(monkeypatch: pytest.MonkeyP
     takeover = Takeover(Panel(backend, person, clock=ManualClock()))
     with Interruption() as interruption:
         RemoteActor(config, backend, interruption, takeover)._act(link, link)  # type: ignore[arg-type]
-    decoded = RecordDecoder(backend.spec, "actor", 1).decode(link.records)
+    decoded = RecordDecoder(backend.spec, "actor", 1).decode(
+        [read_record(record.SerializeToString(), has_images=False) for record in link.records]
+    )
     steps = [step for step in decoded if isinstance(step, Transition)]
     assert [step.source for step in steps] == [
         Source.POLICY,
