@@ -1,5 +1,6 @@
 """A robot over ROS 2 as an ``EnvBackend``."""
 
+import os
 from collections.abc import Callable, Container
 from contextlib import ExitStack
 from dataclasses import replace
@@ -44,6 +45,13 @@ POLL_NS = 5_000_000
 UNDER_WAY_NS = 50_000_000
 """Messages from before a reset have come when its answer is this old."""
 TRIGGER = "std_srvs/srv/Trigger"
+
+
+def open_robot_node(config: RobotConfig, name: str) -> Node:
+    """Open a node that talks with the robot."""
+    if config.discovery_range:
+        os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", config.discovery_range)
+    return open_node(name, config.namespace, config.implementation)
 
 
 class RobotBackend:
@@ -123,7 +131,7 @@ class RobotBackend:
         if self._node is not None:
             return
         config = self._config
-        node = open_node(f"robo_rl_{config.name}", config.namespace, config.implementation)
+        node = open_robot_node(config, f"robo_rl_{config.name}")
         with ExitStack() as opened:
             opened.enter_context(node)
             self._controllers = ControllerSwitch(node, config.controllers)

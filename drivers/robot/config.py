@@ -249,6 +249,8 @@ class RobotConfig:
         name: of the robot, for messages and the ROS 2 node.
         namespace: of its topics and services.
         implementation: of ROS 2: ``auto``, ``rclpy`` or ``dds``.
+        discovery_range: ``ROS_AUTOMATIC_DISCOVERY_RANGE`` where the environment has none. A robot whose own is
+            ``LOCALHOST``, as that of the virtual one, is not found by nodes with another. Empty: ROS 2's, ``SUBNET``.
         sources: topics and cameras that give the observation.
         align_to: name of a source; the others give the message measured nearest to its newest. Null: the newest of
             each. Worth it where a camera is slow and the arm fast.
@@ -275,6 +277,7 @@ class RobotConfig:
     name: str = "robot"
     namespace: str = ""
     implementation: str = "auto"
+    discovery_range: str = ""
     sources: dict[str, SourceConfig] = field(default_factory=dict)
     align_to: str | None = None
     unmeasured: tuple[str, ...] = ()

@@ -1,12 +1,15 @@
 """What the virtual robot publishes becomes what the simulator observes; commands say what actions mean; refusals."""
 
+import os
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from robo_rl.app import section
 from robo_rl.core import ArmPose, ArmTarget, ConfigError, SpecError
+from robo_rl.drivers.robot import backend as backend_module
 from robo_rl.drivers.robot import make_robot
 from robo_rl.drivers.robot.commanding import ArmCommander, BaseCommander, GripperCommander
 from robo_rl.drivers.robot.config import CommandConfig, GripperConfig, RobotConfig
@@ -349,3 +352,18 @@ def test_steering_and_throttle_become_commands(kind):
     else:
         twist = message.twist if kind.endswith("stamped") else message
         assert (twist.linear.x, twist.linear.y, twist.angular.z) == (1.0, 0.0, -0.25)
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "LOCALHOST"), ("SUBNET", "SUBNET")])
+def test_the_virtual_robot_is_looked_for_where_it_is(monkeypatch, given, expected):
+    """By nodes of another range it is not found: it hears no multicast, and knows of no peers but its own machine's."""
+    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", str(given))
+    if given is None:
+        monkeypatch.delenv("ROS_AUTOMATIC_DISCOVERY_RANGE")
+    opened = []
+    monkeypatch.setattr(
+        backend_module, "open_node", lambda *words: opened.append(os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"])
+    )
+    config = section(composed("task=reach"), "robot")
+    backend_module.open_robot_node(config, "driver")
+    assert opened == [expected]
