@@ -47,13 +47,6 @@ UNDER_WAY_NS = 50_000_000
 TRIGGER = "std_srvs/srv/Trigger"
 
 
-def open_robot_node(config: RobotConfig, name: str) -> Node:
-    """Open a node that talks with the robot."""
-    if config.discovery_range:
-        os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", config.discovery_range)
-    return open_node(name, config.namespace, config.implementation)
-
-
 class RobotBackend:
     """Drives a robot: fixed control periods, observations of which nothing is too old, commands that end with us.
 
@@ -72,6 +65,8 @@ class RobotBackend:
 
     def __init__(self, config: RobotConfig, simulation: Any, clock: Clock | None = None) -> None:
         self._config = config
+        if config.discovery_range:  # before any node is opened: those of a process share it
+            os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", config.discovery_range)
         self.clock: Clock = clock or MonotonicClock()
         self._simulation = simulation
         spec: EnvSpec = simulation.spec
@@ -131,7 +126,7 @@ class RobotBackend:
         if self._node is not None:
             return
         config = self._config
-        node = open_robot_node(config, f"robo_rl_{config.name}")
+        node = open_node(f"robo_rl_{config.name}", config.namespace, config.implementation)
         with ExitStack() as opened:
             opened.enter_context(node)
             self._controllers = ControllerSwitch(node, config.controllers)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from robo_rl.core import Clock, DriverError, EnvSpec, Observation
 
 from ..cameras.reader import CameraReader
-from ..ros2 import Subscription
-from .backend import TRIGGER, open_cameras, open_robot_node, quality_of
+from ..ros2 import Subscription, open_node
+from .backend import TRIGGER, open_cameras, quality_of
 from .config import TRANSFORMS, RobotConfig, SourceConfig
 from .layout import SourceLayout
 from .transforms import FrameSubscription
@@ -57,7 +57,7 @@ class RobotWatch:
         kept = {key: array for key, array in layout.spec.observation.items() if key not in ignored}
         self.spec: EnvSpec = replace(layout.spec, observation=kept)
         self._cameras: dict[str, CameraReader] = {}
-        self._node = open_robot_node(config, f"robo_rl_{config.name}_{purpose}")
+        self._node = open_node(f"robo_rl_{config.name}_{purpose}", config.namespace, config.implementation)
         try:
             self._cameras = open_cameras(layout, clock, ignored=ignored)
             self._feeds: dict[str, Subscription | CameraReader] = {

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robo_rl.app import section
 from robo_rl.core import ArmPose, ArmTarget, ConfigError, SpecError
-from robo_rl.drivers.robot import backend as backend_module
 from robo_rl.drivers.robot import make_robot
 from robo_rl.drivers.robot.commanding import ArmCommander, BaseCommander, GripperCommander
 from robo_rl.drivers.robot.config import CommandConfig, GripperConfig, RobotConfig
@@ -360,10 +358,5 @@ def test_the_virtual_robot_is_looked_for_where_it_is(monkeypatch, given, expecte
     monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", str(given))
     if given is None:
         monkeypatch.delenv("ROS_AUTOMATIC_DISCOVERY_RANGE")
-    opened = []
-    monkeypatch.setattr(
-        backend_module, "open_node", lambda *words: opened.append(os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"])
-    )
-    config = section(composed("task=reach"), "robot")
-    backend_module.open_robot_node(config, "driver")
-    assert opened == [expected]
+    driver(composed())
+    assert os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] == expected

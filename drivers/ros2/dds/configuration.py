@@ -46,10 +46,11 @@ class Discovery:
         """
         domain = environment.get("ROS_DOMAIN_ID") or "0"
         require(domain.isdecimal(), "ROS_DOMAIN_ID", f"0 to {_LARGEST_DOMAIN}", domain)
+        localhost_only = environment.get("ROS_LOCALHOST_ONLY", "0") == "1"
         return cls(
             domain=int(domain),
-            range=environment.get("ROS_AUTOMATIC_DISCOVERY_RANGE") or "SUBNET",
-            localhost_only=environment.get("ROS_LOCALHOST_ONLY", "0") == "1",
+            range="LOCALHOST" if localhost_only else environment.get("ROS_AUTOMATIC_DISCOVERY_RANGE") or "SUBNET",
+            localhost_only=localhost_only,
             static_peers=tuple(peer for peer in environment.get("ROS_STATIC_PEERS", "").split(";") if peer.strip()),
             base=environment.get("CYCLONEDDS_URI", ""),
         )
