@@ -28,8 +28,8 @@ GAIN = 5.0
 class TrajectoryController:
     """Goes along trajectories of joint positions, straight from point to point, from where the arm is.
 
-    A newer trajectory takes the place of the one before. Velocities of points, tolerances and trajectories that begin
-    later are not taken, and refused.
+    A newer trajectory takes the place of the one before. Tolerances and trajectories that begin later are refused;
+    velocities of points are not looked at.
 
     Args:
         node: of the virtual robot.

@@ -19,7 +19,6 @@ from robo_rl.safety import make_safe_backend
 
 from ..picture_stream import PictureStream, picture
 from ..robot_rig import begin, composed, driver, largest, towards_goal, virtual_robot, wait_until
-from ..ros2_domain import free_domain
 
 PATIENT = ("virtual.watchdog.hold_after=1", "virtual.watchdog.stop_after=5")
 STILL = np.zeros(3, np.float32)
@@ -49,14 +48,6 @@ class Bystander:
         wait_until(self._diagnostics.latest)
         status = self._diagnostics.latest()[0].status[0]
         return status.message, {value.key: value.value for value in status.values}
-
-
-@pytest.fixture
-def domain(monkeypatch) -> Iterator[dict[str, str]]:
-    with free_domain() as environment:
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
-        yield environment
 
 
 @pytest.fixture

@@ -8,20 +8,11 @@ from robo_rl.drivers.ros2 import open_node
 from robo_rl.sim import make_backend
 
 from ..robot_rig import begin, composed, driver, virtual_robot, wait_until
-from ..ros2_domain import free_domain
 
 OPTIONS = ("task=drive", "task.autonomous=false", "task.max_episode_steps=400")
 AGES = ("robot.sources.odometry.max_age=1", "robot.sources.imu.max_age=1", "robot.sources.orientation.max_age=1",
         "robot.sources.drive.max_age=1", "robot.sources.object.max_age=1", "robot.sources.rewards.max_age=1",
         "robot.overruns=1000")  # fmt: skip
-
-
-@pytest.fixture
-def domain(monkeypatch):
-    with free_domain() as environment:
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
-        yield environment
 
 
 def towards_checkpoint(observation):

@@ -12,7 +12,6 @@ from robo_rl.core import DriverError, SafetyStop
 from robo_rl.drivers.ros2 import GoalStatus, Node, open_node
 
 from ..robot_rig import begin, composed, driver, virtual_robot, wait_until
-from ..ros2_domain import free_domain
 
 MANAGER = "controller_manager_msgs/srv"
 PATIENT = ("virtual.watchdog.hold_after=1", "virtual.watchdog.stop_after=20")
@@ -38,14 +37,6 @@ class Manager:
         assert self._switcher.wait(20)
         fields = {"activate_controllers": start, "deactivate_controllers": stop, "strictness": strictness}
         return self._switcher.call(self._make(f"{MANAGER}/SwitchController_Request", **fields), 20)
-
-
-@pytest.fixture
-def domain(monkeypatch) -> Iterator[dict[str, str]]:
-    with free_domain() as environment:
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
-        yield environment
 
 
 @pytest.fixture
