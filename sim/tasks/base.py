@@ -136,6 +136,21 @@ def set_free_pose(
     data.qpos[address + 3 : address + 7] = (np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2))
 
 
+def cube_axes(rotation: Array) -> tuple[Array, Array]:
+    """Return the directions (3,) of the edges of a cube that point most nearly along x and z of the world.
+
+    All faces of a cube are alike: one that was turned on its side lies there as before. Told of its own axes, a policy
+    would take it for another object.
+
+    Args:
+        rotation: (3, 3), of the cube in the world.
+    """
+    upright = int(np.argmax(np.abs(rotation[2])))
+    others = [axis for axis in range(3) if axis != upright]
+    forward = others[int(np.argmax(np.abs(rotation[0, others])))]
+    return rotation[:, forward] * np.sign(rotation[0, forward]), rotation[:, upright] * np.sign(rotation[2, upright])
+
+
 def distance_captions(thing: str, distance: float, bounds: Sequence[float]) -> dict[str, bool]:
     """Return captions on how far the gripper is from a thing.
 

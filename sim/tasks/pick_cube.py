@@ -11,7 +11,7 @@ from robo_rl.core import require
 
 from ..backend import ArmBackend
 from ..config import ControllerConfig, TaskConfig
-from .base import Array, FunctionExpert, GraspSensor, Task, add_free_box, distance_captions, set_free_pose
+from .base import Array, FunctionExpert, GraspSensor, Task, add_free_box, cube_axes, distance_captions, set_free_pose
 
 COLOURS = {
     "red": (0.80, 0.18, 0.14, 1.0),
@@ -87,12 +87,12 @@ class PickCube(Task):
         set_free_pose(model, data, "cube", (*place, config.cube_size / 2), yaw)
 
     def object_state(self, data: mujoco.MjData) -> dict[str, Array]:
-        rotation = data.xmat[self._cube].reshape(3, 3)
+        x_axis, z_axis = cube_axes(data.xmat[self._cube].reshape(3, 3))
         return {
             "cube": data.xpos[self._cube],
             "to_cube": self._to_cube(data),
-            "cube_x_axis": rotation[:, 0],
-            "cube_z_axis": rotation[:, 2],
+            "cube_x_axis": x_axis,
+            "cube_z_axis": z_axis,
         }
 
     def success(self, data: mujoco.MjData) -> bool:
