@@ -57,7 +57,8 @@ def register_configs() -> None:
     wire = {"transport": config_node(None, TransportConfig)}
     store.store(name="web_schema", node=OmegaConf.create({"web": config_node(None, WebConfig)}))
     store.store(name="control_schema", node=OmegaConf.create(wire))
-    store.store(name="actor_schema", node=OmegaConf.create(wire | {"actor": config_node(None, ActorConfig)}))
+    act = {"actor": config_node(None, ActorConfig), "intervention": config_node(None, InterventionConfig)}
+    store.store(name="actor_schema", node=OmegaConf.create(wire | act))
     sac.register_configs()
     bc.register_configs()
     cpl.register_configs()

@@ -81,6 +81,7 @@ class AsyncOperators(Operators):
                     if actor.policy_version >= 0
                     else "none",
                     "held": f"{actor.held_seconds:.0f} s",
+                    **({"doing": actor.practice_state} if actor.practice_state else {}),
                 },
                 actor.picture_problem,
             )

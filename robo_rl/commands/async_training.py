@@ -10,11 +10,10 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from omegaconf import DictConfig
 
-from ..actor import InterventionConfig
 from ..app import AsyncRuntimeConfig, agent_facts, has_robot, section
 from ..core import ConfigError, EnvSpec, State, Transition, require
 from ..learner import Checkpoint
@@ -23,6 +22,7 @@ from ..telemetry import Command
 from ..transport import ActorView, LearnerServer, TransportConfig, wanted_actors
 from .actor_processes import ActorGroup, ActorProcesses
 from .async_operators import AsyncOperators
+from .earnings import Earnings
 from .interruption import Interruption
 from .takeover import check_screen, has_person
 from .training import Training
@@ -34,12 +34,13 @@ AHEAD = 2
 """Steps that actors may take beyond ``min_ratio``, so that a step is there when the learner is done with the last."""
 
 
-class _OpenEpisode(NamedTuple):
-    """An actor's episode so far: session and number, return, length."""
+@dataclasses.dataclass
+class _OpenEpisode:
+    """An actor's episode so far: session and number, what it earned, length."""
 
     number: tuple[int, int]
-    total: float
-    length: int
+    earnings: Earnings
+    length: int = 0
 
 
 class AsyncTraining(Training):
@@ -60,9 +61,7 @@ class AsyncTraining(Training):
         self._reported = 0.0
         self._published: OrderedDict[int, float] = OrderedDict()
         self._newest: dict[str, Transition] = {}
-        self._returns: dict[str, _OpenEpisode] = {}
-        intervention: InterventionConfig = section(config, "intervention")
-        require(intervention.criterion == "never", "intervention.criterion", "never here", intervention.criterion)
+        self._episodes: dict[str, _OpenEpisode] = {}
         if self.runtime.actors:
             check_screen(config, "actors that the learner starts have none")
         for single, there in (("robot", has_robot(config)), ("person", has_person(config))):
@@ -170,13 +169,12 @@ class AsyncTraining(Training):
     # --- experience --------------------------------------------------------------------------------------------------
 
     def _open_experience(self) -> None:
-        if self._scorer is not None:
-            raise ConfigError("rewards that are computed or learned from stored steps need runtime=local")
-        if self.parts.resets is not None:
-            raise ConfigError("practice without resets needs runtime=local: actors apart know reset=seeded only")
+        if self.parts.resets is not None and self.parts.resets.learns:
+            raise ConfigError("reset=learned needs runtime=local: its agent learns beside the task's, in one process")
         self._operators = AsyncOperators(self.live, self.learner)
         self.intake = Intake(self.folder / "replay", self.parts.backend.spec)
         self.intake.recover(self.online)
+        self.online.end_episodes()  # only whole ones are stored: what goes on of the last one comes as another segment
 
     def _save_experience(self, parts: dict[str, State], facts: dict[str, Any]) -> None:
         """Nothing: steps are stored as they come."""
@@ -184,8 +182,18 @@ class AsyncTraining(Training):
     def _load_experience(self, checkpoint: Checkpoint) -> None:
         self.step = self.intake.totals().stored
 
+    def _load(self, checkpoint: Checkpoint) -> None:
+        super()._load(checkpoint)
+        if self._scorer is not None:
+            # Computed again, by modules that may have learned from these steps before: the store keeps no such terms.
+            self.online.score_held(self._scorer, online=False)
+
     def _experience_summary(self) -> dict[str, Any]:
         totals = self.intake.totals()
+        practice = {
+            name: {key.removeprefix("practice/"): value for key, value in actor.practice.items()}
+            for name, actor in self._practising()
+        }
         return {
             "actors": {
                 "received": totals.taken,
@@ -198,7 +206,12 @@ class AsyncTraining(Training):
             },
             "learner_steps_per_env_step": self._ratio(),
             "learner_waited_seconds": self._waited_seconds,
+            **({"practice": practice} if practice else {}),
         }
+
+    def _practising(self) -> list[tuple[str, ActorView]]:
+        """Return the actors whose robots bring themselves back after episodes."""
+        return [(name, actor) for name, actor in sorted(self.server.actors().items()) if actor.practice]
 
     # --- the loop ----------------------------------------------------------------------------------------------------
 
@@ -216,7 +229,7 @@ class AsyncTraining(Training):
                 return status
             self._tell("paused" if self.server.paused else "training")
             self._take()
-            if self.learner.updates + 1 <= self.runtime.max_ratio * self._learnable():
+            if self.learner.updates + 1 <= self.runtime.max_ratio * self._learnable() and self._can_learn():
                 self._update()
             elif self.step >= settings.env_steps:
                 return "completed"
@@ -224,6 +237,8 @@ class AsyncTraining(Training):
                 began = time.monotonic()
                 self.intake.wait(IDLE_SECONDS)
                 self._waited_seconds += time.monotonic() - began
+                if self._scorer is not None:
+                    self._score(self._scorer)  # somebody may have answered; the episode was logged before
             now = time.monotonic()
             if now - self._reported >= REPORT_SECONDS:
                 self._report(now)
@@ -249,28 +264,40 @@ class AsyncTraining(Training):
     def _take(self) -> None:
         """Put what arrived into the replay."""
         for transition in self.intake.take():
-            self.online.append([transition])
+            episode = self._episode_of(transition)
+            episode.earnings.add(self._insert(transition), self.sampler.gamma)
+            episode.length += 1
             self.step += 1
             self._safety.count(transition.verdict)
             self._newest[transition.actor] = transition
-            number = transition.session, transition.episode
-            last = self._returns.pop(transition.actor, None)
-            if last is None or last.number != number:  # an episode that was stopped without a step just ends
-                last = _OpenEpisode(number, 0.0, 0)
-            total, length = last.total + self.parts.reward.task.value(transition.rewards), last.length + 1
             if transition.terminated or transition.truncated:
-                self.logger.log(
-                    "episode",
-                    self.step,
-                    episode_return=total,
-                    length=length,
-                    success=transition.success,
-                    actor=transition.actor,
-                    stopped=transition.verdict.reasons[-1] if transition.verdict.stop else None,
-                    **self._safety.metrics(),
-                )
-            else:
-                self._returns[transition.actor] = _OpenEpisode(number, total, length)
+                self._end_episode(transition.actor, transition.success, transition.verdict.stop_reason)
+
+    def _episode_of(self, transition: Transition) -> _OpenEpisode:
+        """Return the episode that a step is part of; another one of its actor ends there: it was stopped."""
+        name, number = transition.actor, (transition.session, transition.episode)
+        if name in self._episodes and self._episodes[name].number != number:
+            self.online.end_episodes(name)
+            if self._scorer is not None:
+                self._episodes[name].earnings.add(self._score(self._scorer), self.sampler.gamma)
+            self._end_episode(name, None, "left")
+        return self._episodes.setdefault(name, _OpenEpisode(number, self._no_earnings()))
+
+    def _end_episode(self, name: str, success: bool | None, stopped: str | None) -> None:
+        """Log an actor's episode."""
+        episode = self._episodes.pop(name)
+        actor = self.server.actors().get(name)
+        self.logger.log(
+            "episode",
+            self.step,
+            **episode.earnings.metrics(),
+            length=episode.length,
+            success=success,
+            actor=name,
+            stopped=stopped,
+            **self._safety.metrics(),
+            **(actor.practice if actor else {}),
+        )
 
     def _learnable(self) -> int:
         """Return the environment steps that learner steps may be done for."""
@@ -304,7 +331,7 @@ class AsyncTraining(Training):
     def _guide(self) -> None:
         self._take()
         wanted = self.settings.env_steps
-        if self.runtime.min_ratio > 0:
+        if self.runtime.min_ratio > 0 and self._can_learn():  # else they are to go on until an episode is judged
             starts = max(self.parts.agent.config.learning_starts, 1)
             wanted = min(wanted, starts - 1 + math.ceil((self.learner.updates + AHEAD) / self.runtime.min_ratio))
         self.server.guide(room=wanted - self.step, stop=False, env_steps=self.step)
@@ -333,6 +360,8 @@ class AsyncTraining(Training):
         totals, actors = self.intake.totals(), self.server.actors().values()
         stale = [transition for transition in self._newest.values() if transition.policy_version in self._published]
         self._newest = {}
+        if doing := [f"{name} {actor.practice_state}" for name, actor in self._practising()]:
+            self.logger.status(", ".join(doing))
         self.logger.log(
             "runtime",
             self.step,

@@ -1,10 +1,11 @@
 """A training run in one process: actor and learner in turn."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from omegaconf import DictConfig
 
 from ..actor import ActionChoice, Actor, InterventionConfig, SimulatedIntervention
 from ..app import section
@@ -13,7 +14,6 @@ from ..core import (
     Metrics,
     Observation,
     SafetyStop,
-    Scorer,
     Source,
     State,
     Transition,
@@ -22,7 +22,9 @@ from ..core import (
 )
 from ..learner import Checkpoint
 from ..safety import ACTION_NOT_FINITE
+from .earnings import Earnings
 from .evaluations import PERSON_POLL_SECONDS
+from .interruption import Interruption
 from .operators import LocalOperators
 from .takeover import check_screen, open_takeover
 from .training import Training
@@ -36,8 +38,12 @@ class LocalTraining(Training):
     """One run in one process: deterministic, and resumed bit for bit."""
 
     _operators: LocalOperators
-    _episode_return: float
-    _episode_terms: dict[str, float]
+    _earnings: Earnings
+
+    def __init__(self, config: DictConfig, folder: Path, interruption: Interruption) -> None:
+        super().__init__(config, folder, interruption)
+        if self.parts.resets is not None:
+            self.parts.resets.watch(self.logger.status, self.logger.message)
 
     # --- the loop ----------------------------------------------------------------------------------------------------
 
@@ -60,7 +66,7 @@ class LocalTraining(Training):
             except SafetyStop as stop:
                 self._stopped(stop)
                 continue
-            self._insert(transition)
+            self._earnings.add(self._insert(transition), self.sampler.gamma)
             self._log(transition, self._learn())
             if self._evaluate_or_save():
                 return "reached"
@@ -117,33 +123,12 @@ class LocalTraining(Training):
         """Take note that the open episode ends after the step that was stored last, which does not say so."""
         self.online.end_episodes()
         if self._scorer is not None:
-            self._earn(self.online.values(self.online.score_held(self._scorer, online=True)))
+            self._earnings.add(self._score(self._scorer), self.sampler.gamma)
         self._end_episode(None, reason)
-
-    def _insert(self, transition: Transition) -> None:
-        """Store a transition, score what is due, and let learned rewards learn."""
-        self.online.append([transition])
-        if self._scorer is None:
-            self._earn(np.array([[transition.rewards[name] for name in self.online.terms]], dtype=np.float32))
-        else:
-            self._earn(self.online.values(self.online.score_held(self._scorer, online=True)))
-            if metrics := self._scorer.update(self.online):
-                self.logger.log("reward", self.step, **metrics)
-            self._relabel(self._scorer)
-            self._follow_discount()
-
-    def _relabel(self, scorer: Scorer) -> None:
-        """Bring some of the stored rewards up to date: as many as one step may cost."""
-        left = self.settings.relabel_rows
-        for ring in (self.online, self.demonstrations):
-            if left and ring is not None:
-                left -= ring.relabel(scorer, left)
 
     def _learn(self) -> Metrics:
         """Do the updates that the step pays for; return nothing where it is too early for any."""
-        # The first episode may be held back until its reward is known.
-        there = len(self.online) or self.demonstrations is not None
-        if self.step < self.parts.agent.config.learning_starts or not there:
+        if self.step < self.parts.agent.config.learning_starts or not self._can_learn():
             return {}
         metrics = self._learner_step()
         self._policy_version += 1
@@ -162,13 +147,6 @@ class LocalTraining(Training):
 
     # --- what episodes come to ---------------------------------------------------------------------------------------
 
-    def _earn(self, values: NDArray[np.float32]) -> None:
-        """Count the reward terms (n, terms) of steps of the episode."""
-        terms = self.online.terms
-        self._episode_return += float(self.parts.reward.combine(terms, values, self.sampler.gamma).sum())
-        for name, total in zip(terms, values.sum(0).tolist(), strict=True):
-            self._episode_terms[name] += total
-
     def _log(self, transition: Transition, metrics: Metrics) -> None:
         logger = self.logger
         if metrics and logger.due(self.step):
@@ -177,7 +155,7 @@ class LocalTraining(Training):
         if transition.verdict.stop:
             logger.message(f"Stopped at step {self.step}: {transition.verdict.message}")
         if transition.terminated or transition.truncated:
-            self._end_episode(transition.success, transition.verdict.reasons[-1] if transition.verdict.stop else None)
+            self._end_episode(transition.success, transition.verdict.stop_reason)
         updates = self.learner.updates * self.parts.agent.config.update_to_data
         logger.progress(self.step, self.settings.env_steps, updates)
 
@@ -187,18 +165,16 @@ class LocalTraining(Training):
         self.logger.log(
             "episode",
             self.step,
-            episode_return=self._episode_return,
+            **self._earnings.metrics(),
             length=length,
             success=success,
-            **{f"reward/{name}": total for name, total in self._episode_terms.items()},
             stopped=stopped,
             **self._safety.metrics(),
             **self._practice(),
         )
         if self._evaluations.watch is not None:
-            self._evaluations.watch.add_episode(self.actor.episode, self._episode_return, length, success)
-        self._episode_return = 0.0
-        self._episode_terms = dict.fromkeys(self._episode_terms, 0.0)
+            self._evaluations.watch.add_episode(self.actor.episode, self._earnings.total, length, success)
+        self._earnings = self._no_earnings()
         if self._intervention is not None:
             self._intervention.end_episode()
 
@@ -219,8 +195,7 @@ class LocalTraining(Training):
         check_screen(self.config, "this one shows the run")
         takeover = open_takeover(self.config, backend)
         self._operators = LocalOperators(self.live, self._interruption, backend, self.actor, takeover)
-        self._episode_return = 0.0
-        self._episode_terms = dict.fromkeys(self.online.terms, 0.0)
+        self._earnings = self._no_earnings()
 
     def _save_experience(self, parts: dict[str, State], facts: dict[str, Any]) -> None:
         parts["replay"] = self.online.state()
@@ -229,7 +204,7 @@ class LocalTraining(Training):
         parts["run"] |= {f"actor/{key}": value for key, value in self.actor.state().items()}
         if self.parts.resets is not None:
             parts["resets"] = self.parts.resets.save()
-        facts |= {"episode_return": self._episode_return, "episode_terms": self._episode_terms}
+        facts |= self._earnings.facts()
 
     def _load_experience(self, checkpoint: Checkpoint) -> None:
         parts, facts = checkpoint.parts, checkpoint.facts
@@ -240,8 +215,7 @@ class LocalTraining(Training):
             self.parts.resets.load(parts["resets"])
         prefix, saved = "actor/", parts["run"]
         self.actor.load({key.removeprefix(prefix): value for key, value in saved.items() if key.startswith(prefix)})
-        self._episode_return = facts["episode_return"]
-        self._episode_terms = facts.get("episode_terms", self._episode_terms)
+        self._earnings.load(facts)
 
     def _experience_summary(self) -> dict[str, Any]:
         practice = {name.removeprefix("practice/"): value for name, value in self._practice().items()}

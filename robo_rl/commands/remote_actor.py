@@ -8,14 +8,16 @@ from pathlib import Path
 import numpy as np
 from omegaconf import DictConfig
 
-from ..actor import ActionChoice, Actor, Spool, SpoolFullError, View
-from ..app import ActorConfig, agent_facts, build_agent, has_robot, section
+from ..actor import ActionChoice, Actor, InterventionConfig, SimulatedIntervention, Spool, SpoolFullError, View
+from ..app import ActorConfig, agent_facts, build_agent, build_resets, has_robot, section
 from ..core import (
     Agent,
     CheckpointError,
+    ConfigError,
     EnvBackend,
     MonotonicClock,
     Observation,
+    ResetController,
     SafetyStop,
     Source,
     SpecError,
@@ -64,6 +66,9 @@ class RemoteActor:
         self._transport: TransportConfig = section(config, "transport")
         self._view = View(backend)
         self._encoder = RecordEncoder(backend.spec, self._transport.image_compression)
+        self._resets: ResetController | None = None
+        self._practice_state = ""
+        self._intervention = self._make_intervention()
         self._produced = 0
         self._env_steps = 0
         self._held_seconds = 0.0
@@ -71,6 +76,26 @@ class RemoteActor:
         self._safety = SafetyRecord()
         # The policies that act, the newest last, by version: the ones before it are for when it turns out useless.
         self._policies: list[tuple[int, State]] = []
+
+    def _make_intervention(self) -> SimulatedIntervention | None:
+        """Return what takes over from the policy now and then, where the run wants a scripted expert to."""
+        settings: InterventionConfig = section(self._config, "intervention")
+        if settings.criterion == "never":
+            return None
+        seed = derive_seed(self._config.seed, "intervention", self._settings.name)
+        return SimulatedIntervention(settings, self._backend.expert(seed), seed)
+
+    def _make_resets(self, seed: int) -> ResetController | None:
+        """Return what begins episodes but the first; None: seeds do."""
+        resets = build_resets(self._config.reset, self._backend, seed)
+        if resets is not None:
+            if resets.learns:
+                raise ConfigError("reset=learned needs runtime=local: its agent learns beside the task's, in one process")
+            resets.watch(self._note_practice, partial(print, flush=True))
+        return resets
+
+    def _note_practice(self, state: str) -> None:
+        self._practice_state = state
 
     def run(self) -> int:
         """Act until the run ends, this actor is interrupted, or its parent is gone; return the exit code."""
@@ -102,7 +127,8 @@ class RemoteActor:
     def _act(self, link: LearnerLink, spool: Spool) -> None:
         seed = derive_seed(self._config.seed, "session", link.session)
         name = self._settings.name
-        actor = Actor(self._backend, seed, name, link.session)
+        self._resets = self._make_resets(derive_seed(seed, "actor", name))
+        actor = Actor(self._backend, seed, name, link.session, self._resets)
         chosen = self._config.agent.copy()
         if "device" in chosen:
             chosen.device = "cpu"  # one observation at a time: a GPU would only add its delay
@@ -130,6 +156,10 @@ class RemoteActor:
                     self._wait(f"stopped: {stop}", link, alarm=True)
                 continue
             transition = self._as_people_have_it(transition, actor, link)
+            if self._resets is not None:
+                self._resets.note(transition)
+            if self._intervention is not None and (transition.terminated or transition.truncated):
+                self._intervention.end_episode()
             if link.status.watched:
                 link.show(self._view.take(transition.next_observation), self._view.problem)
             self._safety.count(transition.verdict)
@@ -192,6 +222,8 @@ class RemoteActor:
 
     def _choose(self, agent: Agent, observation: Observation) -> ActionChoice:
         choice = self._policy_choice(agent, observation)
+        if self._intervention is not None:
+            choice = self._intervention(observation, choice, self._produced)
         return choice if self._takeover is None else self._takeover(observation, choice)
 
     def _policy_choice(self, agent: Agent, observation: Observation) -> ActionChoice:
@@ -269,6 +301,8 @@ class RemoteActor:
             policy_version=self._version(),
             refused_policies=self._refused_policies,
             held_seconds=self._held_seconds,
+            practice_state=self._practice_state,
+            practice={} if self._resets is None else self._resets.metrics(),
         )
 
     def _finish(self, link: LearnerLink, spool: Spool) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 
 from ..app import Components, RunConfig, section
@@ -16,7 +17,9 @@ from ..core import (
     Metrics,
     RankError,
     SafetyStop,
+    Scorer,
     State,
+    Transition,
     derive_seed,
     generator,
 )
@@ -28,6 +31,7 @@ from ..learner import Checkpoint, CheckpointFolder, Learner
 from ..replay import MixedSampler, ReplayRing
 from ..telemetry import COMMANDS, Command, LiveRun, RunLogger
 from .demonstrations import load_demonstrations
+from .earnings import Earnings
 from .evaluations import Evaluations
 from .interruption import Interruption
 from .operators import Operators
@@ -92,8 +96,6 @@ class Training(ABC):
             resume_step=None if checkpoint is None else self.step,
         )
         self._evaluations = Evaluations(self.settings, self.parts, self.logger, interruption)
-        if self.parts.resets is not None:
-            self.parts.resets.watch(self.logger.status, self.logger.message)
         if checkpoint is None:
             self._begin()
         else:
@@ -178,6 +180,37 @@ class Training(ABC):
         """Discount as the reward asks for, where it does."""
         wanted = self._scorer.discount if self._scorer else None
         self.sampler.gamma = self.parts.agent.config.gamma if wanted is None else wanted
+
+    def _insert(self, transition: Transition) -> NDArray[np.float32]:
+        """Store a transition, and let rewards learn; return the reward terms (n, terms) of steps that are known now."""
+        self.online.append([transition])
+        if self._scorer is None:
+            return np.array([[transition.rewards[name] for name in self.online.terms]], dtype=np.float32)
+        values = self._score(self._scorer)
+        if metrics := self._scorer.update(self.online):
+            self.logger.log("reward", self.step, **metrics)
+        self._relabel(self._scorer)
+        self._follow_discount()
+        return values
+
+    def _score(self, scorer: Scorer) -> NDArray[np.float32]:
+        """Compute the rewards that are due; return the terms (n, terms)."""
+        return self.online.values(self.online.score_held(scorer, online=True))
+
+    def _relabel(self, scorer: Scorer) -> None:
+        """Bring some of the stored rewards up to date: as many as one step may cost."""
+        left = self.settings.relabel_rows
+        for ring in (self.online, self.demonstrations):
+            if left and ring is not None:
+                left -= ring.relabel(scorer, left)
+
+    def _no_earnings(self) -> Earnings:
+        """Return what an episode has earned that begins."""
+        return Earnings(self.parts.reward, self.online.terms)
+
+    def _can_learn(self) -> bool:
+        """Whether there is something to sample: the first episode may be held back until its reward is known."""
+        return bool(len(self.online)) or self.demonstrations is not None
 
     def _learner_step(self) -> Metrics:
         """Do one learner step, and note the time that it takes."""

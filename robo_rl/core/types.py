@@ -57,6 +57,11 @@ class Verdict:
     reasons: tuple[str, ...] = ()
     message: str = ""
 
+    @property
+    def stop_reason(self) -> str | None:
+        """The reason for which the episode ends; None: it goes on."""
+        return self.reasons[-1] if self.stop else None
+
 
 PASSED = Verdict()
 """The verdict on an action that is executed as it was proposed."""

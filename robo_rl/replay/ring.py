@@ -253,9 +253,12 @@ class ReplayRing:
         for key, array in self._observation.items():
             array[slot] = observation[key]
 
-    def end_episodes(self) -> None:
-        """Take note that no open episode goes on: robots were stopped, and no step tells it."""
-        self._tails.clear()
+    def end_episodes(self, actor: str | None = None) -> None:
+        """Take note that no open episode goes on, of ``actor`` or anybody: robots stopped, and no step tells it."""
+        if actor is None:
+            self._tails.clear()
+        else:
+            self._tails.pop(actor, None)
 
     # --- computed terms ----------------------------------------------------------------------------------------------
 

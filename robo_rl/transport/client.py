@@ -15,6 +15,7 @@ from robo_rl.core import (
     Closing,
     ConfigError,
     EnvSpec,
+    Metrics,
     MonotonicClock,
     State,
     TransitionOutbox,
@@ -157,13 +158,24 @@ class LearnerLink(Closing):
         """Tell that the outbox has something to send."""
         self._wake.set()
 
-    def report(self, *, produced: int, policy_version: int, refused_policies: int, held_seconds: float) -> None:
+    def report(
+        self,
+        *,
+        produced: int,
+        policy_version: int,
+        refused_policies: int,
+        held_seconds: float,
+        practice_state: str,
+        practice: Metrics,
+    ) -> None:
         """Set what the next message says of this actor; see ``ActorStatistics`` in messages.proto."""
         self._statistics = messages.ActorStatistics(
             produced=produced,
             policy_version=policy_version,
             refused_policies=refused_policies + self._damaged_policies,
             held_seconds=held_seconds,
+            practice_state=practice_state,
+            practice=practice,
         )
 
     def show(self, pictures: Mapping[str, bytes], problem: str) -> None:

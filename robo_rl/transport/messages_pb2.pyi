@@ -81,7 +81,7 @@ class JoinReply(_message.Message):
     def __init__(self, run: _Optional[str] = ..., incarnation: _Optional[str] = ..., session: _Optional[int] = ..., message_bytes: _Optional[int] = ...) -> None: ...
 
 class ActorStatistics(_message.Message):
-    __slots__ = ("produced", "spooled", "policy_version", "refused_policies", "held_seconds", "pictures", "picture_problem")
+    __slots__ = ("produced", "spooled", "policy_version", "refused_policies", "held_seconds", "pictures", "picture_problem", "practice_state", "practice")
     class PicturesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -89,6 +89,13 @@ class ActorStatistics(_message.Message):
         key: str
         value: bytes
         def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    class PracticeEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
     PRODUCED_FIELD_NUMBER: _ClassVar[int]
     SPOOLED_FIELD_NUMBER: _ClassVar[int]
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -96,6 +103,8 @@ class ActorStatistics(_message.Message):
     HELD_SECONDS_FIELD_NUMBER: _ClassVar[int]
     PICTURES_FIELD_NUMBER: _ClassVar[int]
     PICTURE_PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    PRACTICE_STATE_FIELD_NUMBER: _ClassVar[int]
+    PRACTICE_FIELD_NUMBER: _ClassVar[int]
     produced: int
     spooled: int
     policy_version: int
@@ -103,7 +112,9 @@ class ActorStatistics(_message.Message):
     held_seconds: float
     pictures: _containers.ScalarMap[str, bytes]
     picture_problem: str
-    def __init__(self, produced: _Optional[int] = ..., spooled: _Optional[int] = ..., policy_version: _Optional[int] = ..., refused_policies: _Optional[int] = ..., held_seconds: _Optional[float] = ..., pictures: _Optional[_Mapping[str, bytes]] = ..., picture_problem: _Optional[str] = ...) -> None: ...
+    practice_state: str
+    practice: _containers.ScalarMap[str, float]
+    def __init__(self, produced: _Optional[int] = ..., spooled: _Optional[int] = ..., policy_version: _Optional[int] = ..., refused_policies: _Optional[int] = ..., held_seconds: _Optional[float] = ..., pictures: _Optional[_Mapping[str, bytes]] = ..., picture_problem: _Optional[str] = ..., practice_state: _Optional[str] = ..., practice: _Optional[_Mapping[str, float]] = ...) -> None: ...
 
 class ExchangeRequest(_message.Message):
     __slots__ = ("run", "incarnation", "actor", "session", "record_session", "first_available", "records", "session_ended", "statistics")

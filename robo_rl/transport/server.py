@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from robo_rl.core import Clock, EnvSpec, MonotonicClock, Refusal, RoboRLError, State, TransitionInbox
+from robo_rl.core import Clock, EnvSpec, Metrics, MonotonicClock, Refusal, RoboRLError, State, TransitionInbox
 
 from . import messages_pb2 as messages
 from .admission import Admission, Code
@@ -53,6 +53,8 @@ class ActorView:
         policy_version: version of the policy it acts with; -1: none.
         refused_policies: policies that it did not use.
         held_seconds: time it was kept from beginning an episode [s].
+        practice_state: what its robot is doing, where it brings itself back after episodes; empty elsewhere.
+        practice: what that came to in this session, by name.
         left: whether it has ended its session.
         pictures: its newest JPEG pictures by camera, where somebody watches.
         picture_problem: why there are none; empty: it knows of no reason.
@@ -65,6 +67,8 @@ class ActorView:
     policy_version: int
     refused_policies: int
     held_seconds: float
+    practice_state: str
+    practice: Metrics
     left: bool
     pictures: Mapping[str, bytes]
     picture_problem: str
@@ -206,6 +210,8 @@ class LearnerServer:
                     policy_version=lease.statistics.policy_version,
                     refused_policies=lease.statistics.refused_policies,
                     held_seconds=lease.statistics.held_seconds,
+                    practice_state=lease.statistics.practice_state,
+                    practice=dict(lease.statistics.practice),
                     left=lease.left,
                     pictures=lease.pictures,
                     picture_problem=lease.statistics.picture_problem,

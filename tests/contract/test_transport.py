@@ -99,10 +99,18 @@ def test_a_policy_that_was_damaged_on_its_way_is_not_used(server, rig, spoil, mo
 
 def test_the_learner_sees_its_actors(server, rig) -> None:
     session = rig.join()
-    rig.link.report(produced=7, policy_version=5, refused_policies=1, held_seconds=0.5)
+    rig.link.report(
+        produced=7,
+        policy_version=5,
+        refused_policies=1,
+        held_seconds=0.5,
+        practice_state="RECOVERY",
+        practice={"practice/resets": 2.0},
+    )
     wait_until(lambda: server.actors()["robot"].produced == 7)
     view = server.actors()["robot"]
     assert (view.session, view.policy_version, view.refused_policies, view.held_seconds) == (session, 5, 1, 0.5)
+    assert (view.practice_state, view.practice) == ("RECOVERY", {"practice/resets": 2.0})
     assert view.silent_seconds < 60 and not view.left
     rig.finish()
     wait_until(lambda: server.actors()["robot"].left)

@@ -71,8 +71,3 @@ def test_a_resumed_run_is_the_unbroken_one_bit_for_bit(unbroken: Path, tmp_path:
     assert "run/actor/world/physics" in expected
     for key, value in expected.items():
         np.testing.assert_array_equal(value, resumed[key], err_msg=key, strict=True)
-
-
-def test_practice_in_processes_apart_is_refused(tmp_path: Path) -> None:
-    output = robo_rl("train", *COMMON, "runtime=async", f"run.dir={tmp_path / 'run'}", code=2)
-    assert "practice without resets needs runtime=local" in output

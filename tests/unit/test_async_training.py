@@ -24,28 +24,33 @@ def test_returns_are_those_of_their_episode_also_where_one_was_cut_without_a_wor
     training = AsyncTraining.__new__(AsyncTraining)
     vars(training).update(
         intake=SimpleNamespace(take=lambda: arriving),
-        online=SimpleNamespace(append=lambda _: None),
+        online=SimpleNamespace(append=lambda _: None, end_episodes=lambda _: None, terms=("success",)),
         parts=SimpleNamespace(reward=RewardWeights()),
+        sampler=SimpleNamespace(gamma=0.99),
+        server=SimpleNamespace(actors=dict),
         logger=SimpleNamespace(log=lambda kind, step, **values: logged.append(values)),
         step=0,
+        _scorer=None,
         _safety=SafetyRecord(),
         _newest={},
-        _returns={},
+        _episodes={},
     )
     training._take()
-    (episode,) = logged
-    assert (episode["episode_return"], episode["length"]) == (4.0, 4)
-    assert episode["safety/changed_steps"] == 1
+    assert [(line["episode_return"], line["length"], line["stopped"]) for line in logged] == [
+        (3.0, 3, "left"),
+        (4.0, 4, None),
+    ]
+    assert logged[1]["safety/changed_steps"] == 1
     assert training.step == 7
 
 
-def test_computed_rewards_are_refused_before_anything_is_learned(
+def test_a_reset_that_learns_is_refused_before_anything_is_learned(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["task=reach", "runtime=async", "reward=composed", "+reward/module@reward.modules.like_successes=successes"]
+    words = ["task=reach", "runtime=async", "reset=learned"]
     with pytest.raises(SystemExit) as ended:
         main(["train", *words, "demonstrations.episodes=0", f"run.dir={tmp_path}/run"])
     assert ended.value.code == 2
-    assert "need runtime=local" in capsys.readouterr().err
+    assert "reset=learned needs runtime=local" in capsys.readouterr().err
     assert not (tmp_path / "run" / "checkpoints").exists()
     assert not (tmp_path / "run" / "replay").exists()
