@@ -170,7 +170,7 @@ class AsyncTraining(Training):
 
     def _open_experience(self) -> None:
         if self.parts.resets is not None and self.parts.resets.learns:
-            raise ConfigError("reset=learned needs runtime=local: its agent learns beside the task's, in one process")
+            raise ConfigError("reset=learned needs runtime=local: its agent learns beside the task's")
         self._operators = AsyncOperators(self.live, self.learner)
         self.intake = Intake(self.folder / "replay", self.parts.backend.spec)
         self.intake.recover(self.online)

@@ -90,7 +90,7 @@ class RemoteActor:
         resets = build_resets(self._config.reset, self._backend, seed)
         if resets is not None:
             if resets.learns:
-                raise ConfigError("reset=learned needs runtime=local: its agent learns beside the task's, in one process")
+                raise ConfigError("reset=learned needs runtime=local: its agent learns beside the task's")
             resets.watch(self._note_practice, partial(print, flush=True))
         return resets
 
