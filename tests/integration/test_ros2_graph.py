@@ -269,6 +269,42 @@ def test_domains_do_not_see_each_other(node: Node, monkeypatch: pytest.MonkeyPat
             assert "/far" not in node.graph.nodes
 
 
+WAITS_TO_BE_FOUND = """
+<CycloneDDS><Domain>
+  <General>
+    <Interfaces><NetworkInterface address="127.0.0.1"/></Interfaces><AllowMulticast>false</AllowMulticast>
+  </General>
+  <Discovery><ParticipantIndex>auto</ParticipantIndex><Peers addlocalhost="false"/></Discovery>
+</Domain></CycloneDDS>
+"""
+
+
+def test_who_comes_later_and_looks_for_nobody_is_found_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes of the range SUBNET look for others by multicast alone, which nodes of this machine alone do not hear."""
+    monkeypatch.delenv("ROS_LOCALHOST_ONLY", raising=False)
+    with free_domain() as environment:
+        domain = {"ROS_DOMAIN_ID": environment["ROS_DOMAIN_ID"]}
+        monkeypatch.setenv("ROS_DOMAIN_ID", domain["ROS_DOMAIN_ID"])
+        monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+        with open_node("first", implementation="dds") as node:
+            time.sleep(2.0)
+            theirs = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "SYSTEM_DEFAULT", "CYCLONEDDS_URI": WAITS_TO_BE_FOUND}
+            with peer(domain | theirs):
+                wait_until(lambda: "/peer" in node.graph.nodes)
+                assert node.create_client(TRIGGER, "/send_joints").wait(20.0)
+
+
+def test_an_interface_may_be_chosen_in_cyclones_own_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = '<General><Interfaces><NetworkInterface address="127.0.0.1"/></Interfaces></General>'
+    monkeypatch.delenv("ROS_LOCALHOST_ONLY", raising=False)
+    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    monkeypatch.setenv("CYCLONEDDS_URI", f"<CycloneDDS><Domain>{chosen}</Domain></CycloneDDS>")
+    with free_domain() as environment:
+        monkeypatch.setenv("ROS_DOMAIN_ID", environment["ROS_DOMAIN_ID"])
+        with open_node("alone", implementation="dds") as node:
+            assert node.graph.nodes == ("/alone",)
+
+
 def test_settings_of_an_open_domain_are_not_changed_silently(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROS_STATIC_PEERS", "192.0.2.1")
     with pytest.raises(DriverError, match="All nodes of a process share the settings"):

@@ -131,19 +131,22 @@ def test_bad_profiles_are_refused(field: dict[str, object]) -> None:
 
 
 def configured(**environment: str) -> ElementTree.Element:
-    return ElementTree.fromstring(Discovery.from_environment(environment).cyclone())
+    return ElementTree.fromstring(Discovery.from_environment(environment).cyclone()[0])
 
 
 def test_the_environment_becomes_cyclones_configuration() -> None:
     subnet = configured()
     assert subnet.find(".//ParticipantIndex").text == "auto"  # type: ignore[union-attr]
     assert subnet.find(".//AllowMulticast") is None and subnet.find(".//Peers") is None
+    peers = configured(ROS_STATIC_PEERS="10.0.0.2")
+    assert peers.find(".//InitialLocatorPruneDelay").text == "inf"  # type: ignore[union-attr]
+    assert peers.find(".//NetworkInterface") is None
     local = configured(ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST", ROS_STATIC_PEERS="10.0.0.2; robot.local")
     assert local.find(".//AllowMulticast").text == "false"  # type: ignore[union-attr]
     assert [peer.get("address") for peer in local.iter("Peer")] == ["127.0.0.1", "10.0.0.2", "robot.local"]
-    assert local.find(".//NetworkInterface") is None
+    assert [interface.get("address") for interface in local.iter("NetworkInterface")] == [None, "127.0.0.1"]
     only = configured(ROS_LOCALHOST_ONLY="1", ROS_AUTOMATIC_DISCOVERY_RANGE="SUBNET", ROS_STATIC_PEERS="10.0.0.2")
-    assert only.find(".//NetworkInterface").get("address") == "127.0.0.1"  # type: ignore[union-attr]
+    assert [interface.get("address") for interface in only.iter("NetworkInterface")] == ["127.0.0.1"]
     assert [peer.get("address") for peer in only.iter("Peer")] == ["127.0.0.1"]
     off = configured(ROS_AUTOMATIC_DISCOVERY_RANGE="OFF", ROS_STATIC_PEERS="10.0.0.2")
     assert off.find(".//ParticipantIndex").text == "none"  # type: ignore[union-attr]
@@ -152,9 +155,9 @@ def test_the_environment_becomes_cyclones_configuration() -> None:
 
 def test_cyclones_own_configuration_comes_last() -> None:
     both = Discovery.from_environment({"CYCLONEDDS_URI": "file:///c.xml", "ROS_DOMAIN_ID": "7"})
-    assert both.domain == 7 and both.cyclone().endswith("</CycloneDDS>,file:///c.xml")
+    assert both.domain == 7 and both.cyclone()[0].endswith("</CycloneDDS>,file:///c.xml")
     alone = {"CYCLONEDDS_URI": "file:///c.xml", "ROS_AUTOMATIC_DISCOVERY_RANGE": "SYSTEM_DEFAULT"}
-    assert Discovery.from_environment(alone).cyclone() == "file:///c.xml"
+    assert Discovery.from_environment(alone).cyclone() == ["file:///c.xml"]
 
 
 @pytest.mark.parametrize(

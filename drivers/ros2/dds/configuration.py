@@ -13,6 +13,13 @@ _LARGEST_DOMAIN = 232
 _PARTICIPANTS = 32
 """Processes of a machine that are looked for where discovery goes without multicast; ROS 2's own number."""
 
+_LOOKING = "<InitialLocatorPruneDelay>inf</InitialLocatorPruneDelay><SPDPInterval>1 s</SPDPInterval>"
+"""Peers are looked at all the time: who comes later than us may not look at us."""
+
+_LOOPBACK = '<NetworkInterface address="127.0.0.1" priority="0"/>'
+_NETWORK = '<NetworkInterface autodetermine="true" priority="1"/>'
+"""The interface that Cyclone takes by itself; preferred, so that its address is looked at too."""
+
 
 @dataclass(frozen=True)
 class Discovery:
@@ -21,7 +28,7 @@ class Discovery:
     Attributes:
         domain: ``ROS_DOMAIN_ID``: nodes of different domains do not see each other.
         range: ``ROS_AUTOMATIC_DISCOVERY_RANGE``.
-        localhost_only: ``ROS_LOCALHOST_ONLY``: loopback alone, and nothing of the two others counts.
+        localhost_only: ``ROS_LOCALHOST_ONLY``: loopback alone; ``range`` is LOCALHOST then, and peers do not count.
         static_peers: ``ROS_STATIC_PEERS``: addresses to look at in any case, separated by ``;``.
         base: ``CYCLONEDDS_URI``: Cyclone's own configuration, which counts more than what is made of the above.
     """
@@ -55,20 +62,32 @@ class Discovery:
             base=environment.get("CYCLONEDDS_URI", ""),
         )
 
-    def cyclone(self) -> str:
-        """Return the configuration that a domain is created with, as rmw_cyclonedds makes it.
+    def cyclone(self) -> list[str]:
+        """Return the configurations to create a domain with: the first that Cyclone accepts.
 
-        Parts are separated by commas, and later ones count more: ``CYCLONEDDS_URI`` is the last.
+        They are what rmw_cyclonedds makes of the environment, and what Cyclone 11 needs besides to find, and be found
+        by, the Cyclone 0.10 of Humble and Jazzy: it hears nobody on interfaces that it was not told to use (so loopback
+        is one, which it refuses where it is the only one or ``CYCLONEDDS_URI`` names one) and forgets peers that do not
+        answer.
+
+        Parts of a configuration are separated by commas, and later ones count more: ``CYCLONEDDS_URI`` is the last.
         """
-        parts = [self._own()] if self.localhost_only or self.range != "SYSTEM_DEFAULT" else []
-        return ",".join([*parts, *([self.base] if self.base else [])])
+        if self.localhost_only:
+            interfaces = [_LOOPBACK]
+        elif self.range == "LOCALHOST":
+            interfaces = [_NETWORK + _LOOPBACK, ""]
+        else:
+            interfaces = [""]
+        return [",".join(part for part in (self._own(selected), self.base) if part) for selected in interfaces]
 
-    def _own(self) -> str:
-        local = self.localhost_only or self.range == "LOCALHOST"
-        general = '<Interfaces><NetworkInterface address="127.0.0.1"/></Interfaces>' if self.localhost_only else ""
+    def _own(self, interfaces: str) -> str:
+        if self.range == "SYSTEM_DEFAULT":
+            return ""
+        local = self.range == "LOCALHOST"
+        general = f"<Interfaces>{interfaces}</Interfaces>" if interfaces else ""
         if local or self.range == "OFF":
             general += "<AllowMulticast>false</AllowMulticast>"
-        if self.range == "OFF" and not local:
+        if self.range == "OFF":
             # A tag of its own: participants with another tag are not answered.
             discovery = f"<ParticipantIndex>none</ParticipantIndex><Tag>ros_discovery_off_{os.getpid()}</Tag>"
         else:
@@ -77,7 +96,7 @@ class Discovery:
             discovery = (
                 "<ParticipantIndex>auto</ParticipantIndex>"
                 f"<MaxAutoParticipantIndex>{_PARTICIPANTS}</MaxAutoParticipantIndex>"
-                + (f"<Peers>{listed}</Peers>" if listed else "")
+                + (f"{_LOOKING}<Peers>{listed}</Peers>" if listed else "")
             )
         return (
             f'<CycloneDDS><Domain id="any"><General>{general}</General><Discovery>{discovery}</Discovery>'

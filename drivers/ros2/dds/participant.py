@@ -1,6 +1,7 @@
 """A node's participant, in a DDS domain that all nodes of the process share."""
 
 import threading
+from contextlib import suppress
 
 from cyclonedds.core import DDSException
 from cyclonedds.domain import Domain, DomainParticipant
@@ -41,12 +42,16 @@ class Participant:
         self.handle: int = self.entity._ref
 
     def _open(self, discovery: Discovery) -> Domain:
+        configurations = discovery.cyclone()
+        for configuration in configurations[:-1]:
+            with suppress(DDSException):
+                return Domain(discovery.domain, configuration)
         try:
-            return Domain(discovery.domain, discovery.cyclone())
+            return Domain(discovery.domain, configurations[-1])
         except DDSException as error:
             raise DriverError(
                 f"Cyclone DDS could not open domain {discovery.domain}: {error}. Check the network interfaces, "
-                f"ROS_STATIC_PEERS and CYCLONEDDS_URI. The configuration was {discovery.cyclone()}"
+                f"ROS_STATIC_PEERS and CYCLONEDDS_URI. The configuration was {configurations[-1]}"
             ) from error
 
     def close(self) -> None:
