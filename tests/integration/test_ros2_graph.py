@@ -250,12 +250,37 @@ def test_nodes_with_the_definitions_of_humble(monkeypatch: pytest.MonkeyPatch) -
 
 def test_fast_dds_is_named_with_the_cure(node: Node, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
     """No Fast DDS is here: Cyclone's own mark is taken for its."""
-    monkeypatch.setattr("robo_rl.drivers.ros2.dds.graph._FAST_DDS", b"\x01\x10")
+    monkeypatch.setattr("robo_rl.drivers.ros2.dds.endpoints.FAST_DDS", b"\x01\x10")
     with open_node("foreign", implementation="dds"):
         wait_until(lambda: "/foreign" in node.graph.unanswering)
         assert "/foreign runs on Fast DDS (rmw_fastrtps): topics work, services" in caplog.text
         with pytest.raises(DriverError, match=r"RMW_IMPLEMENTATION=rmw_cyclonedds_cpp on the robot"):
             node.create_client(TRIGGER, "absent").call(node.types.make(f"{TRIGGER}_Request"), 0.1)
+
+
+def test_no_request_goes_to_fast_dds_nor_is_read_from_it(
+    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """Its servers would take the header for the request, and its requests have none."""
+    asked: list[Any] = []
+    with open_node("server", implementation="dds") as server:
+        response = server.types.make(f"{TRIGGER}_Response", success=True)
+
+        def answer(request: Any) -> Any:
+            asked.append(request)
+            return response
+
+        server.create_service(TRIGGER, "/asked", answer)
+        before, request = node.create_client(TRIGGER, "/asked"), node.types.make(f"{TRIGGER}_Request")
+        assert before.wait(20.0)  # it knows the server already when that becomes Fast DDS's
+        monkeypatch.setattr("robo_rl.drivers.ros2.dds.endpoints.FAST_DDS", b"\x01\x10")
+        with pytest.raises(DriverError, match="no server of /asked"):
+            node.create_client(TRIGGER, "/asked").call(request, 1.0)
+        assert "/asked: a request was not read" not in caplog.text
+        with pytest.raises(DriverError, match=r"/asked .* did not answer within"):
+            before.call(request, 2.0)
+        wait_until(lambda: "/asked: a request was not read, as it is from Fast DDS" in caplog.text)
+        assert not asked
 
 
 def test_domains_do_not_see_each_other(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

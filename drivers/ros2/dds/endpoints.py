@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from cyclonedds.builtin import DcpsEndpoint, DcpsParticipant
@@ -23,6 +23,8 @@ from . import library
 from .waiter import Waiter, log_failure
 
 _FOREVER = duration(infinite=True)
+FAST_DDS = b"\x01\x0f"
+"""First bytes of what identifies Fast DDS's participants and endpoints."""
 _UNSIGNED = 2**64 - 1
 """Handles are unsigned; the binding gives some of them signed."""
 
@@ -54,6 +56,16 @@ def user_data(endpoint: DcpsEndpoint | DcpsParticipant | None, key: str) -> str 
     return None
 
 
+def told(endpoints: Iterable[DcpsEndpoint], key: str) -> set[str]:
+    """Return the values of ``key`` in the user data of those endpoints that have it."""
+    return {value for endpoint in endpoints if (value := user_data(endpoint, key)) is not None}
+
+
+def is_fast_dds(key: bytes) -> bool:
+    """Return whether a participant or endpoint of that key is Fast DDS's, whose services are not as Cyclone's."""
+    return key[:2] == FAST_DDS
+
+
 class Writer:
     """Sends bytes on a topic. May be used by several threads.
 
@@ -80,11 +92,11 @@ class Writer:
         """Return the handles of the readers that receive from here."""
         return sorted(handle & _UNSIGNED for handle in self._entity.matched_sub)
 
-    def matched_user_data(self, key: str) -> set[str]:
-        """Return the value of ``key`` in the user data of every reader that receives from here and has it."""
+    def matched_endpoints(self) -> list[DcpsEndpoint]:
+        """Return what discovery says of the readers that receive from here."""
         with library.QOS_CONVERSION:
             found = [self._entity.get_matched_subscription_data(handle) for handle in self._entity.matched_sub]
-        return {value for value in (user_data(endpoint, key) for endpoint in found) if value is not None}
+        return [endpoint for endpoint in found if endpoint is not None]
 
     def write(self, data: bytearray) -> None:
         """Send CDR bytes."""
@@ -132,17 +144,15 @@ class Reader:
         """Return the handles of the writers that are received here."""
         return sorted(handle & _UNSIGNED for handle in self._entity.matched_pub)
 
-    def matched_user_data(self, key: str) -> set[str]:
-        """Return the value of ``key`` in the user data of every writer that is received here and has it."""
-        with library.QOS_CONVERSION:
-            found = [self._entity.get_matched_publication_data(handle) for handle in self._entity.matched_pub]
-        return {value for value in (user_data(endpoint, key) for endpoint in found) if value is not None}
+    def matched_endpoints(self) -> list[DcpsEndpoint]:
+        """Return what discovery says of the writers that are received here."""
+        found = [self.matched_endpoint(handle) for handle in self._entity.matched_pub]
+        return [endpoint for endpoint in found if endpoint is not None]
 
-    def writer_user_data(self, writer: int, key: str) -> str | None:
-        """Return the value of ``key`` in the user data of one writer, by its handle; None where it has none."""
+    def matched_endpoint(self, writer: int) -> DcpsEndpoint | None:
+        """Return what discovery says of one writer, by its handle; None where it has gone."""
         with library.QOS_CONVERSION:
-            endpoint = self._entity.get_matched_publication_data(writer)
-        return user_data(endpoint, key)
+            return self._entity.get_matched_publication_data(writer)
 
     def _take(self) -> None:
         if self._taker is not None:

@@ -22,7 +22,7 @@ from ..message_types import RosbagsTypes
 from ..names import Names
 from ..qos import QoSProfile
 from . import library
-from .endpoints import Reader, Writer, cyclone_qos
+from .endpoints import Reader, Writer, cyclone_qos, is_fast_dds
 from .peers import Peer, mismatch, ros_topic_name
 from .topic_types import TopicTypes
 from .waiter import Waiter
@@ -33,9 +33,6 @@ INFO = "rmw_dds_common/msg/ParticipantEntitiesInfo"
 TOPIC = "ros_discovery_info"
 _WRITER_QOS = QoSProfile(depth=1, durability="transient_local")
 _READER_QOS = QoSProfile(history="keep_all", durability="transient_local")
-_FAST_DDS = b"\x01\x0f"
-"""First bytes of what identifies Fast DDS's participants."""
-
 _TAKE = 64
 
 _ANNOUNCE_NS = 10_000_000
@@ -129,9 +126,7 @@ class GraphMonitor:
                 ),
                 topics={name: tuple(sorted(found)) for name, found in sorted(topics.items())},
                 services={name: tuple(sorted(found)) for name, found in sorted(services.items())},
-                unanswering=tuple(
-                    sorted(n for key in self._nodes if key[:2] == _FAST_DDS for n in self._node_names(key))
-                ),
+                unanswering=tuple(sorted(n for key in self._nodes if is_fast_dds(key) for n in self._node_names(key))),
             )
 
     @property
@@ -180,7 +175,7 @@ class GraphMonitor:
         key = bytes(info.gid.data)[:16]
         with self._lock:
             self._nodes[key] = info
-            if key[:2] == _FAST_DDS and key not in self._warned:
+            if is_fast_dds(key) and key not in self._warned:
                 self._warned.add(key)
                 log.warning("%s", _fast_dds_text(_names_in(info)))
 

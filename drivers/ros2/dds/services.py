@@ -20,7 +20,7 @@ from ..api import Message
 from ..message_types import RosbagsTypes
 from ..qos import SERVICES, QoSProfile
 from . import library
-from .endpoints import Reader, Writer
+from .endpoints import Reader, Writer, is_fast_dds, told, user_data
 from .waiter import Waiter
 
 log = logging.getLogger(__name__)
@@ -114,10 +114,13 @@ class DdsClient:
         return True
 
     def _look(self) -> bool:
-        servers = self._writer.matched_user_data("serviceid")
+        endpoints = self._writer.matched_endpoints()
+        if any(is_fast_dds(endpoint.key.bytes) for endpoint in endpoints):  # it would take the header for the request
+            return False
+        servers = told(endpoints, "serviceid")
         if not servers:  # servers that give no id
             return True
-        return bool(servers & self._reader.matched_user_data("serviceid"))
+        return bool(servers & told(self._reader.matched_endpoints(), "serviceid"))
 
     def wait(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
@@ -208,12 +211,10 @@ class DdsService:
         )
 
     def _hear(self, data: memoryview, writer: int) -> None:
+        if writer not in self._clients and not self._meet(writer):
+            return
         header = bytes(data[4 : 4 + HEADER.size])
         request = self._endpoints.types.deserialize(f"{self._type}_Request", data, HEADER.size)
-        if writer not in self._clients:
-            matched = self._reader.matched()
-            self._clients = {handle: client for handle, client in self._clients.items() if handle in matched}
-            self._clients[writer] = self._reader.writer_user_data(writer, "clientid")
         client = self._clients[writer]
 
         def answer(response: Message) -> None:
@@ -225,11 +226,26 @@ class DdsService:
 
         self._handle(request, answer)
 
+    def _meet(self, writer: int) -> bool:
+        """Take down who a client is; return whether its requests can be read."""
+        endpoint = self._reader.matched_endpoint(writer)
+        if endpoint is not None and is_fast_dds(endpoint.key.bytes):
+            log.warning(
+                "%s: a request was not read, as it is from Fast DDS (rmw_fastrtps). Set "
+                "RMW_IMPLEMENTATION=rmw_cyclonedds_cpp where it comes from",
+                self.service,
+            )
+            return False
+        matched = self._reader.matched()
+        self._clients = {handle: client for handle, client in self._clients.items() if handle in matched}
+        self._clients[writer] = user_data(endpoint, "clientid")
+        return True
+
     def _hears(self, client: str) -> bool:
         """Return whether the client's reader is matched; waits for it the first time."""
         deadline = time.monotonic() + CLIENT_READER_SECONDS
         while client not in self._heard:
-            self._heard = self._writer.matched_user_data("clientid")
+            self._heard = told(self._writer.matched_endpoints(), "clientid")
             if client not in self._heard:
                 if time.monotonic() >= deadline:
                     return False
