@@ -5,16 +5,18 @@ from typing import TYPE_CHECKING, Any
 from .config import RobotConfig
 
 if TYPE_CHECKING:
+    from robo_rl.core import EnvBackend
+
     from .backend import RobotBackend
 
 __all__ = ["RobotConfig", "make_robot", "register_configs"]
 
 
-def make_robot(simulation: Any, **fields: Any) -> "RobotBackend":
+def make_robot(simulation: "EnvBackend", **fields: Any) -> "RobotBackend":
     """Return a robot as a backend; it is connected to when the first episode begins.
 
     Args:
-        simulation: the task's simulated arm, which says what is observed and what actions mean.
+        simulation: the task's simulated arm or car, which says what is observed and what actions mean.
         fields: of :class:`RobotConfig`.
 
     Raises:

@@ -14,6 +14,7 @@ from robo_rl.core import (
     Clock,
     ConfigError,
     DriverError,
+    EnvBackend,
     EnvSpec,
     MonotonicClock,
     Observation,
@@ -63,13 +64,13 @@ class RobotBackend:
         ConfigError: if the robot does not give what the task observes, or cannot take its actions.
     """
 
-    def __init__(self, config: RobotConfig, simulation: Any, clock: Clock | None = None) -> None:
+    def __init__(self, config: RobotConfig, simulation: EnvBackend, clock: Clock | None = None) -> None:
         self._config = config
         if config.discovery_range:  # before any node is opened: those of a process share it
             os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", config.discovery_range)
         self.clock: Clock = clock or MonotonicClock()
         self._simulation = simulation
-        spec: EnvSpec = simulation.spec
+        spec = simulation.spec
         self._period = 1.0 / (spec.control_rate * config.real_time_factor)
         self._body = make_body(config, simulation)
         self._layout = self._body.layout
@@ -97,8 +98,7 @@ class RobotBackend:
 
     @property
     def robot(self) -> RobotDescription | None:
-        description: RobotDescription | None = self._simulation.robot
-        return description
+        return self._simulation.robot
 
     def watch(self) -> "RobotWatch":
         """Return what sees the robot, and never moves it, for a guard in a process of its own.

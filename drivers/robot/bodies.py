@@ -2,12 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArmPose, ArmTarget, ConfigError, DriverError, EnvSpec, RobotDescription, SpecError, require
+from robo_rl.core import (
+    ArmPose,
+    ArmTarget,
+    ConfigError,
+    DriverError,
+    EnvBackend,
+    EnvSpec,
+    RobotDescription,
+    SpecError,
+    require,
+)
 
 from ..ros2 import Node
 from .commanding import GO_ON, ArmCommander, BaseCommander, GripperCommander, check_command
@@ -15,6 +25,18 @@ from .config import RobotConfig
 from .layout import BASE_KINDS, ArmModel, ObservationLayout, SourceLayout
 
 Array = NDArray[np.float64]
+
+
+@runtime_checkable
+class SimulatedArm(EnvBackend, Protocol):
+    """The simulation of a task for an arm; :class:`robo_rl.sim.backend.ArmBackend` is one."""
+
+    @property
+    def robot(self) -> RobotDescription: ...
+
+    def as_model(self) -> ArmModel:
+        """Return the arm's kinematics, and what actions of the task mean for it."""
+        ...
 
 
 class Body(Protocol):
@@ -85,8 +107,8 @@ class ArmBody:
         ConfigError: if the robot does not give what the task observes, or cannot take its actions.
     """
 
-    def __init__(self, config: RobotConfig, simulation: Any) -> None:
-        spec: EnvSpec = simulation.spec
+    def __init__(self, config: RobotConfig, simulation: SimulatedArm) -> None:
+        spec = simulation.spec
         moves_gripper = spec.action.names[-1:] == ("gripper",)
         if moves_gripper and config.gripper.kind == "none":
             raise ConfigError(
@@ -94,13 +116,13 @@ class ArmBody:
                 "one; choose task.controller.action_axes without it"
             )
         self._config, self._period = config, 1.0 / spec.control_rate
-        self._description: RobotDescription = simulation.robot
+        self._description = simulation.robot
         command, count = config.command, len(self._description.joints)
         self._stiffness, self._damping, self._effort = (
             _for_each_joint(f"robot.command.{key}", getattr(command, key), count)
             for key in ("stiffness", "damping", "effort")
         )
-        self._model: ArmModel = simulation.as_model()
+        self._model = simulation.as_model()
         self._layout = ObservationLayout(config, spec, self._description.joints, self._model)
 
     @property
@@ -246,7 +268,7 @@ def _for_each_joint(key: str, values: Sequence[float], count: int) -> Array:
     return np.broadcast_to(np.array(values or (0.0,), np.float64), (count,))
 
 
-def make_body(config: RobotConfig, simulation: Any) -> Body:
+def make_body(config: RobotConfig, simulation: EnvBackend) -> Body:
     """Return the kind of robot that the task is for.
 
     Args:
@@ -256,12 +278,11 @@ def make_body(config: RobotConfig, simulation: Any) -> Body:
     Raises:
         ConfigError: if no robot can do the task, or this one cannot.
     """
-    spec: EnvSpec = simulation.spec
-    is_arm = hasattr(simulation, "as_model")
-    if not is_arm and spec.action_space != "steering_throttle":
+    spec = simulation.spec
+    if not isinstance(simulation, SimulatedArm) and spec.action_space != "steering_throttle":
         raise ConfigError(
             f"robot {config.name!r} needs a task with a simulated arm or car, which says what is observed and what "
             f"actions mean; {spec.task!r} has none"
         )
     check_command(config.command, spec)
-    return ArmBody(config, simulation) if is_arm else BaseBody(config, spec)
+    return ArmBody(config, simulation) if isinstance(simulation, SimulatedArm) else BaseBody(config, spec)

@@ -224,13 +224,16 @@ class Spool(Closing):
         Raises:
             SpoolFullError: if there is no room; nothing was written then, and the same call may be repeated.
             DataError: if the disk refuses for another reason.
+            RuntimeError: if no session was begun, or ``sequence`` does not follow the step before.
         """
-        assert self._current is not None
+        if self._current is None:
+            raise RuntimeError("begin a session before its steps are appended")
         with self._lock:
             session = self._sessions[self._current]
             if not session.files and sequence != session.end:
                 session.first = session.end = sequence
-            assert sequence == session.end, f"expected step {session.end}, got {sequence}"
+            if sequence != session.end:
+                raise RuntimeError(f"expected step {session.end} of session {self._current}, got {sequence}")
             if self._bytes + len(record) > self._capacity:
                 raise SpoolFullError(
                     f"{self.path}: the spool is full ({self._bytes / 1e6:.0f} MB); bring the learner back, or free it"

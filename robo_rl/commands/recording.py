@@ -35,7 +35,7 @@ ATTEMPTS_PER_EPISODE = 5
 Config = TypeVar("Config")
 
 
-class RecordingStopped(Exception):  # noqa: N818
+class RecordingStopped(Exception):  # noqa: N818 - an outcome, not a mistake
     """The operator wants to stop; the open episode is discarded."""
 
 
@@ -90,7 +90,7 @@ def typed(config_class: type[Config], config: DictConfig, section: str | None = 
     if section is None:
         return cast(Config, OmegaConf.to_object(OmegaConf.merge(node, config)))
     merged = OmegaConf.merge({section: node}, {section: config[section]})  # so that errors name section.key
-    return cast(Config, OmegaConf.to_object(merged)[section])  # type: ignore[call-overload, index]
+    return cast(dict[str, Config], OmegaConf.to_object(merged))[section]
 
 
 def default_path(spec: EnvSpec, source: str) -> Path:

@@ -12,9 +12,6 @@ from .statistics import (
     align_curves,
     bootstrap_interval,
     interquartile_mean,
-    optimality_gap,
-    performance_profile,
-    probability_of_improvement,
     steps_to_threshold,
     wilson_interval,
 )
@@ -29,9 +26,6 @@ __all__ = [
     "bootstrap_interval",
     "evaluate",
     "interquartile_mean",
-    "optimality_gap",
-    "performance_profile",
-    "probability_of_improvement",
     "steps_to_threshold",
     "wilson_interval",
 ]

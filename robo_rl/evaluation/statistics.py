@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..core import DataError, generator, require
 
-Statistic = Callable[..., NDArray[np.float64]]
-"""A function from one or several score arrays (..., runs, tasks) to an array (...)."""
+Statistic = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""A function from scores (..., runs, tasks) to an array (...)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,77 +79,45 @@ def interquartile_mean(scores: ArrayLike) -> NDArray[np.float64]:
     A quarter of the scores, rounded down, is cut at each end: with three runs of one task it is the mean. Where
     an infinite score is not cut, the result is infinite.
     """
-    pooled = _pooled(scores)
+    array = _checked(scores)
+    pooled = array.reshape(*array.shape[:-2], -1)
     count = pooled.shape[-1]
     cut = count // 4
     middle: NDArray[np.float64] = np.sort(pooled, axis=-1)[..., cut : count - cut].mean(axis=-1)
     return middle
 
 
-def optimality_gap(scores: ArrayLike, target: float = 1.0) -> NDArray[np.float64]:
-    """Return by how much scores fall short of ``target`` on average; scores above it do not make up for others."""
-    gap: NDArray[np.float64] = target - np.minimum(_pooled(scores), target).mean(axis=-1)
-    return gap
-
-
-def probability_of_improvement(scores: ArrayLike, baseline: ArrayLike) -> NDArray[np.float64]:
-    """Return P(a run of ``scores`` beats a run of ``baseline``), averaged over tasks; ties count one half.
-
-    (..., n, tasks) and (..., m, tasks) -> (...): the Mann-Whitney U statistic over n m. Equal arrays give 0.5.
-    """
-    ours, theirs = _checked(scores), _checked(baseline)
-    if ours.shape[-1] != theirs.shape[-1]:
-        raise DataError(f"both sides need the same tasks, got {ours.shape[-1]} and {theirs.shape[-1]}")
-    difference = np.sign(ours[..., :, None, :] - theirs[..., None, :, :])
-    share: NDArray[np.float64] = (0.5 + 0.5 * difference).mean(axis=(-3, -2, -1))
-    return share
-
-
-def performance_profile(scores: ArrayLike, thresholds: ArrayLike) -> NDArray[np.float64]:
-    """Return the share of runs above each threshold: (..., runs, tasks) and (k,) -> (k, ...)."""
-    pooled = _pooled(scores)
-    return np.stack([(pooled > threshold).mean(axis=-1) for threshold in np.asarray(thresholds, dtype=np.float64)])
-
-
 def bootstrap_interval(
-    statistic: Statistic,
-    *scores: ArrayLike,
-    repetitions: int = 10_000,
-    confidence: float = 0.95,
-    seed: int = 0,
+    statistic: Statistic, scores: ArrayLike, repetitions: int = 10_000, confidence: float = 0.95, seed: int = 0
 ) -> Interval:
-    """Return ``statistic(*scores)`` with its stratified percentile bootstrap interval.
+    """Return ``statistic(scores)`` with its stratified percentile bootstrap interval.
 
-    Runs are drawn with replacement within each task, independently for every task and score array; all points of
-    a curve are resampled together. The interval of a curve is pointwise.
+    Runs are drawn with replacement within each task; all points of a curve are resampled together. The interval of a
+    curve is pointwise.
 
     Args:
         statistic: sees arrays (..., repetitions, runs, tasks) and reduces the last two axes.
-        scores: one or several arrays (..., runs, tasks).
-        repetitions: bootstrap samples; profiles and curves do well with 2,000, a headline figure deserves 50,000.
+        scores: (..., runs, tasks).
+        repetitions: bootstrap samples; curves do well with 2,000, a headline figure deserves 50,000.
         confidence: probability that the interval is meant to cover.
         seed: seed of the resampling.
 
     Raises:
-        DataError: if an array has fewer than two axes, is empty or holds NaN.
+        DataError: if the array has fewer than two axes, is empty or holds NaN.
     """
-    arrays = [_checked(array) for array in scores]
+    array = _checked(scores)
+    runs, tasks = array.shape[-2:]
     rng = generator(seed, "bootstrap")
     # Memory: at most about 16 MB of resampled scores at a time.
-    per_repetition = max(array.size for array in arrays)
-    block = max(1, min(repetitions, 2_000_000 // per_repetition))
+    block = max(1, min(repetitions, 2_000_000 // array.size))
     samples = []
     for start in range(0, repetitions, block):
-        resampled = []
-        for array in arrays:
-            runs, tasks = array.shape[-2:]
-            index = rng.integers(runs, size=(min(block, repetitions - start), runs, tasks))
-            resampled.append(array[..., index, np.arange(tasks)])
-        samples.append(statistic(*resampled))
+        index = rng.integers(runs, size=(min(block, repetitions - start), runs, tasks))
+        samples.append(statistic(array[..., index, np.arange(tasks)]))
     tail = (1 - confidence) / 2
     # An order statistic and no interpolation between two: infinite samples (runs that never arrived) stay infinite.
     low, high = np.quantile(np.concatenate(samples, axis=-1), [tail, 1 - tail], axis=-1, method="closest_observation")
-    return Interval(np.asarray(statistic(*arrays)), np.asarray(low), np.asarray(high))
+    return Interval(np.asarray(statistic(array)), np.asarray(low), np.asarray(high))
 
 
 def align_curves(
@@ -259,8 +227,3 @@ def _checked(scores: ArrayLike) -> NDArray[np.float64]:
     if np.isnan(array).any():
         raise DataError("expected scores without NaN; leave out or repeat the runs that have no score")
     return array
-
-
-def _pooled(scores: ArrayLike) -> NDArray[np.float64]:
-    array = _checked(scores)
-    return array.reshape(*array.shape[:-2], -1)

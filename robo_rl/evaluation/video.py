@@ -1,7 +1,7 @@
-"""Videos and pictures of episodes: H.264 MP4 that browsers play, animations and contact sheets for documents."""
+"""Videos of episodes: H.264 MP4 that browsers play."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import cast
@@ -111,27 +111,6 @@ def _encoder(path: Path, rate: float, height: int, width: int) -> _PyAvEncoder |
     return _OpenCvEncoder(path, rate, height, width)
 
 
-def write_video(path: Path, frames: Iterable[Frame], frame_rate: float) -> None:
-    """Write ``frames`` as an MP4 at ``frame_rate`` [Hz]."""
-    with VideoWriter(path, frame_rate) as writer:
-        for frame in frames:
-            writer.add(frame)
-
-
-def read_video(path: Path) -> Iterator[Frame]:
-    """Yield the frames of a video file.
-
-    Raises:
-        DataError: if the file is missing or no video.
-    """
-    try:
-        with av.open(str(path)) as container:
-            for frame in container.decode(video=0):
-                yield frame.to_ndarray(format="rgb24").astype(np.uint8, copy=False)
-    except (OSError, IndexError) as error:  # PyAV's errors of files are OSErrors.
-        raise DataError(f"{path}: expected a video file, got: {error}") from error
-
-
 def annotate(frame: Frame, caption: str, success: bool | None = None) -> Frame:
     """Return a copy of ``frame`` with a small ``caption`` upper left: green after success, red after failure.
 
@@ -179,36 +158,6 @@ def tile(clips: Sequence[Sequence[Frame]], columns: int | None = None, gap: int 
             sheet[top : top + height, left : left + width] = clip[min(time, len(clip) - 1)]
         tiled.append(sheet)
     return tiled
-
-
-def contact_sheet(frames: Sequence[Frame], count: int = 6, columns: int | None = None) -> Frame:
-    """Return one picture of ``count`` frames, evenly spaced in time with both ends, in reading order."""
-    chosen = np.unique(np.linspace(0, len(frames) - 1, min(count, len(frames))).round().astype(int))
-    return tile([[frames[index]] for index in chosen], columns or len(chosen))[0]
-
-
-def write_animation(path: Path, frames: Sequence[Frame], frame_rate: float, width: int | None = None) -> None:
-    """Write an endless GIF for documents that play no video, scaled to ``width`` pixels if given.
-
-    All frames share one palette, so that the background does not flicker.
-    """
-    require(path.suffix == ".gif", "animation", "a file name that ends in .gif", str(path))
-    if not frames:
-        raise DataError("expected at least one frame")
-    images = [Image.fromarray(frame) for frame in frames]
-    if width is not None:
-        height = round(images[0].height * width / images[0].width)
-        images = [image.resize((width, height), Image.Resampling.LANCZOS) for image in images]
-    palette = Image.fromarray(contact_sheet([np.asarray(image) for image in images], 12)).quantize(255)
-    first, *rest = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    first.save(path, save_all=True, append_images=rest, duration=round(1000 / frame_rate), loop=0, optimize=True)
-
-
-def write_picture(path: Path, frame: Frame) -> None:
-    """Write ``frame`` as a PNG file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(frame).save(path)
 
 
 def _even(frame: Frame) -> Frame:

@@ -89,7 +89,8 @@ class NativeServo:
         indices = {"wrench": wrench_addresses} | integers
         self._arrays = {name: np.ascontiguousarray(value, np.int32) for name, value in indices.items()} | arrays
         for name, array in arrays.items():
-            assert array.dtype == np.float64 and array.flags.c_contiguous, name
+            if array.dtype != np.float64 or not array.flags.c_contiguous:  # C++ would read other memory
+                raise TypeError(f"{name}: expected contiguous float64, got {array.dtype} with strides {array.strides}")
         self._servo = _Servo(
             joints=len(arrays["home"]),
             site=controller.site,

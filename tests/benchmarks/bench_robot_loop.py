@@ -23,9 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from hydra import compose, initialize_config_module
 
-from robo_rl.cli import main as robo_rl
-from robo_rl.drivers.robot import backend
+from robo_rl.app import build, register_all_configs
+from robo_rl.commands.interruption import Interruption
+from robo_rl.commands.remote_actor import RemoteActor
 from robo_rl.drivers.robot.rate import RateKeeper, percentiles
 from robo_rl.drivers.ros2 import open_node
 
@@ -58,16 +61,6 @@ LEARNER = [
 WARM_PERIODS = 200
 """The learner has begun with its updates then."""
 JITTER_MS, LATENCY_MS = 5.0, 15.0
-
-keepers: list[RateKeeper] = []
-
-
-class WatchedRateKeeper(RateKeeper):
-    """That of the driver, where it can be found."""
-
-    def __init__(self, period_ns: int) -> None:
-        super().__init__(period_ns)
-        keepers.append(self)
 
 
 class Process:
@@ -103,7 +96,7 @@ def summary(nanoseconds: list[int]) -> dict[str, float]:
     return {"p50": median, "p99": high, "max": max(nanoseconds) * 1e-6}
 
 
-def measure(minutes: float, processes: dict[str, int], found: dict[str, Any]) -> None:
+def measure(rate: RateKeeper, minutes: float, processes: dict[str, int], found: dict[str, Any]) -> None:
     """Note what the actor's loop does for so long, once it turns; then end the actor."""
     with open_node("bench") as node:
         rates: list[float] = []
@@ -111,10 +104,9 @@ def measure(minutes: float, processes: dict[str, int], found: dict[str, Any]) ->
         def diagnosed(message: Any) -> None:
             rates.extend(float(pair.value) for pair in message.status[0].values if pair.key == "states_per_second")
 
-        while not keepers or keepers[0].periods < WARM_PERIODS:
+        while rate.periods < WARM_PERIODS:
             time.sleep(0.1)
         node.create_subscription("diagnostic_msgs/msg/DiagnosticArray", "diagnostics", diagnosed)
-        rate = keepers[0]
         for values in (rate.late, rate.reactions, rate.ages):
             values.clear()
         periods, overruns, began = rate.periods, rate.overruns, time.monotonic()
@@ -134,13 +126,30 @@ def measure(minutes: float, processes: dict[str, int], found: dict[str, Any]) ->
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+def act(words: list[str], minutes: float, processes: dict[str, int], found: dict[str, Any]) -> None:
+    """Do what `robo-rl actor` does with ``words``, by a robot whose control periods are measured."""
+    register_all_configs()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose("actor", overrides=words)
+    torch.set_num_threads(config.actor.threads)
+    with Interruption() as interruption:
+        robot = build(config.robot, simulation=build(config.task))
+        backend = build(config.safety, backend=robot)
+        threading.Thread(target=measure, args=(robot.rate, minutes, processes, found), daemon=True).start()
+        try:
+            code = RemoteActor(config, backend, interruption).run()
+        finally:
+            backend.close()
+    if not {"periods", "missed"} <= found.keys():
+        raise RuntimeError(f"the actor ended before its time, with exit code {code}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     found: dict[str, Any] = {"cores": os.cpu_count(), "machine": platform.machine(), "load": os.getloadavg()[0]}
-    backend.RateKeeper = WatchedRateKeeper  # type: ignore[misc]
     with tempfile.TemporaryDirectory() as folder, free_domain() as environment:
         os.environ.update(environment)
         run, address = Path(folder) / "run", f"unix:{folder}/learner"
@@ -150,12 +159,8 @@ def main() -> int:
             Process("Actors may join", "learner", *TASK, *AGENT, *LEARNER, wire, f"run.dir={run}") as learner,
         ):
             processes = {"robot": robot.pid, "learner": learner.pid, "actor": os.getpid()}
-            threading.Thread(target=measure, args=(arguments.minutes, processes, found), daemon=True).start()
-            try:
-                robo_rl(["actor", *TASK, *AGENT, f"actor.spool={folder}/spool", f"transport.address={address}"])
-            except SystemExit as stop:
-                if not {"periods", "missed"} <= found.keys():
-                    raise RuntimeError(f"the actor ended before its time: {stop.code}") from stop
+            words = [*TASK, *AGENT, f"actor.spool={folder}/spool", f"transport.address={address}"]
+            act(words, arguments.minutes, processes, found)
             rows = [json.loads(row) for row in (run / "metrics.jsonl").read_text().splitlines()]
             found["learner_steps_per_env_step"] = [row["ratio"] for row in rows if row["kind"] == "runtime"][-1]
     print(json.dumps(found, indent=2), flush=True)

@@ -16,9 +16,10 @@ from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec, Source, Tra
 from robo_rl.evaluation.plots import DARK, plot_runs
 from robo_rl.evaluation.report import markdown_table
 from robo_rl.evaluation.runs import load_run
-from robo_rl.evaluation.video import read_video, write_video
 from robo_rl.evaluation.viewer import quantities, viewer_command, web_address
 from robo_rl.replay import EpisodeStore
+
+from ..videos import read_video, write_video
 
 HOSTILE = "<script>alert('&')</script>"
 

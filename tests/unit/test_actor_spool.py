@@ -33,6 +33,16 @@ def contents(spool: Spool, session: int) -> list[bytes]:
     return spool.read(session, first, 10**9) if end > first else []
 
 
+def test_steps_are_appended_in_order_and_to_a_session(tmp_path: Path) -> None:
+    with Spool(tmp_path) as spool:
+        with pytest.raises(RuntimeError, match="begin a session"):
+            spool.append(0, b"step")
+        fill(spool, 1, 3)
+        with pytest.raises(RuntimeError, match="expected step 3 of session 1, got 5"):
+            spool.append(5, b"step")
+        assert spool.held_records == 3
+
+
 def test_what_is_appended_is_read_in_batches_and_forgotten_when_settled(tmp_path: Path) -> None:
     with Spool(tmp_path) as spool:
         fill(spool, 1, 100)

@@ -8,6 +8,8 @@ import pytest
 from robo_rl.core import ArraySpec, ConfigError, EnvSpec, Step, derive_seed
 from robo_rl.evaluation import evaluate
 
+from ..videos import read_video
+
 
 class Line:
     """A point on a line: start in [0, 1) from the seed; the action moves it by 0.1; solved beyond 1."""
@@ -141,8 +143,6 @@ def test_what_cannot_be_is_refused():
 
 
 def test_video_shows_the_first_episodes_and_changes_nothing(tmp_path):
-    from robo_rl.evaluation.video import read_video
-
     backend, seen = Line(), []
     path = tmp_path / "videos" / "evaluation.mp4"
     filmed = evaluate(backend, Push(), 4, 2, video=path, video_episodes=2, on_episode=seen.append)

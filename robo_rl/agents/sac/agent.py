@@ -152,8 +152,10 @@ class SAC:
 
         Raises:
             RankError: if another process is gone, or holds other parameters.
+            RuntimeError: if this process is none of several.
         """
-        assert isinstance(self._compute, RankedUpdate), "this process is none of several"
+        if not isinstance(self._compute, RankedUpdate):
+            raise RuntimeError("this process is none of several: torchrun starts such")
         self._compute.follow()
 
     def _minibatches(self, batch: Batch) -> Minibatches:

@@ -20,9 +20,7 @@ ENCODERS = ("libx264", "libsvtav1")
 
 def to_png(picture: Pictures) -> bytes:
     """Return ``picture`` (height, width, 3), red first, as a PNG file: without loss."""
-    done, data = cv2.imencode(".png", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))
-    assert done
-    return data.tobytes()
+    return bytes(cv2.imencode(".png", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))[1])
 
 
 def from_file(data: bytes, where: Path) -> Pictures:
