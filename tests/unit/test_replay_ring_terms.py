@@ -85,7 +85,8 @@ def test_an_episode_waits_for_an_answer_and_others_do_not():
 
 def judge_first(ring: ReplayRing) -> list[int]:
     """The number of the first observation of each episode that is held back."""
-    return [int(ring._rows(np.array(segment[:1]))["observation/state"][0, 0]) for segment in ring._held_segments()]
+    starts = np.array([segment[0] for segment in ring._computed.held_segments()], dtype=np.intp)
+    return ring._columns.rows(starts)["observation/state"][:, 0].astype(int).tolist()
 
 
 def test_whole_episodes_wait_for_their_end_and_come_in_order():

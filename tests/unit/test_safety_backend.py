@@ -203,7 +203,9 @@ def test_the_executed_action_and_the_reason_are_stored(tmp_path):
     assert transitions[-1].next_observation["state"][16] < 0.41
     ring = ReplayRing(20, backend.spec)
     ring.append(transitions)
-    np.testing.assert_array_equal(ring._action[: len(transitions)], [step.executed_action for step in transitions])
+    np.testing.assert_array_equal(
+        ring._columns.action[: len(transitions)], [step.executed_action for step in transitions]
+    )
     with EpisodeStore.create(tmp_path / "data", backend.spec) as store:
         store.append_episode(transitions)
     read = EpisodeStore.open(tmp_path / "data").episode(0)
