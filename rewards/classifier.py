@@ -42,7 +42,8 @@ class GoalClassifierConfig:
         fit_steps: steps on the demonstrations.
         batch_size: rows of each step, half of them successes.
         jitter: deviation of the noise added to examples, in deviations of each element over the demonstrations.
-        views: images of examples are seen in so many ways, the first as they are.
+        views: images of examples are seen in so many ways, the first as they are; with a convolutional network, anew
+            each time.
         shift: in the others moved by up to so many pixels down and right, the border repeated: random crops (SERL).
     """
 
@@ -90,7 +91,7 @@ class GoalClassifier(Module):
         self.config = config
         self._name = name
         self._seed = derive_seed(seed, "reward", name)
-        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}")
+        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}", trains=True)
         self._moves = self._input.moves(config.views, config.shift, self._seed)
         self._network = TrainedNetwork(
             self._input.size,
@@ -99,6 +100,7 @@ class GoalClassifier(Module):
             learning_rate=config.learning_rate,
             seed=derive_seed(self._seed, "network"),
             name=name,
+            pictures=self._input.pictures,
         )
         self._goals = np.zeros((0, self._input.size), dtype=np.float32)
         self._arrays: dict[str, NDArray[Any]] = {
@@ -120,10 +122,7 @@ class GoalClassifier(Module):
             long_enough([self._input.trajectory(each, move) for each in episodes], least, self._name)
             for move in self._moves
         ]
-        everything = np.concatenate(views[0])
-        deviation = everything.std(0)
-        self._arrays["shift"][...] = everything.mean(0)
-        self._arrays["scale"][...] = np.where(deviation > 1e-6, deviation, 1.0)
+        self._arrays["shift"][...], self._arrays["scale"][...] = self._input.scaling(np.concatenate(views[0]))
         fitted, held_out = views, views[0]
         if len(held_out) >= 4:
             fitted = [[each for number, each in enumerate(view) if number % 4] for view in views]
@@ -149,17 +148,16 @@ class GoalClassifier(Module):
     def _scaled(self, vectors: Floats) -> Tensor:
         return torch.from_numpy((vectors - self._arrays["shift"]) / self._arrays["scale"])
 
-    @torch.no_grad()
     def _logits(self, vectors: Floats) -> Floats:
-        logits: Floats = self._network(self._scaled(vectors))[:, 0].numpy()
+        logits: Floats = self._network.evaluate(self._scaled(vectors))[:, 0].numpy()
         return logits
 
     def _descend(self, goals: Floats, failures: Floats, rng: np.random.Generator) -> float:
         """Take a step on as many of ``goals``, drawn anew, as there are ``failures``; return the loss."""
         drawn = goals[rng.integers(0, len(goals), len(failures))]
-        inputs = self._scaled(np.concatenate((drawn, failures)))
-        inputs = inputs + self.config.jitter * torch.from_numpy(rng.standard_normal(inputs.shape, dtype=np.float32))
-        return self._network.descend(self._loss(inputs, len(drawn), rng))
+        noise = np.float32(self.config.jitter) * self._arrays["scale"]
+        examples = self._input.varied(np.concatenate((drawn, failures)), noise, self.config.shift, rng)
+        return self._network.descend(self._loss(self._scaled(examples), len(drawn), rng))
 
     def _loss(self, inputs: Tensor, goals: int, rng: np.random.Generator) -> Tensor:
         """Return the loss on inputs (n, F) of which the first ``goals`` are successes."""
@@ -263,7 +261,8 @@ class Vice(GoalClassifier):
 
     Half of each batch are examples of success, labelled 1, half are states of the replay, labelled 0, whether they are
     successes or not: where the policy is as often as the examples, the classifier says one half. Examples and labels
-    are mixed in pairs (mixup, Beta(1, 1)), labels are smoothed, and the gradient at mixed examples is drawn to norm 1.
+    are mixed in pairs (mixup, Beta(1, 1)), pictures by their features; labels are smoothed, and the gradient at mixed
+    examples is drawn to norm 1.
     """
 
     learned = True
@@ -302,9 +301,10 @@ class Vice(GoalClassifier):
         order = torch.from_numpy(rng.permutation(len(inputs)))
         share = torch.from_numpy(rng.uniform(size=(len(inputs), 1)).astype(np.float32))
         labels = torch.where(torch.arange(len(inputs)) < goals, 1 - self.config.smoothing, self.config.smoothing)
-        mixed = (share * inputs + (1 - share) * inputs[order]).requires_grad_()
+        embedded = self._network.embed(inputs)
+        mixed = (share * embedded + (1 - share) * embedded[order]).requires_grad_()
         label = share[:, 0] * labels + (1 - share[:, 0]) * labels[order]
-        logits = self._network(mixed)[:, 0]
+        logits = self._network.judge(mixed)[:, 0]
         (gradient,) = torch.autograd.grad(logits.sum(), mixed, create_graph=True)
         # A square root has no derivative at 0, where the gradient begins for inputs that no unit reacts to.
         norm = (gradient.square().sum(1) + 1e-12).sqrt()

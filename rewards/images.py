@@ -1,4 +1,4 @@
-"""How reward modules see images: as coarse colours, or by the features of a frozen network."""
+"""How reward modules see images: coarse colours, features of a frozen network, or as they are for one that learns."""
 
 from dataclasses import dataclass
 
@@ -11,9 +11,12 @@ Floats = NDArray[np.float32]
 Images = NDArray[np.uint8]
 
 COLOURS = "colours"
+CONVOLUTIONAL = "convolutional"
 
 CELLS = 16
 """Images are averaged over cells, at most this many along each side."""
+FINE_CELLS = 64
+"""The same for a convolutional network that is trained with the module."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +24,10 @@ class ImagesConfig(EncoderConfig):
     """What a module makes of an image.
 
     Attributes (besides those of :class:`.EncoderConfig`):
-        model: ``colours``: the mean colours of at most 16 x 16 cells. Else the features of a model that is not trained
-            further, computed once for each content of a frame: one of :class:`.EncoderConfig`.
+        model: ``colours``: the mean colours of at most 16 x 16 cells. ``convolutional``: those of at most 64 x 64, as a
+            picture that a small convolutional network sees, which is trained with the rest of the module. Else the
+            features of a model that is not trained further, computed once for each content of a frame: one of
+            :class:`.EncoderConfig`.
     """
 
     model: str = COLOURS
@@ -34,25 +39,23 @@ class ImagesConfig(EncoderConfig):
             ConfigError: if there is no such model or device.
             DataError: if its files are damaged.
         """
-        return None if self.model == COLOURS else load_encoder(self.encoder())
+        return None if self.model in (COLOURS, CONVOLUTIONAL) else load_encoder(self.encoder())
 
 
-def features(images: Images, encoder: FrozenEncoder | None) -> Floats:
-    """Return vectors (..., F) of images (..., H, W, C): colours of cells, or features of each picture of a stack."""
+def features(images: Images, encoder: FrozenEncoder) -> Floats:
+    """Return the features (..., F) of each picture of stacks (..., H, W, C)."""
     *leading, height, width, channels = images.shape
-    if encoder is None:
-        return cell_colours(images).reshape(*leading, -1)
     stacked = images.reshape(-1, height, width, channels // 3, 3).transpose(0, 3, 1, 2, 4)
     return encoder.images(stacked.reshape(-1, height, width, 3)).reshape(*leading, -1)
 
 
-def cell_colours(images: Images) -> Floats:
-    """Return the mean colours (..., h, w, C) in [0, 1] of cells of images (..., H, W, C), with h and w at most 16.
+def cell_colours(images: Images, most: int) -> Floats:
+    """Return the mean colours (..., h, w, C) in [0, 1] of cells of images (..., H, W, C), h and w at most ``most``.
 
     Cells are squares of pixels or rectangles, all alike; what is left over at the right and below is left out.
     """
     *leading, height, width, channels = images.shape
-    tall, wide = -(-height // CELLS), -(-width // CELLS)
+    tall, wide = -(-height // most), -(-width // most)
     rows, columns = height // tall, width // wide
     cells = images[..., : rows * tall, : columns * wide, :].reshape(*leading, rows, tall, columns, wide, channels)
     colours: Floats = cells.mean(axis=(-4, -2), dtype=np.float32) / np.float32(255)
@@ -65,3 +68,13 @@ def moved(images: Images, down: int, right: int) -> Images:
     rows = np.clip(np.arange(height) - down, 0, height - 1)
     columns = np.clip(np.arange(width) - right, 0, width - 1)
     return images[..., rows[:, None], columns, :]
+
+
+def each_moved(pictures: Floats, moves: NDArray[np.int64]) -> Floats:
+    """Return pictures (n, h, w, C), each moved by its own whole pixels (n, 2), down and right, the border repeated."""
+    height, width = pictures.shape[1:3]
+    down, right = moves.T[:, :, None]
+    rows = np.clip(np.arange(height) - down, 0, height - 1)
+    columns = np.clip(np.arange(width) - right, 0, width - 1)
+    found: Floats = pictures[np.arange(len(pictures))[:, None, None], rows[:, :, None], columns[:, None, :]]
+    return found

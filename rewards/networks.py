@@ -1,5 +1,6 @@
 """Small networks with their optimiser: made from a seed, saved and loaded as arrays."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,11 +11,53 @@ from robo_rl.core import CheckpointError, State
 
 from .module import take_over
 
+FEATURES = 64
+"""Elements that a picture is told by."""
+ROWS = 256
+"""Inputs whose outputs are computed at a time, where these can be many."""
+
+
+class PictureEncoder(nn.Module):
+    """Convolutional networks in front of a multilayer perceptron, one for each picture at the end of its inputs.
+
+    Args:
+        inputs: F, number of elements, those of pictures included.
+        pictures: shapes (h, w, C) of what the last elements are.
+
+    Attributes:
+        size: number of elements in which the features of pictures stand in their places.
+    """
+
+    def __init__(self, inputs: int, pictures: Sequence[Sequence[int]]) -> None:
+        super().__init__()
+        self._shapes = [tuple(shape) for shape in pictures]
+        self._plain = inputs - sum(map(math.prod, self._shapes))
+        self.size = self._plain + FEATURES * len(self._shapes)
+        self._towers = nn.ModuleList(_tower(*shape) for shape in self._shapes)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return vectors (n, size) for inputs (n, F)."""
+        plain, *pictures = torch.split(inputs, [self._plain, *map(math.prod, self._shapes)], dim=1)
+        told = [
+            tower(picture.reshape(-1, *shape).permute(0, 3, 1, 2))
+            for tower, picture, shape in zip(self._towers, pictures, self._shapes, strict=True)
+        ]
+        return torch.cat((plain, *told), dim=1)
+
+
+def _tower(height: int, width: int, channels: int) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for filters in (16, 32, 32):
+        layers += [nn.Conv2d(channels, filters, 3, stride=2, padding=1), nn.ReLU()]
+        height, width, channels = -(-height // 2), -(-width // 2), filters
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(height * width * channels, FEATURES), nn.LayerNorm(FEATURES))
+
 
 class TrainedNetwork:
     """A multilayer perceptron (LayerNorm and ReLU between its layers) and Adam on its parameters.
 
-    Calling it gives the outputs (..., O) for inputs (..., F).
+    Calling it gives the outputs (..., O) for inputs (..., F); with pictures, which a :class:`PictureEncoder` tells the
+    perceptron of, (n, O) for inputs (n, F).
 
     Args:
         inputs: F.
@@ -23,26 +66,53 @@ class TrainedNetwork:
         learning_rate: of Adam.
         seed: of the initial weights.
         name: of the module that it belongs to, for messages.
+        pictures: shapes (h, w, C) of those at the end of the inputs.
     """
 
     def __init__(
-        self, inputs: int, hidden: Sequence[int], outputs: int, *, learning_rate: float, seed: int, name: str
+        self,
+        inputs: int,
+        hidden: Sequence[int],
+        outputs: int,
+        *,
+        learning_rate: float,
+        seed: int,
+        name: str,
+        pictures: Sequence[Sequence[int]] = (),
     ) -> None:
         layers: list[nn.Module] = []
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
+            self._encoder = PictureEncoder(inputs, pictures) if pictures else None
+            inputs = inputs if self._encoder is None else self._encoder.size
             for width in hidden:
                 layers += [nn.Linear(inputs, width), nn.LayerNorm(width), nn.ReLU()]
                 inputs = width
             self._network = nn.Sequential(*layers, nn.Linear(inputs, outputs))
         self._parameters = dict(self._network.named_parameters())
+        if self._encoder is not None:
+            self._parameters |= {f"encoder.{key}": value for key, value in self._encoder.named_parameters()}
         self._optimiser = torch.optim.Adam(self._parameters.values(), learning_rate)
         self._name = name
         self._steps = 0
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        outputs: Tensor = self._network(inputs)
+        return self.judge(self.embed(inputs))
+
+    def embed(self, inputs: Tensor) -> Tensor:
+        """Return inputs with features of pictures in their places: what the perceptron is given."""
+        embedded: Tensor = inputs if self._encoder is None else self._encoder(inputs)
+        return embedded
+
+    def judge(self, embedded: Tensor) -> Tensor:
+        """Return the outputs (..., O) of the perceptron."""
+        outputs: Tensor = self._network(embedded)
         return outputs
+
+    @torch.no_grad()
+    def evaluate(self, inputs: Tensor) -> Tensor:
+        """Return the outputs (n, O) for inputs (n, F) of any number, without gradients."""
+        return torch.cat([self(part) for part in torch.split(inputs, ROWS)])
 
     def descend(self, loss: Tensor) -> float:
         """Take one step of Adam down ``loss``, a scalar; return its value."""

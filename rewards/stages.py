@@ -68,7 +68,8 @@ class StagesConfig:
         learning_rate: of Adam.
         fit_steps: steps of Adam.
         batch_size: rows of each step, as many of each stage.
-        views: images of examples are seen in so many ways, the first as they are.
+        views: images of examples are seen in so many ways, the first as they are; with a convolutional network, anew
+            each time.
         shift: in the others moved by up to so many pixels down and right, the border repeated: random crops.
         jitter: deviation of the noise added to examples, in deviations of each element over all of them.
     """
@@ -142,7 +143,7 @@ class StageClassifier(Module):
         self._name = name
         self._spec = spec
         self._seed = derive_seed(seed, "reward", name)
-        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}")
+        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}", trains=True)
         self._network = TrainedNetwork(
             self._input.size,
             config.hidden,
@@ -150,6 +151,7 @@ class StageClassifier(Module):
             learning_rate=config.learning_rate,
             seed=derive_seed(self._seed, "network"),
             name=name,
+            pictures=self._input.pictures,
         )
         self._arrays: dict[str, NDArray[Any]] = {
             "shift": np.zeros(self._input.size, dtype=np.float32),
@@ -260,17 +262,16 @@ class StageClassifier(Module):
             )
         moves = self._input.moves(config.views, config.shift, self._seed)
         views = np.stack([self._input(rows, move=move) for move in moves])
-        deviation = views[0].std(0)
-        self._arrays["shift"][...] = views[0].mean(0)
-        self._arrays["scale"][...] = np.where(deviation > 1e-6, deviation, 1.0)
+        self._arrays["shift"][...], self._arrays["scale"][...] = self._input.scaling(views[0])
+        noise = np.float32(config.jitter) * self._arrays["scale"]
         share = config.batch_size // (config.stages + 1)
         targets = torch.arange(config.stages + 1).repeat_interleave(share)
         for step in range(config.fit_steps):
             rng = generator(self._seed, "fit", step)
             drawn = np.concatenate([found[rng.integers(0, len(found), share)] for found in members])
-            inputs = self._scaled(views[rng.integers(len(views), size=len(drawn)), drawn])
-            noise = torch.from_numpy(rng.standard_normal(inputs.shape, dtype=np.float32))
-            self._network.descend(cross_entropy(self._network(inputs + config.jitter * noise), targets))
+            examples = views[rng.integers(len(views), size=len(drawn)), drawn]
+            inputs = self._scaled(self._input.varied(examples, noise, config.shift, rng))
+            self._network.descend(cross_entropy(self._network(inputs), targets))
 
     def _reached(self, batch: Batch) -> NDArray[np.int64]:
         """Return the stage (n,) that each of n rows has reached."""
@@ -287,10 +288,9 @@ class StageClassifier(Module):
                 reached[row] -= self._guard.robustness(signals, 1.0) <= 0
         return reached
 
-    @torch.no_grad()
     def _odds(self, vectors: Floats) -> Floats:
         """Return the log odds (n, stages) that each stage or a later one is reached."""
-        logits = self._network(self._scaled(vectors))
+        logits = self._network.evaluate(self._scaled(vectors))
         odds = [
             logits[:, stage:].logsumexp(1) - logits[:, :stage].logsumexp(1)
             for stage in range(1, self.config.stages + 1)

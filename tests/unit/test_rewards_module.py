@@ -48,13 +48,13 @@ def test_images_are_averaged_over_cells():
     expected = np.zeros((3, 12, 10, 3))
     for n, i, j, c in np.ndindex(expected.shape):
         expected[n, i, j, c] = images[n, 4 * i : 4 * i + 4, 2 * j : 2 * j + 2, c].mean() / 255
-    np.testing.assert_allclose(cell_colours(images), expected, rtol=1e-5)
+    np.testing.assert_allclose(cell_colours(images, 16), expected, rtol=1e-5)
     np.testing.assert_allclose(look(rows)[:, 3:], expected.reshape(3, -1), rtol=1e-5)
 
 
 def test_a_small_image_is_taken_as_it_is():
     images = np.random.default_rng(0).integers(0, 256, (2, 7, 16, 3), dtype=np.uint8)
-    np.testing.assert_allclose(cell_colours(images), images / 255, rtol=1e-6)
+    np.testing.assert_allclose(cell_colours(images, 16), images / 255, rtol=1e-6)
 
 
 def test_a_trajectory_has_the_first_observation_too():
