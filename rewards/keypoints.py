@@ -197,7 +197,8 @@ class KeypointsReward(Module):
 
     def _ask(self, picture: Picture) -> str:
         assert self._endpoint is not None
-        return self._endpoint.ask((QUESTION.format(goal=self.config.goal), under_grid(picture, self.config.grid)))
+        question = QUESTION.format(goal=self.config.goal), under_grid(picture, self.config.grid)
+        return self._endpoint.ask(question, {"grid": self.config.grid})
 
     def state(self) -> State:
         """Return what counts against the budget."""

@@ -184,10 +184,10 @@ class ComparingOracle(EndpointOracle):
     def _question(self, pictures: Sequence[Picture]) -> str:
         shown = ("Picture 1:", pictures[0], "Picture 2:", pictures[1])
         if not self._analysis:
-            return self._endpoint.ask((*shown, LABEL.format(goal=self._goal)))
+            return self._endpoint.ask((*shown, LABEL.format(goal=self._goal)), LABEL_FORM)
         analysis = self._endpoint.ask((*shown, ANALYSIS.format(goal=self._goal)))
         described = f"Two pictures were described like this:\n{analysis}\n"
-        return self._endpoint.ask((described, LABEL.format(goal=self._goal)))
+        return self._endpoint.ask((described, LABEL.format(goal=self._goal)), LABEL_FORM)
 
     def _read(self, answer: str) -> float | None:
         return read_number(answer, -1, 1)
@@ -211,7 +211,9 @@ class ScoringOracle(EndpointOracle):
         self._levels = levels
 
     def _question(self, pictures: Sequence[Picture]) -> str:
-        return self._endpoint.ask((pictures[0], SCORE.format(goal=self._goal, levels=self._levels)))
+        numbers = [str(level) for level in range(self._levels + 1)]
+        form = {"choices": [[number, number] for number in numbers]}
+        return self._endpoint.ask((pictures[0], SCORE.format(goal=self._goal, levels=self._levels)), form)
 
     def _read(self, answer: str) -> float | None:
         number = read_number(answer, 0, self._levels)
@@ -226,6 +228,7 @@ LABEL = (
     "The goal is: {goal}. Is it more nearly reached in picture 1 or in picture 2? Answer with one line that holds a "
     "single number: 0 for picture 1, 1 for picture 2, -1 if you are unsure or there is no difference."
 )
+LABEL_FORM = {"choices": [["0", "Picture 1"], ["1", "Picture 2"], ["-1", "No difference"]]}
 SCORE = (
     "The goal is: {goal}. How nearly is it reached in the picture? Answer with one line that holds a single whole "
     "number from 0 (not at all) to {levels} (it is reached)."

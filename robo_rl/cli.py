@@ -36,7 +36,7 @@ COMMANDS = {
     "report": "make an HTML page of one or more runs",
     "reward inspect": "show what the reward modules of a run say along an episode",
     "reward benchmark": "measure how well reward modules agree with a task's true progress",
-    "reward answer": "answer in this terminal what reward modules ask of a vision-language model",
+    "reward answer": "answer, in this terminal or a browser, what reward modules ask of a vision-language model",
     "reward publish": "score a live robot with reward modules, over ROS 2",
     "reward write": "have a language model write a reward as code",
     "vision pretrain": "make a small CLIP model from pictures of simulated tasks",

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, NamedTuple
@@ -158,10 +158,16 @@ class Endpoint:
         self._told = ""
         self._lock = threading.Lock()
 
-    def ask(self, question: Sequence[str | Picture]) -> str:
+    def ask(self, question: Sequence[str | Picture], form: Mapping[str, Any] | None = None) -> str:
         """Return the answer to a question of texts and pictures (H, W, 3).
 
         It blocks for as long as all attempts take.
+
+        Args:
+            question: texts and pictures in their order.
+            form: how a person may answer without typing, sent as a header ``Answer-Form``, which models do not see:
+                ``{"choices": [[answer, label], ...]}``, or ``{"grid": n}`` for a list of cells [column, row], from 1,
+                of the picture.
 
         Raises:
             EndpointError: if there is none; :class:`BudgetSpentError` if no more may be asked.
@@ -182,7 +188,7 @@ class Endpoint:
                 time.sleep(wait)
             self._count_request()
             try:
-                reply = self._attempt(sent)
+                reply = self._attempt(sent, {} if form is None else {"Answer-Form": json.dumps(form)})
             except _PassingError as error:
                 failure = self._clean(str(error))
                 wait = max(self.config.backoff_seconds * 2**attempt, min(error.wait, LONGEST_WAIT))
@@ -239,7 +245,7 @@ class Endpoint:
                 return
         raise BudgetSpentError(f"{self._address}: the budget is spent: {spent}")
 
-    def _attempt(self, sent: bytes) -> _Reply:
+    def _attempt(self, sent: bytes, headers: dict[str, str]) -> _Reply:
         """Send one request.
 
         Raises:
@@ -249,7 +255,7 @@ class Endpoint:
         deadline = time.monotonic() + self.config.timeout_seconds
         received = bytearray()
         try:
-            with self._client.stream("POST", self._address, content=sent) as response:
+            with self._client.stream("POST", self._address, content=sent, headers=headers) as response:
                 for chunk in response.iter_bytes():
                     received += chunk
                     if time.monotonic() > deadline:

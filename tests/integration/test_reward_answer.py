@@ -1,20 +1,27 @@
-"""robo-rl reward answer: a person at a terminal, asked over HTTP by another process."""
+"""robo-rl reward answer: a person at a terminal or in a browser, asked over HTTP by another process."""
 
 import io
+import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from robo_rl.commands.reward_answer import read_parts
+from robo_rl.commands.questions import read_form, read_parts
+from robo_rl.rewards.keypoints import read_cells, under_grid
+from robo_rl.rewards.oracles import ComparingOracle, ScoringOracle
 from robo_rl.rewards.vlm.endpoint import Endpoint, EndpointConfig, EndpointError
+
+from ..browser import PATIENCE_SECONDS, open_browser, wait_until
 
 
 def test_a_person_answers(tmp_path):
-    command = [sys.executable, "-m", "robo_rl.cli", "reward", "answer", "port=0", f"pictures={tmp_path / 'seen'}"]
+    command = [sys.executable, "-m", "robo_rl.cli", "reward", "answer", "answer.port=0"]
+    command.append(f"answer.pictures={tmp_path / 'seen'}")
     person = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         address = next(line for line in person.stdout if "answering at" in line).split()[2].rstrip(";")
@@ -37,6 +44,76 @@ def test_a_person_answers(tmp_path):
         person.kill()
         person.wait()
         person.stdout.close()
+
+
+def test_a_person_answers_on_a_page_by_buttons_cells_and_words(tmp_path):
+    """The modules' own questions: which of two pictures, how good one is, and waypoints touched on a grid."""
+    command = [sys.executable, "-m", "robo_rl.cli", "reward", "answer", "answer.port=0", "answer.device=browser"]
+    command.append("web.address=127.0.0.1:0")
+    with open_browser(tmp_path / "profile") as browser:
+        person = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            address = next(line for line in person.stdout if "answering at" in line).split()[2].rstrip(";")
+            link = next(line for line in person.stdout if "Answer at" in line).split()[2]
+            endpoint = Endpoint(
+                EndpointConfig(url=address, model="person", retries=0, timeout_seconds=PATIENCE_SECONDS)
+            )
+            browser.set_window_size(1000, 1400)
+            browser.get(link)
+            wait_until(lambda: browser.find_element("id", "number").text == "Nothing is asked now")
+            dark, bright = (np.full((30, 40, 3), value, np.uint8) for value in (10, 200))
+            with ThreadPoolExecutor(1) as asking:
+
+                def shown(number, pictures):
+                    """Wait until a question is shown, with its pictures."""
+                    wait_until(lambda: browser.find_element("id", "number").text == f"Question {number}")
+                    widths = "return [...document.querySelectorAll('#parts img')].map((image) => image.naturalWidth)"
+                    wait_until(lambda: all(width > 0 for width in browser.execute_script(widths)))
+                    assert len(browser.execute_script(widths)) == pictures
+
+                comparing = ComparingOracle(endpoint, "images/front", "it is bright", analysis=False)
+                answer = asking.submit(comparing._question, (dark, bright))
+                shown(1, 2)
+                assert "it is bright" in browser.find_element("id", "parts").text
+                buttons = browser.find_elements("css selector", "#choices button")
+                (button,) = (each for each in buttons if each.text == "Picture 2")
+                button.click()
+                assert comparing._read(answer.result(PATIENCE_SECONDS)) == 1.0
+
+                scoring = ScoringOracle(endpoint, "images/front", "it is bright", levels=4)
+                answer = asking.submit(scoring._question, (dark,))
+                shown(2, 1)
+                browser.find_element("css selector", "#choices button[data-answer='3']").click()
+                assert scoring._read(answer.result(PATIENCE_SECONDS)) == 0.75
+
+                answer = asking.submit(endpoint.ask, ("Where?", under_grid(bright, 8)), {"grid": 8})
+                shown(3, 1)
+                picture = browser.find_element("css selector", "#parts img")
+                width, height = picture.size["width"], picture.size["height"]
+                actions = pytest.importorskip("selenium.webdriver").ActionChains
+                for column, row in ((3, 8), (6, 1)):
+                    offset = ((column - 0.5) / 8 - 0.5) * width, ((row - 0.5) / 8 - 0.5) * height
+                    actions(browser).move_to_element_with_offset(picture, *map(round, offset)).click().perform()
+                browser.find_element("css selector", "#said button").click()
+                assert read_cells(answer.result(PATIENCE_SECONDS), 8) == [[3, 8], [6, 1]]
+
+                answer = asking.submit(endpoint.ask, ("What is it?",))
+                shown(4, 0)
+                browser.find_element("id", "text").send_keys("a <b>door</b>\n")
+                assert answer.result(PATIENCE_SECONDS) == "a <b>door</b>"
+            wait_until(lambda: browser.find_element("id", "number").text == "Nothing is asked now")
+            assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+            person.send_signal(signal.SIGINT)
+            assert person.wait(60) == 0
+        finally:
+            person.kill()
+            person.wait()
+            person.stdout.close()
+
+
+@pytest.mark.parametrize("header", ["", "[]", "3", '{"choices": 1}', '{"grid": "x"}', '{"grid": 1e999}', "[" * 10_000])
+def test_a_form_that_cannot_be_read_is_none(header):
+    assert read_form(header) == {}
 
 
 @pytest.mark.parametrize(

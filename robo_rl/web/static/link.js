@@ -56,7 +56,7 @@ export class Link {
     const bytes = new Uint8Array(data);
     const end = bytes.indexOf(10);
     const heading = JSON.parse(new TextDecoder().decode(bytes.subarray(0, end)));
-    this.handlers.picture(heading, new Blob([bytes.subarray(end + 1)], { type: "image/jpeg" }));
+    this.handlers.picture(heading, new Blob([bytes.subarray(end + 1)], { type: heading.type ?? "image/jpeg" }));
   }
 
   lost(refused) {

@@ -1,0 +1,85 @@
+"""A page on which a person answers questions, one after the other."""
+
+import asyncio
+import json
+import queue
+from collections.abc import Callable
+
+from websockets.asyncio.server import ServerConnection
+
+from ..web import WebConfig
+from ..web.server import PageServer, read_message
+from .questions import Question
+
+PAGES = {"/": "answer.html"} | {f"/{name}": name for name in ("answer.js", "link.js", "page.css", "icon.svg")}
+LOOK_SECONDS = 0.1
+"""Between two looks whether there is something new."""
+ALIVE_SECONDS = 1.0
+
+
+class AnswerPage:
+    """Shows the oldest question that is not answered to all pages; the first answer counts.
+
+    A page is told ``{"question": {number, parts, form}}``, number 0 where nothing is asked; parts are texts, or null
+    for a picture. Pictures follow: bytes whose first line is ``{"question": number, "part": index, "type":
+    "image/png"}``. A page says ``{"question": number, "answer": text}``.
+
+    Args:
+        config: where it is served, and with which keys.
+        questions: what is asked.
+        say: tells people what they should know.
+    """
+
+    def __init__(
+        self, config: WebConfig, questions: "queue.SimpleQueue[Question]", say: Callable[[str], None] = print
+    ) -> None:
+        self._questions = questions
+        self._say = say
+        self._server = PageServer(config, PAGES, self._talk, say)
+        self._open: Question | None = None
+        self._number = 0
+
+    async def serve(self) -> None:
+        """Serve until cancelled.
+
+        Raises:
+            ConfigError: if the address cannot be listened on.
+        """
+        async with self._server.serving():
+            self._say(f"Answer at {self._server.link}\nWhoever has this address may answer.")
+            while True:
+                if self._open is None and not self._questions.empty():
+                    self._open = self._questions.get()
+                    self._number += 1
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def _talk(self, connection: ServerConnection) -> None:
+        async with asyncio.TaskGroup() as group:
+            showing = group.create_task(self._show(connection))
+            async for data in connection:
+                said = read_message(data)
+                answer = said.get("answer")
+                if self._open is not None and said.get("question") == self._number and isinstance(answer, str):
+                    self._open.answer.set_result(answer)
+                    self._open = None
+            showing.cancel()
+
+    async def _show(self, connection: ServerConnection) -> None:
+        clock = asyncio.get_running_loop().time
+        told, spoke = -1, 0.0
+        while True:
+            question, number = self._open, 0 if self._open is None else self._number
+            if number != told:
+                parts = [] if question is None else question.parts
+                texts = [part if isinstance(part, str) else None for part in parts]
+                form = {} if question is None else question.form
+                told, spoke = number, clock()
+                await connection.send(json.dumps({"question": {"number": number, "parts": texts, "form": form}}))
+                for index, part in enumerate(parts):
+                    if isinstance(part, bytes):
+                        heading = {"question": number, "part": index, "type": "image/png"}
+                        await connection.send(json.dumps(heading).encode() + b"\n" + part)
+            elif clock() - spoke > ALIVE_SECONDS:
+                spoke = clock()
+                await connection.send(json.dumps({"alive": True}))
+            await asyncio.sleep(LOOK_SECONDS)

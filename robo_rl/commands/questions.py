@@ -1,0 +1,157 @@
+"""Questions for a vision-language model, as chat completions over HTTP, that a person is to answer."""
+
+import base64
+import binascii
+import json
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from ..core import ConfigError
+
+LARGEST_QUESTION = 64 << 20
+PNG = "data:image/png;base64,"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What somebody asks.
+
+    Attributes:
+        parts: texts and pictures (PNG) in their order.
+        form: how it may be answered without typing, as whoever asks says; see :func:`read_form`.
+        answer: the place for the answer.
+    """
+
+    parts: list[str | bytes]
+    form: dict[str, Any]
+    answer: "Future[str]"
+
+
+class QuestionServer(ThreadingHTTPServer):
+    """Takes questions on this machine alone; each waits for its answer in a thread of its own."""
+
+    def __init__(self, port: int) -> None:
+        self.questions: queue.SimpleQueue[Question] = queue.SimpleQueue()
+        self.asked: list[Future[str]] = []
+        super().__init__(("127.0.0.1", port), _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: "QuestionServer"
+
+    def do_POST(self) -> None:
+        try:
+            parts = self._parts()
+        except ValueError as error:
+            self._reply(400, {"error": {"message": str(error)}})
+            return
+        question = Question(parts, read_form(self.headers.get("Answer-Form", "{}")), Future())
+        self.server.asked.append(question.answer)
+        self.server.questions.put(question)
+        try:
+            answer = question.answer.result()
+        except CancelledError:
+            self._reply(503, {"error": {"message": "nobody answers any more"}})
+            return
+        message = {"role": "assistant", "content": answer}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+        facts = {"id": "person", "object": "chat.completion", "created": int(time.time()), "model": "person"}
+        self._reply(200, facts | {"choices": [choice], "usage": usage})
+
+    def _parts(self) -> list[str | bytes]:
+        # A page in a browser cannot send this type to us without asking first, which is not answered.
+        if self.path != "/v1/chat/completions" or self.headers.get("Content-Type") != "application/json":
+            raise ValueError("expected JSON at /v1/chat/completions")
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or int(length) > LARGEST_QUESTION:
+            raise ValueError(f"expected a Content-Length of at most {LARGEST_QUESTION}")
+        return read_parts(self.rfile.read(int(length)))
+
+    def _reply(self, status: int, content: dict[str, Any]) -> None:
+        data = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        with suppress(ConnectionError):  # whoever asked may have gone
+            self.wfile.write(data)
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Do not print requests among the questions."""
+
+
+@contextmanager
+def serving(port: int) -> Iterator[QuestionServer]:
+    """Serve chat completions on this machine alone; yield the server, which has the questions as they come.
+
+    Args:
+        port: 0: any that is free.
+
+    Raises:
+        ConfigError: if the port is taken.
+    """
+    try:
+        server = QuestionServer(port)
+    except OSError as error:
+        raise ConfigError(f"port {port} cannot be used: {error.strerror}; choose another, or 0 for any") from error
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        for answer in server.asked:
+            answer.cancel()
+        server.shutdown()
+        server.server_close()
+
+
+def read_form(header: str) -> dict[str, Any]:
+    """Return what the header ``Answer-Form`` says, JSON; an empty form where it cannot be read.
+
+    ``{"choices": [[answer, label], ...]}``: one of these; ``{"grid": n}``: a list of cells [column, row], from 1, of a
+    picture that is divided into n by n.
+    """
+    try:
+        said = json.loads(header)
+        found: dict[str, Any] = {}
+        if "choices" in said:
+            found["choices"] = [[str(answer), str(label)] for answer, label in said["choices"]]
+        if "grid" in said:
+            found["grid"] = int(said["grid"])
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return {}
+    return found
+
+
+def read_parts(body: bytes) -> list[str | bytes]:
+    """Return the texts and pictures of a chat completion's messages.
+
+    Raises:
+        ValueError: if it is none, or a picture is no PNG in the request itself.
+    """
+    try:
+        contents = [message["content"] for message in json.loads(body)["messages"]]
+        parts: list[str | bytes] = []
+        for content in contents:
+            if isinstance(content, str):
+                parts.append(content)
+                continue
+            for part in content:
+                if part["type"] == "text":
+                    parts.append(str(part["text"]))
+                    continue
+                url = part["image_url"]["url"]
+                if not url.startswith(PNG):
+                    raise ValueError(f"expected a picture as {PNG}..., got {url[:40]!r}")
+                parts.append(base64.b64decode(url.removeprefix(PNG), validate=True))
+    except (KeyError, TypeError, AttributeError, binascii.Error) as error:
+        raise ValueError(f"expected messages of texts and pictures: {type(error).__name__} {error}") from error
+    return parts

@@ -1,0 +1,63 @@
+// The page on which a person answers what reward modules ask: by a button, by touching cells of a picture, or in words.
+
+import { Link, make, showPicture } from "/link.js";
+
+const at = (id) => document.getElementById(id);
+let question = { number: 0, parts: [], form: {} };
+let cells = []; // [column, row] that were touched
+
+const link = new Link({
+  message(said) {
+    if (said.question) show(said.question);
+  },
+  picture({ question: number, part }, blob) {
+    if (number === question.number) showPicture(at(`part-${part}`), blob);
+  },
+  state(name) {
+    at("connection").textContent = name === "lost" ? "connection lost" : name === "refused" ? "not connected" : name;
+    at("connection").className = `chip ${name === "connected" ? "good" : "bad"}`;
+    at("ask").hidden = name !== "refused";
+    document.body.classList.toggle("stale", name !== "connected");
+  },
+});
+
+at("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  location.hash = encodeURIComponent(at("token").value.trim());
+});
+at("said").addEventListener("submit", (event) => {
+  event.preventDefault();
+  answer(at("text").value);
+});
+
+function answer(text) {
+  if (text.trim()) link.send({ question: question.number, answer: text });
+}
+
+function show(asked) {
+  question = asked;
+  cells = [];
+  at("text").value = "";
+  at("said").hidden = !question.number;
+  at("number").textContent = question.number ? `Question ${question.number}` : "Nothing is asked now";
+  at("parts").replaceChildren(
+    ...question.parts.map((part, index) =>
+      part === null ? make("img", "", { id: `part-${index}`, alt: `Picture, part ${index + 1}` }) : make("p", part),
+    ),
+  );
+  at("choices").replaceChildren(...(question.form.choices ?? []).map(makeChoice));
+  if (question.form.grid) for (const image of document.querySelectorAll("#parts img")) image.onclick = touch;
+}
+
+function makeChoice([said, label]) {
+  const button = make("button", label, { "data-answer": said });
+  button.addEventListener("click", () => answer(said));
+  return button;
+}
+
+function touch(event) {
+  const box = event.target.getBoundingClientRect();
+  const cell = (share) => Math.min(Math.floor(share * question.form.grid), question.form.grid - 1) + 1;
+  cells.push([cell((event.clientX - box.left) / box.width), cell((event.clientY - box.top) / box.height)]);
+  at("text").value = JSON.stringify(cells);
+}
