@@ -146,7 +146,8 @@ class ComposedReward:
         self._offset = offset
         self._scales = {name: RunningScale() for name, term in terms.items() if term.normalise}
         potentials = frozenset(name for name, term in terms.items() if term.potential)
-        self.scorer = ModuleScorer(modules, potentials, self._scales) if modules else None
+        held_out = tuple(name for name in modules if terms[name].weight == 0)
+        self.scorer = ModuleScorer(modules, potentials, self._scales, held_out) if modules else None
 
     def combine(self, terms: Sequence[str], values: NDArray[np.float32], gamma: float) -> NDArray[np.float32]:
         """Return the rewards (...,) of steps with ``values`` (..., T) of the T named ``terms``.
@@ -204,17 +205,23 @@ class ModuleScorer:
         modules: by the name of their term.
         potentials: names of those that are stored for the state before a step too.
         scales: of the terms that are normalised; kept up to date here.
+        held_out: names of those that do not count: others are judged by them.
 
     Attributes:
         terms: names of the terms that modules add.
     """
 
     def __init__(
-        self, modules: Mapping[str, RewardModule], potentials: frozenset[str], scales: Mapping[str, RunningScale]
+        self,
+        modules: Mapping[str, RewardModule],
+        potentials: frozenset[str],
+        scales: Mapping[str, RunningScale],
+        held_out: tuple[str, ...],
     ) -> None:
         self._modules = dict(modules)
         self._potentials = potentials
         self._scales = scales
+        self.held_out = held_out
         self.terms = (*modules, *(name + BEFORE for name in modules if name in potentials))
 
     @property

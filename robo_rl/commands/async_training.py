@@ -286,6 +286,7 @@ class AsyncTraining(Training):
     def _end_episode(self, name: str, success: bool | None, stopped: str | None) -> None:
         """Log an actor's episode."""
         episode = self._episodes.pop(name)
+        self._watch(episode.number[1], episode.earnings, episode.length, success)
         actor = self.server.actors().get(name)
         self.logger.log(
             "episode",

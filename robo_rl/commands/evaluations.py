@@ -97,7 +97,7 @@ class Evaluations:
             length_median=result.length_median,
             lap_seconds_median=result.lap_seconds_median,
         )
-        if self.watch is not None and rate is not None and (warning := self.watch.evaluated(step, rate.value)):
+        if self.watch is not None and (warning := self.watch.evaluated(step, rate.value if rate else None)):
             self._logger.message(warning)
             self._logger.log("reward", step, warning=warning)
         return result

@@ -172,8 +172,7 @@ class LocalTraining(Training):
             **self._safety.metrics(),
             **self._practice(),
         )
-        if self._evaluations.watch is not None:
-            self._evaluations.watch.add_episode(self.actor.episode, self._earnings.total, length, success)
+        self._watch(self.actor.episode, self._earnings, length, success)
         self._earnings = self._no_earnings()
         if self._intervention is not None:
             self._intervention.end_episode()

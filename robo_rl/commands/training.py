@@ -208,6 +208,12 @@ class Training(ABC):
         """Return what an episode has earned that begins."""
         return Earnings(self.parts.reward, self.online.terms)
 
+    def _watch(self, number: int, earnings: Earnings, length: int, success: bool | None) -> None:
+        """Show an episode to what looks after computed rewards, where there are any."""
+        if self._evaluations.watch is not None and self._scorer is not None:
+            held_out = {name: earnings.terms[name] for name in self._scorer.held_out}
+            self._evaluations.watch.add_episode(number, earnings.total, length, success, held_out)
+
     def _can_learn(self) -> bool:
         """Whether there is something to sample: the first episode may be held back until its reward is known."""
         return bool(len(self.online)) or self.demonstrations is not None

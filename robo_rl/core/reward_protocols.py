@@ -121,6 +121,11 @@ class Scorer(Protocol):
         ...
 
     @property
+    def held_out(self) -> tuple[str, ...]:
+        """Names of the modules that do not count: what the others make of the policy is judged by them."""
+        ...
+
+    @property
     def learns(self) -> bool:
         """Whether a module is learned."""
         ...

@@ -43,6 +43,7 @@ TRAIN = [
     "+reward/module@reward.modules.novelty=novelty",
     "reward.modules.novelty.particles=16",
     "reward.modules.novelty.interval=10",
+    "+reward.terms.novelty.weight=0",
     "+reward/module@reward.modules.liked=preferences",
     "reward.modules.liked.hidden=[8]",
     "reward.modules.liked.length=2",

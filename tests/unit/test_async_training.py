@@ -31,6 +31,7 @@ def test_returns_are_those_of_their_episode_also_where_one_was_cut_without_a_wor
         logger=SimpleNamespace(log=lambda kind, step, **values: logged.append(values)),
         step=0,
         _scorer=None,
+        _watch=lambda *_: None,
         _safety=SafetyRecord(),
         _newest={},
         _episodes={},

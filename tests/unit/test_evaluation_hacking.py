@@ -7,12 +7,13 @@ import pytest
 from robo_rl.evaluation.hacking import RewardWatch
 
 
-def warnings(history: list[tuple[float, float]], episodes: int = 5) -> list[str | None]:
-    """What is said after each interval of (reward of a step, success rate)."""
+def warnings(history: list[tuple[float, ...]], episodes: int = 5) -> list[str | None]:
+    """What is said after each interval of (reward of a step, success rate, held-out reward of a step)."""
     watch, said, number = RewardWatch(), [], 0
-    for interval, (reward, success) in enumerate(history):
+    for interval, (reward, success, *held) in enumerate(history):
         for each in range(episodes):
-            watch.add_episode(number, 10 * (reward + 0.01 * each), 10, success=False)
+            held_out = {"apart": 10 * (held[0] - 0.02 * each)} if held else {}
+            watch.add_episode(number, 10 * (reward + 0.01 * each), 10, success=False, held_out=held_out)
             number += 1
         said.append(watch.evaluated(100 * (interval + 1), success))
         watch.load(json.loads(json.dumps(watch.state())))  # as if resumed
@@ -34,9 +35,10 @@ def test_reward_that_rises_while_success_falls_is_warned_of() -> None:
         [(0.5, 0.5), (0.4, 0.4), (0.3, 0.3), (0.2, 0.2), (0.1, 0.1)],  # both fall
         [(0.1, 1.0), (0.2, 1.0), (0.3, 1.0), (0.4, 1.0), (0.5, 0.98)],  # solved: nothing more to expect
         [(0.1, 0.5), (0.1, 0.4), (0.1, 0.4), (0.1, 0.4), (0.105, 0.4)],  # no more than chance
+        [(0.1, 1, -0.9), (0.2, 1, -0.3), (0.4, 1, -0.3), (0.6, 1, -0.31), (0.8, 1, -0.32)],  # a held-out one that stays
     ],
 )
-def test_nothing_is_said_without_cause(history: list[tuple[float, float]]) -> None:
+def test_nothing_is_said_without_cause(history: list[tuple[float, ...]]) -> None:
     assert warnings(history) == [None] * 5
 
 
@@ -49,3 +51,19 @@ def test_reward_that_rises_from_the_start_while_nothing_succeeds() -> None:
 
 def test_too_few_episodes_are_no_evidence() -> None:
     assert warnings([(0.1, 0.5), (0.2, 0.1), (0.3, 0.1), (0.4, 0.1), (0.9, 0.0)], episodes=1) == [None] * 5
+
+
+def test_reward_that_rises_while_a_held_out_module_falls_is_warned_of_whatever_success_is() -> None:
+    watch, said = RewardWatch(), []
+    history = [(0.1, -0.9), (0.2, -0.3), (0.4, -0.4), (0.6, -0.5), (0.8, -0.6)]
+    for interval, (reward, apart) in enumerate(history):
+        for each in range(5):
+            watch.add_episode(5 * interval + each, 10 * reward + each, 10, None, {"apart": 10 * apart + 0.1 * each})
+        said.append(watch.evaluated(100 * (interval + 1), None))
+    assert said[:4] == [None] * 4
+    assert said[4] is not None
+    assert "since step 200 it has risen from 0.400 to 1.000 a step, apart, which does not count, has gone" in said[4]
+    assert "from -0.280 to -0.580" in said[4]
+    both = warnings([(0.1, 0.0, 0.0), (0.2, 0.6, 0.9), (0.4, 0.5, 0.7), (0.6, 0.3, 0.5), (0.8, 0.1, 0.3)])[4]
+    assert both is not None
+    assert "success has gone from 60% to 10%; since step 200 it has risen" in both

@@ -84,6 +84,14 @@ def test_a_module_counts_with_weight_one_and_terms_of_the_task_only_if_named():
     )
 
 
+def test_a_module_of_weight_zero_is_computed_to_judge_the_others_and_does_not_count():
+    held_out = {"modules": {"twice": Doubled(), "apart": Doubled()}, "terms": {"apart": TermConfig(weight=0)}}
+    np.testing.assert_allclose(reward_of(rows([0, 1, 2]), **held_out), [2, 4])
+    scorer = ComposedRewardConfig(**held_out).make(SPEC, 0).scorer
+    assert scorer.held_out == ("apart",)
+    np.testing.assert_allclose(scorer.score(rows([0, 1, 2]), online=True)["apart"], [2, 4])
+
+
 def test_several_modules_add_up():
     found = reward_of(rows([0, 1, 2], [5, 7]), modules={"state": Doubled(), "action": Doubled(acting=True)})
     np.testing.assert_allclose(found, [12, 18])
