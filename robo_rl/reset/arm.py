@@ -89,18 +89,20 @@ class ArmGuide:
             action = np.append(action, GRIPPER[gripper])
         self.observation = self._act(action.astype(np.float32))
 
-    def go(self, target: Callable[[], Array], gripper: str, tolerance: float, seconds: float) -> None:
-        """Go where ``target`` says, asked anew before each step.
+    def go(
+        self, target: Callable[[], Array], gripper: str, tolerance: float, seconds: float, enough: float = 0.0
+    ) -> None:
+        """Go where ``target`` says, asked anew before each step, until that is within ``tolerance`` [m].
 
         Raises:
-            NotReachedError: if that is not within ``tolerance`` [m] after ``seconds`` [s].
+            NotReachedError: if that is within neither ``tolerance`` nor ``enough`` [m] after ``seconds`` [s].
         """
         for _ in range(max(1, round(seconds * self._rate))):
             if float(np.linalg.norm(target() - self.position)) <= tolerance:
                 return
             self.step(target(), gripper)
         away = float(np.linalg.norm(target() - self.position))
-        if away > tolerance:
+        if away > max(tolerance, enough):
             raise NotReachedError(f"after {seconds:g} s the end effector is {away:.3f} m from where it should be")
 
     def stay(self, gripper: str, seconds: float) -> None:

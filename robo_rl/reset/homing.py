@@ -40,7 +40,8 @@ class HomingReset(PracticeReset):
     """Brings an arm home after every episode, along a path that touches nothing, and puts the object back before.
 
     An attempt picks up the object and puts it down as the script has it, where that is due, then goes home: up,
-    back if need be, and through joint space. Further attempts reach a little aside, go higher and draw another place.
+    back if need be, and through joint space. Further attempts reach a little aside or, where the arm cannot, as near as
+    it comes, go higher and draw another place.
     What is random follows from the seed and the numbers of reset and attempt alone.
 
     Args:
@@ -145,7 +146,7 @@ class HomingReset(PracticeReset):
             place = self._draw_place(script, rng)
             if not self._holds(script):
                 aside = rng.uniform(-1, 1, 3) * config.perturbation * again
-                self._play(script.grasp, aside, place)
+                self._play(script.grasp, aside, place, HELD_DISTANCE if again else 0.0)
             self._play(script.put, np.zeros(3), place)
         height = config.lift * (1 + again * rng.uniform())
         aside = np.append(rng.uniform(-1, 1, 2) * config.perturbation * again, 0.0)
@@ -163,8 +164,11 @@ class HomingReset(PracticeReset):
         if self._step.success:
             raise NotReachedError("the task is solved as it stands: it needs a script that undoes it")
 
-    def _play(self, waypoints: list[WaypointConfig], aside: Array, place: Array) -> None:
-        """Go through a part of the script; it reaches ``aside`` (3,) of the object and puts it at ``place`` (3,)."""
+    def _play(self, waypoints: list[WaypointConfig], aside: Array, place: Array, enough: float = 0.0) -> None:
+        """Go through a part of the script; it reaches ``aside`` (3,) of the object and puts it at ``place`` (3,).
+
+        An object near the end of the arm's reach is grasped from as near as it comes, if that is within ``enough`` [m].
+        """
         guide = self._guide
         for waypoint in waypoints:
             offset, start = np.array(waypoint.offset), guide.position
@@ -179,7 +183,7 @@ class HomingReset(PracticeReset):
                     raise NotReachedError("the object is not in the gripper")
                 return np.array(place - to_object + offset)
 
-            guide.go(target, waypoint.gripper, self._config.tolerance, self._config.seconds)
+            guide.go(target, waypoint.gripper, self._config.tolerance, self._config.seconds, enough)
             guide.stay(waypoint.gripper, waypoint.seconds)
 
     def _place(self, script: ScriptConfig) -> tuple[Array, Array]:

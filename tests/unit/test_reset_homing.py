@@ -224,6 +224,15 @@ def test_a_cube_at_a_wall_is_brought_back_to_the_middle_of_its_bin(middle, x, y,
     assert abs(first["end_effector_y"] + first["to_cube_y"] - middle) < 0.065
 
 
+@pytest.mark.parametrize(("x", "y"), [(0.302, 0.017), (0.3, -0.07), (0.32, 0.35)])
+def test_a_cube_at_the_end_of_the_reach_is_grasped_from_as_near_as_the_arm_comes(x, y):
+    # The fourth joint's limit keeps the hand 2 cm away from over the first; fingers of 2 cm close on it all the same.
+    rig = Rig("pick_cube", random_every=0)
+    rig.act(1)
+    rig.put_object((x, y, 0.0225))
+    assert rig.resets.run(rig.backend).step is not None
+
+
 def test_further_attempts_reach_elsewhere_and_go_higher():
     rig = Rig("pick_cube", random_every=0)
     heights: list[float] = []
