@@ -84,14 +84,16 @@ class TrajectoryController:
         points = trajectory.points
         if not points or any(len(point.positions) != len(order) for point in points):
             raise SpecError("expected one point or more, with a position of each joint")
-        times = [0.0, *(point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec for point in points)]
-        path = np.array([self._positions(), *(np.asarray(point.positions)[order] for point in points)])
-        if not np.isfinite(path).all() or min(np.diff(times)) <= 0:
-            raise SpecError("expected finite positions, and times after the start that increase")
+        times = np.array([point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec for point in points])
+        path = np.array([np.asarray(point.positions)[order] for point in points])
+        if times[0] > 0:  # planners begin with where the arm is, at 0; others leave that out
+            times, path = np.insert(times, 0, 0.0), np.vstack([self._positions(), path])
+        if not np.isfinite(path).all() or times[0] < 0 or (np.diff(times) <= 0).any():
+            raise SpecError("expected finite positions, and times from 0 on that increase")
         with self._lock:  # goals have threads of their own
             self._number += 1
             self._begun_at = time.monotonic()
-            self._path = np.array(times), path
+            self._path = times, path
             return self._number
 
     def _turn(self) -> None:
@@ -102,17 +104,18 @@ class TrajectoryController:
         if not self._is_active():
             self._path = None
             return
-        times, positions = going
-        now = (time.monotonic() - self._begun_at) * self._factor
-        if now >= times[-1]:
-            self._obey(ArmTarget(joints=positions[-1]))
+        now = self._elapsed()
+        wanted, velocity = _at(going, now)
+        if now >= going[0][-1]:
+            self._obey(ArmTarget(joints=wanted))
             if self._path is going:
                 self._path = None
             return
-        last = int(np.searchsorted(times, now, side="right")) - 1
-        velocity = (positions[last + 1] - positions[last]) / (times[last + 1] - times[last])
-        behind = positions[last] + velocity * (now - times[last]) - self._positions()
-        self._obey(ArmTarget(velocities=velocity + GAIN * behind))
+        self._obey(ArmTarget(velocities=velocity + GAIN * (wanted - self._positions())))
+
+    def _elapsed(self) -> float:
+        """Return the robot's time since the trajectory began [s]."""
+        return (time.monotonic() - self._begun_at) * self._factor
 
     def _execute(self, goal: ServerGoal) -> Any:
         """Called in a thread of the goal's."""
@@ -123,7 +126,8 @@ class TrajectoryController:
             number = self._begin(request.trajectory)
         except SpecError as error:
             return self._ended(goal, str(error))
-        while self._number == number and self._path is not None:
+        while self._number == number and (going := self._path) is not None:
+            self._publish_feedback(goal, going)
             if goal.cancel_requested:
                 self._path = None
                 self._hold()
@@ -134,9 +138,33 @@ class TrajectoryController:
             return self._ended(goal, "a newer trajectory has taken its place")
         return self._ended(goal, "" if self._is_active() else "the controller was deactivated")
 
+    def _publish_feedback(self, goal: ServerGoal, going: tuple[Array, Array]) -> None:
+        actual = self._positions()
+        desired, _ = _at(going, self._elapsed())
+        make = self._node.types.make
+        points = {"desired": desired, "actual": actual, "error": desired - actual}
+        goal.publish_feedback(
+            make(
+                f"{ACTION}_Feedback",
+                header={"stamp": self._node.now()},
+                joint_names=self._joints,
+                **{name: {"positions": positions} for name, positions in points.items()},
+            )
+        )
+
     def _ended(self, goal: ServerGoal, refusal: str) -> Any:
         """Return the result of a goal that was refused or given up for a reason, or done."""
         if refusal:
             goal.abort()
         code = INVALID_GOAL if refusal else SUCCESSFUL
         return self._node.types.make(f"{ACTION}_Result", error_code=code, error_string=refusal)
+
+
+def _at(path: tuple[Array, Array], now: float) -> tuple[Array, Array]:
+    """Return positions and velocities of a path at a time after its begin [s]."""
+    times, positions = path
+    if now >= times[-1]:
+        return positions[-1], np.zeros_like(positions[-1])
+    last = int(np.searchsorted(times, now, side="right")) - 1
+    velocity = (positions[last + 1] - positions[last]) / (times[last + 1] - times[last])
+    return positions[last] + velocity * (now - times[last]), velocity

@@ -212,23 +212,31 @@ def test_trajectories_of_others_are_followed_point_by_point(domain, manager):
         def positions() -> np.ndarray:
             return np.array(joints.latest()[0].position)[:7]
 
-        def goal(*points: np.ndarray, joint_names: list[str] = names, seconds: int = 1) -> Any:
+        feedback: list[Any] = []
+
+        def goal(*points: np.ndarray, joint_names: list[str] = names, seconds: int = 1, first: int = 1) -> Any:
             fields = [
                 {"positions": point, "time_from_start": {"sec": seconds * number}}
-                for number, point in enumerate(points, 1)
+                for number, point in enumerate(points, first)
             ]
             trajectory = {"joint_names": joint_names, "points": fields}
-            return client.send_goal(make(f"{action}_Goal", trajectory=trajectory), timeout_s=20)
+            return client.send_goal(make(f"{action}_Goal", trajectory=trajectory), feedback.append, timeout_s=20)
 
         start = positions()
         there = start + np.array([0.2, 0, 0, 0, 0, 0, 0.3])
-        status, result = goal(there[::-1], (there + 0.1)[::-1], joint_names=names[::-1]).result(30)
+        planned = (start[::-1], there[::-1], (there + 0.1)[::-1])
+        status, result = goal(*planned, joint_names=names[::-1], first=0).result(30)
         assert (status, result.error_code) == (GoalStatus.SUCCEEDED, 0)
+        wait_until(lambda: any(np.abs(now.desired.positions - there).max() < 0.1 for now in feedback))
+        newest = feedback[-1]
+        assert list(newest.joint_names) == names
+        assert newest.error.positions == pytest.approx(newest.desired.positions - newest.actual.positions)
         wait_until(lambda: np.abs(positions() - there - 0.1).max() < 0.02)
         for refused, said in (
             (goal(there, joint_names=["a", "b"]), "expected the joints joint1, .*, got a, b"),
             (goal(there[:3]), "a position of each joint"),
-            (goal(there, seconds=0), "times after the start that increase"),
+            (goal(there, there, seconds=0), "times from 0 on that increase"),
+            (goal(there, seconds=-1), "times from 0 on that increase"),
             (goal(there * np.nan), "expected finite positions"),
         ):
             status, result = refused.result(30)
