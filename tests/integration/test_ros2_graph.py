@@ -1,6 +1,7 @@
 """What a node of drivers/ros2 tells of itself, read by a participant that shares no code with it; and mismatches."""
 
 import os
+import struct
 import subprocess
 import sys
 import time
@@ -29,6 +30,7 @@ from ..ros2_domain import free_domain
 from ..ros2_rig import BEST_EFFORT, GRIPPER, JOINTS, SET_BOOL, STRING, TRIGGER, peer, wait_until
 
 HASH_OF_STRING = "RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18"
+HASH_OF_INFO = "RIHS01_91a0593bacdcc50ea9bdcf849a938b128412cc1ea821245c663bcd26f83c295e"
 
 
 @annotations.final
@@ -117,6 +119,10 @@ def test_discovery_messages_name_every_endpoint(domain: int, node: Node) -> None
     wait_until(complete)
     participant = observer.seen("participants")[bytes(observer.infos()["peer"].gid.data)]
     assert bytes(participant.qos[Policy.Userdata].data) == b"enclave=/;"
+    for kind in ("writers", "readers"):
+        own = [sample for sample in observer.seen(kind).values() if sample.topic_name == "ros_discovery_info"]
+        told = [bytes(sample.qos[Policy.Userdata].data).decode() for sample in own if Policy.Userdata in sample.qos]
+        assert f"typehash={HASH_OF_INFO};" in told
     ours = observer.infos()["tester"].node_entities_info_seq[0]
     assert (ours.node_namespace, ours.node_name) == ("/lab", "tester")
 
@@ -246,6 +252,22 @@ def test_nodes_with_the_definitions_of_humble(monkeypatch: pytest.MonkeyPatch) -
             wait_until(lambda: any(problem.node == "/peer" for problem in node.problems))
             answer = node.create_client(SET_BOOL, "set").call(node.types.make(f"{SET_BOOL}_Request", data=True), 20.0)
             assert answer.message == "set True"
+
+
+def test_nodes_of_humble_are_named_with_the_cure(
+    domain: int, node: Node, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """Humble's nodes send what identifies them with 8 zeros more; it would be read as nobody."""
+    names = struct.pack("<II4sI4sII", 1, 2, b"/", 4, b"arm", 0, 0)
+    sent = b"\0\1\0\0" + bytes(range(1, 17)) + bytes(8) + names
+    monkeypatch.setattr(ParticipantInfo, "serialize", lambda self, **options: sent)
+    participant = DomainParticipant(domain)
+    qos = Qos(Policy.Durability.TransientLocal, Policy.Reliability.Reliable(10**9))
+    writer = DataWriter(participant, Topic(participant, "ros_discovery_info", ParticipantInfo), qos)
+    writer.write(ParticipantInfo(Gid(bytes(16)), []))
+    wait_until(lambda: "Set ROS_DISTRO=humble here" in caplog.text)
+    with pytest.raises(DriverError, match=r"no server of /absent.*the message definitions of ROS 2 Humble"):
+        node.create_client(TRIGGER, "/absent").call(node.types.make(f"{TRIGGER}_Request"), 0.1)
 
 
 def test_fast_dds_is_named_with_the_cure(node: Node, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:

@@ -41,6 +41,9 @@ _ANNOUNCE_NS = 10_000_000
 _GID_BYTES = {"humble": 24}
 """Where it is not 16."""
 
+_HEADER_BYTES = 4
+"""Of CDR."""
+
 
 class GraphMonitor:
     """The graph as one node sees it.
@@ -71,12 +74,14 @@ class GraphMonitor:
         self._nodes: dict[bytes, Any] = {}
         self._reported: set[tuple[str, str, str]] = set()
         self._warned: set[bytes] = set()
+        self._elsewhere: dict[bytes, str] = {}
         kind = topic_types[INFO]
         self._waiter = waiter
         self._announcing = False
-        self._writer = Writer(participant, TOPIC, kind, cyclone_qos(_WRITER_QOS, ""))
+        type_hash = f"typehash={types.hash(INFO)};"  # without it Jazzy's nodes warn of each of ours
+        self._writer = Writer(participant, TOPIC, kind, cyclone_qos(_WRITER_QOS, type_hash))
         self._announce()
-        qos = Qos(*cyclone_qos(_READER_QOS, "").policies, Policy.IgnoreLocal.Participant)
+        qos = Qos(*cyclone_qos(_READER_QOS, type_hash).policies, Policy.IgnoreLocal.Participant)
         self._reader = Reader(participant, TOPIC, kind, qos, waiter, self._hear_info)
         self._builtin: list[Any] = []
         for topic, handle in (
@@ -171,6 +176,14 @@ class GraphMonitor:
         self._writer.write(self._types.serialize(INFO, info))
 
     def _hear_info(self, data: memoryview, writer: int) -> None:
+        humble, own = _is_humbles(data), self._types.distribution
+        if humble != (own == "humble"):
+            with self._lock:
+                key = bytes(data[_HEADER_BYTES : _HEADER_BYTES + 16])
+                if key not in self._elsewhere:
+                    self._elsewhere[key] = other = "humble" if humble else "jazzy"
+                    log.warning("%s", _elsewhere_text(other, own))
+            return
         info: Any = self._types.deserialize(INFO, data)
         key = bytes(info.gid.data)[:16]
         with self._lock:
@@ -186,6 +199,7 @@ class GraphMonitor:
             else:
                 self._participants.discard(sample.key.bytes)
                 self._nodes.pop(sample.key.bytes, None)
+                self._elsewhere.pop(sample.key.bytes, None)
 
     def _hear_endpoint(self, sample: Any, writer: bool) -> None:
         with self._lock:
@@ -220,7 +234,10 @@ class GraphMonitor:
     def advice(self) -> str:
         """Return what may be the reason that a service does not answer, or nothing."""
         unanswering = self.graph.unanswering
-        return f". {_fast_dds_text(unanswering)}" if unanswering else ""
+        with self._lock:
+            others = sorted(set(self._elsewhere.values()))
+        texts = [_elsewhere_text(other, self._types.distribution) for other in others]
+        return "".join(f". {text}" for text in [*texts, *([_fast_dds_text(unanswering)] if unanswering else [])])
 
 
 def _names_in(info: Any) -> list[str]:
@@ -235,4 +252,20 @@ def _fast_dds_text(nodes: Any) -> str:
     return (
         f"{', '.join(nodes) or 'A participant'} runs on Fast DDS (rmw_fastrtps): topics work, services, actions and "
         "parameters do not. Set RMW_IMPLEMENTATION=rmw_cyclonedds_cpp on the robot, or source its ROS 2 here (rclpy)"
+    )
+
+
+def _is_humbles(data: memoryview) -> bool:
+    """Return whether a message of TOPIC is of Humble, which identifies participants by 16 bytes and 8 that are zero.
+
+    Later distributions have the number of nodes there, and the length of the first one's namespace where there is one.
+    """
+    body = data[_HEADER_BYTES:]
+    return len(body) >= 28 and bytes(body[16:24]) == bytes(8)
+
+
+def _elsewhere_text(other: str, own: str) -> str:
+    return (
+        f"a node has the message definitions of ROS 2 {other.title()}, and this process those of {own.title()}: some "
+        f"topics and services differ, and it is not listed. Set ROS_DISTRO={other} here"
     )
