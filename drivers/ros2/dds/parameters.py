@@ -1,7 +1,7 @@
 """Parameters of a node, and the six services by which ``ros2 param`` and others reach them."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from robo_rl.core import ConfigError, nearest
 from ..api import Message
 from ..message_types import RosbagsTypes
 
-_NOT_SET, _BOOL, _INTEGER, _DOUBLE, _STRING = range(5)
+_BOOL, _INTEGER, _DOUBLE, _STRING = range(1, 5)
 _BYTE_ARRAY, _BOOL_ARRAY, _INTEGER_ARRAY, _DOUBLE_ARRAY, _STRING_ARRAY = range(5, 10)
 _FIELDS = {
     _BOOL: "bool_value",
@@ -24,7 +24,7 @@ _FIELDS = {
     _DOUBLE_ARRAY: "double_array_value",
     _STRING_ARRAY: "string_array_value",
 }
-_NAMES = {kind: field.removesuffix("_value") for kind, field in _FIELDS.items()} | {_NOT_SET: "not set"}
+_NAMES = {kind: field.removesuffix("_value") for kind, field in _FIELDS.items()}
 
 
 Change = Callable[[Any], None]
@@ -135,26 +135,23 @@ class Parameters:
         return self._types.make(f"rcl_interfaces/srv/{service}_Response", **fields)
 
     def _describe(self, request: Message) -> Message:
-        with self._lock:
-            descriptors = [
-                {"name": name, "type": self._kind(name), "read_only": name in self._read_only} for name in request.names
-            ]
+        descriptors = [
+            {"name": name, "type": kind_of(value), "read_only": name in self._read_only}
+            for name, value in self._known(request.names)
+        ]
         return self._respond("DescribeParameters", descriptors=descriptors)
 
     def _get_types(self, request: Message) -> Message:
-        with self._lock:
-            return self._respond("GetParameterTypes", types=[self._kind(name) for name in request.names])
+        return self._respond("GetParameterTypes", types=[kind_of(value) for _, value in self._known(request.names)])
 
     def _get(self, request: Message) -> Message:
-        with self._lock:
-            values = []
-            for name in request.names:
-                kind = self._kind(name)
-                values.append({"type": kind, **({_FIELDS[kind]: self._values[name]} if kind else {})})
+        values = [{"type": kind_of(value), _FIELDS[kind_of(value)]: value} for _, value in self._known(request.names)]
         return self._respond("GetParameters", values=values)
 
-    def _kind(self, name: str) -> int:
-        return kind_of(self._values[name]) if name in self._values else _NOT_SET
+    def _known(self, names: Sequence[str]) -> list[tuple[str, Any]]:
+        """Return names and values; nothing at all where one was not declared, as rclcpp and rclpy answer."""
+        with self._lock:
+            return [(name, self._values[name]) for name in names] if self._values.keys() >= set(names) else []
 
     def _list(self, request: Message) -> Message:
         """Answer with the names below the prefixes, at most ``depth`` parts deeper; 0 is any depth."""
