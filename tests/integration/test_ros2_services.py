@@ -78,13 +78,17 @@ def test_parameters_as_ros2_param_reads_them(node: Node) -> None:
     assert below.names == ["limits.high", "limits.low"]
     shallow = call(node, f"{RCL}/ListParameters", "/peer/list_parameters", depth=1).result
     assert shallow.names == ["even", "fixed", "names", "rate"]
-    names = ["rate", "names", "limits.low", "unknown"]
-    assert list(call(node, f"{RCL}/GetParameterTypes", "/peer/get_parameter_types", names=names).types) == [3, 9, 2, 0]
+    names = ["rate", "names", "limits.low"]
+    assert list(call(node, f"{RCL}/GetParameterTypes", "/peer/get_parameter_types", names=names).types) == [3, 9, 2]
     described = call(node, f"{RCL}/DescribeParameters", "/peer/describe_parameters", names=names).descriptors
-    assert [(one.name, one.type) for one in described] == list(zip(names, [3, 9, 2, 0], strict=True))
-    rate, listed_names, low, unknown = call(node, f"{RCL}/GetParameters", "/peer/get_parameters", names=names).values
+    assert [(one.name, one.type) for one in described] == list(zip(names, [3, 9, 2], strict=True))
+    rate, listed_names, low = call(node, f"{RCL}/GetParameters", "/peer/get_parameters", names=names).values
     assert rate.double_value == 25.0  # what the node was opened with, not the default
-    assert (listed_names.string_array_value, low.integer_value, unknown.type) == (["a", "b"], -1, 0)
+    assert (listed_names.string_array_value, low.integer_value) == (["a", "b"], -1)
+    names = ["rate", "unknown"]  # as rclcpp and rclpy answer: all or nothing
+    assert not len(call(node, f"{RCL}/GetParameterTypes", "/peer/get_parameter_types", names=names).types)
+    assert not call(node, f"{RCL}/DescribeParameters", "/peer/describe_parameters", names=names).descriptors
+    assert not call(node, f"{RCL}/GetParameters", "/peer/get_parameters", names=names).values
 
 
 def test_parameters_as_ros2_param_sets_them(node: Node) -> None:
@@ -198,6 +202,28 @@ def test_several_goals_at_once_and_their_status(node: Node) -> None:
         return newest is not None and [entry.status for entry in newest[0].status_list][-2:] == [5, 5]
 
     wait_until(ended)
+
+
+def test_goals_are_cancelled_by_name_by_time_or_all(node: Node) -> None:
+    """As rcl_action_process_cancel_request decides."""
+    kind, client = "action_msgs/srv/CancelGoal", node.create_action_client(GRIPPER, "grip")
+
+    def cancel(**goal_info: Any) -> tuple[int, int]:
+        answer = call(node, kind, "/grip/_action/cancel_goal", goal_info=goal_info)
+        return answer.return_code, len(answer.goals_canceling)
+
+    unknown, later = {"goal_id": {"uuid": b"1" * 16}}, {"stamp": {"sec": 2**31 - 1}}
+    assert cancel() == (0, 0)
+    assert (cancel(**unknown), cancel(**unknown, **later)) == ((2, 0), (0, 0))
+    handles = [client.send_goal(goal(node, 5.0), None, 20.0) for _ in range(3)]
+    assert cancel(goal_id={"uuid": handles[0].identity}) == (0, 1)
+    assert handles[0].result(20.0)[0] == GoalStatus.CANCELED
+    assert cancel(goal_id={"uuid": handles[0].identity}) == (3, 0)
+    assert cancel(stamp={"sec": 1}) == (0, 0)
+    assert cancel(**later) == (0, 2)
+    assert [handle.result(20.0)[0] for handle in handles[1:]] == [GoalStatus.CANCELED] * 2
+    client.send_goal(goal(node, 5.0), None, 20.0)
+    assert cancel() == (0, 1)
 
 
 def test_a_closed_node_answers_nobody(node: Node) -> None:

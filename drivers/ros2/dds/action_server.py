@@ -22,7 +22,7 @@ RESULT_SECONDS = 60.0
 """How long the result of a goal that ended can be asked for."""
 
 _ENDED = (GoalStatus.SUCCEEDED, GoalStatus.CANCELED, GoalStatus.ABORTED)
-_REJECTED, _UNKNOWN_GOAL, _GOAL_TERMINATED = 1, 2, 3
+_UNKNOWN_GOAL, _GOAL_TERMINATED = 2, 3
 """Return codes of action_msgs/srv/CancelGoal."""
 
 _STATUS_TYPE = "action_msgs/msg/GoalStatusArray"
@@ -182,9 +182,9 @@ class DdsActionServer:
             cancelling = [goal for goal in meant if goal.status in (GoalStatus.ACCEPTED, GoalStatus.EXECUTING)]
             for goal in cancelling:
                 goal.status = GoalStatus.CANCELING
-        code = 0
-        if not cancelling:
-            code = _GOAL_TERMINATED if meant and named else _UNKNOWN_GOAL if named else _REJECTED
+        code = 0  # of several goals none may be left to cancel
+        if named and not stamp and not cancelling:
+            code = _GOAL_TERMINATED if meant else _UNKNOWN_GOAL
         infos = [{"goal_id": {"uuid": goal.identity}, "stamp": goal.stamp} for goal in cancelling]
         answer(self._types.make(f"{CANCEL_TYPE}_Response", return_code=code, goals_canceling=infos))
         self._publish_status()
