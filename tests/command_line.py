@@ -4,6 +4,16 @@ import subprocess
 import sys
 
 PATIENCE_SECONDS = 300.0
+SMALL_AGENT = [
+    "agent.hidden=[32]",
+    "agent.ensemble_size=3",
+    "agent.update_to_data=2",
+    "agent.batch_size=32",
+    "agent.learning_starts=10",
+    "agent.random_steps=5",
+    "agent.pretrain_steps=20",
+]
+"""An agent that takes no time, and learns next to nothing."""
 
 
 def start(*words: str) -> subprocess.Popen[str]:

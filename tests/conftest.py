@@ -13,6 +13,17 @@ def own_emergency_stop(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
 
 
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """On tensors that are small threads only wait for each other, long ones on a busy machine."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture
 def domain(monkeypatch) -> Iterator[dict[str, str]]:
     """The environment, of this process too, of a ROS 2 domain that no other test uses meanwhile."""

@@ -58,8 +58,6 @@ class FrozenEncoder(ABC):
 
     Args:
         config: see there.
-        model: of PyTorch.
-        preprocessing: what :class:`Preprocessing` takes.
 
     Attributes:
         images: features (n, E) of frames (n, H, W, 3) uint8, from the cache where it has them.
@@ -67,10 +65,18 @@ class FrozenEncoder(ABC):
         fingerprint: hash (hexadecimal) of weights and preprocessing.
 
     Raises:
-        ConfigError: if there is no such device.
+        ConfigError: if there is no such model or device.
+        DataError: if its files are damaged.
     """
 
-    def __init__(self, config: EncoderConfig, model: Any, preprocessing: dict[str, Any]) -> None:
+    def __init__(self, config: EncoderConfig) -> None:
+        files = find_files(config.model, config.pretrained, config.download)
+        try:
+            model, preprocessing = self._load(files)
+        except Exception as error:  # safetensors, PyTorch and open_clip or timm raise many kinds
+            reason = " ".join(str(error).split())
+            message = f"the model {config.model} cannot be loaded from {files.weights}: {reason[:400]}"
+            raise DataError(message) from error
         try:
             self._model = model.to(config.device).eval().requires_grad_(False)
         except (RuntimeError, AssertionError) as error:
@@ -82,6 +88,13 @@ class FrozenEncoder(ABC):
         self.fingerprint = _fingerprint(model, preprocessing)
         self.size = self.encode(np.zeros((1, 32, 32, 3), np.uint8)).shape[1]
         self.images = FrameCache(self.encode, self.size, config.cache_frames)
+
+    @abstractmethod
+    def _load(self, files: ModelFiles) -> tuple[Any, dict[str, Any]]:
+        """Return the model of PyTorch with its weights, and what :class:`Preprocessing` takes.
+
+        Whatever this raises says that the files do not fit.
+        """
 
     @abstractmethod
     def _features(self, pictures: Tensor) -> Tensor:
@@ -100,24 +113,12 @@ class FrozenEncoder(ABC):
 
 
 class ClipEncoder(FrozenEncoder):
-    """A CLIP model. Its features are embeddings of unit length.
+    """A CLIP model. Its features are embeddings of unit length."""
 
-    Args:
-        config: see :func:`load_encoder`.
-
-    Raises:
-        ConfigError: if there is no such model or device.
-        DataError: if its files are damaged.
-    """
-
-    def __init__(self, config: EncoderConfig) -> None:
-        files = find_files(config.model, config.pretrained, config.download)
-        try:
-            model = _load(files)
-            self._tokenizer = open_clip().get_tokenizer(files.name)
-        except Exception as error:  # safetensors, PyTorch and open_clip raise many kinds for files that do not fit
-            raise _misfit(config, files, error) from error
-        super().__init__(config, model, model.visual.preprocess_cfg)
+    def _load(self, files: ModelFiles) -> tuple[Any, dict[str, Any]]:
+        model = _load_clip(files)
+        self._tokenizer = open_clip().get_tokenizer(files.name)
+        return model, model.visual.preprocess_cfg
 
     def _features(self, pictures: Tensor) -> Tensor:
         embeddings: Tensor = self._model.encode_image(pictures, normalize=True)
@@ -132,39 +133,24 @@ class ClipEncoder(FrozenEncoder):
 
 
 class TimmEncoder(FrozenEncoder):
-    """A model of timm without its head: its features are what the head would be given. Whole pictures are squashed to
-    the size that it was made for.
+    """A model of timm without its head: its features are what the head would be given.
 
-    Args:
-        config: see :func:`load_encoder`.
-
-    Raises:
-        ConfigError: if there is no such model or device.
-        DataError: if its files are damaged.
+    Whole pictures are squashed to the size that it was made for.
     """
 
-    def __init__(self, config: EncoderConfig) -> None:
-        files = find_files(config.model, config.pretrained, config.download)
-        try:
-            model = timm().create_model(files.name, pretrained=False, num_classes=0)
-            missing = model.load_state_dict(load_file(files.weights), strict=False).missing_keys  # more: the head
-            if missing:
-                raise ValueError(f"it lacks {missing[0]!r}")
-        except Exception as error:  # as above
-            raise _misfit(config, files, error) from error
+    def _load(self, files: ModelFiles) -> tuple[Any, dict[str, Any]]:
+        model = timm().create_model(files.name, pretrained=False, num_classes=0)
+        missing = model.load_state_dict(load_file(files.weights), strict=False).missing_keys  # more: the head
+        if missing:
+            raise ValueError(f"it lacks {missing[0]!r}")
         known = timm().data.resolve_model_data_config(model)
         preprocessing = {key: known[key] for key in ("mean", "std", "interpolation")}
         size = known["input_size"][1:]
-        super().__init__(config, model, {**preprocessing, "size": size, "resize_mode": "squash", "fill_color": 0})
+        return model, {**preprocessing, "size": size, "resize_mode": "squash", "fill_color": 0}
 
     def _features(self, pictures: Tensor) -> Tensor:
         features: Tensor = self._model(pictures)
         return features
-
-
-def _misfit(config: EncoderConfig, files: ModelFiles, error: Exception) -> DataError:
-    reason = " ".join(str(error).split())
-    return DataError(f"the model {config.model} cannot be loaded from {files.weights}: {reason[:400]}")
 
 
 class Preprocessing:
@@ -245,8 +231,8 @@ def load_encoder(config: EncoderConfig) -> FrozenEncoder:
     return encoder
 
 
-def _load(files: ModelFiles) -> Any:
-    """Return a model with its weights.
+def _load_clip(files: ModelFiles) -> Any:
+    """Return a CLIP model with its weights.
 
     open_clip would choose the file itself, and in some folders a pickle; so the weights are loaded in a second step.
     """

@@ -15,19 +15,10 @@ from robo_rl.core import Transition
 from robo_rl.replay import EpisodeStore
 from robo_rl.telemetry import Command, LiveWatch
 
-from ..command_line import finish, robo_rl, start
+from ..command_line import SMALL_AGENT, finish, robo_rl, start
 
 STEPS = 300
-AGENT = [
-    "task=reach",
-    "agent.hidden=[32]",
-    "agent.ensemble_size=3",
-    "agent.update_to_data=2",
-    "agent.batch_size=32",
-    "agent.learning_starts=10",
-    "agent.random_steps=5",
-    "agent.pretrain_steps=20",
-]
+AGENT = ["task=reach", *SMALL_AGENT]
 RUN = [
     "demonstrations.episodes=2",
     f"run.env_steps={STEPS}",

@@ -15,18 +15,12 @@ import pytest
 
 from robo_rl.learner import CheckpointFolder
 
-from ..command_line import finish, robo_rl, start
+from ..command_line import SMALL_AGENT, finish, robo_rl, start
 
 STEPS = 70
 COMMON = [
     "task=reach",
-    "agent.hidden=[32]",
-    "agent.ensemble_size=3",
-    "agent.update_to_data=2",
-    "agent.batch_size=32",
-    "agent.learning_starts=10",
-    "agent.random_steps=5",
-    "agent.pretrain_steps=20",
+    *SMALL_AGENT,
     "demonstrations.episodes=2",
     f"run.env_steps={STEPS}",
     "run.evaluation_interval=30",

@@ -10,6 +10,7 @@ import pytest
 from robo_rl.core import Source
 from robo_rl.replay import EpisodeStore
 
+from ..command_line import SMALL_AGENT
 from ..robot_rig import composed, driver, virtual_robot
 from ..ros2_domain import free_domain
 
@@ -17,13 +18,7 @@ STEPS = 40
 SMALL = [
     "task=reach",
     "robot=virtual",
-    "agent.hidden=[32]",
-    "agent.ensemble_size=3",
-    "agent.update_to_data=2",
-    "agent.batch_size=32",
-    "agent.learning_starts=10",
-    "agent.random_steps=5",
-    "agent.pretrain_steps=20",
+    *SMALL_AGENT,
     "demonstrations.episodes=2",
     f"run.env_steps={STEPS}",
     "run.evaluation_interval=0",

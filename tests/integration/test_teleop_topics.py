@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robo_rl.core import ArraySpec, ConfigError, EnvSpec, Intervention
+from robo_rl.core import ConfigError, EnvSpec, Intervention
 from robo_rl.drivers.ros2 import Node, open_node
 from robo_rl.drivers.teleop import make_steering, make_teleop
 from robo_rl.drivers.teleop.config import LeaderConfig, TwistConfig
 
 from ..ros2_domain import free_domain
 from ..ros2_rig import wait_until
+from ..specs import steered_spec
 
 DEVICES = """
 import sys, time
@@ -45,17 +46,7 @@ with open_node("devices", implementation="dds") as node:
 
 def make_spec(*names: str, space: str = "end_effector_delta") -> EnvSpec:
     scales = {"joint_scale": 0.1} if space == "joint_delta" else {"translation_scale": 0.05, "rotation_scale": 0.2}
-    return EnvSpec(
-        task="test",
-        observation={"state": ArraySpec((1,))},
-        action=ArraySpec((len(names),), low=-1.0, high=1.0, names=names),
-        action_space=space,
-        action_frame="base",
-        control_rate=10.0,
-        max_episode_steps=None,
-        reward_terms=("success",),
-        extra=scales,
-    )
+    return steered_spec(names, action_space=space, extra=scales)
 
 
 PLANAR = """<mujoco><compiler angle="radian"/><worldbody><body><joint name="a" axis="0 0 1"/><geom size="0.01"/>

@@ -2,31 +2,16 @@
 
 import numpy as np
 import pytest
-import torch
 
 from robo_rl.agents.bc import BCConfig, make_bc
 from robo_rl.agents.sac import make_sac
-from robo_rl.core import ArraySpec, ConfigError, DivergenceError, EnvSpec
+from robo_rl.core import ArraySpec, ConfigError, DivergenceError
 
-SPEC = EnvSpec(
-    task="toy",
-    observation={"state": ArraySpec((2,))},
-    action=ArraySpec((2,), low=-1, high=1),
-    action_space="joint_position",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=(),
-)
+from ..specs import toy_spec
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """On tensors this small threads only wait for each other, long ones on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+SPEC = toy_spec({"state": ArraySpec((2,))}, 2, reward_terms=())
 
 
 def expert(state):

@@ -6,27 +6,13 @@ import torch
 from torch import nn
 
 from robo_rl.agents.cpl import CPLConfig, make_cpl
-from robo_rl.core import ArraySpec, CheckpointError, Comparisons, ConfigError, DivergenceError, EnvSpec
+from robo_rl.core import ArraySpec, CheckpointError, Comparisons, ConfigError, DivergenceError
 
-SPEC = EnvSpec(
-    task="toy",
-    observation={"state": ArraySpec((2,))},
-    action=ArraySpec((1,), low=-1, high=1),
-    action_space="joint_position",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
-)
+from ..specs import toy_spec
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """On tensors this small threads only wait for each other, long ones on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+SPEC = toy_spec({"state": ArraySpec((2,))}, 1)
 
 
 def best(state):

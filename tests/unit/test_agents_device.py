@@ -14,19 +14,12 @@ from robo_rl.agents.sac import SAC, SACConfig
 from robo_rl.agents.sac.device import CapturedFunction, captured, choose_device, map_tensors
 from robo_rl.agents.sac.networks import initialise_network
 from robo_rl.agents.sac.update import METRICS, Minibatches, TorchUpdate, adam_corrections, draw_noise
-from robo_rl.core import ArraySpec, ConfigError, EnvSpec
+from robo_rl.core import ArraySpec, ConfigError
+
+from ..specs import toy_spec
 
 V, A = 3, 2
-SPEC = EnvSpec(
-    task="toy",
-    observation={"state": ArraySpec((V,)), "images/front": ArraySpec((9, 12, 3), "uint8")},
-    action=ArraySpec((A,), low=-1, high=1),
-    action_space="joint_position",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
-)
+SPEC = toy_spec({"state": ArraySpec((V,)), "images/front": ArraySpec((9, 12, 3), "uint8")}, A)
 SMALL = SACConfig(ensemble_size=3, hidden=(16,), update_to_data=4, batch_size=6, device="cpu", backend="torch")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

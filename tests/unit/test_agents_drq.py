@@ -15,20 +15,15 @@ from robo_rl.agents.drq import agent as drq_agent
 from robo_rl.agents.drq.augmentation import draw_shifts, shift_images
 from robo_rl.agents.drq.update import DrQUpdate, PixelMinibatches
 from robo_rl.agents.sac.update import METRICS, Minibatches, draw_noise
-from robo_rl.core import ArraySpec, ConfigError, EnvSpec
+from robo_rl.core import ArraySpec, ConfigError
+
+from ..specs import toy_spec
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 A, V = 2, 3
 CAMERAS = {"images/front": ArraySpec((9, 12, 3), "uint8"), "images/wrist": ArraySpec((8, 8, 3), "uint8")}
-SPEC = EnvSpec(
-    task="toy",
-    observation={"state": ArraySpec((V,)), **CAMERAS},
-    action=ArraySpec((A,), low=-1, high=1),
-    action_space="joint_position",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
-)
+SPEC = toy_spec({"state": ArraySpec((V,)), **CAMERAS}, A)
 SMALL = DrQConfig(
     ensemble_size=3,
     hidden=(16,),
@@ -52,15 +47,6 @@ VARIANTS = {
     "asymmetric": dataclasses.replace(SMALL, critic_keys=("state",)),
     "one_camera": dataclasses.replace(SMALL, image_keys=("images/wrist",), update_to_data=1, shift=0),
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """On tensors this small threads only wait for each other, long ones on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def make_batch(rows, seed=0):

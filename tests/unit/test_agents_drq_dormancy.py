@@ -8,18 +8,11 @@ import torch
 
 from robo_rl.agents.drq import DormancyConfig, DrQ, DrQConfig, EncoderConfig
 from robo_rl.agents.drq.dormancy import dormant_ratio, perturbation_factor
-from robo_rl.core import ArraySpec, ConfigError, EnvSpec
+from robo_rl.core import ArraySpec, ConfigError
 
-SPEC = EnvSpec(
-    task="toy",
-    observation={"state": ArraySpec((3,)), "images/front": ArraySpec((8, 8, 3), "uint8")},
-    action=ArraySpec((2,), low=-1, high=1),
-    action_space="joint_position",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
-)
+from ..specs import toy_spec
+
+SPEC = toy_spec({"state": ArraySpec((3,)), "images/front": ArraySpec((8, 8, 3), "uint8")}, 2)
 CONFIG = DrQConfig(
     ensemble_size=3,
     hidden=(16, 16),

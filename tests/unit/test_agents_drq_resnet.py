@@ -10,31 +10,20 @@ from torch import nn
 
 from robo_rl.agents.drq import DrQ, DrQConfig, EncoderConfig
 from robo_rl.agents.drq.resnet import DEVIATION, MEAN, apply_resnet, load_resnet, output_shape
-from robo_rl.core import ArraySpec, CheckpointError, ConfigError, EnvSpec
+from robo_rl.core import ArraySpec, CheckpointError, ConfigError
 
-SPEC = EnvSpec(
-    task="toy",
-    observation={
+from ..specs import toy_spec
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+SPEC = toy_spec(
+    {
         "state": ArraySpec((3,)),
         "images/front": ArraySpec((32, 40, 6), "uint8"),
         "images/wrist": ArraySpec((33, 32, 3), "uint8"),
     },
-    action=ArraySpec((2,), low=-1, high=1),
-    action_space="joint_position",
-    action_frame="joint",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
+    2,
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """On tensors this small threads only wait for each other, long ones on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 class Block(nn.Module):

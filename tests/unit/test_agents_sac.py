@@ -10,7 +10,11 @@ from scipy import linalg
 from robo_rl.agents import bc, cpl, iql, sac
 from robo_rl.agents.sac import SAC, SACConfig, make_sac
 from robo_rl.agents.sac.update import METRICS
-from robo_rl.core import ArraySpec, CheckpointError, ConfigError, DivergenceError, EnvSpec
+from robo_rl.core import ArraySpec, CheckpointError, ConfigError, DivergenceError
+
+from ..specs import toy_spec
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 SMALL = {
     "ensemble_size": 3,
@@ -22,26 +26,8 @@ SMALL = {
 }
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """On tensors this small threads only wait for each other, long ones on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def make_spec(state=3, action=2, **more):
-    return EnvSpec(
-        task="toy",
-        observation={"state": ArraySpec((state,)), **more},
-        action=ArraySpec((action,), low=-1, high=1),
-        action_space="joint_position",
-        action_frame="joint",
-        control_rate=10.0,
-        max_episode_steps=None,
-        reward_terms=("success",),
-    )
+    return toy_spec({"state": ArraySpec((state,)), **more}, action)
 
 
 SPEC = make_spec(object=ArraySpec((2,)), **{"images/front": ArraySpec((4, 4, 3), "uint8")})

@@ -18,6 +18,8 @@ from robo_rl.agents.sac.config import SACConfig
 from robo_rl.agents.sac.networks import initialise_network
 from robo_rl.agents.sac.update import METRICS, Minibatches, Noise, TorchUpdate, draw_noise
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 O, A = 4, 2  # noqa: E741
 SMALL = SACConfig(
     ensemble_size=3,
@@ -42,15 +44,6 @@ VARIANTS = {
     "target_entropy": {"target_entropy": 5.0, "target_subset": 1},
     "one_of_each": {"ensemble_size": 1, "target_subset": 1, "update_to_data": 1, "hidden": (8, 8, 8)},
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """On tensors this small threads only wait for each other, long ones on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def initial(config, dtype, seed=0):

@@ -12,25 +12,17 @@ pytest.importorskip("websockets")
 from websockets.exceptions import ConnectionClosed
 from websockets.sync import client
 
-from robo_rl.core import ArraySpec, ConfigError, EnvSpec, ManualClock
+from robo_rl.core import ConfigError, ManualClock
 from robo_rl.drivers.teleop import make_teleop
 from robo_rl.drivers.teleop.config import ELEMENTS, FUNCTIONS
 from robo_rl.web import WebConfig
 from robo_rl.web.person import AXES, BUTTONS, TAKEN, PersonPage
 
 from ..browser import wait_until
+from ..specs import steered_spec
 
 TIMEOUT = 0.3
-ARM = EnvSpec(
-    task="reach",
-    observation={"state": ArraySpec((1,))},
-    action=ArraySpec((4,), low=-1.0, high=1.0, names=("x", "y", "z", "gripper")),
-    action_space="end_effector_delta",
-    action_frame="base",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
-)
+ARM = steered_spec(("x", "y", "z", "gripper"), task="reach")
 
 
 class Served:

@@ -9,25 +9,19 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from robo_rl.core import ArraySpec, ConfigError, EnvSpec
+from robo_rl.core import ConfigError, EnvSpec
 from robo_rl.drivers.teleop.config import LeaderConfig
 from robo_rl.drivers.teleop.following import EndEffectorFollowing
 from robo_rl.sim import make_backend
+
+from ..specs import steered_spec
 
 ALL = ("x", "y", "z", "roll", "pitch", "yaw")
 
 
 def make_spec(*names: str, frame: str = "base") -> EnvSpec:
-    return EnvSpec(
-        task="test",
-        observation={"state": ArraySpec((1,))},
-        action=ArraySpec((len(names),), low=-1.0, high=1.0, names=names),
-        action_space="end_effector_delta",
-        action_frame=frame,
-        control_rate=10.0,
-        max_episode_steps=None,
-        reward_terms=(),
-        extra={"translation_scale": 0.02, "rotation_scale": 0.1},
+    return steered_spec(
+        names, action_frame=frame, reward_terms=(), extra={"translation_scale": 0.02, "rotation_scale": 0.1}
     )
 
 

@@ -9,25 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robo_rl.core import ArraySpec, ConfigError, DriverError, EnvSpec, ManualClock
+from robo_rl.core import ConfigError, DriverError, EnvSpec, ManualClock
 from robo_rl.drivers.teleop import find_devices, make_teleop
 from robo_rl.drivers.teleop.config import AxisConfig, MappingConfig
 from robo_rl.drivers.teleop.gamepad import AXES, BUTTONS
+
+from ..specs import steered_spec
 
 GAME_CONTROLLER = 1
 
 
 def make_spec(*names: str) -> EnvSpec:
-    return EnvSpec(
-        task="test",
-        observation={"state": ArraySpec((1,))},
-        action=ArraySpec((len(names),), low=-1.0, high=1.0, names=names),
-        action_space="end_effector_delta",
-        action_frame="base",
-        control_rate=10.0,
-        max_episode_steps=None,
-        reward_terms=("success",),
-    )
+    return steered_spec(names)
 
 
 ARM = make_spec("x", "y", "z", "yaw", "gripper")

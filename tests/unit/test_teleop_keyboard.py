@@ -17,23 +17,16 @@ import numpy as np
 import pyte
 import pytest
 
-from robo_rl.core import ArraySpec, DriverError, EnvSpec, ManualClock
+from robo_rl.core import DriverError, ManualClock
 from robo_rl.drivers.teleop import KeyboardTeleop, TeleopConfig
+
+from ..specs import steered_spec
 
 NAMES = ("x", "y", "z", "yaw", "gripper")
 COLUMNS, ROWS = 60, 20
 END = b"\x1b[K\x1b[J"
 
-SPEC = EnvSpec(
-    task="test",
-    observation={"state": ArraySpec((1,))},
-    action=ArraySpec((5,), low=-1.0, high=1.0, names=NAMES),
-    action_space="end_effector_delta",
-    action_frame="base",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
-)
+SPEC = steered_spec(NAMES)
 
 CHILD = """
 import sys, time

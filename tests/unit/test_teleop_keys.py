@@ -7,20 +7,13 @@ from robo_rl.core import ArraySpec, ConfigError, EnvSpec, ManualClock
 from robo_rl.drivers.teleop import TeleopConfig, make_teleop
 from robo_rl.drivers.teleop.keys import KeyMotion
 
+from ..specs import steered_spec
+
 ALL = ("x", "y", "z", "roll", "pitch", "yaw", "gripper")
 
 
 def make_spec(names: tuple[str, ...] = ALL, size: int | None = None) -> EnvSpec:
-    return EnvSpec(
-        task="test",
-        observation={"state": ArraySpec((1,))},
-        action=ArraySpec((size or len(names),), low=-1.0, high=1.0, names=names),
-        action_space="end_effector_delta",
-        action_frame="base",
-        control_rate=10.0,
-        max_episode_steps=None,
-        reward_terms=("success",),
-    )
+    return steered_spec(names, action=ArraySpec((size or len(names),), low=-1.0, high=1.0, names=names))
 
 
 def make_motion(names: tuple[str, ...] = ALL, **fields: float) -> tuple[KeyMotion, ManualClock]:

@@ -7,21 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robo_rl.core import ArraySpec, ConfigError, DriverError, EnvSpec, ManualClock
+from robo_rl.core import ConfigError, DriverError, ManualClock
 from robo_rl.drivers.teleop import find_devices, make_teleop
+
+from ..specs import steered_spec
 
 pytest.importorskip("pyspacemouse", reason="the extra 'teleop' is not installed")
 
-SPEC = EnvSpec(
-    task="test",
-    observation={"state": ArraySpec((1,))},
-    action=ArraySpec((7,), low=-1.0, high=1.0, names=("x", "y", "z", "roll", "pitch", "yaw", "gripper")),
-    action_space="end_effector_delta",
-    action_frame="base",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
-)
+SPEC = steered_spec(("x", "y", "z", "roll", "pitch", "yaw", "gripper"))
 FULL = 350
 """A full deflection in the reports."""
 

@@ -7,19 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robo_rl.core import ArraySpec, ConfigError, DriverError, EnvSpec, ManualClock
+from robo_rl.core import ConfigError, DriverError, ManualClock
 from robo_rl.drivers.teleop import TeleopConfig, WindowTeleop
 
-SPEC = EnvSpec(
-    task="test",
-    observation={"state": ArraySpec((1,))},
-    action=ArraySpec((4,), low=-1.0, high=1.0, names=("x", "y", "z", "gripper")),
-    action_space="end_effector_delta",
-    action_frame="base",
-    control_rate=10.0,
-    max_episode_steps=None,
-    reward_terms=("success",),
-)
+from ..specs import steered_spec
+
+SPEC = steered_spec(("x", "y", "z", "gripper"))
 
 
 @pytest.fixture
