@@ -77,7 +77,7 @@ def register_all_configs() -> None:
 
 
 def build(node: DictConfig, **arguments: Any) -> Any:
-    """Call the node's ``_target_`` with its fields and ``arguments``.
+    """Call the node's ``_target_`` with its fields and ``arguments``; return what it makes.
 
     Raises:
         ConfigError: if a value is out of range, or the target cannot be imported.

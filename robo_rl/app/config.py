@@ -15,14 +15,14 @@ class RunConfig:
         overwrite: replace a run that the folder holds.
         env_steps: environment steps in all.
         evaluation_interval: environment steps between evaluations; 0: only at the end.
-        evaluation_episodes: episodes of each of them.
+        evaluation_episodes: episodes of each evaluation.
         final_evaluation_episodes: episodes of the evaluation at the end, with start states of its own.
-        video_episodes: how many of those are filmed; 0: none.
+        video_episodes: how many of the episodes of the last evaluation are filmed; 0: none.
         checkpoint_interval: environment steps between checkpoints; there is one after each evaluation too.
-        keep_checkpoints: how many of the newest checkpoints stay, besides the best.
-        replay_capacity: observations that the online replay holds: one more for each episode than transitions.
-        relabel_rows: transitions whose stored rewards are brought up to date with the learned modules after each step,
-            besides those that are sampled; 0: those alone.
+        keep_checkpoints: how many of the newest checkpoints are kept, besides the best.
+        replay_capacity: observations that the online replay holds; an episode of L steps takes L + 1.
+        relabel_rows: stored transitions whose learned rewards are computed again after each step, where a module has
+            changed; those that are sampled always are.
         stop_at_success_rate: end the run when an evaluation reaches this rate (0 to 1); null: never.
         stop_at_return: end the run when an evaluation reaches this mean return; null: never.
     """
@@ -98,8 +98,8 @@ class AsyncRuntimeConfig:
         actors: actors that the learner starts on this machine; others may join at ``transport.address``.
         min_ratio: see above; 0: actors are never held.
         max_ratio: see above.
-        publish_interval: learner steps between the policies that actors get.
-        restarts: how often an actor that failed is started again in all.
+        publish_interval: learner steps between two policies that are sent to actors.
+        restarts: how often actors that failed are started again, all together.
         finish_seconds: how long the learner waits at the end for what actors still hold [s].
         transport: the wire. Without an address: a Unix socket for the learner's own actors alone.
     """
@@ -127,7 +127,7 @@ class AsyncRuntimeConfig:
 
 @dataclass(frozen=True)
 class RayRuntimeConfig(AsyncRuntimeConfig):
-    """As ``async``, with a learner and simulators that Ray places and starts again. Further attributes:
+    """As ``async``, with a learner and simulators that Ray places and starts again. Other attributes mean the same.
 
     Attributes:
         actors: processes of simulators at the start; others may join, and the number may be changed while it runs.
@@ -171,7 +171,7 @@ class ActorConfig:
         sync_seconds: time between synchronisations of the spool with the disk: what a power cut may cost [s].
         finish_seconds: how long it waits at its end for the learner to store what is left [s].
         threads: threads for PyTorch.
-        parent: process without which it ends by itself; null: none.
+        parent: process id; the actor ends when this process is no longer its parent. null: it does not look.
     """
 
     name: str = "actor"

@@ -1,4 +1,4 @@
-"""What learns to return to where episodes begin: an agent, its replay, and a reward that knows beginnings."""
+"""Learning to return to where episodes begin: an agent, its replay, and a reward that knows beginnings."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ from ..core import (
 from ..replay import MixedSampler, ReplayRing
 
 UNLIKE = 0.1
-"""Share of the known beginnings that a beginning may be less like than."""
+"""Quantile of what the modules give the known beginnings: a state that they give less is no beginning."""
 
 
 class ReturnLearner:

@@ -75,7 +75,7 @@ def _open_dictionaries(node: DictConfig, inside: bool = False) -> None:
 
 @dataclass(frozen=True)
 class TrainedPolicy:
-    """A policy out of a run folder."""
+    """A policy from a run folder, its configuration, and the environment steps after which it was saved."""
 
     policy: Policy
     config: DictConfig
@@ -102,7 +102,7 @@ def load_policy(run: Path, spec: EnvSpec, checkpoint: str = "best") -> TrainedPo
 
 @dataclass(frozen=True)
 class TrainedReward:
-    """The reward out of a run folder, as it was at a step."""
+    """The reward from a run folder, its configuration, and the environment steps after which it was saved."""
 
     reward: Reward
     config: DictConfig

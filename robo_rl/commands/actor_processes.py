@@ -27,13 +27,13 @@ class ActorGroup(Protocol):
     restarts: int
 
     def resize(self, wanted: int) -> None:
-        """Let ``wanted`` act: start more, or tell the newest to hand over what they hold and leave."""
+        """Have ``wanted`` actors: start more, or tell the newest to hand over what they hold and leave."""
 
     def running(self) -> list[str]:
         """Return the names of those that have not ended."""
 
     def watch(self) -> None:
-        """See to those that failed. To be called every second or so.
+        """Start actors again that failed. To be called every second or so.
 
         Raises:
             DriverError: if one has failed too often.

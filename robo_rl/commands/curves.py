@@ -20,7 +20,7 @@ SINGLE = (
 
 
 def curves(run: Run) -> list[dict[str, Any]]:
-    """Return curves over environment steps: ``title``, ``x``, ``y`` of each, and ``share`` where y is of 0 to 1."""
+    """Return curves over environment steps: ``title``, ``x`` and ``y`` of each; ``share``: y is a share, 0 to 1."""
     episodes = [line for line in run.metrics if line.get("kind") == "episode"]
     drawn = [
         _curve("success of evaluations", *run.curve("success_rate"), share=True),

@@ -19,7 +19,7 @@ SOLVED = 0.95
 
 
 class Evaluations:
-    """Runs the policy of the moment in episodes of their own, and remembers what came of it.
+    """Evaluates the present policy in episodes of their own, and remembers the results.
 
     Args:
         settings: of the run.
@@ -29,7 +29,7 @@ class Evaluations:
 
     Attributes:
         steps_to_95: environment steps at the first evaluation of at least 95 % success.
-        watch: of rewards that are computed or learned; None where the task's own are used.
+        watch: looks for reward hacking where rewards are computed or learned; None where the task's own are used.
     """
 
     def __init__(self, settings: RunConfig, parts: Components, logger: RunLogger, interruption: Interruption) -> None:

@@ -48,7 +48,7 @@ def run(command: str, words: Sequence[str]) -> int:
         words: name of a launch file of robo-rl or path of one, then ``ARGUMENT=VALUE``.
 
     Returns:
-        That of the main process, or of the first one that failed; 128 + N where one ended by signal N, or we did.
+        the exit code of the main process, or of the first one that failed; 128 + N where signal N ended it, or us.
 
     Raises:
         ConfigError: if the file cannot be used, or an argument is unknown.

@@ -103,7 +103,7 @@ def constraints_file() -> Path:
 
 
 def check_python(version: tuple[int, ...]) -> Check:
-    """``version``: major, minor, micro."""
+    """Whether this ``version`` (major, minor, micro) of Python will do."""
     found = f"{'.'.join(map(str, version))} on {platform.system()} {platform.machine()}"
     if version >= PYTHON:
         return Check("Python", Status.OK, found)
@@ -142,14 +142,14 @@ def check_extras(extras: Mapping[str, Iterable[Requirement]], installed: Mapping
 
 
 def check_cores(count: int) -> Check:
-    """``count``: cores that this process may use."""
+    """Whether the ``count`` of cores that this process may use will do."""
     if count >= 2:
         return Check("Cores", Status.OK, str(count))
     return Check("Cores", Status.WARN, str(count), "the control loop and the learner share one core: training is slow")
 
 
 def check_memory(gigabytes: float) -> Check:
-    """``gigabytes``: main memory."""
+    """Whether the main memory, in ``gigabytes``, will do."""
     found = f"{gigabytes:.0f} GB"
     if gigabytes >= MEMORY_GB:
         return Check("Memory", Status.OK, found)
@@ -185,7 +185,7 @@ def check_native(available: bool, why: str) -> Check:
 
 
 def check_rendering(command: list[str]) -> Check:
-    """Run ``command``, which renders a picture: a process of its own, for a broken driver may end it."""
+    """Whether ``command`` renders a picture. It is a process of its own, as a broken driver may end it."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=RENDER_SECONDS, check=False)
     except subprocess.TimeoutExpired:
@@ -198,7 +198,10 @@ def check_rendering(command: list[str]) -> Check:
 
 
 def check_ros2(choose: Callable[[], tuple[str, str]]) -> Check:
-    """``choose`` returns the implementation that is used and why, or raises a :class:`DriverError`."""
+    """Which implementation of ROS 2 is used.
+
+    ``choose`` returns its name and why it was chosen, or raises a :class:`DriverError`.
+    """
     names = {"rclpy": "rclpy", "dds": "plain DDS (Cyclone DDS from pip)"}
     try:
         implementation, reason = choose()
@@ -209,7 +212,7 @@ def check_ros2(choose: Callable[[], tuple[str, str]]) -> Check:
 
 
 def check_cameras(devices: Path, drivers: Path) -> Check:
-    """Look for ``video*`` in ``devices``; ``drivers`` has their names (Video4Linux)."""
+    """Which cameras are there: ``video*`` in the folder ``devices``, by their names in ``drivers`` (Video4Linux)."""
     cameras = sorted(devices.glob("video*"))
     if not cameras:
         return Check(
@@ -225,7 +228,10 @@ def check_cameras(devices: Path, drivers: Path) -> Check:
 
 
 def check_teleop(find: Callable[[], tuple[list[str], list[str]]]) -> Check:
-    """``find`` returns the teleoperation devices that are plugged in, and why some could not be looked for."""
+    """Which teleoperation devices are plugged in.
+
+    ``find`` returns their names, and why some could not be looked for.
+    """
     found, reasons = find()
     text = f"keyboard{''.join(f', {name}' for name in found)}"
     return Check("Teleoperation", Status.OK, text, "; ".join(reasons))

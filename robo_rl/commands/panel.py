@@ -16,7 +16,7 @@ class TeleopDevice(Teleop, Protocol):
     """What a person holds; it may be a :class:`Screen` too."""
 
     def reset(self, closed: bool = False) -> None:
-        """Begin an episode, or follow whoever acts: the gripper is open, or ``closed``."""
+        """Begin an episode, or follow whoever acts: commands go on from a gripper that is open, or ``closed``."""
         ...
 
 

@@ -42,7 +42,7 @@ class Pictures:
 
 
 def take_pictures(backends: Mapping[str, EnvBackend], steps: int, seed: int) -> Pictures:
-    """Return pictures of all cameras along episodes of the scripted experts, with more or less noise.
+    """Return pictures of all cameras along episodes of the scripted experts, with different amounts of noise.
 
     Args:
         backends: by name; each with a camera and captions.

@@ -31,7 +31,7 @@ class RayLauncherConfig:
 
     Attributes:
         cluster: address of a running Ray, ``auto`` for that of this machine; null: start one here for the sweep.
-        resources: what each run needs, by Ray's names.
+        resources: what each run needs, by the names that Ray has for it: ``CPU``, ``GPU``.
     """
 
     cluster: str | None = None
@@ -45,7 +45,8 @@ class RayLauncher(Launcher):
     runs are in folders of one folder, numbered.
 
     Args:
-        cluster: as in :class:`RayLauncherConfig`, as ``resources``.
+        cluster: see :class:`RayLauncherConfig`.
+        resources: see there.
     """
 
     def __init__(self, cluster: str | None, resources: Mapping[str, float]) -> None:
@@ -54,7 +55,7 @@ class RayLauncher(Launcher):
         self._config: DictConfig | None = None
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        """Take note of the sweep's configuration, as Hydra wants it."""
+        """Remember the sweep's configuration; Hydra calls this first."""
         self._config = config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:

@@ -204,7 +204,7 @@ class Simulators:
         self._interruption = Interruption()
 
     def identity(self) -> str:
-        """Return what tells this process from the one before it that died."""
+        """Return what tells this process from an earlier one of the same name that died."""
         return self._identity
 
     def run(self) -> None:

@@ -58,7 +58,7 @@ class Outcome(NamedTuple):
     stopped: str = ""
 
     def describe(self) -> str:
-        """Return it in words."""
+        """Return the outcome in words."""
         if self.stopped:
             return f"stopped after {self.steps} steps, not stored: {self.stopped}"
         ended = {True: "success", False: "no success", None: "ended"}[self.success]
@@ -69,7 +69,7 @@ class EpisodePrinter:
     """Prints a line for each episode.
 
     Args:
-        console: where to.
+        console: where to print.
         episodes: how many are wanted.
     """
 

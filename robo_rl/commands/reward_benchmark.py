@@ -72,8 +72,8 @@ class Agreement:
 
     Attributes:
         steps: over all steps of all episodes.
-        within: over the steps of an episode, the median of all episodes.
-        episodes: of the means over an episode, over all episodes.
+        within: over the steps of one episode; the median of all episodes.
+        episodes: of the episodes' mean rewards.
     """
 
     steps: float | None
@@ -87,8 +87,9 @@ class Measured(NamedTuple):
     Attributes:
         agreement: of each term.
         learned: the last metrics of the modules that learn.
-        starc: distance between the reward of each, and the true progress, and each; estimated on the held-out episodes.
-        epic: the same of those that judge single transitions.
+        starc: distances between the rewards of the modules and the true progress, each to each; estimated on the
+            held-out episodes.
+        epic: the same, of modules that judge single transitions.
     """
 
     agreement: dict[str, Agreement]

@@ -131,7 +131,7 @@ class RewardNode:
 
 
 def rows_of(observation: Observation, spec: EnvSpec) -> Batch:
-    """Return a state as the one row that modules which judge states want; what led to it is not known."""
+    """Return a state as the one row, (1, ...), that modules which judge states want; its action is unknown."""
     rows: Batch = {"action": np.zeros((1, *spec.action.shape), np.float32)}
     for key, value in observation.items():
         rows |= {f"observation/{key}": value[np.newaxis], f"next_observation/{key}": value[np.newaxis]}

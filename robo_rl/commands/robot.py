@@ -12,7 +12,7 @@ from .interruption import Interruption
 def run(config: DictConfig) -> int:
     """Be a robot as configs/robot.yaml says until it is ended; return the exit code (130 or 143: by a signal).
 
-    Unless the environment says otherwise only nodes of this machine find it: whoever does may move it.
+    Unless the environment says otherwise, only nodes on this machine find it: every node that does may move it.
     """
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     backend = build(config.task)

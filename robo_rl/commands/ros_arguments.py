@@ -20,8 +20,8 @@ NODES = {
 def without_ros_arguments(command: str, words: list[str]) -> list[str]:
     """Take ``--ros-args`` out of a command's words.
 
-    Names are remapped for every node of the command, and of processes that it starts. A parameter becomes the setting
-    that it is: ``-p publish.rate:=5.0`` is ``publish.rate=5.0``.
+    Names are remapped for every node of the command and of the processes that it starts. A parameter becomes the
+    option of its name: ``-p publish.rate:=5.0`` is ``publish.rate=5.0``.
 
     Raises:
         ConfigError: if the command opens no node, or something in it is not known.

@@ -1,4 +1,4 @@
-"""What has to be closed."""
+"""Objects that hold files, devices or connections."""
 
 from abc import ABC, abstractmethod
 from types import TracebackType

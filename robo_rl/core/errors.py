@@ -45,7 +45,7 @@ class DriverError(RoboRLError):
 
 
 class RankError(RoboRLError):
-    """Another process of a learner that is several is gone, or computes something else."""
+    """Of several processes that compute one learner's updates, another one is gone or holds other parameters."""
 
 
 class NativeBuildError(RoboRLError):
@@ -57,10 +57,10 @@ DEADMAN = "deadman"
 
 
 class SafetyStop(RoboRLError):  # noqa: N818 - an outcome, not a mistake
-    """The robot was stopped and no step came of it; the episode is over.
+    """The robot was stopped before a step was complete; the episode is over.
 
     Attributes:
-        reason: its name, for counting: ``emergency_stop``, ``observation_invalid``.
+        reason: name of the cause, for counting: ``emergency_stop``, ``observation_invalid``.
     """
 
     def __init__(self, reason: str, message: str) -> None:

@@ -108,13 +108,13 @@ class Critic(Protocol):
     """What agents with values of states and actions offer."""
 
     def value(self, observation: Observation, action: NDArray[np.float32]) -> float:
-        """Return what is to be had after ``action`` (A,), discounted."""
+        """Return the estimated discounted return after ``action`` (A,) on ``observation``: Q(s, a)."""
         ...
 
 
 @runtime_checkable
 class RankedLearner(Protocol):
-    """What agents offer whose updates several processes can compute together."""
+    """What an agent offers if several processes can share the computation of its updates."""
 
     def follow(self) -> None:
         """Compute this process's share of the updates that rank 0 does, until it ends.
@@ -127,13 +127,13 @@ class RankedLearner(Protocol):
 
 @runtime_checkable
 class ComparisonLearner(Protocol):
-    """What agents offer that learn from preferences themselves, not from a reward that explains them."""
+    """What an agent offers if it learns from preferences directly, without a reward model between."""
 
     def fit_comparisons(self, comparisons: Comparisons | None) -> None:
-        """Take over what was compared of the demonstrations; once, before anything is learned.
+        """Take over comparisons of segments of the demonstrations; once, before anything is learned.
 
         Raises:
-            ConfigError: if nothing was.
+            ConfigError: if there are none.
         """
         ...
 
@@ -143,7 +143,7 @@ class FeatureExtractor(Protocol):
 
     @property
     def views(self) -> int:
-        """Views of each image, such as random shifts, that have features of their own."""
+        """How many views of each image, such as random shifts, have features of their own."""
         ...
 
     @property
@@ -153,13 +153,13 @@ class FeatureExtractor(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Of everything that the features depend on, beside images and numbers."""
+        """A hash of everything but images and numbers that the features depend on."""
         ...
 
     def __call__(self, images: Batch, numbers: NDArray[np.intp]) -> Batch:
-        """Return the features (n, views, ...) of ``images`` (n, H, W, C), by key.
+        """Return the features (n, views, ...) of ``images`` (n, H, W, C), both by observation key.
 
-        ``numbers`` (n,) tell images apart: equal images with equal numbers have equal features.
+        ``numbers`` (n,) seed the views: equal images with equal numbers have equal features.
         """
         ...
 
@@ -195,7 +195,7 @@ class Agent(Policy, Protocol):
 
     @property
     def backend(self) -> str:
-        """Which implementation computes updates, for people."""
+        """Name of the implementation that computes updates, for people."""
         ...
 
     @property
@@ -249,7 +249,10 @@ class SafetyFilter(Protocol):
     def __call__(
         self, observation: Observation, action: NDArray[np.float32], now_ns: int
     ) -> tuple[NDArray[np.float32], Verdict]:
-        """Return the action (A,) in [-1, 1] to execute instead of ``action``, and why; ``action`` is not written to."""
+        """Return the action (A,) in [-1, 1] to execute instead of ``action``, and why; ``action`` is not written to.
+
+        ``now_ns`` is the time of the backend's clock [ns].
+        """
         ...
 
 
@@ -261,7 +264,10 @@ class ObservationGuard(Protocol):
         ...
 
     def __call__(self, observation: Observation, stamp_ns: int, now_ns: int) -> Verdict:
-        """Return a verdict with ``stop`` if nothing may be decided on ``observation``, taken at ``stamp_ns``."""
+        """Return a verdict, with ``stop`` if ``observation``, taken at ``stamp_ns``, must not be acted on.
+
+        Times are of the backend's clock [ns].
+        """
         ...
 
 
@@ -281,7 +287,7 @@ class ReturnLearner(Protocol):
         ...
 
     def value(self, observation: Observation, action: NDArray[np.float32]) -> float:
-        """Return what of its reward is to be had after ``action`` (A,), discounted."""
+        """Return the estimated discounted return, of its own reward, after ``action`` (A,) on ``observation``."""
         ...
 
     def is_back(self, observation: Observation) -> bool:
@@ -289,7 +295,7 @@ class ReturnLearner(Protocol):
         ...
 
     def add(self, transition: Transition) -> None:
-        """Take in a step, of its own or of the task's policy."""
+        """Store a step, of its own or of the task's policy, to learn from."""
         ...
 
     def learn(self) -> None:
@@ -336,7 +342,7 @@ class ResetController(Protocol):
         ...
 
     def refuses(self, observation: Observation, action: NDArray[np.float32]) -> str:
-        """Return why the episode is to end rather than with ``action`` (A,) of the policy; empty: it goes on."""
+        """Return why the episode must end before ``action`` (A,) of the policy is executed; empty: it goes on."""
         ...
 
     def watch(self, listener: Callable[[str], None], tell: Callable[[str], None]) -> None:

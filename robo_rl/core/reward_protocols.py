@@ -31,7 +31,7 @@ class Experience(Protocol):
 
 
 class RewardModule(Protocol):
-    """A reward that is computed, as one term beside those of the backend.
+    """A computed reward: one term beside those that the backend reports.
 
     Batches of rows for a module have ``observation/<key>``, ``next_observation/<key>`` and ``action`` as in
     :data:`~robo_rl.core.types.Batch`, and ``terminated`` and ``truncated`` (n,) bool, ``source`` (n,) uint8
@@ -42,7 +42,7 @@ class RewardModule(Protocol):
 
     @property
     def learned(self) -> bool:
-        """False: fixed once fitted, scored once, on insertion. True: scored again when sampled after it changed."""
+        """Whether it changes after :meth:`fit`: rows are then scored again before use, else once, on insertion."""
         ...
 
     @property
@@ -90,11 +90,11 @@ class RewardModule(Protocol):
         ...
 
     def comparisons(self) -> Comparisons | None:
-        """Return what somebody compared of the demonstrations, after :meth:`fit`; None: nothing."""
+        """Return the comparisons of demonstrations that :meth:`fit` asked for; None: there are none."""
         ...
 
     def ready(self, first: Batch) -> bool:
-        """Return whether an episode can be scored without waiting for somebody, whom this asks; returns at once.
+        """Return, at once, whether an episode can be scored without waiting for an answer; if not, ask for it.
 
         Args:
             first: the first row or rows of the episode.
@@ -142,7 +142,7 @@ class Scorer(Protocol):
 
     @property
     def needs_steps(self) -> tuple[str, ...]:
-        """Names of the modules that need more than a state: what led to it, or what an episode came to."""
+        """Names of the modules that cannot judge a state alone: they need the action before it, or its episode."""
         ...
 
     @property
@@ -157,7 +157,7 @@ class Scorer(Protocol):
 
     @property
     def comparisons(self) -> Comparisons | None:
-        """What somebody compared of the demonstrations for one of the modules; None: nothing."""
+        """The comparisons of demonstrations that one of the modules asked for; None: there are none."""
         ...
 
     def fit(self, episodes: Sequence[Batch]) -> None:

@@ -23,16 +23,16 @@ class RobotDescription:
         position_upper: upper joint limits (n,).
         command_lower: joint positions (n,) that an action of -1 means where actions are joint positions.
         command_upper: the same for an action of 1.
-        speed: largest joint speed (n,) that the arm itself has [rad/s].
+        speed: largest joint speed (n,) that the arm can reach [rad/s].
         velocity: largest joint velocity (n,) that an action may ask for, more where controllers lag behind [rad/s].
         acceleration: largest change of that velocity (n,) [rad/s^2].
         jerk: largest change of that acceleration (n,) [rad/s^3].
-        joint_delta: joint motion of a full joint delta [rad].
+        joint_delta: joint motion that an action of 1 means where actions are joint deltas [rad].
         workspace_low: lower corner of the box in which the end effector works [m].
         workspace_high: upper corner [m].
         controller_holds_workspace: whether the robot's own controller cuts end-effector actions at that box.
         linear_speed: largest speed of the end effector that an action may ask for [m/s].
-        angular_speed: the same of its rotation [rad/s].
+        angular_speed: largest angular speed of the end effector that an action may ask for [rad/s].
         force: largest contact force at the wrist [N].
         torque: largest contact torque at the wrist [Nm].
     """
@@ -123,7 +123,7 @@ class BaseTarget:
     """What a mobile base is to do until the next target.
 
     Attributes:
-        steering: share of the largest angle or rotation rate, -1 (right) to 1 (left).
+        steering: share of the largest steering angle or yaw rate, -1 (right) to 1 (left).
         throttle: share of the top speed, -1 (backwards) to 1.
     """
 

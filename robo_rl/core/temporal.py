@@ -42,7 +42,7 @@ UNITS: Mapping[str, tuple[str, float]] = {
     "N": ("N", 1.0),
     "Nm": ("Nm", 1.0),
 }
-"""Units of numbers: the unit that signals have, and how much of it one is."""
+"""Units that numbers may have: for each the unit that signals have, and how many of those it is."""
 
 
 class Formula(ABC):
@@ -60,10 +60,10 @@ class Formula(ABC):
 
     @abstractmethod
     def check(self, units: Mapping[str, str | None]) -> frozenset[str]:
-        """Return the names of the signals, after checking them against the ``units`` of all that there are.
+        """Return the names of the formula's signals, after checking them against ``units``, those of all signals.
 
         Raises:
-            ConfigError: if one is not there, or is compared with what has another unit.
+            ConfigError: if there is no such signal, or it is compared with something of another unit.
         """
 
     def robustness(self, signals: Signals, period: float) -> float:
@@ -143,7 +143,7 @@ class Or(_Pair):
 
 
 class Interval(NamedTuple):
-    """Of time, from now [s], both ends included."""
+    """A stretch of time from now [s], both ends included."""
 
     start: float = 0.0
     end: float = math.inf

@@ -14,19 +14,21 @@ Observation = dict[str, NDArray[Any]]
 Batch = dict[str, NDArray[Any]]
 """Contiguous arrays with a leading batch axis of n rows:
 
-``observation/<key>`` and ``next_observation/<key>`` (n, ...), features in the place of images for an agent that has
-a :class:`~robo_rl.core.FeatureExtractor`, ``action`` (n, A) float32 *executed* actions, ``proposed_action`` (n, A)
-float32: what was asked for (to be imitated; values belong to what was executed),
-``reward`` (n,) float32, ``discount`` (n,) float32: what the value of the next observation is multiplied by,
-gamma to the number of steps summed in ``reward``, and 0 where the episode *terminated* (never where it was
-only truncated). Batches for ``Agent.update`` also have ``demonstration`` (n,) float32: 1 where a row is of the
-demonstrations, else 0.
+- ``observation/<key>`` and ``next_observation/<key>`` (n, ...): for an agent that has a
+  :class:`~robo_rl.core.FeatureExtractor`, features take the place of images.
+- ``action`` (n, A) float32: what was *executed*; values are learned of it.
+- ``proposed_action`` (n, A) float32: what was asked for; cloning imitates it.
+- ``reward`` (n,) float32: of one step, or the discounted sum of several.
+- ``discount`` (n,) float32: factor of the next observation's value, gamma to the number of steps summed in
+  ``reward``; 0 where the episode *terminated*, never where it was only truncated.
+- ``demonstration`` (n,) float32, in batches for ``Agent.update`` alone: 1 where a row is a demonstration, else 0.
 """
 
 State = dict[str, NDArray[Any]]
 """Flat named arrays: everything an object needs to go on exactly where it stopped. Saved as safetensors."""
 
 Metrics = dict[str, float]
+"""Numbers for the log by name."""
 
 
 class Comparisons(NamedTuple):
@@ -46,10 +48,10 @@ class Verdict:
     """What safety did to an action, and why.
 
     Attributes:
-        changed: whether the action that is executed is another than was proposed.
+        changed: whether the executed action differs from the proposed one.
         stop: whether the episode is to end and the robot to be brought to rest.
-        reasons: names of what made it so, for counting: ``workspace``, ``contact``; empty if nothing did.
-        message: the same for people, with values and limits; empty where the names say it all.
+        reasons: names of the causes, for counting, such as ``workspace`` or ``contact``; empty if there was none.
+        message: the causes for people, with values and limits; empty where the names say it all.
     """
 
     changed: bool = False
@@ -181,7 +183,13 @@ class Intervention:
 
 @dataclass(frozen=True, slots=True)
 class ResetOutcome:
-    """How a reset ended: the first step of the next episode, or why there is none."""
+    """How a reset ended.
+
+    Attributes:
+        step: the first step of the next episode; None if every attempt failed.
+        attempts: how many there were.
+        reason: why there is no step; else empty.
+    """
 
     step: Step | None
     attempts: int
