@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robo_rl.core import TEACHERS, Batch, EnvSpec, State
+from robo_rl.core import TEACHERS, Batch, EnvSpec
 
 from .module import Floats, Module
 
@@ -34,10 +34,3 @@ class InterventionReward(Module):
         rewards = np.zeros(len(by_policy), dtype=np.float32)
         rewards[:-1] -= by_policy[:-1] & ~by_policy[1:]
         return rewards
-
-    def state(self) -> State:
-        """Nothing is remembered."""
-        return {}
-
-    def load(self, state: State) -> None:
-        """Nothing is remembered."""

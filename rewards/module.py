@@ -66,6 +66,13 @@ class Module:
         """Return True: nobody is asked."""
         return True
 
+    def state(self) -> State:
+        """Return nothing: nothing is remembered."""
+        return {}
+
+    def load(self, state: State) -> None:
+        """Go on from ``state``: nothing is remembered."""
+
 
 STILL = (0, 0)
 """No move of images."""
