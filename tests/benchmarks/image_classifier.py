@@ -1,6 +1,6 @@
-"""How well success is told from one camera's images alone, by colours and by a frozen network.
+"""How well success is told from one camera's images alone, by colours, a frozen network and one that is trained.
 
-python tests/benchmarks/image_classifier.py [--tasks open_door pick_cube] [--models colours tabletop] [--seed 0]
+python tests/benchmarks/image_classifier.py [--tasks open_door pick_cube] [--models colours convolutional] [--seed 0]
 
 A classifier is made from 20 demonstrations of the expert (noise of deviation 0.3), and judges 10 further ones and 6
 episodes of noise of deviation 1. Last states are successes or failures, as physics says; all others but the one before
@@ -59,7 +59,7 @@ def measure(spec: EnvSpec, fitted: Sequence[Batch], judged: Sequence[Batch], mod
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", nargs="+", default=["open_door", "pick_cube"])
-    parser.add_argument("--models", nargs="+", default=["colours", "tabletop"])
+    parser.add_argument("--models", nargs="+", default=["colours", "tabletop", "convolutional"])
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     print("| task | images | area under the curve | successes missed | failures taken for successes |")
