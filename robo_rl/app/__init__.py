@@ -17,6 +17,7 @@ from .composition import (
     register_all_configs,
     register_configs,
     section,
+    set_threads,
 )
 from .config import (
     ActorConfig,
@@ -60,4 +61,5 @@ __all__ = [
     "register_configs",
     "run_config",
     "section",
+    "set_threads",
 ]

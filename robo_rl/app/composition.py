@@ -163,6 +163,16 @@ def build_resets(node: DictConfig, backend: EnvBackend, seed: int) -> ResetContr
     return cast("ResetController | None", build(node, **arguments))
 
 
+def set_threads(config: DictConfig) -> None:
+    """Have the learner compute in as many threads as ``config.runtime`` says, or may be good for its actors."""
+    runtime: LocalRuntimeConfig | AsyncRuntimeConfig = section(config, "runtime")
+    threads = runtime.threads
+    if threads is None and isinstance(runtime, AsyncRuntimeConfig) and runtime.actors and has_robot(config):
+        threads = max(torch.get_num_threads() - 1, 1)  # a robot's control loop waits for nobody
+    if threads is not None:
+        torch.set_num_threads(threads)
+
+
 def section(config: DictConfig, name: str) -> Any:
     """Return a part of the configuration as its dataclass, which checks the values."""
     return OmegaConf.to_object(config[name])
@@ -179,9 +189,7 @@ class Components:
     """
 
     def __init__(self, config: DictConfig) -> None:
-        threads = section(config, "runtime").threads
-        if threads is not None:
-            torch.set_num_threads(threads)
+        set_threads(config)
         self._config = config
         self.backend = build_backend(config)
         self._evaluation_backend: EnvBackend | None = None

@@ -94,7 +94,8 @@ class AsyncRuntimeConfig:
     never waits within an episode; it begins no other one while the learner is below ``min_ratio`` or evaluates.
 
     Attributes:
-        threads: threads for PyTorch and the native update of the learner; null: one for each core it may use.
+        threads: threads for PyTorch and the native update of the learner; null: one for each core that it may use, but
+            one where the learner starts the actor of a robot, whose control loop is to have a core of its own.
         actors: actors that the learner starts on this machine; others may join at ``transport.address``.
         min_ratio: see above; 0: actors are never held.
         max_ratio: see above.

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from omegaconf import DictConfig
 
 from ..agents.sac.ranks import TIMEOUT, end_ranks, several_ranks
-from ..app import build_agent, build_backend, section
+from ..app import build_agent, build_backend, set_threads
 from ..core import Agent, ConfigError, RankedLearner, RankError
 
 
@@ -61,9 +61,7 @@ def follow(config: DictConfig) -> int:
     """Compute this rank's share of the updates of rank 0, until it ends; touch no robot and no run folder."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # rank 0 ends the run, and saves it
         signal.signal(number, signal.SIG_IGN)
-    threads = section(config, "runtime").threads
-    if threads is not None:
-        torch.set_num_threads(threads)
+    set_threads(config)
     backend = build_backend(config, simulated=True)
     try:
         spec = backend.spec
