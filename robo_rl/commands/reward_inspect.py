@@ -1,6 +1,6 @@
 """robo-rl reward inspect: what the reward modules of a run say along an episode."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +11,14 @@ from rich.table import Table
 
 from ..app import build_backend, load_reward, run_config
 from ..core import ConfigError, require
-from ..evaluation.correlation import rank_correlation
+from ..evaluation.viewer import Recording
 from ..replay import EpisodeArrays, EpisodeStore
 from .recording import typed
+from .view import record_episodes
 
 FRAMES = 8
-SUFFIXES = (".png", ".svg", ".pdf")
+SUFFIXES = (".png", ".svg", ".pdf", ".html", ".rrd")
+PROGRESS = "true progress"
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,9 @@ class RewardInspectConfig:
 
 
 def run(config: DictConfig) -> int:
-    """Print a table and draw a picture as configs/reward_inspect.yaml says; return 0."""
-    from ..evaluation.reward_plot import plot_rewards  # Matplotlib is loaded only where a picture is drawn.
+    """Print a table, and draw a picture or record the episode, as configs/reward_inspect.yaml says; return 0."""
+    # Matplotlib is loaded only where a picture is drawn.
+    from ..evaluation.reward_plot import COLUMNS, plot_rewards, reward_rows, write_reward_page
 
     settings = typed(RewardInspectConfig, config)
     folder = Path(settings.run)
@@ -59,19 +62,23 @@ def run(config: DictConfig) -> int:
     progress: NDArray[np.float32] = np.sum(list(episode.rewards.values()), axis=0)
 
     console = Console(highlight=False)
-    console.print(
-        f"{settings.path}, episode {settings.episode}, {len(progress)} steps; reward of step {trained.step:,}",
-        soft_wrap=True,
-    )
-    table = Table("module", "smallest", "mean", "largest", "rank correlation", box=None, pad_edge=False)
-    for name, values in rewards.items():
-        agreement = rank_correlation(values, progress)
-        numbers = [f"{number:.3g}" for number in (values.min(), values.mean(), values.max())]
-        table.add_row(name, *numbers, "none" if agreement is None else f"{agreement:.2f}")
+    about = f"{settings.path}, episode {settings.episode}, {len(progress)} steps; reward of step {trained.step:,}"
+    console.print(about, markup=False, soft_wrap=True)
+    table = Table(*COLUMNS, box=None, pad_edge=False)
+    for row in reward_rows(rewards, progress):
+        table.add_row(*row)
     console.print(table)
-    output = settings.output or folder / f"reward_{Path(settings.path).resolve().name}_{settings.episode}.png"
-    picture = plot_rewards(rewards, progress, _frames(episode), spec.control_rate, Path(output))
-    console.print(f"picture: {picture}", markup=False, soft_wrap=True)
+    output = Path(settings.output or folder / f"reward_{Path(settings.path).resolve().name}_{settings.episode}.png")
+    shown = rewards, progress, _frames(episode), spec.control_rate, output
+    if output.suffix == ".rrd":
+        with Recording(output, about) as recording:
+            judged = replace(episode, rewards={**rewards, PROGRESS: progress})
+            record_episodes(recording, spec, [(settings.episode, judged)])
+    elif output.suffix == ".html":
+        write_reward_page(*shown, about)
+    else:
+        plot_rewards(*shown)
+    console.print(f"written: {output}", markup=False, soft_wrap=True)
     return 0
 
 

@@ -2,7 +2,7 @@
 
 import math
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,8 @@ def run(cfg: DictConfig) -> int:
             Console(highlight=False).print(f"video: {cfg.export}", markup=False, soft_wrap=True)
             if cfg.save is None and not cfg.web:
                 return 0
-        return _show(cfg, path.resolve().name, lambda recording: record_episodes(recording, store, episodes))
+        chosen = ((number, store.arrays(number)) for number in episodes)
+        return _show(cfg, path.resolve().name, lambda recording: record_episodes(recording, store.spec, chosen))
 
 
 def _show(cfg: DictConfig, title: str, fill: Callable[[Recording], None]) -> int:
@@ -58,9 +59,8 @@ def _show(cfg: DictConfig, title: str, fill: Callable[[Recording], None]) -> int
         return show(file, cfg.web, cfg.port)
 
 
-def record_episodes(recording: Recording, store: EpisodeStore, episodes: Sequence[int]) -> None:
-    """Lay ``episodes`` end to end on the timelines: observations, actions, rewards, who acted, success."""
-    spec = store.spec
+def record_episodes(recording: Recording, spec: EnvSpec, episodes: Iterable[tuple[int, EpisodeArrays]]) -> None:
+    """Lay episodes, by number, end to end on the timelines: observations, actions, rewards, who acted, success."""
     cameras = [key for key in spec.observation if key.startswith(_IMAGES)]
     plots = {
         f"observation/{key}": [f"observation/{key}/{quantity}" for quantity in quantities(_names(key, array))]
@@ -69,9 +69,9 @@ def record_episodes(recording: Recording, store: EpisodeStore, episodes: Sequenc
     }
     recording.lay_out(cameras, plots | {name: [name] for name in ("action", "rewards", "source")}, _EVENTS)
     offset = 0
-    for number in episodes:
-        _record_episode(recording, spec, number, store.arrays(number), offset)
-        offset += store.records[number].steps + 1
+    for number, data in episodes:
+        _record_episode(recording, spec, number, data, offset)
+        offset += data.record.steps + 1
 
 
 def _record_episode(recording: Recording, spec: EnvSpec, number: int, data: EpisodeArrays, offset: int) -> None:

@@ -1,20 +1,19 @@
 """A page that shows runs: results, curves, videos and configuration in one HTML file without a server or network."""
 
-import base64
 import html
 import math
 import os
 import re
-import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from string import Template
 from urllib.parse import quote
 
 from omegaconf import OmegaConf
 
 from .aggregate import Group, group_runs
-from .plots import DARK, LIGHT, Theme, plot_groups
+from .page import data_url, figure, section, table, write_page
+from .plots import plot_groups
 from .runs import Run, differences
 from .statistics import Proportion, ThresholdSteps
 
@@ -27,6 +26,10 @@ RESULTS = (
     "robot minutes to 95 %",
     "wall minutes to 95 %",
 )
+NOTES = """Success is that of a final evaluation without exploration, or of the last evaluation where a run did not end.
+Over several runs the figure is the interquartile mean with its 95 % stratified bootstrap interval; over one run the
+share of episodes with its Wilson interval. A run that never reached 95 % counts as infinitely long in "to 95 %";
+a figure with > is what is certain. Robot minutes are environment steps over the control rate."""
 _NOTHING = "–"
 
 
@@ -42,21 +45,18 @@ def write_report(runs: Sequence[Run], path: Path, embed: bool = False) -> Path:
     tasks = list(dict.fromkeys(group.task for group in groups))
     agents = list(dict.fromkeys(run.agent for run in runs))
     plural = "s" if len(runs) > 1 else ""
-    page = Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8")).substitute(
-        title=html.escape(f"{', '.join(tasks)} · {', '.join(agents)}"),
-        lead=html.escape(f"{len(runs)} run{plural} in {_common_folder(runs)}"),
-        cards=_cards(groups[0]) if len(groups) == 1 else "",
-        problems=_problems(runs),
-        results=_section("Results", _table(RESULTS, results(groups), numbers_from=2)) if len(groups) > 1 else "",
-        curves=_curves(groups),
-        videos=_videos(runs, path, embed),
-        runs=_section("Runs", _run_table(runs)),
-        configuration=_configuration(groups),
-        versions=_versions(runs),
+    sections = (
+        _cards(groups[0]) if len(groups) == 1 else "",
+        _problems(runs),
+        section("Results", table(RESULTS, results(groups), numbers_from=2)) if len(groups) > 1 else "",
+        _curves(groups),
+        _videos(runs, path, embed),
+        section("Runs", _run_table(runs)),
+        _configuration(groups),
+        _versions(runs),
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
-    return path
+    title = f"{', '.join(tasks)} · {', '.join(agents)}"
+    return write_page(path, title, f"{len(runs)} run{plural} in {_common_folder(runs)}", sections, NOTES)
 
 
 def results(groups: Sequence[Group]) -> list[list[str]]:
@@ -140,29 +140,21 @@ def _curves(groups: Sequence[Group]) -> str:
     for task in dict.fromkeys(group.task for group in groups):
         members = [group for group in groups if group.task == task]
         if any(run.evaluations for group in members for run in group.runs):
-            light, dark = _picture(members, LIGHT), _picture(members, DARK)
-            source = f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
-            image = f'<img src="{light}" alt="learning curve of {html.escape(task)}">'
-            figures.append(f"<figure><picture>{source}{image}</picture></figure>")
+            figures.append(figure(partial(plot_groups, members), f"learning curve of {task}"))
     if not figures:
-        return _section("Learning curves", '<p class="soft">No run holds an evaluation yet.</p>', boxed=False)
-    return _section("Learning curves", f'<div class="curves">{"".join(figures)}</div>', boxed=False)
-
-
-def _picture(groups: Sequence[Group], theme: Theme) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        return _data_url(plot_groups(groups, Path(folder) / "curve.svg", theme), "image/svg+xml")
+        return section("Learning curves", '<p class="soft">No run holds an evaluation yet.</p>', boxed=False)
+    return section("Learning curves", f'<div class="curves">{"".join(figures)}</div>', boxed=False)
 
 
 def _videos(runs: Sequence[Run], page: Path, embed: bool) -> str:
     figures = []
     for run in runs:
         for video in run.videos:
-            source = _data_url(video, "video/mp4") if embed else _relative(video, page)
+            source = data_url(video, "video/mp4") if embed else _relative(video, page)
             caption = f"{run.name} · {video.stem}"
             player = f'<video src="{html.escape(source)}" controls muted loop playsinline preload="metadata"></video>'
             figures.append(f"<figure>{player}<figcaption>{html.escape(caption)}</figcaption></figure>")
-    return _section("Videos", f'<div class="videos">{"".join(figures)}</div>', boxed=False) if figures else ""
+    return section("Videos", f'<div class="videos">{"".join(figures)}</div>', boxed=False) if figures else ""
 
 
 def _run_table(runs: Sequence[Run]) -> str:
@@ -185,7 +177,7 @@ def _run_table(runs: Sequence[Run]) -> str:
                 _NOTHING if updates is None else f"{updates:,.0f}",
             ]
         )
-    return _table(header, rows, numbers_from=3)
+    return table(header, rows, numbers_from=3)
 
 
 def _configuration(groups: Sequence[Group]) -> str:
@@ -197,13 +189,13 @@ def _configuration(groups: Sequence[Group]) -> str:
     if keys:
         names = [f"{group.task} · {group.label}" for group in groups]
         rows = [[key, *(str(group.settings.get(key, _NOTHING)) for group in groups)] for key in keys]
-        parts.append(f'<div class="box">{_table(("key that differs", *names), rows, keyed=True)}</div><br>')
+        parts.append(f'<div class="box">{table(("key that differs", *names), rows, keyed=True)}</div><br>')
     folded = []
     for run in (run for group in groups for run in group.runs):
         text = OmegaConf.to_yaml(OmegaConf.create(dict(run.config))) if run.config else "config.yaml is missing"
         folded.append(f"<details><summary>{html.escape(run.name)}</summary><pre>{html.escape(text)}</pre></details>")
     parts.append(f'<div class="box">{"".join(folded)}</div>')
-    return _section("Configuration", "".join(parts), boxed=False)
+    return section("Configuration", "".join(parts), boxed=False)
 
 
 def _versions(runs: Sequence[Run]) -> str:
@@ -218,26 +210,7 @@ def _versions(runs: Sequence[Run]) -> str:
     keys = list(dict.fromkeys(key for each in sets for key, _ in each))
     names = ["all runs"] if len(sets) == 1 else [", ".join(names) for names in sets.values()]
     rows = [[key, *(dict(each).get(key, _NOTHING) for each in sets)] for key in keys]
-    return _section("Versions", _table(("", *names), rows, keyed=True))
-
-
-def _table(header: Iterable[str], rows: Iterable[Iterable[str]], numbers_from: int = 99, keyed: bool = False) -> str:
-    """An HTML table of text; columns from ``numbers_from`` on are numbers, the first one may be a key."""
-
-    def kind(column: int) -> str:
-        return ' class="key"' if keyed and column == 0 else ' class="number"' if column >= numbers_from else ""
-
-    head = "".join(f"<th{kind(column)}>{html.escape(cell)}</th>" for column, cell in enumerate(header))
-    body = "".join(
-        "<tr>" + "".join(f"<td{kind(column)}>{html.escape(cell)}</td>" for column, cell in enumerate(row)) + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _section(title: str, content: str, boxed: bool = True) -> str:
-    inner = f'<div class="box">{content}</div>' if boxed else content
-    return f"<h2>{html.escape(title)}</h2>\n{inner}"
+    return section("Versions", table(("", *names), rows, keyed=True))
 
 
 def _common_folder(runs: Sequence[Run]) -> str:
@@ -246,7 +219,3 @@ def _common_folder(runs: Sequence[Run]) -> str:
 
 def _relative(target: Path, page: Path) -> str:
     return quote(Path(os.path.relpath(target.resolve(), page.resolve().parent)).as_posix())
-
-
-def _data_url(path: Path, kind: str) -> str:
-    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"

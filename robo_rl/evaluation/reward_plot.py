@@ -10,7 +10,13 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from numpy.typing import NDArray
 
 from .correlation import rank_correlation
+from .page import figure, section, table, write_page
 from .plots import LIGHT, Theme, style
+
+NOTES = (
+    "Rewards are those of the modules, before weights; true progress is the sum of the task's own terms. Rank "
+    "correlation is Spearman's, between the two over the steps of this episode."
+)
 
 
 def plot_rewards(
@@ -36,7 +42,7 @@ def plot_rewards(
     panels = {"true progress": progress, **rewards}
     heights = [1.0] * bool(frames) + [1.2] * len(panels)
     with plt.rc_context(style(theme)):
-        figure, axes = plt.subplots(
+        drawn, axes = plt.subplots(
             len(heights),
             1,
             figsize=(7.2, 1.5 * sum(heights)),
@@ -59,10 +65,54 @@ def plot_rewards(
                 axis.set_xlim(0, seconds[-1])
             rows[-1].set_xlabel("time [s]")
             path.parent.mkdir(parents=True, exist_ok=True)
-            figure.savefig(path, dpi=160)
+            drawn.savefig(path, dpi=160)
         finally:
-            plt.close(figure)
+            plt.close(drawn)
     return path
+
+
+def write_reward_page(
+    rewards: Mapping[str, NDArray[np.float32]],
+    progress: NDArray[np.float32],
+    frames: Sequence[NDArray[np.uint8]],
+    control_rate: float,
+    path: Path,
+    about: str,
+) -> Path:
+    """Write a page with :func:`reward_rows` and the picture of :func:`plot_rewards`; return ``path``.
+
+    Args:
+        rewards: as there.
+        progress: as there.
+        frames: as there.
+        control_rate: as there [Hz].
+        path: HTML file.
+        about: which episode this is, and of which step the reward.
+    """
+
+    def draw(file: Path, theme: Theme) -> Path:
+        return plot_rewards(rewards, progress, frames, control_rate, file, theme)
+
+    sections = (
+        section("Rewards", table(COLUMNS, reward_rows(rewards, progress), numbers_from=1)),
+        section(
+            "Along the episode", f'<div class="curves">{figure(draw, "rewards along the episode")}</div>', boxed=False
+        ),
+    )
+    return write_page(path, "Rewards along an episode", about, sections, NOTES)
+
+
+COLUMNS = ("module", "smallest", "mean", "largest", "rank correlation")
+
+
+def reward_rows(rewards: Mapping[str, NDArray[np.float32]], progress: NDArray[np.float32]) -> list[list[str]]:
+    """Return a row of text for each reward, for :data:`COLUMNS`."""
+    rows = []
+    for name, values in rewards.items():
+        agreement = rank_correlation(values, progress)
+        numbers = [f"{number:.3g}" for number in (values.min(), values.mean(), values.max())]
+        rows.append([name, *numbers, "none" if agreement is None else f"{agreement:.2f}"])
+    return rows
 
 
 def _strip(axis: Any, frames: Sequence[NDArray[np.uint8]]) -> None:

@@ -221,7 +221,7 @@ class Notes:
 def test_episodes_are_laid_end_to_end(tmp_path):
     notes = Notes()
     with EpisodeStore.open(make_dataset(tmp_path / "data")) as store:
-        view.record_episodes(notes, store, [0, 1])
+        view.record_episodes(notes, store.spec, [(number, store.arrays(number)) for number in (0, 1)])
     assert notes.pictures == ["images/front", "images/wrist"]
     assert notes.plots["observation/state"] == ["observation/state/joint", "observation/state/gripper"]
     names, values, steps, seconds = notes.series["observation/state/joint"][1]

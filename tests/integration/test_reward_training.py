@@ -1,6 +1,9 @@
 """Training from reward modules: every term is logged, and a resumed run equals an unbroken one, bit for bit."""
 
+import importlib.util
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -139,12 +142,21 @@ def test_an_agent_without_demonstrations_may_have_a_reward_made_from_them(
     assert (run / "demonstrations" / "dataset.json").exists()
     assert records(run, "episode")[0]["reward/perceptual"] < 0
 
-    output = run / "picture.png"
-    with pytest.raises(SystemExit) as caught:
-        main(["reward", "inspect", f"run={run}", f"path={run / 'demonstrations'}", "episode=1", f"output={output}"])
-    assert not caught.value.code
-    assert output.stat().st_size > 10_000
-    assert "perceptual" in capsys.readouterr().out
+    viewer = importlib.util.find_spec("rerun") is not None
+    outputs = [run / f"looked_at{suffix}" for suffix in (".png", ".html", *([".rrd"] if viewer else []))]
+    for output in outputs:
+        with pytest.raises(SystemExit) as caught:
+            main(["reward", "inspect", f"run={run}", f"path={run / 'demonstrations'}", "episode=1", f"output={output}"])
+        assert not caught.value.code
+        assert output.stat().st_size > 10_000
+        assert "perceptual" in capsys.readouterr().out
+    assert "<td>perceptual</td>" in outputs[1].read_text()
+    assert "data:image/svg+xml;base64," in outputs[1].read_text()
+    for recording in outputs[2:]:
+        rerun = [sys.executable, "-m", "rerun", "rrd"]
+        subprocess.run([*rerun, "verify", str(recording)], check=True, capture_output=True)
+        told = subprocess.run([*rerun, "print", "-vvv", str(recording)], check=True, capture_output=True, text=True)
+        assert "perceptual, true progress" in told.stdout
     parts = CheckpointFolder(run / "checkpoints").load_newest().parts
     assert "demonstrations" not in parts
     # What is normal to see it knows from them.
