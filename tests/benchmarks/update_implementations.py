@@ -70,7 +70,6 @@ class Ours:
             update_to_data=problem.updates,
             backend=backend,
             precision=precision,
-            threads=problem.threads,
         )
         self._config = config
         self._agent = SAC(config, spec, seed=0)

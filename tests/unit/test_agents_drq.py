@@ -405,8 +405,6 @@ def test_configuration_is_checked():
         make(image_keys=())
     with pytest.raises(ConfigError, match=r"unknown agent.backend 'native'; Valid: auto, compile, torch"):
         make(backend="native")
-    with pytest.raises(ConfigError, match=r"agent.threads must be null"):
-        make(threads=2)
     with pytest.raises(ConfigError, match=r"agent.encoder.channels must be one or more"):
         EncoderConfig(channels=())
 

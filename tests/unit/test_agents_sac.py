@@ -272,7 +272,6 @@ def test_an_actor_spoiled_by_the_last_step_is_noticed_at_once():
         ({"activation": "rellu"}, "unknown agent.activation 'rellu'; did you mean 'relu'. Valid: relu, silu, tanh"),
         ({"backend": "gpu"}, "unknown agent.backend 'gpu'; Valid: auto, compile, native, torch"),
         ({"demonstration_ratio": 2}, r"agent.demonstration_ratio must be in \[0, 1\], got 2"),
-        ({"threads": 0}, "agent.threads must be null or 1 or more, got 0"),
     ],
 )
 def test_values_out_of_range_are_named(fields, message):

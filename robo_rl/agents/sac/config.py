@@ -58,7 +58,6 @@ class SACConfig:
         backend: what computes updates: ``native`` (C++ on the CPU), ``torch``, ``compile`` (torch.compile), or
             ``auto``: native where it is available, else torch. On a GPU an update is captured as one CUDA graph.
         precision: of the factors of matrix products; ``bfloat16`` keeps parameters and sums in float32.
-        threads: threads of the native update; null: as many as PyTorch uses.
     """
 
     # Read by the composition: this agent learns from its own steps (behaviour cloning does not).
@@ -97,7 +96,6 @@ class SACConfig:
     device: str = "auto"
     backend: str = "auto"
     precision: str = "float32"
-    threads: int | None = None
 
     def __post_init__(self) -> None:
         # Hydra hands lists over.
@@ -131,7 +129,6 @@ class SACConfig:
             require(getattr(self, key) >= 0, f"agent.{key}", "0 or more", getattr(self, key))
         require(self.cloning_half_life > 0, "agent.cloning_half_life", "above 0", self.cloning_half_life)
         require(self.q_limit > 0, "agent.q_limit", "above 0", self.q_limit)
-        require(self.threads is None or self.threads >= 1, "agent.threads", "null or 1 or more", self.threads)
         require_choice("agent.activation", self.activation, ACTIVATIONS)
         require_choice("agent.actor_q", self.actor_q, ACTOR_Q)
         require(

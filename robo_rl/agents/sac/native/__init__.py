@@ -85,8 +85,8 @@ def available(precision: str = "float32") -> tuple[bool, str]:
 class NativeUpdate:
     """Same arguments and same result as :class:`..update.TorchUpdate`; see there.
 
-    The tensors' memory must stay where it is as long as this object is used: change values in place. The threads do
-    not survive a fork: make the object in the process that uses it.
+    The tensors' memory must stay where it is as long as this object is used: change values in place. It has as many
+    threads as PyTorch uses; they do not survive a fork: make the object in the process that uses it.
 
     Raises:
         NativeBuildError: if :func:`available` is false.
@@ -106,7 +106,7 @@ class NativeUpdate:
             subset=config.target_subset,
             batch=config.batch_size,
             updates=config.update_to_data,
-            threads=config.threads or torch.get_num_threads(),
+            threads=torch.get_num_threads(),
             entropy_backup=config.entropy_backup,
             actor_minimum=config.actor_q == "min",
             actor_learning_rate=config.actor_learning_rate,
