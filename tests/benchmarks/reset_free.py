@@ -118,7 +118,7 @@ def write(runs: Path, output: Path) -> None:
             name: json.loads((file.parent / f"evaluation_{name}.json").read_text()) for name in JUDGED[summary["task"]]
         }
         summary["policy_at_the_end"] = {
-            name: {key: result[key] for key in ("success_rate", "lap_seconds") if result.get(key) is not None}
+            name: {key: result[key] for key in ("success_rate", "lap_seconds_median") if result.get(key) is not None}
             for name, result in found.items()
         }
         episodes = [line for line in lines if line["kind"] == "episode"]
