@@ -283,6 +283,9 @@ class RobotBackend:
             if not missing:
                 return
             if self.clock.now_ns() >= deadline_ns:
+                others = node.graph.unanswering
+                if others:
+                    missing = [*missing, f"services of {', '.join(others)} (Fast DDS) need rmw_cyclonedds_cpp there"]
                 raise DriverError(
                     f"robot {self._config.name!r} is not all there after {self._config.start_timeout:g} s: "
                     f"{'; '.join(missing)}. Is it on, in this ROS_DOMAIN_ID and namespace? The virtual one is started "
