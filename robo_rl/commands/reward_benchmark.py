@@ -16,7 +16,7 @@ from rich.table import Table
 
 from ..app import build_backend, build_reward
 from ..core import Batch, EnvBackend, Metrics, Scorer, derive_seed, generator, require
-from ..evaluation.correlation import rank_correlation
+from ..evaluation.correlation import calibration_error, rank_correlation
 from ..evaluation.reward_distance import (
     epic,
     features,
@@ -68,17 +68,19 @@ class RewardBenchmarkConfig:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Spearman's rank correlation of a reward with the true progress, the sum of the task's own terms.
+    """How a reward agrees with the truth: rank correlation (Spearman) with the sum of the task terms, and calibration.
 
     Attributes:
         steps: over all steps of all episodes.
         within: over the steps of one episode; the median of all episodes.
         episodes: of the episodes' mean rewards.
+        calibration: error as a probability of success, where all values may be one and the task tells success.
     """
 
     steps: float | None
     within: float | None
     episodes: float | None
+    calibration: float | None
 
 
 class Measured(NamedTuple):
@@ -110,9 +112,10 @@ def run(config: DictConfig) -> int:
             measured = measure(backend, reward.scorer, settings, config.seed, Path(folder))
     finally:
         backend.close()
-    table = Table("module", "steps", "within episodes", "between episodes", box=None, pad_edge=False)
+    header = ("module", "steps", "within episodes", "between episodes", "calibration error")
+    table = Table(*header, box=None, pad_edge=False)
     for name, agreement in measured.agreement.items():
-        numbers = (agreement.steps, agreement.within, agreement.episodes)
+        numbers = (agreement.steps, agreement.within, agreement.episodes, agreement.calibration)
         table.add_row(name, *("none" if number is None else f"{number:.2f}" for number in numbers))
     console = Console(highlight=False)
     console.print(
@@ -180,16 +183,18 @@ def measure(backend: EnvBackend, scorer: Scorer, settings: RewardBenchmarkConfig
                 learned |= scorer.update(ring)
     held_out = graded_episodes(backend, folder / "held_out", settings.episodes, seed)
     rewards: dict[str, list[NDArray[np.float32]]] = {name: [] for name in scorer.terms}
-    progress, rows = [], []
+    progress, rows, succeeded = [], [], []
     for number in range(len(held_out)):
         episode = held_out.arrays(number)
         rows.append(episode.rows())
         for name, values in scorer.score(rows[-1], online=False).items():
             rewards[name].append(values)
         progress.append(np.sum(list(episode.rewards.values()), axis=0))
+        if "success" in episode.rewards:
+            succeeded.append(episode.rewards["success"])
     everything = {key: np.concatenate([each[key] for each in rows]) for key in rows[0]}
     return Measured(
-        {name: agreement(values, progress) for name, values in rewards.items()},
+        {name: agreement(values, progress, succeeded) for name, values in rewards.items()},
         learned,
         _starc_distances({**rewards, "progress": progress}, everything, settings.discount),
         _epic_distances(scorer, everything, settings.discount, generator(seed, "distances")),
@@ -228,14 +233,19 @@ def _awaited_answers(scorer: Scorer) -> bool:
     return waited
 
 
-def agreement(rewards: Sequence[NDArray[np.float32]], progress: Sequence[NDArray[np.float32]]) -> Agreement:
-    """Compare rewards and true progress, (steps,) of each episode."""
+def agreement(
+    rewards: Sequence[NDArray[np.float32]],
+    progress: Sequence[NDArray[np.float32]],
+    succeeded: Sequence[NDArray[np.float32]],
+) -> Agreement:
+    """Compare rewards with true progress and success, (steps,) of each episode; no ``succeeded``: it is not known."""
     each = [rank_correlation(*pair) for pair in zip(rewards, progress, strict=True)]
     known = [value for value in each if value is not None]
     return Agreement(
         steps=rank_correlation(np.concatenate(rewards), np.concatenate(progress)),
         within=float(np.median(known)) if known else None,
         episodes=rank_correlation([values.mean() for values in rewards], [values.mean() for values in progress]),
+        calibration=calibration_error(np.concatenate(rewards), np.concatenate(succeeded)) if succeeded else None,
     )
 
 

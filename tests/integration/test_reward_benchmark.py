@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 
 from robo_rl.cli import main
 from robo_rl.commands.reward_benchmark import agreement
-from robo_rl.evaluation.correlation import rank_correlation
+from robo_rl.evaluation.correlation import calibration_error, rank_correlation
 
 from ..vlm_server import vlm_server
 
@@ -30,11 +30,29 @@ def test_agreement_over_steps_within_and_between_episodes() -> None:
     """Rewards rise within each episode as progress does, but better episodes have lower rewards."""
     progress = [np.array([0.0, 1, 2], np.float32), np.array([10.0, 11, 12], np.float32), np.full(3, 5, np.float32)]
     rewards = [np.array([5.0, 6, 7], np.float32), np.array([1.0, 2, 3], np.float32), np.array([4, 4, 4.0], np.float32)]
-    found = agreement(rewards, progress)
+    found = agreement(rewards, progress, [])
     assert found.within == 1.0
     assert found.episodes == -1.0
     everything = spearmanr(np.concatenate(rewards), np.concatenate(progress)).statistic
     assert found.steps == pytest.approx(float(everything))
+    assert found.calibration is None
+    chances = [np.array([0.1, 0.92], np.float32), np.array([0.95, 0.45], np.float32)]
+    ends = [np.array([0, 1], np.float32), np.array([0, 1], np.float32)]
+    # Two cases of 0.935 in the mean of which one is so, one of 0.1 that is not, one of 0.45 that is.
+    assert agreement(chances, ends, ends).calibration == pytest.approx((2 * 0.435 + 0.1 + 0.55) / 4)
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.booleans()), min_size=1, max_size=30))
+def test_calibration_is_that_of_a_sum_over_bins(cases: list[tuple[int, bool]]) -> None:
+    chances = np.array([number / 40 for number, _ in cases])
+    so = np.array([happened for _, happened in cases])
+    expected = 0.0
+    for lower in range(10):
+        inside = [number for number in range(len(cases)) if min(cases[number][0] // 4, 9) == lower]
+        if inside:
+            expected += len(inside) / len(cases) * abs(np.mean(chances[inside]) - np.mean(so[inside]))
+    assert calibration_error(chances, so) == pytest.approx(expected, abs=1e-12)
+    assert calibration_error(chances - 1.5, so) is None
 
 
 def test_the_command_measures_modules_on_episodes_they_have_not_seen(
