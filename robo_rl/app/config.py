@@ -90,8 +90,9 @@ class AsyncRuntimeConfig:
     """Learner and actors in processes of their own, here or on other machines.
 
     Ratios are learner steps to environment steps (both after ``agent.learning_starts``); a learner step is
-    ``agent.update_to_data`` updates of the critics. The learner waits where it would exceed ``max_ratio``. An actor
-    never waits within an episode; it begins no other one while the learner is below ``min_ratio`` or evaluates.
+    ``agent.update_to_data`` updates of the critics. The learner waits where it would exceed ``max_ratio``. While it is
+    more than a few steps below ``min_ratio``, or evaluates, an actor begins no other episode; a simulator waits within
+    one too, a robot never.
 
     Attributes:
         threads: threads for PyTorch and the native update of the learner; null: one for each core that it may use, but
@@ -108,7 +109,7 @@ class AsyncRuntimeConfig:
     name: str = "async"
     threads: int | None = None
     actors: int = 1
-    min_ratio: float = 0.9
+    min_ratio: float = 1.0
     max_ratio: float = 1.0
     publish_interval: int = 5
     restarts: int = 5

@@ -30,8 +30,9 @@ from .training import Training
 IDLE_SECONDS = 0.05
 REPORT_SECONDS = 1.0
 REMEMBERED_POLICIES = 1000
-AHEAD = 2
-"""Steps that actors may take beyond ``min_ratio``, so that a step is there when the learner is done with the last."""
+AHEAD = 10
+"""Steps that actors may take beyond ``min_ratio``, so that one is there when the learner is done with the last: more than
+come while a step travels."""
 
 
 @dataclasses.dataclass
@@ -334,7 +335,7 @@ class AsyncTraining(Training):
         wanted = self.settings.env_steps
         if self.runtime.min_ratio > 0 and self._can_learn():  # else they are to go on until an episode is judged
             starts = max(self.parts.agent.config.learning_starts, 1)
-            wanted = min(wanted, starts - 1 + math.ceil((self.learner.updates + AHEAD) / self.runtime.min_ratio))
+            wanted = min(wanted, starts - 1 + math.ceil(self.learner.updates / self.runtime.min_ratio) + AHEAD)
         self.server.guide(room=wanted - self.step, stop=False, env_steps=self.step)
 
     def _obey(self, command: Command) -> None:
