@@ -1,6 +1,6 @@
 """The actor: takes steps on a backend, turns them into transitions, and keeps these until the learner has them."""
 
-from .actor import ActionChoice, Actor
+from .actor import ActionChoice, Actor, EpisodeRefusedError
 from .intervention import InterventionConfig, SimulatedIntervention
 from .marking import marked
 from .spool import Spool, SpoolFullError
@@ -9,6 +9,7 @@ from .view import View, jpeg
 __all__ = [
     "ActionChoice",
     "Actor",
+    "EpisodeRefusedError",
     "InterventionConfig",
     "SimulatedIntervention",
     "Spool",

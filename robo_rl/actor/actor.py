@@ -39,6 +39,10 @@ class ActionChoice(NamedTuple):
     proposed: NDArray[np.float32] | None = None
 
 
+class EpisodeRefusedError(Exception):
+    """The robot is to be brought back rather than take the policy's next action; the message says why."""
+
+
 class Actor:
     """Steps through episodes on one backend.
 
@@ -97,12 +101,19 @@ class Actor:
 
         Raises:
             SafetyStop: if the robot was stopped and no step came of it; the next call begins another episode.
+            EpisodeRefusedError: if the reset controller brings the robot back rather than have the policy's action
+                taken; the same.
         """
         if self.is_between_episodes:
             self._begin_episode()
         assert self._step is not None
         before = self._step
         choice = choose(before.observation)
+        if self._resets is not None and choice.source is not Source.HUMAN:
+            refusal = self._resets.refuses(before.observation, choice.action)
+            if refusal:
+                self._step = None
+                raise EpisodeRefusedError(refusal)
         try:
             after = self._backend.step(choice.action)
         except SafetyStop:

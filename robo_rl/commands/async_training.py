@@ -31,8 +31,7 @@ IDLE_SECONDS = 0.05
 REPORT_SECONDS = 1.0
 REMEMBERED_POLICIES = 1000
 AHEAD = 10
-"""Steps that actors may take beyond ``min_ratio``, so that one is there when the learner is done with the last: more than
-come while a step travels."""
+"""Steps that actors may take beyond ``min_ratio``, so that one is there when the learner is done with the last."""
 
 
 @dataclasses.dataclass

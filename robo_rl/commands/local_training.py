@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig
 
-from ..actor import ActionChoice, Actor, InterventionConfig, SimulatedIntervention
+from ..actor import ActionChoice, Actor, EpisodeRefusedError, InterventionConfig, SimulatedIntervention
 from ..app import section
 from ..core import (
     DivergenceError,
@@ -28,10 +28,6 @@ from .interruption import Interruption
 from .operators import LocalOperators
 from .takeover import check_screen, open_takeover
 from .training import Training
-
-
-class EpisodeRefusedError(Exception):
-    """The robot is to be brought back rather than take the policy's next action; the message says why."""
 
 
 class LocalTraining(Training):
@@ -60,7 +56,6 @@ class LocalTraining(Training):
                 transition = self._take_step()
             except EpisodeRefusedError as refusal:
                 self.logger.message(f"Episode ended at step {self.step}: {refusal}")
-                self.actor.abandon_episode()
                 self._cut_episode("irreversible")
                 continue
             except SafetyStop as stop:
@@ -93,12 +88,7 @@ class LocalTraining(Training):
         choice = self._policy_choice(observation)
         if self._intervention is not None:
             choice = self._intervention(observation, choice, self.step)
-        choice = self._operators.choose(observation, choice)
-        if self.parts.resets is not None and choice.source is not Source.HUMAN:
-            refusal = self.parts.resets.refuses(observation, choice.action)
-            if refusal:
-                raise EpisodeRefusedError(refusal)
-        return choice
+        return self._operators.choose(observation, choice)
 
     def _policy_choice(self, observation: Observation) -> ActionChoice:
         agent = self.parts.agent

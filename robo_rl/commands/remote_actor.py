@@ -8,7 +8,16 @@ from pathlib import Path
 import numpy as np
 from omegaconf import DictConfig
 
-from ..actor import ActionChoice, Actor, InterventionConfig, SimulatedIntervention, Spool, SpoolFullError, View
+from ..actor import (
+    ActionChoice,
+    Actor,
+    EpisodeRefusedError,
+    InterventionConfig,
+    SimulatedIntervention,
+    Spool,
+    SpoolFullError,
+    View,
+)
 from ..app import ActorConfig, agent_facts, build_agent, build_resets, has_robot, section
 from ..core import (
     Agent,
@@ -154,6 +163,11 @@ class RemoteActor:
                 self._report(link)
                 if self._takeover is not None:
                     self._wait(f"stopped: {stop}", link, alarm=True)
+                continue
+            except EpisodeRefusedError as refusal:
+                print(f"Episode ended at step {self._produced}: {refusal}", flush=True)
+                link.take_orders()
+                self._report(link)
                 continue
             transition = self._as_people_have_it(transition, actor, link)
             if self._resets is not None:

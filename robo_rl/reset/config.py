@@ -127,6 +127,8 @@ class ScriptConfig:
         tolerance: how far outside, in x and y, or off the height of the place it still lies well [m].
         every_time: whether it is put elsewhere before every episode, rather than only where it does not lie well: a
             policy that fails at one place is to meet others.
+        within: lower and upper corner (x, y) of where it may be while the policy acts, in the base frame [m]: beyond,
+            the episode ends before it is where the arm cannot fetch it; none: anywhere.
         grasp: how it is picked up; left out where the gripper holds it already.
         put: how it is put down, at a point of the nearest place that is drawn anew for each attempt.
     """
@@ -136,6 +138,7 @@ class ScriptConfig:
     spread: tuple[float, ...] = (0.0, 0.0)
     tolerance: float = 0.02
     every_time: bool = False
+    within: list[list[float]] = field(default_factory=list)
     grasp: list[WaypointConfig] = field(default_factory=list)
     put: list[WaypointConfig] = field(default_factory=list)
 
@@ -145,6 +148,9 @@ class ScriptConfig:
         spread = len(self.spread) == 2 and min(self.spread) >= 0
         require(spread, "reset.scripts.*.spread", "2 values, 0 or more", self.spread)
         require(self.tolerance > 0, "reset.scripts.*.tolerance", "above 0", self.tolerance)
+        corners = [len(corner) for corner in self.within]
+        box = not corners or (corners == [2, 2] and all(low < high for low, high in zip(*self.within, strict=True)))
+        require(box, "reset.scripts.*.within", "[] or [[x, y], [x, y]], the lower corner first", self.within)
         for key in ("grasp", "put"):
             require(bool(getattr(self, key)), f"reset.scripts.*.{key}", "one or more waypoints", [])
 

@@ -78,7 +78,19 @@ class HomingReset(PracticeReset):
         self._guide = ArmGuide(spec, robot, home_rotation, self._observed)
         self._script = config.scripts.get(spec.task)
         self._to_object = [] if self._script is None else [Element(spec, f"{self._script.object}_{a}") for a in "xyz"]
-        self._resets = self._successes = 0
+        self._resets = self._successes = self._refusals = 0
+
+    def refuses(self, observation: Observation, action: NDArray[np.float32]) -> str:
+        """The object is leaving the part of the workspace from which the arm can fetch it."""
+        if self._script is None or not self._script.within:
+            return ""
+        self._guide.observation = observation
+        low, high = np.array(self._script.within)
+        x, y = place = self._object()[:2]
+        if (low <= place).all() and (place <= high).all():
+            return ""
+        self._refusals += 1
+        return f"the object is at ({x:.2f}, {y:.2f}) m: beyond that the arm cannot fetch it"
 
     def note(self, transition: Transition) -> None:
         super().note(transition)
@@ -109,16 +121,17 @@ class HomingReset(PracticeReset):
         return {
             "practice/resets": self._resets,
             "practice/reset_attempts": self._attempts,
+            "practice/refused_actions": self._refusals,
             **rate,
             **super().metrics(),
         }
 
     def save(self) -> State:
-        return super().save() | {"resets": np.array([self._resets, self._successes], np.int64)}
+        return super().save() | {"resets": np.array([self._resets, self._successes, self._refusals], np.int64)}
 
     def load(self, saved: State) -> None:
         super().load(saved)
-        self._resets, self._successes = (int(count) for count in saved["resets"])
+        self._resets, self._successes, self._refusals = (int(count) for count in saved["resets"])
 
     def _helped(self, reason: str) -> Step:
         """Have a person put things right and begin the episode.
@@ -186,9 +199,13 @@ class HomingReset(PracticeReset):
             guide.go(target, waypoint.gripper, self._config.tolerance, self._config.seconds, enough)
             guide.stay(waypoint.gripper, waypoint.seconds)
 
+    def _object(self) -> Array:
+        """Return where the object is (3,) in the base frame [m]."""
+        return self._guide.position + self._guide.read(self._to_object)
+
     def _place(self, script: ScriptConfig) -> tuple[Array, Array]:
         """Return the nearest place (3,) and how far from it the object is (3,) [m]."""
-        thing = self._guide.position + self._guide.read(self._to_object)
+        thing = self._object()
         places = np.array(script.places)
         nearest: Array = places[np.linalg.norm(places - thing, axis=1).argmin()]
         return nearest, thing - nearest

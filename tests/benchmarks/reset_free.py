@@ -20,8 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 CHOSEN = {
     "bin_relocate": ["reset=homing"],
-    # What is let fall nearer to the base than the hand comes down to the table, nothing but a person fetches.
-    "pick_cube": ["reset=homing", "safety.workspace.low=[0.32,-0.35,0.01]", "safety.workspace.high=[0.7,0.35,0.6]"],
+    "pick_cube": ["reset=homing"],
     "drive": ["demonstrations.episodes=1", "demonstrations.noise=0.1"],
 }
 """What each task is trained with."""

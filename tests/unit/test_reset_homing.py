@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
-from robo_rl.actor import ActionChoice, Actor
+from robo_rl.actor import ActionChoice, Actor, EpisodeRefusedError
 from robo_rl.core import ConfigError, DriverError, Observation, Source, Transition, generator
 from robo_rl.replay import ReplayRing
 from robo_rl.reset import HomingConfig, HomingReset, PracticeState, ScriptConfig, WaypointConfig
@@ -233,6 +233,21 @@ def test_a_cube_at_the_end_of_the_reach_is_grasped_from_as_near_as_the_arm_comes
     assert rig.resets.run(rig.backend).step is not None
 
 
+@pytest.mark.parametrize(("x", "y"), [(0.33, 0.0), (0.6, 0.34), (0.73, -0.1)])
+def test_an_episode_ends_before_the_object_is_out_of_reach(x, y):
+    rig = Rig("pick_cube", random_every=0)
+    rig.act(2)
+    rig.put_object((x, y, 0.0225))
+    rig.act(1)  # it is seen only now
+    with pytest.raises(EpisodeRefusedError, match=rf"the object is at \({x:.2f}, {y:.2f}\) m: beyond that"):
+        rig.act(1)
+    (after,) = rig.act(1)
+    assert (after.episode, after.sequence) == (1, 3), "the action that was refused is no step"
+    metrics = rig.resets.metrics()
+    assert (metrics["practice/refused_actions"], metrics["practice/reset_success_rate"]) == (1, 1.0)
+    rig.act(3)
+
+
 def test_further_attempts_reach_elsewhere_and_go_higher():
     rig = Rig("pick_cube", random_every=0)
     heights: list[float] = []
@@ -302,6 +317,10 @@ def test_what_cannot_be_led_is_refused_by_name():
         (lambda: HomingConfig(attempts=0), "reset.attempts must be 1 or more"),
         (lambda: HomingConfig(tolerance=0), "reset.tolerance must be above 0"),
         (lambda: WaypointConfig(at="there"), "reset waypoint at must be object, place, here"),
+        (
+            lambda: dataclasses.replace(script("pick_cube"), within=[[1, 0], [0, 1]]),
+            r"reset.scripts.\*.within must be \[\] or",
+        ),
         (lambda: ScriptConfig(), r"reset.scripts.\*.places must be one or more of 3 values"),
     ],
 )

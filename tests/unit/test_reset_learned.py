@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from robo_rl.actor import ActionChoice, Actor
+from robo_rl.actor import ActionChoice, Actor, EpisodeRefusedError
 from robo_rl.agents.bc import make_bc
 from robo_rl.agents.sac import make_sac
 from robo_rl.app.returning import ReturnLearner
@@ -64,10 +64,6 @@ def learner() -> ReturnLearner:
     return ReturnLearner(make_sac(spec=SPEC, seed=0, **AGENT), reward, SPEC, 5000, 0)
 
 
-class RefusedError(Exception):
-    pass
-
-
 class Rig:
     """A policy that blunders towards the pit: 15 of its steps lead into it."""
 
@@ -84,8 +80,8 @@ class Rig:
         while self.actor.episode < episodes:
             try:
                 transition = self.actor.take_step(self._choose)
-            except RefusedError:
-                self.actor.abandon_episode()
+            except EpisodeRefusedError as refusal:
+                assert "reset.least_value is -6" in str(refusal)
                 continue
             self.resets.note(transition)
             self.steps += 1
@@ -93,9 +89,6 @@ class Rig:
 
     def _choose(self, observation: Observation) -> ActionChoice:
         action = np.clip(generator(self.steps).normal((0.5, 0), 0.5), -1, 1).astype(np.float32)
-        if reason := self.resets.refuses(observation, action):
-            assert "reset.least_value is -6" in reason
-            raise RefusedError
         return ActionChoice(action, Source.POLICY)
 
 
