@@ -39,15 +39,15 @@ class AnswerPage:
         self._open: Question | None = None
         self._number = 0
 
-    async def serve(self) -> None:
-        """Serve until cancelled.
+    async def serve(self, ended: Callable[[], bool]) -> None:
+        """Serve until ``ended`` says so.
 
         Raises:
             ConfigError: if the address cannot be listened on.
         """
         async with self._server.serving():
             self._say(f"Answer at {self._server.link}\nWhoever has this address may answer.")
-            while True:
+            while not ended():
                 if self._open is None and not self._questions.empty():
                     self._open = self._questions.get()
                     self._number += 1

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from ..app import section
 from ..core import ConfigError, require
+from .interruption import Interruption
 from .questions import QuestionServer, serving
 from .recording import typed
 
@@ -51,7 +52,9 @@ def _ask_in_browser(server: QuestionServer, config: DictConfig) -> None:
         from .answer_page import AnswerPage
     except ImportError as error:
         raise ConfigError(f"pages need the package websockets ({error}): pip install 'robo-rl[web]'") from error
-    asyncio.run(AnswerPage(section(config, "web"), server.questions).serve())
+    page = AnswerPage(section(config, "web"), server.questions)
+    with Interruption() as interruption:
+        asyncio.run(page.serve(lambda: interruption.signal is not None))
 
 
 def _ask_in_terminal(server: QuestionServer, pictures: str | None) -> None:
