@@ -111,7 +111,7 @@ class AsyncRuntimeConfig:
     actors: int = 1
     min_ratio: float = 1.0
     max_ratio: float = 1.0
-    publish_interval: int = 5
+    publish_interval: int = 2
     restarts: int = 5
     finish_seconds: float = 20.0
     transport: TransportConfig = field(default_factory=TransportConfig)

@@ -30,8 +30,8 @@ from .training import Training
 IDLE_SECONDS = 0.05
 REPORT_SECONDS = 1.0
 REMEMBERED_POLICIES = 1000
-AHEAD = 10
-"""Steps that actors may take beyond ``min_ratio``, so that one is there when the learner is done with the last."""
+AHEAD = 4
+"""Steps that each actor may take beyond ``min_ratio``, so that one is there when the learner is done with the last."""
 
 
 @dataclasses.dataclass
@@ -153,7 +153,7 @@ class AsyncTraining(Training):
         self._ended = True
         deadline = time.monotonic() + self.runtime.finish_seconds
         self.server.guide(room=0, stop=True, env_steps=self.step)
-        while time.monotonic() < deadline and (self.actors.running() or self._waiting_for()):
+        while time.monotonic() < deadline and (self.actors.running() or self._present_actors()):
             self._take()
             time.sleep(IDLE_SECONDS)
         self.actors.stop()
@@ -162,7 +162,7 @@ class AsyncTraining(Training):
         self._take()
         self._report(time.monotonic())
 
-    def _waiting_for(self) -> list[str]:
+    def _present_actors(self) -> list[str]:
         """Return the actors that are connected and have not ended their session: they may hold steps."""
         return [name for name, actor in self.server.actors().items() if actor.is_present]
 
@@ -334,7 +334,8 @@ class AsyncTraining(Training):
         wanted = self.settings.env_steps
         if self.runtime.min_ratio > 0 and self._can_learn():  # else they are to go on until an episode is judged
             starts = max(self.parts.agent.config.learning_starts, 1)
-            wanted = min(wanted, starts - 1 + math.ceil(self.learner.updates / self.runtime.min_ratio) + AHEAD)
+            ahead = AHEAD * max(len(self._present_actors()), 1)
+            wanted = min(wanted, starts - 1 + math.ceil(self.learner.updates / self.runtime.min_ratio) + ahead)
         self.server.guide(room=wanted - self.step, stop=False, env_steps=self.step)
 
     def _obey(self, command: Command) -> None:
