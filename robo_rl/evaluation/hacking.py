@@ -1,8 +1,9 @@
 """A watch on computed rewards: do success, and rewards that nothing is trained by, follow when they rise?"""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 _PATIENCE = 3
@@ -89,11 +90,11 @@ class RewardWatch:
         self._intervals.append(now)
         found = []
         if success_rate is not None and success_rate < _SOLVED:
-            then = self._highest(lambda each: each.success or 0.0)
+            then = max(self._intervals, key=lambda each: each.success or 0.0)  # the first of equals
             if self._rose_since(then):
                 found.append(f"{_told(then, now)}, success has gone from {then.success:.0%} to {success_rate:.0%}")
         for name in held_out:
-            then = self._highest(lambda each, name=name: each.held_out[name].value)  # type: ignore[misc]
+            then = max(self._intervals, key=partial(_held_out, name=name))
             before, after = then.held_out[name], now.held_out[name]
             if self._rose_since(then) and before.above(after):
                 values = f"{before.value:.3f} to {after.value:.3f}"
@@ -106,9 +107,6 @@ class RewardWatch:
             f"The reward may be exploited: {'; '.join(found)}. Training episodes with the most reward and no success: "
             f"{named}"
         )
-
-    def _highest(self, of: Callable[[_Interval], float]) -> _Interval:
-        return max(self._intervals, key=of)  # the first of equals
 
     def _rose_since(self, then: _Interval) -> bool:
         """Whether ``then`` was long enough ago, and the reward has risen since."""
@@ -134,6 +132,10 @@ class RewardWatch:
             )
             for each in state["intervals"]
         ]
+
+
+def _held_out(interval: _Interval, name: str) -> float:
+    return interval.held_out[name].value
 
 
 def _mean(values: Sequence[float]) -> _Mean:

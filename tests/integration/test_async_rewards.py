@@ -12,7 +12,7 @@ from robo_rl.core import Source, Transition
 from robo_rl.learner import CheckpointFolder
 from robo_rl.replay import EpisodeStore, ReplayRing
 
-from ..command_line import robo_rl
+from ..command_line import SMALL_AGENT, robo_rl
 
 STEPS = 150
 TRAIN = [
@@ -35,12 +35,7 @@ TRAIN = [
     "intervention.criterion=random",
     "intervention.probability=0.2",
     "intervention.noise=1",
-    "agent.hidden=[32]",
-    "agent.ensemble_size=3",
-    "agent.update_to_data=2",
-    "agent.batch_size=32",
-    "agent.learning_starts=10",
-    "agent.random_steps=5",
+    *SMALL_AGENT,
     # Nothing can be learned before the first episode has ended and is judged.
     "agent.demonstration_ratio=0",
     "agent.pretrain_steps=0",
