@@ -74,7 +74,8 @@ class FilterChain:
         if result is action:
             return action, verdict
         name = type(safety_filter).__name__
-        if result.shape != action.shape or result.dtype != action.dtype or not (np.abs(result) <= 1).all():
+        within = all(-1 <= value <= 1 for value in np.ravel(result).tolist())
+        if not within or result.shape != action.shape or result.dtype != action.dtype:
             message = f"the filter {name} returned no action in [-1, 1]: {result}"
             held = self._hold(observation, action)
             return held, Verdict(changed=True, stop=True, reasons=(*verdict.reasons, "filter_fault"), message=message)
@@ -85,6 +86,8 @@ class FilterChain:
     def _combined(self, verdicts: list[Verdict]) -> Verdict:
         changed = any(verdict.changed for verdict in verdicts)
         self._violations = self._violations + 1 if changed else 0
+        if len(verdicts) == 1 and not self._budget:
+            return verdicts[0]
         if self._budget and self._violations >= self._budget:
             message = f"{self._violations} actions in a row had to be changed"
             verdicts = [*verdicts, Verdict(stop=True, reasons=("violation_budget",), message=message)]

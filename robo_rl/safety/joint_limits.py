@@ -9,6 +9,7 @@ velocity limit. If it happened, position would go before jerk.)
 
 import math
 from collections.abc import Callable, Mapping
+from operator import truediv
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,8 @@ SLACK = 1e-6
 class JointLimiter:
     """Limits of n joints that are commanded once in a period.
 
+    What every action goes through reckons with plain numbers: of seven joints that is several times faster than arrays.
+
     Args:
         lower: position limits (n,) [rad].
         upper: position limits (n,) [rad].
@@ -43,6 +46,7 @@ class JointLimiter:
         self.lower, self.upper = lower, upper
         self.velocity, self.acceleration, self.jerk = velocity, acceleration, jerk
         self.period = period
+        self._braking_step: list[float] = (acceleration * period).tolist()
         # After so many periods of braking every joint has come to rest, also from full acceleration.
         until_braking = acceleration / (jerk * period)
         steps = (velocity / (acceleration * period)) + 2 * until_braking + 2
@@ -92,27 +96,33 @@ class JointLimiter:
         )
         return inside
 
-    def surely_admits(self, position: Array, velocity: Array, acceleration: Array, wanted: Array) -> bool:
-        """Whether ``wanted`` (n,) is well within all limits; a quick look, which says False where it is not sure.
+    def sure_limit(self, position: Array, velocity: Array, acceleration: Array, wanted: Array) -> list[float] | None:
+        """Return what :meth:`limit` does where a quick look is enough; None where it takes a longer one.
 
-        From the speed after it, at most ``_gain`` more, a joint coasts until full braking is there, then brakes: a
+        It is enough where the velocity nearest to ``wanted`` (n,) that acceleration and jerk allow leaves every joint
+        well inside. From that speed, and what it gains until full braking is there, a joint coasts, then brakes: a
         bound of the way that :meth:`stays_inside` follows step by step.
         """
-        # Plain numbers: of seven joints that is several times faster than arrays.
         motions = zip(position.tolist(), velocity.tolist(), acceleration.tolist(), wanted.tolist(), strict=True)
+        nearest = []
         for limits, (here, before, accelerating, after) in zip(self._of_each, motions, strict=True):
             lower, upper, fastest, strongest, jolt, gain, coasting, braking = limits
             change = (after - before) / self.period
-            speed = abs(after) + gain
-            way = speed * (coasting + speed * braking)
-            if not (
-                abs(change) <= strongest
-                and abs(change - accelerating) <= jolt
-                and speed <= fastest
-                and lower + way <= here <= upper - way
+            if not (abs(change) <= strongest and abs(change - accelerating) <= jolt):
+                low = min(max(accelerating - jolt, -strongest), strongest)
+                high = max(min(accelerating + jolt, strongest), -strongest)
+                after = min(max(before + low * self.period, after), before + high * self.period)
+            rising = gain + (after if after > 0 else 0.0)
+            falling = gain - (after if after < 0 else 0.0)
+            if not (  # so that what is not finite is never sure
+                rising <= fastest
+                and falling <= fastest
+                and here + rising * (coasting + rising * braking) <= upper
+                and here - falling * (coasting + falling * braking) >= lower
             ):
-                return False
-        return True
+                return None
+            nearest.append(after)
+        return nearest
 
     def braking_path(self, position: Array, velocity: Array) -> Array:
         """Return postures (m, n): after a period at ``velocity``, and of braking to rest after it.
@@ -121,19 +131,24 @@ class JointLimiter:
             position: joint positions (n,) [rad].
             velocity: of the next period (n,) [rad/s].
         """
-        step = self.acceleration * self.period
-        steps = math.ceil(float((np.abs(velocity) / step).max()) - 1e-9)
+        speeds = velocity.tolist()
+        steps = math.ceil(max(map(truediv, map(abs, speeds), self._braking_step)) - 1e-9)
         if steps <= 1:
             return (position + velocity * self.period)[None]
-        after = step * np.arange(steps)[:, None]
-        speeds = np.sign(velocity) * np.maximum(np.abs(velocity) - after, 0.0)
-        path: Array = position + np.cumsum(speeds, axis=0) * self.period
-        return path
+        path, posture = [], position.tolist()
+        for _ in range(steps):
+            posture = [here + speed * self.period for here, speed in zip(posture, speeds, strict=True)]
+            path.append(posture)
+            speeds = [
+                speed - step if speed > step else speed + step if speed < -step else 0.0
+                for speed, step in zip(speeds, self._braking_step, strict=True)
+            ]
+        return np.array(path)
 
     def limit(self, position: Array, velocity: Array, acceleration: Array, wanted: Array) -> Array:
         """Return the velocity (n,) nearest to ``wanted`` for which every limit holds, joint by joint.
 
-        Nearest to one part in 256 of what acceleration allows.
+        Nearest to one part in 256 of what acceleration allows; ``wanted`` itself where it is well within.
 
         Args:
             position: measured joint positions (n,) [rad].
@@ -141,8 +156,11 @@ class JointLimiter:
             acceleration: from the period before to the last (n,) [rad/s^2].
             wanted: velocity of the next period (n,) [rad/s].
         """
+        sure = self.sure_limit(position, velocity, acceleration, wanted)
+        if sure is not None:
+            return wanted if sure == wanted.tolist() else np.array(sure)
         low, high = self.velocity_range(velocity, acceleration)
-        nearest = np.clip(wanted, low, high)
+        nearest = np.minimum(np.maximum(wanted, low), high)
         if self.stays_inside(position, velocity, nearest[None]).all():
             return nearest
         # From the nearest to the one that brakes most, away from the limit that is near; then once more, finer.
@@ -182,6 +200,7 @@ class JointLimits:
     ) -> None:
         self._ways = ways
         self._limiter = limiter
+        self._slack = SLACK * limiter.velocity
         self._actions = actions
         self._reader = reader
         self.reset()
@@ -197,12 +216,13 @@ class JointLimits:
         limiter, position = self._limiter, self._reader.joint_positions(observation)
         wanted = self._actions.motion(observation, action).joints / limiter.period
         changed = action
-        if not self._admits(position, wanted):
-            if self._actions.moves_joints:
-                allowed = limiter.limit(position, self._velocity, self._acceleration, wanted)
+        if self._actions.moves_joints:
+            allowed = limiter.limit(position, self._velocity, self._acceleration, wanted)
+            if allowed is not wanted and (np.abs(allowed - wanted) > self._slack).any():
                 changed = self._actions.with_joints(observation, action, allowed * limiter.period)
-            else:
-                changed = self._faded(observation, action, position)
+        elif not self._admits(position, wanted):
+            changed = self._faded(observation, action, position)
+        if changed is not action:
             wanted = self._actions.motion(observation, changed).joints / limiter.period
         reasons = () if changed is action else ("joint_limits",)
         path = limiter.braking_path(position, wanted) if self._ways else np.zeros(0)
@@ -233,13 +253,12 @@ class JointLimits:
 
     def _admits(self, position: Array, wanted: Array) -> bool:
         limiter = self._limiter
-        if limiter.surely_admits(position, self._velocity, self._acceleration, wanted):
+        if limiter.sure_limit(position, self._velocity, self._acceleration, wanted) == wanted.tolist():
             return True
         low, high = limiter.velocity_range(self._velocity, self._acceleration)
-        slack = SLACK * limiter.velocity
         return bool(
-            (wanted >= low - slack).all()
-            and (wanted <= high + slack).all()
+            (wanted >= low - self._slack).all()
+            and (wanted <= high + self._slack).all()
             and limiter.stays_inside(position, self._velocity, wanted[None]).all()
         )
 
@@ -253,8 +272,7 @@ class JointLimits:
         elements = proposed + share * (rest - proposed)
         options = [self._actions.with_elements(action, row) for row in elements]
         wanted = np.stack([self._actions.motion(observation, option).joints for option in options]) / limiter.period
-        slack = SLACK * limiter.velocity
         inside = limiter.stays_inside(position, self._velocity, wanted)
-        admissible = np.all(inside & (wanted >= low - slack) & (wanted <= high + slack), axis=1, keepdims=True)[:, 0]
-        admissible[-1] = True
-        return options[int(admissible.argmax())]
+        inside &= (wanted >= low - self._slack) & (wanted <= high + self._slack)
+        inside[-1] = True
+        return options[int(np.all(inside, axis=1).argmax())]

@@ -11,6 +11,8 @@ Array = NDArray[np.float64]
 DAMPING = 0.02
 """Of the pseudo-inverse: smaller singular values of the Jacobian (m and rad) do not ask for boundless joint motion."""
 
+IDENTITY = np.eye(6)
+
 
 class Kinematics:
     """Kinematics of a robot on a MuJoCo state of its own. What is asked twice for one posture is computed once.
@@ -33,6 +35,7 @@ class Kinematics:
         self._site_position, self._site_rotation = self.data.site_xpos[self._site], self.data.site_xmat[self._site]
         self._placed = b""
         self._jacobian: Array | None = None
+        self._gram: Array | None = None
         self._inverse: Array | None = None
 
     def place(self, joints: Array) -> None:
@@ -41,7 +44,7 @@ class Kinematics:
         if content == self._placed:
             return
         self._placed = content
-        self._jacobian = self._inverse = None
+        self._jacobian = self._gram = self._inverse = None
         self._qpos[self._positions] = joints
         mujoco.mj_kinematics(self.model, self.data)
 
@@ -59,6 +62,13 @@ class Kinematics:
             self._jacobian = self._full[:, self.dofs]
         return self._jacobian
 
+    def _squared(self, joints: Array) -> Array:
+        """Return J J^T (6, 6); not to be written to."""
+        jacobian = self.jacobian(joints)
+        if self._gram is None:
+            self._gram = jacobian @ jacobian.T
+        return self._gram
+
     def joint_motion(self, joints: Array, displacement: Array) -> Array:
         """Return the joint motion (n,) [rad] for a small displacement (6,) [m, rad] of the end effector.
 
@@ -67,8 +77,7 @@ class Kinematics:
         """
         jacobian = self.jacobian(joints)
         if self._inverse is None:
-            gram = jacobian @ jacobian.T
-            gram.flat[::7] += DAMPING**2
+            gram = self._squared(joints) + DAMPING**2 * IDENTITY
             self._inverse = np.linalg.solve(gram, jacobian).T.astype(np.float64, copy=False)
         motion: Array = self._inverse @ displacement
         return motion
@@ -79,16 +88,14 @@ class Kinematics:
         The eigenvalues of J J^T have to be above a share 1 / limit^2 of its Frobenius norm, which is no less than the
         largest of them: what is left when that is taken off the diagonal has a Cholesky decomposition then.
         """
-        jacobian = self.jacobian(joints)
-        gram = jacobian @ jacobian.T
-        gram.flat[::7] -= float(np.vdot(gram, gram)) ** 0.5 / limit**2
-        return bool(mujoco.mju_cholFactor(gram, 0.0) == 6)
+        gram = self._squared(joints)
+        rest = gram - (float(np.vdot(gram, gram)) ** 0.5 / limit**2) * IDENTITY
+        return bool(mujoco.mju_cholFactor(rest, 0.0) == 6)
 
     def condition(self, joints: Array) -> float:
         """Return the Jacobian's condition number; infinite where the posture is singular."""
         # From the eigenvalues of J J^T: twice as fast as the singular values, exact enough up to 1e7.
-        jacobian = self.jacobian(joints)
-        smallest, *_, largest = np.linalg.eigvalsh(jacobian @ jacobian.T).tolist()
+        smallest, *_, largest = np.linalg.eigvalsh(self._squared(joints)).tolist()
         return (largest / smallest) ** 0.5 if smallest > 0 else float("inf")
 
 

@@ -196,7 +196,7 @@ class ActionMap:
     def with_elements(self, action: Action, values: Array) -> Action:
         """Return ``action`` with other elements for the arm; the gripper's stays."""
         changed = action.copy()
-        changed[self.moves] = np.clip(values, -1, 1)
+        changed[self.moves] = np.minimum(np.maximum(values, -1.0), 1.0)  # half the time of np.clip
         return changed
 
     def with_joints(self, observation: Observation, action: Action, change: Array) -> Action:
