@@ -72,10 +72,9 @@ class SimulatedRobot:
         self._felt.append((ticks, wrist[addresses].copy()))
         while sum(count for count, _ in self._felt) - self._felt[0][0] >= self._filtered:
             self._felt.popleft()
+        counts = np.array([count for count, _ in self._felt], np.float64)
         # As in a step, the mean of a control period.
-        wrist[addresses] = np.average(
-            [felt for _, felt in self._felt], axis=0, weights=[count for count, _ in self._felt]
-        )
+        wrist[addresses] = counts @ np.array([felt for _, felt in self._felt]) / counts.sum()
         if not np.isfinite(backend.data.qpos).all():
             raise DriverError("the simulation became unstable; more task.controller.damping or a higher rate helps")
 
@@ -113,14 +112,18 @@ class SimulatedRobot:
         ``quaternion`` (w, x, y, z) of the end effector and ``fingers``, the positions of the gripper's joints [m].
         """
         data, arm = self._backend.data, self._backend.arm
-        parts = np.split(self._backend.measure_state(), np.cumsum(list(arm.groups.values()))[:-1])
-        measured = dict(zip(arm.groups, parts, strict=True))
-        x, y = measured["orientation"][:3], measured["orientation"][3:]
-        x = x / np.linalg.norm(x)  # noise may have spoilt what makes it a rotation
-        y = y - (x @ y) * x
-        y /= np.linalg.norm(y)
-        quaternion = np.empty(4)
-        mujoco.mju_mat2Quat(quaternion, np.stack([x, y, np.cross(x, y)], axis=1).ravel())
+        state, measured, first = self._backend.measure_state(), {}, 0
+        for group, size in arm.groups.items():
+            measured[group] = state[first : first + size]
+            first += size
+        axes, quaternion = np.empty((3, 3)), np.empty(4)
+        x, y, z = axes
+        x[:], y[:] = measured["orientation"][:3], measured["orientation"][3:]
+        mujoco.mju_normalize3(x)  # noise may have spoilt what makes it a rotation
+        y -= (x @ y) * x
+        mujoco.mju_normalize3(y)
+        mujoco.mju_cross(z, x, y)
+        mujoco.mju_mat2Quat(quaternion, axes.T.ravel())
         measured["quaternion"] = quaternion
         measured["joint_efforts"] = data.qfrc_actuator[self._dofs].copy()
         measured["fingers"] = data.qpos[self._fingers].copy()

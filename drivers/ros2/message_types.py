@@ -3,7 +3,8 @@
 import difflib
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,9 @@ _HEADER_BYTES = 4
 
 Description = Any
 """A field as rosbags describes it: (kind, what), nested."""
+_Conversion = Callable[[Any], Any]
+_Recipe = tuple[type[Any], dict[str, tuple[_Conversion, Any]]]
+"""A class, and by field what its values are made with and of where none is given."""
 
 
 def distribution_of_environment() -> str:
@@ -64,6 +68,7 @@ class RosbagsTypes:
         self._store = get_typestore(DISTRIBUTIONS[self.distribution])
         shipped = (SHIPPED / "common", SHIPPED / self.distribution)
         self._defaults = KNOWN_DEFAULTS | register(self._store, [*shipped, *(Path(folder) for folder in folders)])
+        self._recipes: dict[str, _Recipe] = {}
         self._hashing: Typestore | None = None
         self._hashes: dict[str, str] = {}
 
@@ -95,40 +100,47 @@ class RosbagsTypes:
 
     def make(self, name: str, /, **fields: Any) -> Message:
         """As of :class:`MessageTypes`."""
-        described = self.fields(name)
-        known = {normalize_fieldname(field): description for field, description in described}
+        kind, conversions = self._recipes.get(name) or self._recipe(name)
         for field in fields:
-            if field not in known:
-                raise ConfigError(f"{name} has no field {field!r}: {nearest(field, known)}")
-        defaults = self._defaults.get(name, {})
+            if field not in conversions:
+                raise ConfigError(f"{name} has no field {field!r}: {nearest(field, conversions)}")
         values = {}
-        for field, description in known.items():
-            given = fields.get(field, defaults.get(field))
+        for field, (convert, default) in conversions.items():
+            given = fields.get(field, default)
             try:
-                values[field] = self._convert(description, given)
+                values[field] = convert(given)
             except (TypeError, ValueError, OverflowError) as error:
                 raise ConfigError(f"{name}.{field}: {given!r} does not fit: {error}") from error
-        return self._store.types[name](**values)
+        return kind(**values)
 
-    def _convert(self, description: Description, given: Any) -> Any:
+    def _recipe(self, name: str) -> _Recipe:
+        """Return how messages of a type are made. Worked out once: a robot makes thousands a second."""
+        defaults = self._defaults.get(name, {})
+        described = {normalize_fieldname(field): description for field, description in self.fields(name)}
+        conversions = {field: (self._conversion(what), defaults.get(field)) for field, what in described.items()}
+        self._recipes[name] = self._store.types[name], conversions
+        return self._recipes[name]
+
+    def _conversion(self, description: Description) -> _Conversion:
+        """Return what makes a field's value out of the one given, None where none is."""
         kind, what = description
         if kind == Nodetype.BASE:
-            return _scalar(what[0], given)
+            return _scalar(what[0])
         if kind == Nodetype.NAME:
-            if given is None or isinstance(given, dict):
-                return self.make(what, **(given or {}))
-            if not isinstance(given, self._store.types[what]):
-                raise TypeError(f"expected {what} or a dictionary")
-            return given
+            return partial(self._nested, what)
         inner, length = what
         if inner[0] == Nodetype.BASE and inner[1][0] != "string":
-            values = _numbers(inner[1][0], length if given is None and kind == Nodetype.ARRAY else given)
+            values = partial(_numbers, _dtype(inner[1][0]), length if kind == Nodetype.ARRAY else 0)
         else:
-            empty = [None] * (length if kind == Nodetype.ARRAY else 0)
-            values = [self._convert(inner, value) for value in (empty if given is None else given)]
-        if length and (len(values) != length if kind == Nodetype.ARRAY else len(values) > length):
-            raise ValueError(f"expected {'' if kind == Nodetype.ARRAY else 'at most '}{length} values")
-        return values
+            values = partial(_all, self._conversion(inner), length if kind == Nodetype.ARRAY else 0)
+        return partial(_of_length, values, length, kind == Nodetype.ARRAY) if length else values
+
+    def _nested(self, name: str, given: Any) -> Message:
+        if given is None or isinstance(given, dict):
+            return self.make(name, **(given or {}))
+        if not isinstance(given, self._store.types[name]):
+            raise TypeError(f"expected {name} or a dictionary")
+        return given
 
     def serialize(self, name: str, message: Message, prefix: bytes = b"") -> bytearray:
         """Return a message as little-endian CDR, padded to whole words as DDS wants it.
@@ -192,35 +204,57 @@ class RosbagsTypes:
         return self._hashing.hash_rihs01(name)
 
 
-def _scalar(kind: str, given: Any) -> Any:
+def _scalar(kind: str) -> _Conversion:
     if kind == "string":
-        if given is not None and not isinstance(given, str):
-            raise TypeError("expected text")
-        return given or ""
-    if given is None:
-        return False if kind == "bool" else 0.0 if kind.startswith("float") else 0
+        return _text
     if kind == "bool":
-        return bool(given)
+        return bool
     if kind not in _WHOLE:
-        return float(given)
+        return _real
+    limits = np.iinfo(_dtype(kind))
+    return partial(_whole, limits.min, limits.max, kind == "byte")
+
+
+def _text(given: Any) -> str:
+    if given is not None and not isinstance(given, str):
+        raise TypeError("expected text")
+    return given or ""
+
+
+def _real(given: Any) -> float:
+    return 0.0 if given is None else float(given)
+
+
+def _whole(lowest: int, highest: int, is_byte: bool, given: Any) -> int:
+    if given is None:
+        return 0
     number = int(given[0] if isinstance(given, bytes) else given)
     if number != given and not isinstance(given, bytes):
         raise ValueError("expected a whole number")
-    limits = np.iinfo(_dtype(kind))
-    if not limits.min <= number <= limits.max:
-        raise OverflowError(f"expected {limits.min} to {limits.max}")
-    return number - 256 if kind == "byte" and number > 127 else number  # rosbags packs it signed
+    if not lowest <= number <= highest:
+        raise OverflowError(f"expected {lowest} to {highest}")
+    return number - 256 if is_byte and number > 127 else number  # rosbags packs it signed
 
 
-def _numbers(kind: str, given: Any) -> Any:
-    dtype = _dtype(kind)
+def _all(convert: _Conversion, length: int, given: Any) -> list[Any]:
+    return [convert(value) for value in ([None] * length if given is None else given)]
+
+
+def _of_length(convert: _Conversion, length: int, exactly: bool, given: Any) -> Any:
+    values = convert(given)
+    if len(values) != length if exactly else len(values) > length:
+        raise ValueError(f"expected {'' if exactly else 'at most '}{length} values")
+    return values
+
+
+def _numbers(dtype: np.dtype[Any], length: int, given: Any) -> Any:
     if given is None:
-        return np.zeros(0, dtype)
-    if isinstance(given, int):
-        return np.zeros(given, dtype)
+        return np.zeros(length, dtype)
     if isinstance(given, bytes | bytearray | memoryview):
         return np.frombuffer(given, dtype)
     array = np.asarray(given)
+    if array.ndim == 0:
+        raise TypeError("expected a sequence of numbers")
     if array.dtype != dtype:
         array = np.asarray(given, dtype) if not isinstance(given, np.ndarray) else _cast(array, dtype)
     return np.ascontiguousarray(array).reshape(-1)
