@@ -1,28 +1,37 @@
-"""Somebody who takes over from the policy: simulated by the task's scripted expert."""
+"""Somebody who takes over from the policy: simulated by the task's scripted expert, or by a policy of another run."""
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from robo_rl.core import CheckpointError, Observation, ScriptedExpert, Source, State, generator, require
+from robo_rl.core import CheckpointError, Critic, Observation, ScriptedExpert, Source, State, generator, require
 
 from .actor import ActionChoice
 
-CRITERIA = ("never", "random", "disagreement")
+Action = NDArray[np.float32]
+
+CRITERIA = ("never", "random", "disagreement", "value")
 
 
 @dataclass(frozen=True)
 class InterventionConfig:
-    """What becomes of interventions in training, and when the scripted expert makes some; by default it makes none.
+    """What becomes of interventions in training, and when a simulated expert makes some; by default it makes none.
 
     Attributes:
         as_demonstrations: what a person, or this expert, does is sampled with the demonstrations too, and imitated as
             they are (HIL-SERL, Luo et al. 2024); false: it is experience like any other (RLIF, Luo et al. 2024).
         criterion: ``never``; ``random``: after any step, with ``probability``; ``disagreement``: with ``probability``
-            where the policy's action is further than ``threshold`` from the expert's, else with ``false_alarm``.
+            where the policy's action is further than ``threshold`` from the expert's, else with ``false_alarm``;
+            ``value``: with ``probability`` where the reference's critics give the policy's action less than
+            ``value_share`` of what they give its own, else with ``false_alarm`` (RLIF, Luo et al. 2024).
         probability: see ``criterion``.
         false_alarm: see ``criterion``.
         threshold: root of the mean squared difference of two actions, whose elements range over [-1, 1].
+        value_share: see ``criterion``, in [0, 1]. Where the value of the reference's own action is below 0, that of the
+            policy's may be below it by the same share of its magnitude.
+        reference: folder of a run of the same task whose policy is the expert; null: the task's script is.
+        reference_checkpoint: of that run: ``best``, ``newest`` or the number of a step.
         reaction: how many steps the policy still takes once the expert wants to take over, the one that it objects to
             among them: with 1 a wrong action is seen before it ends the policy's turn, with 0 it is never taken.
         hold: how many steps the expert stays in control.
@@ -35,6 +44,9 @@ class InterventionConfig:
     probability: float = 0.95
     false_alarm: float = 0.05
     threshold: float = 0.5
+    value_share: float = 0.97
+    reference: str | None = None
+    reference_checkpoint: str = "best"
     reaction: int = 0
     hold: int = 4
     noise: float = 0.0
@@ -42,7 +54,9 @@ class InterventionConfig:
     def __post_init__(self) -> None:
         known = ", ".join(CRITERIA)
         require(self.criterion in CRITERIA, "intervention.criterion", f"one of {known}", self.criterion)
-        for key in ("probability", "false_alarm", "noise"):
+        has_values = self.criterion != "value" or self.reference is not None
+        require(has_values, "intervention.reference", "a run folder for intervention.criterion=value", self.reference)
+        for key in ("probability", "false_alarm", "value_share", "noise"):
             require(0 <= getattr(self, key) <= 1, f"intervention.{key}", "in [0, 1]", getattr(self, key))
         require(self.threshold >= 0, "intervention.threshold", "0 or more", self.threshold)
         require(self.reaction >= 0, "intervention.reaction", "0 or more", self.reaction)
@@ -58,11 +72,15 @@ class SimulatedIntervention:
         config: when, and how long.
         expert: of the backend that the policy acts on. It has no memory of its earlier actions.
         seed: of the run.
+        critic: says what actions are worth to the expert; needed for ``criterion=value``.
     """
 
-    def __init__(self, config: InterventionConfig, expert: ScriptedExpert, seed: int) -> None:
+    def __init__(
+        self, config: InterventionConfig, expert: ScriptedExpert, seed: int, critic: Critic | None = None
+    ) -> None:
         self._config = config
         self._expert = expert
+        self._critic = critic
         self._seed = seed
         self._remaining = 0
 
@@ -71,9 +89,8 @@ class SimulatedIntervention:
         config, rng = self._config, generator(self._seed, "intervention", step)
         wanted = np.asarray(self._expert.act(observation), dtype=np.float32)
         if self._remaining == 0:
-            difference = float(np.sqrt(np.mean((wanted - choice.action) ** 2)))
-            wrong = config.criterion == "random" or difference > config.threshold
-            if rng.uniform() >= (config.probability if wrong else config.false_alarm):
+            likely = config.probability if self._objects(observation, choice.action, wanted) else config.false_alarm
+            if rng.uniform() >= likely:
                 return choice
             self._remaining = config.reaction + config.hold
         self._remaining -= 1
@@ -81,6 +98,16 @@ class SimulatedIntervention:
             return choice
         noise = config.noise * rng.standard_normal(wanted.shape)
         return ActionChoice(np.clip(wanted + noise, -1, 1).astype(np.float32), Source.SCRIPT)
+
+    def _objects(self, observation: Observation, action: Action, wanted: Action) -> bool:
+        """Whether the policy's ``action`` (A,) is wrong to an expert who would do ``wanted`` (A,)."""
+        if self._config.criterion == "random":
+            return True
+        if self._config.criterion == "disagreement":
+            return float(np.sqrt(np.mean((wanted - action) ** 2))) > self._config.threshold
+        assert self._critic is not None
+        best = self._critic.value(observation, wanted)
+        return self._critic.value(observation, action) < best - (1 - self._config.value_share) * abs(best)
 
     def end_episode(self) -> None:
         """Give control back."""

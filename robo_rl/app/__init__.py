@@ -27,10 +27,12 @@ from .config import (
     RayRuntimeConfig,
     RunConfig,
 )
+from .expert import make_intervention
 from .trained import (
     TrainedPolicy,
     TrainedReward,
     complete_config,
+    load_agent,
     load_policy,
     load_reward,
     run_config,
@@ -55,8 +57,10 @@ __all__ = [
     "complete_config",
     "emergency_stop",
     "has_robot",
+    "load_agent",
     "load_policy",
     "load_reward",
+    "make_intervention",
     "register_all_configs",
     "register_configs",
     "run_config",

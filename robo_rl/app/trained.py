@@ -11,7 +11,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from ..core import CheckpointError, ConfigError, EnvSpec, Policy, Reward
+from ..core import Agent, CheckpointError, ConfigError, EnvSpec, Policy, Reward
 from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
 from .composition import build_agent, build_reward
 
@@ -98,6 +98,18 @@ def load_policy(run: Path, spec: EnvSpec, checkpoint: str = "best") -> TrainedPo
     agent = build_agent(config.agent, spec, config.seed)
     agent.load_policy(loaded.parts["policy"])
     return TrainedPolicy(agent, config, loaded.step)
+
+
+def load_agent(run: Path, spec: EnvSpec, checkpoint: str = "best") -> Agent:
+    """Return the agent of a run with all that it has learned, its critics too. Arguments as of :func:`load_policy`.
+
+    Raises:
+        CheckpointError: as :func:`load_policy`.
+    """
+    config = run_config(run)
+    agent = build_agent(config.agent, spec, config.seed)
+    agent.load(_load_part(run, spec, checkpoint, "agent").parts["agent"])
+    return agent
 
 
 @dataclass(frozen=True)

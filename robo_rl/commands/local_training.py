@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig
 
-from ..actor import ActionChoice, Actor, EpisodeRefusedError, InterventionConfig, SimulatedIntervention
-from ..app import section
+from ..actor import ActionChoice, Actor, EpisodeRefusedError
+from ..app import make_intervention, section
 from ..core import (
     DivergenceError,
     Metrics,
@@ -17,7 +17,6 @@ from ..core import (
     Source,
     State,
     Transition,
-    derive_seed,
     generator,
 )
 from ..learner import Checkpoint
@@ -176,11 +175,7 @@ class LocalTraining(Training):
     def _open_experience(self) -> None:
         seed, backend = self.config.seed, self.parts.backend
         self.actor = Actor(backend, seed, resets=self.parts.resets)
-        intervention: InterventionConfig = section(self.config, "intervention")
-        self._intervention: SimulatedIntervention | None = None
-        if intervention.criterion != "never":
-            expert = backend.expert(derive_seed(seed, "intervention"))
-            self._intervention = SimulatedIntervention(intervention, expert, seed)
+        self._intervention = make_intervention(section(self.config, "intervention"), backend, seed)
         check_screen(self.config, "this one shows the run")
         takeover = open_takeover(self.config, backend)
         self._operators = LocalOperators(self.live, self._interruption, backend, self.actor, takeover)

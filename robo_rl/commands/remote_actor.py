@@ -12,13 +12,12 @@ from ..actor import (
     ActionChoice,
     Actor,
     EpisodeRefusedError,
-    InterventionConfig,
     SimulatedIntervention,
     Spool,
     SpoolFullError,
     View,
 )
-from ..app import ActorConfig, agent_facts, build_agent, build_resets, has_robot, section
+from ..app import ActorConfig, agent_facts, build_agent, build_resets, has_robot, make_intervention, section
 from ..core import (
     Agent,
     CheckpointError,
@@ -87,12 +86,9 @@ class RemoteActor:
         self._policies: list[tuple[int, State]] = []
 
     def _make_intervention(self) -> SimulatedIntervention | None:
-        """Return what takes over from the policy now and then, where the run wants a scripted expert to."""
-        settings: InterventionConfig = section(self._config, "intervention")
-        if settings.criterion == "never":
-            return None
+        """Return what takes over from the policy now and then, where the run wants an expert to."""
         seed = derive_seed(self._config.seed, "intervention", self._settings.name)
-        return SimulatedIntervention(settings, self._backend.expert(seed), seed)
+        return make_intervention(section(self._config, "intervention"), self._backend, seed)
 
     def _make_resets(self, seed: int) -> ResetController | None:
         """Return what begins episodes but the first; None: seeds do."""

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hydra import compose, initialize_config_module
-from omegaconf import open_dict
+from omegaconf import OmegaConf, open_dict
 
 from robo_rl.actor import ActionChoice, InterventionConfig, SimulatedIntervention
-from robo_rl.app import register_all_configs
+from robo_rl.app import load_agent, register_all_configs
 from robo_rl.commands.interruption import Interruption
 from robo_rl.commands.local_training import LocalTraining
 from robo_rl.core import CheckpointError, ConfigError, Source
@@ -70,6 +70,28 @@ def test_disagreement_is_what_an_expert_reacts_to():
     np.testing.assert_array_equal(choices[2].action, [0.5, 0.5])
 
 
+class Valley:
+    """Values of an action by its distance from the expert's, around ``best``."""
+
+    def __init__(self, best):
+        self.best = best
+
+    def value(self, observation, action):
+        return self.best - float(np.abs(action - 0.5).max())
+
+
+@pytest.mark.parametrize(
+    ("best", "allowed"),
+    [(10.0, 0.3), (-10.0, 0.3), (0.0, 0.0)],  # 3 % of 10, also where it is below 0: there 0.97 of it is more
+)
+def test_an_expert_with_values_objects_to_what_is_worth_too_little(best, allowed):
+    config = InterventionConfig(criterion="value", reference="a run", probability=1.0, false_alarm=0.0, hold=1)
+    intervention = SimulatedIntervention(config, Expert(), 0, Valley(best))
+    for distance, source in ((0.0, P), (allowed * 0.9, P), (allowed * 1.1 + 1e-4, S)):
+        choice = intervention({}, ActionChoice(np.full(2, 0.5 + distance, np.float32), P), 0)
+        assert choice.source == source, distance
+
+
 def test_the_wrong_action_is_taken_before_a_slow_expert_has_taken_over():
     options = {"criterion": "disagreement", "probability": 1.0, "false_alarm": 0.0, "threshold": 0.4, "hold": 2}
     choices = sources_of([0.5, -1.0, 0.5, 0.5, 0.5, -1.0, -1.0], **options, reaction=1)
@@ -105,8 +127,10 @@ def test_the_same_seed_does_the_same_and_a_takeover_goes_on():
 
 
 def test_values_out_of_range_are_named():
-    with pytest.raises(ConfigError, match=r"intervention.criterion must be one of never, random, disagreement"):
+    with pytest.raises(ConfigError, match=r"intervention.criterion must be one of never, random, disagreement, value"):
         InterventionConfig(criterion="always")
+    with pytest.raises(ConfigError, match=r"intervention.reference must be a run folder for intervention.criterion=v"):
+        InterventionConfig(criterion="value")
     with pytest.raises(ConfigError, match=r"intervention.probability must be in \[0, 1\], got 2"):
         InterventionConfig(probability=2)
 
@@ -150,3 +174,37 @@ def test_interventions_are_demonstrations_unless_they_are_the_reward(
     training.close()
     assert training.online.interventions().size
     assert batch["demonstration"].sum() == demonstrations
+
+
+def write_run(folder: Path, agent: str, *words: str) -> str:
+    """Make a run folder with a policy that has hardly learned; return the word that makes it the expert."""
+    training = training_on([f"agent={agent}", *words], folder)
+    with open_dict(training.config):
+        training.config.choices = {"agent": agent, "task": "reach"}
+    (folder / "config.yaml").write_text(OmegaConf.to_yaml(training.config))
+    training.run()
+    training.close()
+    return f"intervention.reference={folder}"
+
+
+def test_a_policy_of_another_run_takes_over_where_its_critics_object(tmp_path: Path) -> None:
+    reference = write_run(tmp_path / "reference", "rlpd", "agent.backend=torch", "agent.learning_starts=30")
+    words = ["agent.backend=torch", "agent.learning_starts=99", "intervention.criterion=value", reference]
+    words += ["intervention.probability=1", "intervention.false_alarm=0", "intervention.reference_checkpoint=newest"]
+    training = training_on([*words, "intervention.value_share=1"], tmp_path / "run")
+    training.run()
+    taken_over = training.online.interventions()
+    batch = training.online.gather(taken_over, gamma=0.9, n_step=1, reward=training.parts.reward)
+    spec = training.parts.backend.spec
+    training.close()
+    assert 0 < taken_over.size < 40, "by its own critics the other policy is sometimes worse than chance"
+    expert = load_agent(tmp_path / "reference", spec, "newest")
+    for row in range(taken_over.size):
+        observation = {key: batch[f"observation/{key}"][row] for key in spec.observation}
+        np.testing.assert_allclose(batch["action"][row], expert.act(observation, explore=False), atol=1e-5)
+
+
+def test_an_expert_without_critics_cannot_object_by_values(tmp_path: Path) -> None:
+    reference = write_run(tmp_path / "reference", "hg_dagger", "intervention.criterion=random")
+    with pytest.raises(ConfigError, match=r"needs critics, which the agent of intervention.reference="):
+        training_on(["intervention.criterion=value", reference], tmp_path / "run")

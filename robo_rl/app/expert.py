@@ -1,0 +1,54 @@
+"""Who takes over from the policy in simulation, as ``intervention`` configures it."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..actor import InterventionConfig, SimulatedIntervention
+from ..core import Agent, ConfigError, Critic, EnvBackend, Observation, derive_seed
+from .trained import load_agent
+
+
+class _Reference:
+    """A trained agent as an expert.
+
+    Args:
+        agent: that is not trained any more.
+    """
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    def reset(self) -> None:
+        """Nothing to forget."""
+
+    def act(self, observation: Observation) -> NDArray[np.float32]:
+        """Return what the agent's policy does without exploring (A,)."""
+        return self._agent.act(observation, explore=False)
+
+
+def make_intervention(config: InterventionConfig, backend: EnvBackend, seed: int) -> SimulatedIntervention | None:
+    """Return what takes over from the policy now and then; None: nothing does.
+
+    Args:
+        config: when, and who.
+        backend: that the policy acts on.
+        seed: of the expert and of when it takes over.
+
+    Raises:
+        CheckpointError: if the reference cannot be loaded, or was trained for another environment.
+        ConfigError: if it has no critics, and its values are to decide.
+    """
+    if config.criterion == "never":
+        return None
+    if config.reference is None:
+        return SimulatedIntervention(config, backend.expert(derive_seed(seed, "intervention")), seed)
+    agent = load_agent(Path(config.reference), backend.spec, config.reference_checkpoint)
+    critic = agent if isinstance(agent, Critic) else None
+    if config.criterion == "value" and critic is None:
+        raise ConfigError(
+            f"intervention.criterion=value needs critics, which the agent of intervention.reference={config.reference} "
+            "does not have: choose a run of agent=rlpd, sac or redq"
+        )
+    return SimulatedIntervention(config, _Reference(agent), seed, critic)
