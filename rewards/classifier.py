@@ -13,6 +13,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits as cross_entrop
 
 from robo_rl.core import Batch, EnvSpec, Experience, Metrics, State, as_config, derive_seed, generator, require
 
+from .guard import StateGuard
 from .images import ImagesConfig
 from .module import (
     Floats,
@@ -37,6 +38,8 @@ class GoalClassifierConfig:
         images: how those among them that are images are seen.
         goal_states: how many of the last states of each demonstration are examples of success.
         margin: how many states before those are examples of nothing; all earlier ones are examples of failure.
+        guard: what must be true of an observation for it to be a success, whatever the classifier says: a condition
+            such as ``end_effector_z > 10 cm``. Null: nothing.
         hidden: widths of the hidden layers.
         learning_rate: of Adam.
         fit_steps: steps on the demonstrations.
@@ -51,6 +54,7 @@ class GoalClassifierConfig:
     images: ImagesConfig = field(default_factory=ImagesConfig)
     goal_states: int = 1
     margin: int = 1
+    guard: str | None = None
     hidden: tuple[int, ...] = (64, 64)
     learning_rate: float = 1e-3
     fit_steps: int = 500
@@ -83,7 +87,7 @@ class GoalClassifier(Module):
         seed: of the run.
 
     Raises:
-        ConfigError: if an observation key is not there.
+        ConfigError: if an observation key is not there, or the guard does not fit.
     """
 
     def __init__(self, config: GoalClassifierConfig, name: str, spec: EnvSpec, seed: int) -> None:
@@ -92,6 +96,7 @@ class GoalClassifier(Module):
         self._name = name
         self._seed = derive_seed(seed, "reward", name)
         self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}", trains=True)
+        self._guard = StateGuard(config.guard, spec, f"reward.modules.{name}.guard")
         self._moves = self._input.moves(config.views, config.shift, self._seed)
         self._network = TrainedNetwork(
             self._input.size,
@@ -215,7 +220,8 @@ class SuccessClassifier(GoalClassifier):
 
     def __call__(self, batch: Batch) -> Floats:
         """Return 1 or 0 for each of the n rows."""
-        return (self._logits(self._input(batch)) > self._arrays["threshold"]).astype(np.float32)
+        succeeds = self._logits(self._input(batch)) > self._arrays["threshold"]
+        return (succeeds & self._guard.holds(batch)).astype(np.float32)
 
     def _calibrate(self, failures: Floats) -> None:
         allowed = int(self.config.false_positives * len(failures))
@@ -276,9 +282,9 @@ class Vice(GoalClassifier):
         """Return 1 or 0, or the probability, for each of the n rows."""
         logits = self._logits(self._input(batch))
         if not self.config.soft:
-            return (logits >= 0).astype(np.float32)
+            return ((logits >= 0) & self._guard.holds(batch)).astype(np.float32)
         probabilities: Floats = torch.sigmoid(torch.from_numpy(logits)).numpy()
-        return probabilities
+        return probabilities * self._guard.holds(batch)
 
     def update(self, experience: Experience) -> Metrics:
         """Learn to tell the policy's states from the examples, every ``interval`` calls; return the mean loss."""

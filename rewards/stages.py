@@ -14,19 +14,17 @@ from torch.nn.functional import cross_entropy
 
 from robo_rl.core import (
     Batch,
-    ConfigError,
     DataError,
     EnvSpec,
     Metrics,
-    ObservationSignals,
     State,
     as_config,
     derive_seed,
     generator,
-    parse_specification,
     require,
 )
 
+from .guard import StateGuard
 from .images import ImagesConfig
 from .module import (
     Floats,
@@ -158,12 +156,7 @@ class StageClassifier(Module):
             "scale": np.ones(self._input.size, dtype=np.float32),
             "thresholds": np.zeros(config.stages, dtype=np.float32),  # of the log odds
         }
-        self._guard = None if config.guard is None else parse_specification(config.guard)
-        self._signals = ObservationSignals(spec)
-        try:
-            self._guarding = frozenset() if self._guard is None else self._guard.check(self._signals.units)
-        except ConfigError as error:
-            raise ConfigError(f"reward.modules.{name}.guard: {error}") from error
+        self._guard = StateGuard(config.guard, spec, f"reward.modules.{name}.guard")
 
     def __call__(self, batch: Batch) -> Floats:
         """Return the stages reached (n,) over their number, for n rows."""
@@ -277,15 +270,7 @@ class StageClassifier(Module):
         """Return the stage (n,) that each of n rows has reached."""
         passed = self._odds(self._input(batch)) > self._arrays["thresholds"]
         reached: NDArray[np.int64] = passed.cumprod(axis=1).sum(axis=1)
-        if self._guard is not None:
-            for row in np.flatnonzero(reached == self.config.stages):
-                observed = {
-                    key.removeprefix("next_observation/"): value[row : row + 1]
-                    for key, value in batch.items()
-                    if key.startswith("next_observation/")
-                }
-                signals = {name: self._signals.values(name, observed) for name in self._guarding}
-                reached[row] -= self._guard.robustness(signals, 1.0) <= 0
+        reached -= (reached == self.config.stages) & ~self._guard.holds(batch)
         return reached
 
     def _odds(self, vectors: Floats) -> Floats:

@@ -48,6 +48,11 @@ UNITS: Mapping[str, tuple[str, float]] = {
 class Formula(ABC):
     """A specification."""
 
+    @property
+    def is_momentary(self) -> bool:
+        """Whether its robustness at a time follows from the signals of that time alone."""
+        return False
+
     @abstractmethod
     def trace(self, signals: Signals, period: float, beyond: float | None = None) -> Array:
         """Return the robustness at every time (T,).
@@ -85,6 +90,10 @@ class Atom(Formula):
     greater: bool
     unit: str | None = None
 
+    @property
+    def is_momentary(self) -> bool:
+        return True
+
     def trace(self, signals: Signals, period: float, beyond: float | None = None) -> Array:
         length = len(next(iter(signals.values())))
         left, right = (
@@ -112,6 +121,10 @@ class Not(Formula):
 
     child: Formula
 
+    @property
+    def is_momentary(self) -> bool:
+        return self.child.is_momentary
+
     def trace(self, signals: Signals, period: float, beyond: float | None = None) -> Array:
         return -self.child.trace(signals, period, None if beyond is None else -beyond)
 
@@ -123,6 +136,10 @@ class Not(Formula):
 class _Pair(Formula):
     left: Formula
     right: Formula
+
+    @property
+    def is_momentary(self) -> bool:
+        return self.left.is_momentary and self.right.is_momentary
 
     def check(self, units: Mapping[str, str | None]) -> frozenset[str]:
         return self.left.check(units) | self.right.check(units)
@@ -209,6 +226,10 @@ class Until(_Pair):
     """``right`` at some time of the interval, and ``left`` at all times before."""
 
     interval: Interval = TO_THE_END
+
+    @property
+    def is_momentary(self) -> bool:
+        return False
 
     def trace(self, signals: Signals, period: float, beyond: float | None = None) -> Array:
         length = len(next(iter(signals.values())))

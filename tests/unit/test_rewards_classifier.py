@@ -1,10 +1,13 @@
 """Success classifiers: what they tell apart, their threshold, and the adversarial update against finite differences."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 
-from robo_rl.core import ArraySpec, CheckpointError, DataError, EnvSpec
+from robo_rl.core import ArraySpec, CheckpointError, ConfigError, DataError, EnvSpec
 from robo_rl.rewards.classifier import ClassifierConfig, SuccessClassifier, Vice, ViceConfig
 
 SPEC = EnvSpec(
@@ -61,6 +64,25 @@ class Places:
 
 def test_it_tells_ends_from_the_way_there():
     np.testing.assert_array_equal(fitted()(rows([[1.0, 0.0], [0.0, 0.0], [0.5, 0.0]])), [1, 0, 0])
+
+
+@pytest.mark.parametrize("config", [ClassifierConfig, ViceConfig, partial(ViceConfig, soft=True)])
+def test_no_success_is_where_the_guard_is_not_true(config):
+    named = replace(SPEC, observation={"state": ArraySpec((2,), names=("along", "across"))})
+    states = rows(np.random.default_rng(5).uniform(-0.5, 1.5, (300, 2)))
+    rewards = {}
+    for guard in (None, "across > 0.2 or along > 1.2"):
+        module = config(**SMALL, learning_rate=1e-2, guard=guard).make("goal", named, 0)
+        module.fit(demonstrations())
+        rewards[guard] = module(states)
+    along, across = states["next_observation/state"].T
+    allowed = (across > 0.2) | (along > 1.2)
+    free, guarded = rewards.values()
+    assert free[~allowed].any(), "without a guard some of them are taken for successes"
+    np.testing.assert_array_equal(guarded, np.where(allowed, free, 0))
+    for guard, problem in (("hight > 1", "'hight'"), ("always (along > 1)", "is of several times")):
+        with pytest.raises(ConfigError, match=f"reward.modules.goal.guard: .*{problem}"):
+            config(guard=guard).make("goal", named, 0)
 
 
 def test_the_threshold_keeps_the_promised_share_of_false_positives():

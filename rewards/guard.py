@@ -1,0 +1,41 @@
+"""What must be true of a state beside what a classifier says of it."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import Batch, ConfigError, EnvSpec, ObservationSignals, parse_specification
+
+
+class StateGuard:
+    """A condition on single observations, such as ``end_effector_z > 10 cm``; see docs/safety.md#specifications.
+
+    Args:
+        condition: null: every state fulfils it.
+        spec: of the environment.
+        option: where it was written, for errors.
+
+    Raises:
+        ConfigError: if it cannot be read, is of signals that the observation does not have, or of more than one time.
+    """
+
+    def __init__(self, condition: str | None, spec: EnvSpec, option: str) -> None:
+        self._condition = None if condition is None else parse_specification(condition)
+        self._signals = ObservationSignals(spec)
+        self._names: frozenset[str] = frozenset()
+        if self._condition is None:
+            return
+        try:
+            self._names = self._condition.check(self._signals.units)
+        except ConfigError as error:
+            raise ConfigError(f"{option}: {error}") from error
+        if not self._condition.is_momentary:
+            raise ConfigError(f"{option}: {condition!r} is of several times, and a guard sees one state at a time")
+
+    def holds(self, batch: Batch) -> NDArray[np.bool_]:
+        """Return of which of n rows it is true (n,), by their ``next_observation/...``."""
+        if self._condition is None:
+            return np.ones(len(next(iter(batch.values()))), np.bool_)
+        prefix = "next_observation/"
+        observed = {key.removeprefix(prefix): value for key, value in batch.items() if key.startswith(prefix)}
+        signals = {name: self._signals.values(name, observed) for name in self._names}
+        return self._condition.trace(signals, 1.0) > 0
