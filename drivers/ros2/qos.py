@@ -22,15 +22,18 @@ class QoSProfile:
         reliability: ``reliable`` repeats what was lost, ``best_effort`` does not.
         durability: ``transient_local`` publishers give the last ``depth`` messages to subscriptions that come later.
         history: ``keep_all`` has no depth; its publisher waits for slow reliable subscriptions.
+        lifespan: age at which a message is not given to anybody any more [s]; None: it has none.
     """
 
     depth: int = 10
     reliability: Reliability = "reliable"
     durability: Durability = "volatile"
     history: History = "keep_last"
+    lifespan: float | None = None
 
     def __post_init__(self) -> None:
         require(self.depth >= 1, "depth", "1 or more", self.depth)
+        require(self.lifespan is None or self.lifespan > 0, "lifespan", "above 0", self.lifespan)
         for key, allowed in (
             ("reliability", ("reliable", "best_effort")),
             ("durability", ("volatile", "transient_local")),
@@ -54,4 +57,5 @@ LATCHED = QoSProfile(depth=1, durability="transient_local")
 
 SERVICES = QoSProfile(depth=10)
 PARAMETERS = QoSProfile(depth=1000)
+ROSOUT = QoSProfile(depth=1000, durability="transient_local", lifespan=10.0)
 ACTION_STATUS = QoSProfile(depth=1, durability="transient_local")

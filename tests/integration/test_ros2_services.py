@@ -1,5 +1,6 @@
 """Services, parameters and actions of drivers/ros2 between processes, over DDS on loopback."""
 
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -8,12 +9,15 @@ from typing import Any
 import pytest
 
 from robo_rl.core import ConfigError, DriverError
-from robo_rl.drivers.ros2 import GoalStatus, Node, open_node
+from robo_rl.drivers.ros2 import GoalStatus, Node, QoSProfile, Subscription, open_node
+from robo_rl.drivers.ros2.qos import ROSOUT
 
 from ..ros2_domain import free_domain
 from ..ros2_rig import GRIPPER, SET_BOOL, TRIGGER, peer, wait_until
 
 RCL = "rcl_interfaces/srv"
+EVENT = "rcl_interfaces/msg/ParameterEvent"
+LOG = "rcl_interfaces/msg/Log"
 
 
 @pytest.fixture(scope="module")
@@ -235,3 +239,57 @@ def test_a_closed_node_answers_nobody(node: Node) -> None:
     wait_until(lambda: "/brief" not in node.graph.nodes)
     assert not node.create_client(TRIGGER, "brief").wait(0.05)
     assert time.monotonic() - began < 60
+
+
+def test_changes_of_parameters_are_told(node: Node) -> None:
+    """As rqt_reconfigure and rclcpp's ParameterEventHandler hear of them."""
+    heard: list[Any] = []
+    subscription = node.create_subscription(EVENT, "/parameter_events", heard.append, QoSProfile(depth=1000))
+    wait_until(lambda: subscription.matched_count == 2)
+    node.declare_parameter("speed", 0.5)
+    wait_until(lambda: bool(heard))
+    (new,) = heard.pop().new_parameters
+    assert (new.name, new.value.type, new.value.double_value) == ("speed", 3, 0.5)
+
+    def value(name: str, number: int) -> dict[str, Any]:
+        return {"name": name, "value": {"type": 2, "integer_value": number}}
+
+    for service in ("set_parameters", "set_parameters_atomically"):
+        kind = f"{RCL}/{''.join(word.title() for word in service.split('_'))}"
+        call(node, kind, f"/peer/{service}", parameters=[value("limits.low", -9), value("limits.high", 12)])
+        wait_until(lambda: bool(heard))
+        event = heard.pop()
+        told = [(one.name, one.value.integer_value) for one in event.changed_parameters]
+        assert (event.node, told) == ("/peer", [("limits.low", -9), ("limits.high", 12)])
+        call(node, kind, f"/peer/{service}", parameters=[value("fixed", 4)])
+    call(node, f"{RCL}/SetParameters", "/peer/set_parameters", parameters=[value("fixed", 4), value("limits.low", -1)])
+    wait_until(lambda: bool(heard))
+    assert [one.name for one in heard.pop().changed_parameters] == ["limits.low"], "what was refused did not change"
+
+
+def test_logs_are_on_rosout(node: Node) -> None:
+    def hear(heard: list[Any]) -> Subscription:
+        def note(message: Any) -> None:  # the peer logs too
+            if message.name == "tester":
+                heard.append(message)
+
+        return node.create_subscription(LOG, "/rosout", note, ROSOUT)
+
+    heard: list[Any] = []
+    early = hear(heard)
+    wait_until(lambda: early.matched_count == 2)
+    logger = logging.getLogger("robo_rl.drivers.test")
+    logger.warning("the arm is %s", "slow")
+    try:
+        raise ValueError("7 joints")
+    except ValueError:
+        logger.exception("it failed")
+    logging.getLogger("elsewhere").warning("not ours")
+    wait_until(lambda: len(heard) == 2)
+    warning, failure = heard
+    assert (warning.level, warning.msg) == (30, "the arm is slow")
+    assert (warning.function, warning.file) == ("test_logs_are_on_rosout", __file__)
+    assert failure.level == 40 and "it failed" in failure.msg and "ValueError: 7 joints" in failure.msg
+    late: list[Any] = []
+    hear(late)
+    wait_until(lambda: [one.msg for one in late] == [warning.msg, failure.msg])

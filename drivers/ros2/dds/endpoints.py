@@ -41,6 +41,8 @@ def cyclone_qos(qos: QoSProfile, user_data: str) -> Qos:
     if qos.durability == "transient_local":
         service = Policy.DurabilityService(0, history, -1, -1, -1)
         policies += [Policy.Durability.TransientLocal, service]
+    if qos.lifespan is not None:
+        policies.append(Policy.Lifespan(duration(nanoseconds=round(qos.lifespan * 1e9))))
     if user_data:
         policies.append(Policy.Userdata(user_data.encode()))
     return Qos(*policies)

@@ -11,15 +11,16 @@ from robo_rl.core import Closing
 from ..api import DEFAULT_QOS, Graph, Message, Problem, ServerGoal, wall_time
 from ..message_types import distribution_of_environment
 from ..names import Names, for_node
-from ..qos import PARAMETERS, QoSProfile
+from ..qos import PARAMETERS, ROSOUT, QoSProfile
 from . import library
 from .action_client import DdsActionClient
 from .action_server import DdsActionServer
 from .configuration import Discovery
 from .endpoints import DdsPublisher, DdsSubscription, Reader, Writer, cyclone_qos
 from .graph import GraphMonitor
-from .parameters import Parameters
+from .parameters import EVENT, Parameters
 from .participant import Participant
+from .rosout import LOG, Rosout
 from .services import DdsClient, DdsService
 from .timer import DdsTimer
 from .topic_types import shared_types
@@ -64,6 +65,7 @@ class DdsNode(Closing):
         self._ids = itertools.count(1)
         self._servers: list[DdsService | DdsActionServer] = []
         self._endpoints: list[Writer | Reader] = []  # what nobody refers to is deleted
+        self._rosout: Rosout | None = None
         handle = self._participant.handle
         self._callbacks = Waiter(handle, f"{self._names.node}: callbacks")
         self._replies = Waiter(handle, f"{self._names.node}: replies")
@@ -71,7 +73,11 @@ class DdsNode(Closing):
             self._graph = GraphMonitor(
                 self._names, self._participant.entity, self.types, self._topic_types, self._replies
             )
-            self._parameters = Parameters(self.types, for_node(name, parameters or {}))
+            events = self.create_publisher(EVENT, "/parameter_events", PARAMETERS)
+            self._parameters = Parameters(
+                self.types, for_node(name, parameters or {}), self._tell_of_parameters(events)
+            )
+            self._rosout = Rosout(self.create_publisher(LOG, "/rosout", ROSOUT), self.types, self.name, self.now)
             for service, (kind, answer) in self._parameters.services().items():
                 self._serve(kind, f"{self.name}/{service}", answer, PARAMETERS)
         except BaseException:
@@ -180,6 +186,12 @@ class DdsNode(Closing):
     def _user_data(self, message_type: str, more: str) -> str:
         return f"{more}typehash={self.types.hash(message_type)};"
 
+    def _tell_of_parameters(self, publisher: DdsPublisher) -> Callable[..., None]:
+        def tell(**parameters: list[Message]) -> None:
+            publisher.publish(self.types.make(EVENT, stamp=self.now(), node=self.name, **parameters))
+
+        return tell
+
     def _serve(
         self,
         service_type: str,
@@ -201,6 +213,8 @@ class DdsNode(Closing):
         for server in self._servers:
             if isinstance(server, DdsActionServer):
                 server.close()
+        if self._rosout is not None:
+            self._rosout.close()
         self._callbacks.close()
         self._replies.close()
         self._participant.close()

@@ -1,4 +1,4 @@
-"""Parameters of a node, and the six services by which ``ros2 param`` and others reach them."""
+"""Parameters of a node, the six services by which ``ros2 param`` and others reach them, and news of their changes."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +27,7 @@ _FIELDS = {
 _NAMES = {kind: field.removesuffix("_value") for kind, field in _FIELDS.items()}
 
 
+EVENT = "rcl_interfaces/msg/ParameterEvent"
 Change = Callable[[Any], None]
 """Is told a new value before it is taken, and refuses it by a ConfigError."""
 
@@ -64,10 +65,12 @@ class Parameters:
     Args:
         types: message definitions.
         overrides: values that take the place of declared defaults.
+        tell: called with ``new_parameters`` or ``changed_parameters``, fields of :data:`EVENT`.
     """
 
-    def __init__(self, types: RosbagsTypes, overrides: Mapping[str, Any]) -> None:
+    def __init__(self, types: RosbagsTypes, overrides: Mapping[str, Any], tell: Callable[..., None]) -> None:
         self._types = types
+        self._tell = tell
         self._overrides = dict(overrides)
         self._lock = threading.RLock()  # what is told of a change may read other parameters
         self._values: dict[str, Any] = {}
@@ -92,6 +95,7 @@ class Parameters:
                 self._changes[name] = change
             if read_only:
                 self._read_only.add(name)
+            self._tell(new_parameters=self._messages([name]))
             return self._values[name]
 
     def get(self, name: str) -> Any:
@@ -145,8 +149,7 @@ class Parameters:
         return self._respond("GetParameterTypes", types=[kind_of(value) for _, value in self._known(request.names)])
 
     def _get(self, request: Message) -> Message:
-        values = [{"type": kind_of(value), _FIELDS[kind_of(value)]: value} for _, value in self._known(request.names)]
-        return self._respond("GetParameters", values=values)
+        return self._respond("GetParameters", values=[_message_of(value) for _, value in self._known(request.names)])
 
     def _known(self, names: Sequence[str]) -> list[tuple[str, Any]]:
         """Return names and values; nothing at all where one was not declared, as rclcpp and rclpy answer."""
@@ -170,6 +173,9 @@ class Parameters:
                 fitting, reason = self._check(parameter)
                 reason = reason or self._take(parameter.name, fitting)
                 results.append({"successful": not reason, "reason": reason})
+            self._tell_of_changes(
+                [p.name for p, result in zip(request.parameters, results, strict=True) if result["successful"]]
+            )
         return self._respond("SetParameters", results=results)
 
     def _set_atomically(self, request: Message) -> Message:
@@ -186,8 +192,17 @@ class Parameters:
                     before.setdefault(name, held)
                 for name, value in before.items() if reasons else ():
                     self._take(name, value)
+                if not reasons:
+                    self._tell_of_changes(list(before))
         result = {"successful": not reasons, "reason": "; ".join(reasons)}
         return self._respond("SetParametersAtomically", result=result)
+
+    def _tell_of_changes(self, names: Sequence[str]) -> None:
+        if names:
+            self._tell(changed_parameters=self._messages(list(dict.fromkeys(names))))
+
+    def _messages(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        return [{"name": name, "value": _message_of(self._values[name])} for name in names]
 
     def _take(self, name: str, value: Any) -> str:
         """Have a parameter get a value that fits; return why it does not, empty where it does."""
@@ -215,6 +230,12 @@ class Parameters:
             return self._fitting(self._values[parameter.name], value), ""
         except TypeError as error:
             return None, str(error)
+
+
+def _message_of(value: Any) -> dict[str, Any]:
+    """Return the fields of rcl_interfaces/msg/ParameterValue."""
+    kind = kind_of(value)
+    return {"type": kind, _FIELDS[kind]: value}
 
 
 def _is_below(name: str, prefix: str, depth: int) -> bool:

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from rclpy.duration import Duration
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, ReliabilityPolicy
 from rclpy.qos import QoSProfile as RclpyProfile
 
@@ -17,6 +18,7 @@ from ..qos import QoSProfile
 
 def rclpy_qos(qos: QoSProfile) -> Any:
     """Return a profile as rclpy has it."""
+    more = {} if qos.lifespan is None else {"lifespan": Duration(nanoseconds=round(qos.lifespan * 1e9))}
     return RclpyProfile(
         depth=qos.depth,
         history=HistoryPolicy.KEEP_ALL if qos.history == "keep_all" else HistoryPolicy.KEEP_LAST,
@@ -24,6 +26,7 @@ def rclpy_qos(qos: QoSProfile) -> Any:
         durability=(
             DurabilityPolicy.TRANSIENT_LOCAL if qos.durability == "transient_local" else DurabilityPolicy.VOLATILE
         ),
+        **more,
     )
 
 
