@@ -281,9 +281,12 @@ class Spool(Closing):
             for number in range(held.first, min(sequence, held.end)):
                 self._bytes -= held.places.pop(number).size
             held.first = max(held.first, min(sequence, held.end))
+            settled = []
             # The last file may be written still; it goes with its session.
             while len(held.files) > 1 and int(held.files[1].stem) <= held.first:
-                held.files.pop(0).unlink(missing_ok=True)
+                settled.append(held.files.pop(0))
+        for file in settled:  # outside the lock: a disk may take its time, and the control loop needs the lock
+            file.unlink(missing_ok=True)
 
     def drop_session(self, session: int) -> None:
         """Forget a session that has ended and is settled."""
@@ -293,7 +296,7 @@ class Spool(Closing):
             if session == self._current:
                 self._current = None
                 self._close_file()
-            shutil.rmtree(held.folder, ignore_errors=True)
+        shutil.rmtree(held.folder, ignore_errors=True)
 
     def sync(self) -> None:
         """Bring what was appended to the disk."""

@@ -35,7 +35,8 @@ CAMERA = ArraySpec((128, 128, 3), "uint8")
 IMAGES = {"state": ArraySpec((24,)), "images/front": CAMERA, "images/wrist": CAMERA}
 EPISODE_STEPS = 100
 STATE_STEPS = 200_000
-IMAGE_STEPS = 2_000
+IMAGE_STEPS = 8_000
+LEROBOT_STEPS = 2_000
 PACED_EPISODES = 30
 POLICY_BYTES = 10_000_000
 POLICIES = 40
@@ -269,8 +270,8 @@ def main() -> None:
     for name, measure in (
         ("state", lambda folder: ingest(folder, STATE, STATE_STEPS)),
         ("images", lambda folder: ingest(folder, IMAGES, IMAGE_STEPS)),
-        ("lerobot_state", lambda folder: lerobot(folder, STATE, IMAGE_STEPS)),
-        ("lerobot_images", lambda folder: lerobot(folder, IMAGES, IMAGE_STEPS)),
+        ("lerobot_state", lambda folder: lerobot(folder, STATE, LEROBOT_STEPS)),
+        ("lerobot_images", lambda folder: lerobot(folder, IMAGES, LEROBOT_STEPS)),
         ("state_robot_pace", lambda folder: robot_pace(folder, STATE)),
         ("images_robot_pace", lambda folder: robot_pace(folder, IMAGES)),
         ("wire", lambda folder: image_compression()),
