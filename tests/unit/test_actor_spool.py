@@ -58,6 +58,26 @@ def test_what_is_appended_is_read_in_batches_and_forgotten_when_settled(tmp_path
         assert spool.sessions() == [] and spool.held_bytes == 0
 
 
+def test_a_slow_deletion_does_not_hold_up_the_control_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FILE_BYTES", 1000)
+    deleting, may_go_on = threading.Event(), threading.Event()
+
+    def unlink(path: Path, missing_ok: bool = False) -> None:
+        deleting.set()
+        assert may_go_on.wait(20)
+
+    with Spool(tmp_path) as spool:
+        fill(spool, 1, 100)
+        monkeypatch.setattr(Path, "unlink", unlink)
+        settling = threading.Thread(target=spool.settle, args=(1, 60))
+        settling.start()
+        assert deleting.wait(20)
+        spool.append(100, record(100))
+        may_go_on.set()
+        settling.join()
+        assert contents(spool, 1) == [record(sequence) for sequence in range(60, 101)]
+
+
 def test_files_are_deleted_once_they_are_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FILE_BYTES", 1000)
     with Spool(tmp_path) as spool:
