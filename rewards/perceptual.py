@@ -1,5 +1,6 @@
 """Unsupervised perceptual rewards (Sermanet et al. 2017): steps of a task, found in a few demonstrations."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +26,8 @@ class PerceptualConfig:
         images: how those among them that are images are seen.
         steps: into how many steps each demonstration is cut.
         min_length: least number of observations of a step.
-        features: how many of the most discriminative features each step keeps; all where there are fewer.
+        features: how many of the most discriminative features each step keeps; null: the square root of their number.
+            The paper keeps 32 of the 2,048 of its network; of a state's few dozen most say nothing of most steps.
         separation: alpha in the discrimination of a feature, alpha |mean+ - mean-| - (deviation+ + deviation-).
         density: ``gaussian``, a step's reward is the log density of a Gaussian (up to a constant), as published; or
             ``cauchy``, of a distribution with a heavy tail, so that one outlying feature does not drown all others.
@@ -37,7 +39,7 @@ class PerceptualConfig:
     images: ImagesConfig = field(default_factory=ImagesConfig)
     steps: int = 3
     min_length: int = 2
-    features: int = 32
+    features: int | None = None
     separation: float = 5.0
     density: str = "cauchy"
     variance_floor: float = 0.01
@@ -47,7 +49,7 @@ class PerceptualConfig:
         object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
         require(self.steps >= 2, "steps", "2 or more", self.steps)
         require(self.min_length >= 1, "min_length", "1 or more", self.min_length)
-        require(self.features >= 1, "features", "1 or more", self.features)
+        require(self.features is None or self.features >= 1, "features", "1 or more", self.features)
         require(self.separation >= 0, "separation", "0 or more", self.separation)
         require(self.density in DENSITIES, "density", f"one of {', '.join(DENSITIES)}", self.density)
         require(self.variance_floor > 0, "variance_floor", "positive", self.variance_floor)
@@ -83,7 +85,7 @@ class PerceptualReward(Module):
         self._name = name
         self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}")
         rewarded = config.steps - 1
-        kept = min(config.features, self._input.size)
+        kept = min(config.features or round(math.sqrt(self._input.size)), self._input.size)
         self._arrays: dict[str, NDArray[Any]] = {
             "shift": np.zeros(self._input.size),
             "scale": np.ones(self._input.size),

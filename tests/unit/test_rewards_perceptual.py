@@ -71,7 +71,7 @@ def demonstration(rng, lengths):
 def fitted(**options) -> tuple[PerceptualReward, list]:
     rng = np.random.default_rng(0)
     demonstrations = [demonstration(rng, lengths) for lengths in ([4, 6, 5], [7, 3, 6], [5, 5, 5])]
-    module = PerceptualConfig(features=3, min_length=3, **options).make("steps", SPEC, 0)
+    module = PerceptualConfig(**{"features": 3, "min_length": 3} | options).make("steps", SPEC, 0)
     module.fit([episode for episode, _ in demonstrations])
     return module, demonstrations
 
@@ -79,6 +79,8 @@ def fitted(**options) -> tuple[PerceptualReward, list]:
 def test_noise_and_constants_are_not_what_tells_a_step():
     module, _ = fitted()
     np.testing.assert_array_equal(module.state()["chosen"], [[0, 2, 4], [0, 2, 4]])
+    few = fitted(features=None)[0].state()["chosen"]
+    assert few.shape == (2, 2) and set(few.ravel()) <= {0, 2, 4}, "the root of 5 is about 2"
 
 
 @pytest.mark.parametrize("density", ["gaussian", "cauchy"])
