@@ -108,7 +108,10 @@ def load_agent(run: Path, spec: EnvSpec, checkpoint: str = "best") -> Agent:
     """
     config = run_config(run)
     agent = build_agent(config.agent, spec, config.seed)
-    agent.load(_load_part(run, spec, checkpoint, "agent").parts["agent"])
+    loaded = _load_part(run, spec, checkpoint, "agent")
+    if "agent" not in loaded.parts:
+        raise CheckpointError(f"{run}: its checkpoint of step {loaded.step} has a policy and no agent to load")
+    agent.load(loaded.parts["agent"])
     return agent
 
 

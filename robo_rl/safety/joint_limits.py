@@ -103,22 +103,24 @@ class JointLimiter:
         well inside. From that speed, and what it gains until full braking is there, a joint coasts, then brakes: a
         bound of the way that :meth:`stays_inside` follows step by step.
         """
-        motions = zip(position.tolist(), velocity.tolist(), acceleration.tolist(), wanted.tolist(), strict=True)
+        of_all = position.tolist(), velocity.tolist(), acceleration.tolist(), wanted.tolist()
+        if not math.isfinite(sum(map(sum, of_all))):
+            return None
         nearest = []
-        for limits, (here, before, accelerating, after) in zip(self._of_each, motions, strict=True):
+        for limits, here, before, accelerating, after in zip(self._of_each, *of_all, strict=True):
             lower, upper, fastest, strongest, jolt, gain, coasting, braking = limits
             change = (after - before) / self.period
-            if not (abs(change) <= strongest and abs(change - accelerating) <= jolt):
+            if abs(change) > strongest or abs(change - accelerating) > jolt:
                 low = min(max(accelerating - jolt, -strongest), strongest)
                 high = max(min(accelerating + jolt, strongest), -strongest)
                 after = min(max(before + low * self.period, after), before + high * self.period)
             rising = gain + (after if after > 0 else 0.0)
             falling = gain - (after if after < 0 else 0.0)
-            if not (  # so that what is not finite is never sure
-                rising <= fastest
-                and falling <= fastest
-                and here + rising * (coasting + rising * braking) <= upper
-                and here - falling * (coasting + falling * braking) >= lower
+            if (
+                rising > fastest
+                or falling > fastest
+                or here + rising * (coasting + rising * braking) > upper
+                or here - falling * (coasting + falling * braking) < lower
             ):
                 return None
             nearest.append(after)
@@ -218,13 +220,17 @@ class JointLimits:
         changed = action
         if self._actions.moves_joints:
             allowed = limiter.limit(position, self._velocity, self._acceleration, wanted)
-            if allowed is not wanted and (np.abs(allowed - wanted) > self._slack).any():
+            if allowed is not wanted and not (np.abs(allowed - wanted) <= self._slack).all():
                 changed = self._actions.with_joints(observation, action, allowed * limiter.period)
         elif not self._admits(position, wanted):
             changed = self._faded(observation, action, position)
         if changed is not action:
             wanted = self._actions.motion(observation, changed).joints / limiter.period
         reasons = () if changed is action else ("joint_limits",)
+        if not math.isfinite(
+            sum(position.tolist()) + sum(wanted.tolist())
+        ):  # no action: the chain holds still, and stops
+            return np.full_like(action, np.nan), Verdict(changed=True, reasons=("joint_limits",))
         path = limiter.braking_path(position, wanted) if self._ways else np.zeros(0)
         closed = next((reason for reason, is_open in self._ways.items() if not is_open(position, path)), None)
         if closed is not None:

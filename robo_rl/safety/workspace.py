@@ -40,6 +40,8 @@ class WorkspaceBox:
         position = self._reader.position(observation).tolist()
         displacement = self._actions.motion(observation, action).displacement
         shift = displacement[:3].tolist()
+        if not math.isfinite(sum(position) + sum(shift)):  # no action: the chain holds still, and stops
+            return np.full_like(action, np.nan), Verdict(changed=True, reasons=("workspace",))
         kept = [  # plain numbers: of three that is faster than arrays
             move if low <= here + move <= high else min(max(move, min(low - here, 0.0)), max(high - here, 0.0))
             for (low, high), here, move in zip(self._sides, position, shift, strict=True)

@@ -1,6 +1,9 @@
 """Services, parameters and actions of drivers/ros2 between processes, over DDS on loopback."""
 
 import logging
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -270,7 +273,7 @@ def test_changes_of_parameters_are_told(node: Node) -> None:
 def test_logs_are_on_rosout(node: Node) -> None:
     def hear(heard: list[Any]) -> Subscription:
         def note(message: Any) -> None:  # the peer logs too
-            if message.name == "tester":
+            if message.name == "tester.drivers.test":
                 heard.append(message)
 
         return node.create_subscription(LOG, "/rosout", note, ROSOUT)
@@ -293,3 +296,25 @@ def test_logs_are_on_rosout(node: Node) -> None:
     late: list[Any] = []
     hear(late)
     wait_until(lambda: [one.msg for one in late] == [warning.msg, failure.msg])
+
+
+def test_warnings_are_printed_too() -> None:
+    """In a process of its own: pytest handles records, and then Python prints none by itself."""
+    code = (
+        "import logging; from robo_rl.drivers.ros2 import open_node\n"
+        "with open_node('one', implementation='dds'), open_node('two', implementation='dds'):\n"
+        "    logging.getLogger('robo_rl.drivers.test').warning('the arm is slow')\n"
+        "    logging.getLogger('robo_rl.drivers.test').info('it moves')\n"
+    )
+    with free_domain() as environment:
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, timeout=60
+        )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == ["the arm is slow"]
+
+
+def test_a_parameter_that_no_message_holds_is_refused(node: Node) -> None:
+    with pytest.raises(ConfigError, match="integer_value: 9223372036854775808 does not fit"):
+        node.declare_parameter("large", 2**63)
+    assert node.declare_parameter("large", 2**62) == 2**62

@@ -80,7 +80,11 @@ def test_no_success_is_where_the_guard_is_not_true(config):
     free, guarded = rewards.values()
     assert free[~allowed].any(), "without a guard some of them are taken for successes"
     np.testing.assert_array_equal(guarded, np.where(allowed, free, 0))
-    for guard, problem in (("hight > 1", "'hight'"), ("always (along > 1)", "is of several times")):
+    for guard, problem in (
+        ("hight > 1", "'hight'"),
+        ("always (along > 1)", "is of several times"),
+        ("1 > 0", "no signal"),
+    ):
         with pytest.raises(ConfigError, match=f"reward.modules.goal.guard: .*{problem}"):
             config(guard=guard).make("goal", named, 0)
 

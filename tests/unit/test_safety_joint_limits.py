@@ -61,6 +61,16 @@ def test_a_quick_look_says_what_the_full_one_does_or_nothing():
     assert sure > 0.3 * full, "it is sure of a good part"
 
 
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_quick_look_is_never_sure_of_what_is_no_number(place, value):
+    limits = limiter(acceleration=5.0, jerk=1000.0, period=0.1)
+    arguments = [np.zeros(1) for _ in range(4)]
+    assert limits.sure_limit(*arguments) == [0.0]
+    arguments[place] = np.array([value])
+    assert limits.sure_limit(*arguments) is None
+
+
 def test_braking_distance_is_that_of_constant_deceleration():
     """With jerk out of the way and short periods, the fastest admissible speed at a distance d is sqrt(2 a d)."""
     limits = limiter(acceleration=5.0, jerk=1e9, period=0.001, velocity=10.0)
@@ -119,6 +129,25 @@ def test_the_executed_actions_are_within_limits(space):
         state[14:17] = kinematics.data.site("end_effector").xpos
         observation["state"] = state
     assert changed > 50
+
+
+@pytest.mark.parametrize("barrier", [False, True])
+@pytest.mark.parametrize("space", ["joint_delta", "joint_position", "end_effector_delta"])
+def test_what_is_observed_as_no_number_stops_the_arm(space, barrier):
+    """Guards of observations find it before; were there none, the filters would neither pass it nor fail."""
+    backend = arm(space, "xyz" if space == "end_effector_delta" else "gripper")
+    chain = make_filter_chain(backend.spec, backend.robot, SafetyConfig(barrier=BarrierConfig(enabled=barrier)))
+    observation = dict(backend.reset(0).observation)
+    action = np.full(backend.spec.action.shape, 0.4, np.float32)
+    chain(observation, action, 0)
+    for element in ("joint1_position", "joint4_position", "end_effector_y"):
+        state = observation["state"].copy()
+        state[backend.spec.observation["state"].names.index(element)] = np.nan
+        executed, verdict = chain({**observation, "state": state}, action, 1)
+        assert verdict.stop and "filter_fault" in verdict.reasons
+        if space != "joint_position":  # there to hold still is to go to where the joints are, which nobody knows
+            np.testing.assert_array_equal(executed[:-1], 0)
+        assert not chain(observation, action, 2)[1].stop, "nothing of it stays"
 
 
 @pytest.mark.parametrize("space", ["joint_delta", "joint_position"])

@@ -24,7 +24,7 @@ from .rosout import LOG, Rosout
 from .services import DdsClient, DdsService
 from .timer import DdsTimer
 from .topic_types import shared_types
-from .waiter import Waiter
+from .waiter import Waiter, log_failure
 
 
 class DdsNode(Closing):
@@ -188,7 +188,8 @@ class DdsNode(Closing):
 
     def _tell_of_parameters(self, publisher: DdsPublisher) -> Callable[..., None]:
         def tell(**parameters: list[Message]) -> None:
-            publisher.publish(self.types.make(EVENT, stamp=self.now(), node=self.name, **parameters))
+            message = self.types.make(EVENT, stamp=self.now(), node=self.name, **parameters)
+            log_failure(publisher.publish, message)  # the values are set already
 
         return tell
 

@@ -88,15 +88,17 @@ class Parameters:
                 raise ConfigError(f"parameter {name!r} is declared already")
             value = self._overrides.get(name, default)
             try:
-                self._values[name] = self._fitting(default, value)
+                fitting = self._fitting(default, value)
             except TypeError as error:
                 raise ConfigError(f"parameter {name!r}: {error}") from error
+            self._types.make("rcl_interfaces/msg/ParameterValue", **_message_of(fitting))  # it can be told to others
+            self._values[name] = fitting
             if change is not None:
                 self._changes[name] = change
             if read_only:
                 self._read_only.add(name)
-            self._tell(new_parameters=self._messages([name]))
-            return self._values[name]
+        self._tell(new_parameters=self._messages([name]))
+        return fitting
 
     def get(self, name: str) -> Any:
         """Return a parameter's value.
@@ -173,17 +175,21 @@ class Parameters:
                 fitting, reason = self._check(parameter)
                 reason = reason or self._take(parameter.name, fitting)
                 results.append({"successful": not reason, "reason": reason})
-            self._tell_of_changes(
-                [p.name for p, result in zip(request.parameters, results, strict=True) if result["successful"]]
-            )
+        self._tell_of_changes(
+            [
+                parameter.name
+                for parameter, result in zip(request.parameters, results, strict=True)
+                if result["successful"]
+            ]
+        )
         return self._respond("SetParameters", results=results)
 
     def _set_atomically(self, request: Message) -> Message:
+        before: dict[str, Any] = {}
         with self._lock:
             checked = [(parameter.name, *self._check(parameter)) for parameter in request.parameters]
             reasons = [f"{name}: {reason}" for name, _, reason in checked if reason]
             if not reasons:
-                before: dict[str, Any] = {}
                 for name, value, _ in checked:
                     held = self._values[name]
                     if reason := self._take(name, value):
@@ -192,17 +198,18 @@ class Parameters:
                     before.setdefault(name, held)
                 for name, value in before.items() if reasons else ():
                     self._take(name, value)
-                if not reasons:
-                    self._tell_of_changes(list(before))
+        self._tell_of_changes([] if reasons else list(before))
         result = {"successful": not reasons, "reason": "; ".join(reasons)}
         return self._respond("SetParametersAtomically", result=result)
 
     def _tell_of_changes(self, names: Sequence[str]) -> None:
+        """Tell others of values that were set; outside the lock, which whoever reads a parameter needs."""
         if names:
             self._tell(changed_parameters=self._messages(list(dict.fromkeys(names))))
 
     def _messages(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        return [{"name": name, "value": _message_of(self._values[name])} for name in names]
+        with self._lock:
+            return [{"name": name, "value": _message_of(self._values[name])} for name in names]
 
     def _take(self, name: str, value: Any) -> str:
         """Have a parameter get a value that fits; return why it does not, empty where it does."""
