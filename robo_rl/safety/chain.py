@@ -86,11 +86,11 @@ class FilterChain:
     def _combined(self, verdicts: list[Verdict]) -> Verdict:
         changed = any(verdict.changed for verdict in verdicts)
         self._violations = self._violations + 1 if changed else 0
-        if len(verdicts) == 1 and not self._budget:
-            return verdicts[0]
         if self._budget and self._violations >= self._budget:
             message = f"{self._violations} actions in a row had to be changed"
             verdicts = [*verdicts, Verdict(stop=True, reasons=("violation_budget",), message=message)]
+        if len(verdicts) == 1:
+            return verdicts[0]
         return Verdict(
             changed=changed,
             stop=any(verdict.stop for verdict in verdicts),
