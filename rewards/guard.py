@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Batch, ConfigError, EnvSpec, ObservationSignals, parse_specification
+from robo_rl.core import Batch, ConfigError, EnvSpec, Formula, ObservationSignals, parse_specification
 
 
 class StateGuard:
@@ -19,12 +19,13 @@ class StateGuard:
     """
 
     def __init__(self, condition: str | None, spec: EnvSpec, option: str) -> None:
-        self._condition = None if condition is None else parse_specification(condition)
+        self._condition: Formula | None = None
         self._signals = ObservationSignals(spec)
         self._names: frozenset[str] = frozenset()
-        if self._condition is None:
+        if condition is None:
             return
         try:
+            self._condition = parse_specification(condition)
             self._names = self._condition.check(self._signals.units)
         except ConfigError as error:
             raise ConfigError(f"{option}: {error}") from error

@@ -29,7 +29,7 @@ class InterventionConfig:
         false_alarm: see ``criterion``.
         threshold: root of the mean squared difference of two actions, whose elements range over [-1, 1].
         value_share: see ``criterion``, in [0, 1]. Where the value of the reference's own action is below 0, that of the
-            policy's may be below it by the same share of its magnitude.
+            policy's may be below it by 1 - ``value_share`` of its magnitude.
         reference: folder of a run of the same task whose policy is the expert; null: the task's script is.
         reference_checkpoint: of that run: ``best``, ``newest`` or the number of a step.
         reaction: how many steps the policy still takes once the expert wants to take over, the one that it objects to

@@ -84,6 +84,7 @@ def test_no_success_is_where_the_guard_is_not_true(config):
         ("hight > 1", "'hight'"),
         ("always (along > 1)", "is of several times"),
         ("1 > 0", "no signal"),
+        ("along >", ""),
     ):
         with pytest.raises(ConfigError, match=f"reward.modules.goal.guard: .*{problem}"):
             config(guard=guard).make("goal", named, 0)
