@@ -40,7 +40,7 @@ class ActorGroup(Protocol):
         """
 
     def stop(self) -> None:
-        """End those that are left."""
+        """End those that are left. May be called twice."""
 
 
 class ActorProcesses(ActorGroup):

@@ -126,17 +126,16 @@ class AsyncTraining(Training):
         return lines
 
     def run(self) -> int:
-        """As :meth:`Training.run`; actors have ended when it returns."""
-        try:
-            self._publish()
-            self._guide()
-            return super().run()
-        finally:
-            self._end_actors()
+        """As :meth:`Training.run`; actors have ended when it returns. Where it fails those elsewhere wait for it."""
+        self._publish()
+        self._guide()
+        code = super().run()
+        self._end_actors()
+        return code
 
     def close(self) -> None:
-        """End actors and wire, and free the store."""
-        self._end_actors()
+        """End the actors that the learner started, and the wire, and free the store."""
+        self.actors.stop()
         self._close_wire()
         super().close()
 
@@ -326,7 +325,7 @@ class AsyncTraining(Training):
             reached = self._evaluations.good_enough(self.step, self.learner.updates, self.config.seed)
         if evaluated or self.step - self._saved_step >= self.settings.checkpoint_interval:
             self._saved_step = self.step
-            self._save()
+            self._save_if_possible()
         return reached
 
     def _guide(self) -> None:

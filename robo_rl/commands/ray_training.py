@@ -303,6 +303,7 @@ class RayActors(ActorGroup):
             ray.wait([process.result for process in processes], num_returns=len(processes), timeout=STOP_SECONDS)
         for process in processes:
             ray.kill(process.handle)
+        self._acting, self._leaving = {}, {}
 
     def _start(self, name: str) -> _Process:
         settings = self._settings

@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ..app import Components, RunConfig, section
 from ..core import (
+    CheckpointError,
     ComparisonLearner,
     DivergenceError,
     DriverError,
@@ -112,7 +113,7 @@ class Training(ABC):
         try:
             return self._run()
         except (DriverError, SafetyStop, RankError):
-            self._save()
+            self._save_if_possible()
             self._summarise("interrupted", None)
             self.logger.message(f"Ended at step {self.step}. Go on: robo-rl train resume={self.folder}")
             raise
@@ -261,7 +262,7 @@ class Training(ABC):
     def _obey(self, command: Command) -> None:
         """Do what the run itself has to do for a command."""
         if command.name == "checkpoint":
-            self._save()
+            self._save_if_possible()
 
     def _tell(self, state: str) -> None:
         """Tell those who watch what the run does."""
@@ -300,6 +301,13 @@ class Training(ABC):
                 parts["demonstrations"] = self.demonstrations.terms_state()
         self._save_experience(parts, facts)
         self._checkpoints.save(Checkpoint(self.step, parts, facts))
+
+    def _save_if_possible(self) -> None:
+        """As :meth:`_save`; a disk that does not take it does not end the run."""
+        try:
+            self._save()
+        except CheckpointError as error:
+            self.logger.message(f"No checkpoint at step {self.step}: {error}")
 
     def _load(self, checkpoint: Checkpoint) -> None:
         run_state = checkpoint.parts["run"]

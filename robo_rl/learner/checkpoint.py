@@ -54,12 +54,28 @@ class CheckpointFolder:
         self._heavy_parts = heavy_parts
 
     def save(self, checkpoint: Checkpoint) -> Path:
-        """Write ``checkpoint`` atomically, then drop what is no longer kept; return its folder."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        """Write ``checkpoint`` atomically, then drop what is no longer kept; return its folder.
+
+        Raises:
+            CheckpointError: if the disk does not take it; those before it are as they were.
+        """
         target = self.path / f"step_{checkpoint.step:09d}"
+        partial = self.path / f".partial_{target.name}"
+        try:
+            self._write(checkpoint, partial, target)
+        except OSError as error:
+            shutil.rmtree(partial, ignore_errors=True)  # it takes room
+            reason = error.strerror or str(error)
+            raise CheckpointError(
+                f"{target} cannot be written: {reason}; free space on this disk. Earlier checkpoints are intact"
+            ) from error
+        self._drop_old()
+        return target
+
+    def _write(self, checkpoint: Checkpoint, partial: Path, target: Path) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
         for left in self.path.glob(".partial_*"):  # by a process that was killed
             shutil.rmtree(left)
-        partial = self.path / f".partial_{target.name}"
         partial.mkdir()
         hashes = {}
         for name, state in checkpoint.parts.items():
@@ -73,8 +89,6 @@ class CheckpointFolder:
         partial.rename(target)
         sync_folder(self.path)
         shutil.rmtree(self.path / f".partial_replaced_{target.name}", ignore_errors=True)
-        self._drop_old()
-        return target
 
     def folders(self) -> list[Path]:
         """Return the complete checkpoints, oldest first."""

@@ -6,7 +6,8 @@ from robo_rl.core import config_node
 
 from .config import LoggingConfig, WandbConfig
 from .live import COMMANDS, EPISODE_COMMANDS, Command, LiveRobot, LiveRun, LiveStatus, LiveWatch
-from .logger import RunLogger, read_metrics
+from .logger import RunLogger
+from .metrics_file import read_metrics
 from .progress import ProgressLine
 
 __all__ = [

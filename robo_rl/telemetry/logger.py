@@ -7,27 +7,35 @@ import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from rich.console import Console
 
-from robo_rl.core import Clock, Closing, ConfigError, DataError, MonotonicClock
+from robo_rl.core import Clock, Closing, ConfigError, MonotonicClock
 
 from .config import LoggingConfig, WandbConfig
+from .metrics_file import METRICS_FILE, MetricsFile, read_metrics
 from .progress import ProgressLine
+from .tensorboard import TensorBoardCurves
 
 Kind = Literal["train", "episode", "evaluation", "reward", "runtime"]
 Value = float | int | bool | str | None
 
-METRICS_FILE = "metrics.jsonl"
+
+class _Record(NamedTuple):
+    """One that is to be written: its line of metrics.jsonl, its environment step, and its numbers by curve."""
+
+    line: str
+    step: int
+    curves: dict[str, float]
 
 
 class RunLogger(Closing):
     """Writes what happens in a run.
 
     Each record is one line of ``metrics.jsonl``: ``{"step": 100, "wall_seconds": 3.2, "kind": "train", ...}``. It is
-    flushed at once, so a killed run loses at most the line it was writing. ``wall_seconds`` counts the time that the
-    run was going on, over all its resumptions.
+    written at once, so a killed run loses none. While the disk takes nothing records wait, and the run goes on.
+    ``wall_seconds`` counts the time that the run was going on, over all its resumptions.
 
     Args:
         folder: the run's folder, made if need be.
@@ -53,8 +61,6 @@ class RunLogger(Closing):
         console: Console | None = None,
         clock: Clock | None = None,
     ) -> None:
-        from torch.utils.tensorboard import SummaryWriter  # here: the import takes a quarter of a second
-
         self._config = config
         self._clock = clock or MonotonicClock()
         self._progress = ProgressLine(label or folder.name, config.progress_seconds, console, self._clock)
@@ -66,9 +72,10 @@ class RunLogger(Closing):
         for record in earlier:
             self._note(record["kind"], record)
         self._start_ns = self._clock.now_ns()
-        self._file = file.open("a", encoding="utf-8")
-        purge_step = None if resume_step is None else resume_step + 1
-        self._tensorboard = SummaryWriter(str(folder / "tensorboard"), purge_step=purge_step)
+        self._file = MetricsFile(file)
+        self._waiting: list[_Record] = []
+        self._is_late = False  # and people were told
+        self._curves = TensorBoardCurves(folder / "tensorboard", None if resume_step is None else resume_step + 1)
 
     @property
     def wall_seconds(self) -> float:
@@ -93,13 +100,12 @@ class RunLogger(Closing):
         plain = {name: _plain(value) for name, value in values.items()}
         record = {"step": int(step), "wall_seconds": round(self.wall_seconds, 3), "kind": kind, **plain}
         finite = {name: _finite(value) for name, value in record.items()}
-        self._file.write(json.dumps(finite, allow_nan=False) + "\n")
-        self._file.flush()
         numbers = {name: float(value) for name, value in plain.items() if isinstance(value, bool | int | float)}
-        for name, number in numbers.items():
-            self._tensorboard.add_scalar(f"{kind}/{name}", number, step)
+        curves = {f"{kind}/{name}": number for name, number in numbers.items()}
+        self._waiting.append(_Record(json.dumps(finite, allow_nan=False), int(step), curves))
+        self._write()
         if self._wandb is not None:
-            self._wandb.log({f"{kind}/{name}": number for name, number in numbers.items()} | {"env_step": int(step)})
+            self._wandb.log({**curves, "env_step": int(step)})
         self._note(kind, plain)
 
     def progress(self, step: int, total: int, updates: int) -> None:
@@ -119,35 +125,35 @@ class RunLogger(Closing):
     def close(self) -> None:
         """Finish all writers. May be called twice."""
         self._progress.close()
+        self._write()
+        if self._waiting:
+            self.message(f"{len(self._waiting)} records of {METRICS_FILE} are lost: the disk does not take them")
+            self._waiting.clear()
         self._file.close()
-        self._tensorboard.close()
+        self._curves.close()
         if self._wandb is not None:
             self._wandb.finish()
             self._wandb = None
 
+    def _write(self) -> None:
+        """Write what waits, if the disk takes it."""
+        if not self._waiting:
+            return
+        try:
+            self._file.append([record.line for record in self._waiting])
+        except OSError as error:
+            if not self._is_late:
+                self.message(f"{METRICS_FILE} cannot be written ({error.strerror}): its records wait in memory")
+            self._is_late = True
+            return
+        for record in self._waiting:
+            self._curves.add(record.curves, record.step)
+        self._waiting.clear()
+        self._is_late = False
+
     def _note(self, kind: str, values: Mapping[str, Any]) -> None:
         if kind == "episode":
             self._progress.episode(values.get("episode_return"), values.get("success"))
-
-
-def read_metrics(file: Path) -> list[dict[str, Any]]:
-    """Return the records of a ``metrics.jsonl``; a last line that was not written to its end is left out.
-
-    Raises:
-        DataError: naming the first line that is damaged.
-    """
-    records = []
-    lines = file.read_bytes().split(b"\n")
-    for number, line in enumerate(lines[:-1], start=1):  # what follows the last newline was never finished
-        try:
-            record = json.loads(line)
-            complete = isinstance(record, dict) and {"step", "wall_seconds", "kind"} <= record.keys()
-        except ValueError:
-            complete = False
-        if not complete:
-            raise DataError(f"{file}, line {number}: expected a JSON object with step, wall_seconds and kind")
-        records.append(record)
-    return records
 
 
 def _truncate(file: Path, resume_step: int | None) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import socket
 import time
@@ -154,6 +155,44 @@ def test_kill_9_of_learner_and_actor(tmp_path: Path) -> None:
     assert_same_steps(steps[: len(before)], before)
     # A third session began; whether its steps came in before the end depends on how many the second had still held.
     assert {1, 2} <= {step.session for step in steps} <= {1, 2, 3}
+
+
+def test_an_actor_elsewhere_waits_for_a_learner_that_failed(tmp_path: Path) -> None:
+    folder, address = tmp_path / "run", f"127.0.0.1:{free_port()}"
+    wire = [f"runtime.transport.address={address}", "runtime.restarts=0"]
+    learner = start("train", *AGENT, *RUN, "runtime=async", *wire, f"run.dir={folder}", "run.env_steps=100000")
+    spool = f"actor.spool={tmp_path / 'spool'}"
+    actor = start("actor", *AGENT, f"transport.address={address}", "actor.name=left", spool)
+    wait_until(lambda: records(folder, "train") and any(step.actor == "left" for step in stored(folder)))
+    os.kill(actor_processes(folder / "actors")[0], signal.SIGKILL)
+    assert "actor_0 ended with exit code -9 and has no restart left" in finish(learner, code=2)
+    assert actor_processes(folder / "actors") == [] and actor.poll() is None
+    before = len(stored(folder))
+    output = robo_rl("train", f"resume={folder}", f"run.env_steps={before + 100}")
+    assert "Report" in output
+    assert finish(actor).count("joined run") == 1, "it went on with its session"
+    check_conservation(folder)
+    assert {step.session for step in stored(folder)[before:] if step.actor == "left"} == {1}
+
+
+def test_a_full_disk_of_the_learner_does_not_end_the_run(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    often = ["run.env_steps=100000", "run.evaluation_interval=0", "run.checkpoint_interval=20"]
+    learner = start("train", *AGENT, *RUN, *often, "runtime=async", f"run.dir={folder}")
+    wait_until(lambda: records(folder, "train"))
+    largest = resource.prlimit(learner.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+    full = len(records(folder, "runtime"))
+    time.sleep(3)
+    assert learner.poll() is None and len(records(folder, "runtime")) <= full + 1
+    resource.prlimit(learner.pid, resource.RLIMIT_FSIZE, largest)
+    wait_until(lambda: len(records(folder, "runtime")) > full + 3)
+    learner.send_signal(signal.SIGINT)
+    output = finish(learner, code=130)
+    assert "metrics.jsonl cannot be written (File too large): its records wait in memory" in output
+    assert "No checkpoint at step" in output and "File too large; free space on this disk" in output
+    seconds = [record["wall_seconds"] for record in records(folder, "runtime")]
+    assert max(np.diff(seconds)) < 2.5, "what was logged while the disk was full is there, too"
+    check_conservation(folder)
 
 
 def test_learner_and_actor_with_certificates_and_commands(tmp_path: Path) -> None:

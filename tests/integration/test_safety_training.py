@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from robo_rl.telemetry.logger import read_metrics
+from robo_rl.telemetry import read_metrics
 
 from ..command_line import robo_rl
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from robo_rl.cli import main
-from robo_rl.telemetry.logger import read_metrics
+from robo_rl.telemetry import read_metrics
 
 from .. import steering_operator
 from ..ros2_domain import free_domain

@@ -14,7 +14,7 @@ from robo_rl.commands import evaluations
 from robo_rl.core import SafetyStop, Step
 from robo_rl.learner import CheckpointFolder
 from robo_rl.safety import EmergencyStop, SafeBackend
-from robo_rl.telemetry.logger import read_metrics
+from robo_rl.telemetry import read_metrics
 
 QUICK = [
     "task=reach",

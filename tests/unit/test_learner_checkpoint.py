@@ -1,5 +1,6 @@
 """Checkpoints: atomic, hashed, damaged ones rejected by name and passed over."""
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -108,12 +109,31 @@ def test_a_write_that_died_half_way_leaves_nothing_that_counts(tmp_path: Path, m
     folder.save(make(1))
 
     def die(self: Path, target: Path) -> Path:
-        raise OSError("power cut")
+        raise SystemExit("power cut")
 
-    monkeypatch.setattr(Path, "rename", die)
-    with pytest.raises(OSError, match="power cut"):
-        folder.save(make(2))
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", die)
+        with pytest.raises(SystemExit, match="power cut"):
+            folder.save(make(2))
     assert folder.load_newest().step == 1
+    folder.save(make(3))
+    assert {path.name for path in tmp_path.iterdir()} == {"step_000000001", "step_000000003"}
+
+
+def test_a_disk_that_is_full_leaves_what_was_there_and_no_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = CheckpointFolder(tmp_path)
+    folder.save(make(1))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full_disk)
+        with pytest.raises(CheckpointError, match=r"step_000000002 cannot be written: No space left .* are intact"):
+            folder.save(make(2))
+    assert [path.name for path in tmp_path.iterdir()] == ["step_000000001"]
+    assert folder.load_newest().step == 1
+    assert folder.save(make(2)) == tmp_path / "step_000000002"
+
+
+def full_disk(descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_malicious_pickle_is_not_executed(tmp_path: Path) -> None:

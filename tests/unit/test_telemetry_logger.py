@@ -1,8 +1,12 @@
 """RunLogger: what stands in metrics.jsonl and TensorBoard, and what resuming does to it."""
 
+import errno
 import io
 import json
+import os
+import resource
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +15,7 @@ from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch.utils.tensorboard import SummaryWriter
 
 from robo_rl.core import ConfigError, DataError, ManualClock
 from robo_rl.telemetry import LoggingConfig, RunLogger, WandbConfig, read_metrics, register_configs
@@ -73,6 +78,50 @@ def test_resuming_removes_what_lies_beyond_and_keeps_counting_seconds(tmp_path: 
     events = EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
     assert [event.step for event in events.Scalars("episode/episode_return")] == [10, 20]
+
+
+def test_what_a_full_disk_refuses_is_written_later_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logger, stream = make_logger(tmp_path, ManualClock())
+    file = tmp_path / "metrics.jsonl"
+    with logger:
+        logger.log("episode", 10, episode_return=1.0, success=True)
+        before = file.read_bytes()
+        largest = resource.getrlimit(resource.RLIMIT_FSIZE)
+        with monkeypatch.context() as patched:
+            patched.setattr(SummaryWriter, "add_scalar", lambda *_: pytest.fail("before the disk has its record"))
+            try:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 30, largest[1]))  # half of a record fits
+                logger.log("episode", 20, episode_return=2.0, success=True)
+                logger.log("episode", 30, episode_return=3.0, success=True)
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, largest)
+        assert file.read_bytes() == before, "no half of a record"
+        logger.log("episode", 40, episode_return=4.0, success=True)
+    assert [record["step"] for record in read_metrics(file)] == [10, 20, 30, 40]
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert [event.step for event in events.Scalars("episode/episode_return")] == [10, 20, 30, 40]
+    assert stream.getvalue().count("metrics.jsonl cannot be written") == 1
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_of_tensorboard_that_died_costs_points_not_the_run(tmp_path: Path) -> None:
+    logger, _ = make_logger(tmp_path, ManualClock())
+    with logger:
+        logger.log("train", 1, critic_loss=1.0)
+        worker = next(thread for thread in threading.enumerate() if type(thread).__name__ == "_AsyncWriterThread")
+        worker._record_writer.write = worker._record_writer.flush = _refuse  # type: ignore[attr-defined]
+        logger.log("train", 2, critic_loss=1.0)
+        worker.join(10)
+        for step in (3, 4, 5):
+            logger.log("train", step, critic_loss=1.0)
+    files = {path for path in (tmp_path / "tensorboard").iterdir() if path.stat().st_size}
+    assert len(files) == 2, "a new one was begun"
+    assert [record["step"] for record in read_metrics(tmp_path / "metrics.jsonl")] == [1, 2, 3, 4, 5]
+
+
+def _refuse(*_: bytes) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_damaged_record_is_named(tmp_path: Path) -> None:
