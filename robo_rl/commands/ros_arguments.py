@@ -21,7 +21,7 @@ def without_ros_arguments(command: str, words: list[str]) -> list[str]:
     """Take ``--ros-args`` out of a command's words.
 
     Names are remapped for every node of the command and of the processes that it starts. A parameter becomes the
-    option of its name: ``-p publish.rate:=5.0`` is ``publish.rate=5.0``.
+    option of its name: ``-p publish.rate:=5.0`` is ``publish.rate=5.0``. So does what a file has for the node.
 
     Raises:
         ConfigError: if the command opens no node, or something in it is not known.
@@ -30,13 +30,19 @@ def without_ros_arguments(command: str, words: list[str]) -> list[str]:
         raise ConfigError(f"robo-rl {command} opens no ROS 2 node; --ros-args are for {', '.join(NODES)}")
     arguments = parse_ros_arguments(words)
     pass_on(arguments.remappings)
-    return [_setting(command, *entry) for entry in arguments.parameters.items()] + arguments.rest
+    parameters = arguments.of_node(NODES[command] or command) | arguments.parameters
+    return [word for entry in parameters.items() for word in _setting(command, *entry)] + arguments.rest
 
 
-def _setting(command: str, parameter: str, value: object) -> str:
+def _setting(command: str, parameter: str, value: object) -> list[str]:
+    """Return the option for a parameter; none for what says that time is the machine's, as it is."""
+    if parameter == "use_sim_time":
+        if value is not False:
+            raise ConfigError("use_sim_time: robo-rl keeps time by the machine's clock; leave it out, or false")
+        return []
     own = NODES[command]
     node, _, name = parameter.rpartition(":")
     if not own or node not in ("", own):
         known = f"{own}:{name}, or {name} alone" if own else "give them to the commands, or as options=..."
         raise ConfigError(f"robo-rl {command} cannot set the parameter {parameter!r}: {known}")
-    return f"{'virtual.' if command == 'robot' else ''}{name}={json.dumps(value)}"
+    return [f"{'virtual.' if command == 'robot' else ''}{name}={json.dumps(value)}"]

@@ -1,9 +1,11 @@
 """What ``--ros-args`` says on a command line, and how it comes to all processes that open nodes."""
 
 import os
+import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -22,22 +24,36 @@ class RosArguments:
         remappings: new names of nodes (``__node``), namespaces (``__ns``), topics, services and actions.
         parameters: values by name.
         rest: the other arguments.
+        files: what parameter files say, in their order: the pattern of a node's full name (``/arm/driver``, ``/**``),
+            and values by name.
     """
 
     remappings: dict[str, str]
     parameters: dict[str, Any]
     rest: list[str]
+    files: list[tuple[str, dict[str, Any]]]
+
+    def of_node(self, node: str) -> dict[str, Any]:
+        """Return the values that files give the node that is called ``node`` before it is remapped."""
+        name, namespace = (self.remappings.get(rule, default) for rule, default in (("__node", node), ("__ns", "")))
+        full = f"/{namespace.strip('/')}/{name}".replace("//", "/")
+        found: dict[str, Any] = {}
+        for pattern, values in self.files:
+            if _matches(pattern, full):
+                found |= values
+        return found
 
 
 def parse_ros_arguments(arguments: Sequence[str]) -> RosArguments:
     """Take the part between ``--ros-args`` and ``--`` out of a command line.
 
-    ``-r FROM:=TO`` (``--remap``) and ``-p NAME:=VALUE`` (``--param``) are understood; values are YAML, as in ROS 2.
+    ``-r FROM:=TO`` (``--remap``), ``-p NAME:=VALUE`` (``--param``) and ``--params-file FILE`` are understood; values
+    are YAML, as in ROS 2.
 
     Raises:
-        ConfigError: for any other ROS argument, or one without ``:=``.
+        ConfigError: for any other ROS argument, one without ``:=``, or a file that is none of parameters.
     """
-    parsed = RosArguments({}, {}, [])
+    parsed = RosArguments({}, {}, [], [])
     inside, waiting = False, ""
     for argument in arguments:
         if not inside:
@@ -45,6 +61,9 @@ def parse_ros_arguments(arguments: Sequence[str]) -> RosArguments:
                 inside = True
             else:
                 parsed.rest.append(argument)
+        elif waiting == "--params-file":
+            parsed.files.extend(_read_parameters(Path(argument)))
+            waiting = ""
         elif waiting:
             name, separator, value = argument.partition(":=")
             if not separator:
@@ -56,13 +75,53 @@ def parse_ros_arguments(arguments: Sequence[str]) -> RosArguments:
             waiting = ""
         elif argument == "--":
             inside = False
-        elif argument in ("-r", "--remap", "-p", "--param"):
+        elif argument in ("-r", "--remap", "-p", "--param", "--params-file"):
             waiting = argument
         elif argument != "--ros-args":
-            raise ConfigError(f"ROS argument {argument!r} is not known; -r FROM:=TO and -p NAME:=VALUE are")
+            known = "-r FROM:=TO, -p NAME:=VALUE and --params-file FILE are"
+            raise ConfigError(f"ROS argument {argument!r} is not known; {known}")
     if waiting:
-        raise ConfigError(f"{waiting} at the end of the command line: expected NAME:=VALUE after it")
+        expected = "FILE" if waiting == "--params-file" else "NAME:=VALUE"
+        raise ConfigError(f"{waiting} at the end of the command line: expected {expected} after it")
     return parsed
+
+
+def _read_parameters(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Return what a parameter file of ROS 2 says: values by name for each pattern of nodes."""
+    try:
+        content = yaml.safe_load(path.read_text())
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise ConfigError(f"--params-file {path} cannot be read: {error}") from error
+    sections = list(_sections("", content))
+    if not sections:
+        raise ConfigError(f"--params-file {path}: expected NODE: {{ros__parameters: {{NAME: VALUE}}}}")
+    return sections
+
+
+def _sections(name: str, content: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Go through namespaces and nodes, which may stand in one key or below each other."""
+    for key, value in content.items() if isinstance(content, dict) else ():
+        if name and key == "ros__parameters":
+            yield name, dict(_values("", value))
+        else:
+            yield from _sections(f"{name}/{str(key).strip('/')}", value)
+
+
+def _values(name: str, content: Any) -> Iterator[tuple[str, Any]]:
+    if not isinstance(content, dict):
+        yield name, content
+        return
+    for key, value in content.items():
+        yield from _values(f"{name}.{key}" if name else str(key), value)
+
+
+def _matches(pattern: str, full: str) -> bool:
+    """Whether a pattern means a node: ``*`` is any one part of its full name, ``**`` any number of them."""
+    parts = [
+        "(/[^/]+)*" if part == "**" else f"/{re.escape(part)}".replace(r"\*", "[^/]+")
+        for part in pattern[1:].split("/")
+    ]
+    return re.fullmatch("".join(parts), full) is not None
 
 
 def pass_on(remappings: Mapping[str, str]) -> None:

@@ -66,10 +66,67 @@ def test_ros_arguments() -> None:
     assert parsed.rest == ["--verbose", "file"]
 
 
+PARAMETERS = """
+/**:
+  ros__parameters: {use_sim_time: false, rate: 1.0, camera: {front: {width: 64, names: [a, b]}}}
+left:
+  driver:
+    ros__parameters: {rate: 2.0}
+/left/*:
+  ros__parameters: {gain: 3}
+/right/driver:
+  ros__parameters: {rate: 4.0}
+/**/driver:
+  ros__parameters: {held: true}
+"""
+
+
+@pytest.mark.parametrize(
+    ("node", "remappings", "expected"),
+    [
+        ("driver", "-r __ns:=/left", {"rate": 2.0, "gain": 3, "held": True}),
+        ("driver", "", {"rate": 1.0, "held": True}),
+        ("driver", "-r __ns:=right -r __node:=other", {"rate": 1.0}),
+        ("drive", "-r __node:=driver -r __ns:=/a/b", {"rate": 1.0, "held": True}),
+    ],
+)
+def test_parameter_files_are_for_the_nodes_that_they_name(tmp_path, node, remappings, expected) -> None:
+    (tmp_path / "all.yaml").write_text(PARAMETERS)
+    parsed = parse_ros_arguments(["--ros-args", *remappings.split(), "--params-file", str(tmp_path / "all.yaml")])
+    common = {"use_sim_time": False, "camera.front.width": 64, "camera.front.names": ["a", "b"]}
+    assert parsed.of_node(node) == common | expected
+
+
+def test_a_parameter_file_reaches_the_settings_of_a_command_and_the_command_line_counts_more(
+    tmp_path, monkeypatch, capsys
+) -> None:
+    monkeypatch.setenv("ROBO_RL_ROS_ARGS", "")
+    file = tmp_path / "robot.yaml"
+    file.write_text("virtual_robot: {ros__parameters: {use_sim_time: false, state_rate: 100.0, name: arm}}\nb: {}")
+    words = ["robot", "task=reach", "--ros-args", "-p", "name:=left", "--params-file", str(file), "--", "--cfg", "job"]
+    with pytest.raises(SystemExit):
+        main(words)
+    settings = yaml.safe_load(capsys.readouterr().out)["virtual"]
+    assert (settings["state_rate"], settings["name"]) == (100.0, "left")
+    for content, said in (
+        ("virtual_robot: {ros__parameters: {use_sim_time: true}}", "use_sim_time: robo-rl keeps time by"),
+        ("virtual_robot: {ros__parameters: {state_rat: 1.0}}", "unknown option 'virtual.state_rat': did you mean"),
+        ("virtual_robot: {state_rate: 1.0}", "expected NODE: {ros__parameters: {NAME: VALUE}}"),
+        ("a: [", "robot.yaml cannot be read"),
+    ):
+        file.write_text(content)
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 2
+        assert said in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("line", "text"),
     [
         ("--ros-args -r joints", "expected NAME:=VALUE"),
+        ("--ros-args --params-file", "expected FILE after it"),
+        ("--ros-args --params-file /nowhere.yaml", "/nowhere.yaml cannot be read: .*No such file"),
         ("--ros-args -p", "at the end"),
         ("--ros-args --log-level debug", "'--log-level' is not known"),
     ],
