@@ -59,6 +59,9 @@ AT_ONCE = {
 }
 """Commands without Hydra, and their options."""
 
+LASTING = ("train", "learner", "actor", "record", "robot", "guard", "reward publish")
+"""Commands that a robot or a long run depends on: they outlast a disk that takes no more of their output."""
+
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
@@ -116,6 +119,11 @@ def _dispatch(words: list[str]) -> int:
             return 0
         module = importlib.import_module(f"robo_rl.commands.{'launch' if command == 'launch' else 'stop'}")
         return int(module.run(command, overrides))
+    if command in LASTING:
+        from .commands.output import lenient_output
+
+        with lenient_output():
+            return run_command(command, overrides)
     return run_command(command, overrides)
 
 

@@ -58,9 +58,11 @@ def check(code: str) -> tuple[str, ...]:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise CodeError(f"no Python: {error}") from error
-    functions = {}
+    functions: dict[str, ast.FunctionDef] = {}
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef):
+            if statement.name in functions:  # the first would run, unseen: its defaults, and what decorates it
+                raise CodeError(f"line {statement.lineno}: {statement.name!r} is defined twice")
             functions[statement.name] = statement
         elif not _is_docstring(statement):
             raise CodeError(f"line {statement.lineno}: only functions may stand here")
@@ -74,8 +76,9 @@ def check(code: str) -> tuple[str, ...]:
 def _check_function(function: ast.FunctionDef, functions: set[str]) -> None:
     arguments = function.args
     extra = (*arguments.posonlyargs, *arguments.kwonlyargs, *arguments.defaults, arguments.vararg, arguments.kwarg)
+    typed = getattr(function, "type_params", ())  # from Python 3.12 on
     annotated = function.returns or any(each.annotation for each in arguments.args)
-    if any(extra) or function.decorator_list or annotated:
+    if any(extra) or function.decorator_list or annotated or typed:
         raise CodeError(f"line {function.lineno}: functions have plain arguments alone, no decorators, no annotations")
     nodes = [node for statement in function.body if not _is_docstring(statement) for node in ast.walk(statement)]
     for node in (function, *arguments.args, *nodes):

@@ -301,19 +301,26 @@ class Spool(Closing):
     def sync(self) -> None:
         """Bring what was appended to the disk."""
         with self._lock:
-            descriptors, self._finished = self._finished, []
-            if self._dirty and self._writing is not None:
-                descriptors.append(os.dup(self._writing))
-            self._dirty = False
+            finished, self._finished = self._finished, []
             folders, self._named = self._named, set()
-        with contextlib.ExitStack() as stack:
-            for descriptor in descriptors:
-                stack.callback(os.close, descriptor)
-            for descriptor in descriptors:
-                os.fdatasync(descriptor)
-        for folder in sorted(folders):  # the names last: a name on the disk has its content
-            with contextlib.suppress(FileNotFoundError):  # settled meanwhile
-                sync_folder(folder)
+            current = os.dup(self._writing) if self._dirty and self._writing is not None else None
+            self._dirty = False
+        try:
+            while finished:
+                os.fdatasync(finished[0])
+                os.close(finished.pop(0))
+            if current is not None:
+                os.fdatasync(current)
+            for folder in sorted(folders):  # the names last: a name on the disk has its content
+                with contextlib.suppress(FileNotFoundError):  # settled meanwhile
+                    sync_folder(folder)
+        except OSError:  # all of it is still owed
+            with self._lock:
+                self._finished, self._named, self._dirty = finished + self._finished, self._named | folders, True
+            raise
+        finally:
+            if current is not None:
+                os.close(current)
 
     def _sync_regularly(self) -> None:
         while not self._closing.wait(self._sync_seconds):
@@ -321,7 +328,7 @@ class Spool(Closing):
                 self.sync()
             except OSError as error:  # the control loop must know: the next ``append`` raises it
                 with self._lock:
-                    self._fault, self._dirty = error, True
+                    self._fault = error
 
     def _close_file(self) -> None:
         if self._writing is not None:

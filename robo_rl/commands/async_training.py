@@ -325,7 +325,7 @@ class AsyncTraining(Training):
             reached = self._evaluations.good_enough(self.step, self.learner.updates, self.config.seed)
         if evaluated or self.step - self._saved_step >= self.settings.checkpoint_interval:
             self._saved_step = self.step
-            self._save_if_possible()
+            self._if_possible(self._save)
         return reached
 
     def _guide(self) -> None:

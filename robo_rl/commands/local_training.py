@@ -131,7 +131,7 @@ class LocalTraining(Training):
             self._tell("evaluating")
             reached = self._evaluations.good_enough(self.step, self.learner.updates, self.config.seed)
         if evaluated or self.step % settings.checkpoint_interval == 0:
-            self._save_if_possible()
+            self._if_possible(self._save)
         return reached
 
     # --- what episodes come to ---------------------------------------------------------------------------------------

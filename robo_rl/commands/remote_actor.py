@@ -111,8 +111,7 @@ class RemoteActor:
             link = LearnerLink(self._transport, settings.name, self._backend.spec, facts, spool, run=spool.run)
             with link:
                 if link.join(spool.newest_session, self._must_end):
-                    spool.bind(link.run)
-                    spool.begin_session(link.session)
+                    self._begin_session(link, spool)
                     link.start()
                     print(f"{settings.name} joined run {link.run} (session {link.session})", flush=True)
                     try:
@@ -121,6 +120,26 @@ class RemoteActor:
                         self._backend.stop("the actor ends")
                     self._finish(link, spool)
         return 0 if self._interruption.signal is None else 128 + self._interruption.signal
+
+    def _begin_session(self, link: LearnerLink, spool: Spool) -> None:
+        """Have the spool take the session's steps, once the disk has room for it.
+
+        Raises:
+            SpoolFullError: if the actor is to end meanwhile.
+        """
+        told = False
+        while True:
+            try:
+                spool.bind(link.run)
+                spool.begin_session(link.session)
+                return
+            except SpoolFullError as error:
+                if not told:
+                    print(f"no step is taken: {error}", flush=True)
+                told = True
+                if self._must_end():
+                    raise
+                time.sleep(FULL_SECONDS)
 
     def _must_end(self) -> bool:
         return self._interruption.signal is not None or self._is_orphan()

@@ -8,6 +8,8 @@ from typing import Any
 
 import robo_rl
 
+from ..core import DataError, write_durably
+
 PACKAGES = ("torch", "numpy", "mujoco", "gymnasium")
 
 
@@ -34,7 +36,14 @@ def git_commit() -> str | None:
 
 
 def write_summary(folder: Path, **values: Any) -> None:
-    """Write ``summary.json`` into ``folder``, whole or not at all."""
-    partial = folder / ".summary.json.partial"
-    partial.write_text(json.dumps(values | {"versions": versions(), "git_commit": git_commit()}, indent=2) + "\n")
-    partial.replace(folder / "summary.json")
+    """Write ``summary.json`` into ``folder``, whole or not at all.
+
+    Raises:
+        DataError: if the disk does not take it.
+    """
+    text = json.dumps(values | {"versions": versions(), "git_commit": git_commit()}, indent=2) + "\n"
+    file = folder / "summary.json"
+    try:
+        write_durably(file, text.encode())
+    except OSError as error:
+        raise DataError(f"{file} cannot be written: {error.strerror}; free space on this disk") from error

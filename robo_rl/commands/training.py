@@ -2,6 +2,8 @@
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from ..app import Components, RunConfig, section
 from ..core import (
     CheckpointError,
     ComparisonLearner,
+    DataError,
     DivergenceError,
     DriverError,
     Metrics,
@@ -113,8 +116,8 @@ class Training(ABC):
         try:
             return self._run()
         except (DriverError, SafetyStop, RankError):
-            self._save_if_possible()
-            self._summarise("interrupted", None)
+            self._if_possible(self._save)
+            self._if_possible(partial(self._summarise, "interrupted", None))
             self.logger.message(f"Ended at step {self.step}. Go on: robo-rl train resume={self.folder}")
             raise
 
@@ -125,7 +128,7 @@ class Training(ABC):
             self.logger.message(f"Diverged at step {self.step}: {error}")
             newest = self._checkpoints.folders()[-1]
             self.logger.message(f"The last good checkpoint is {newest}.")
-            self._summarise("diverged", None)
+            self._if_possible(partial(self._summarise, "diverged", None))
             return EXIT_DIVERGED
         if status == "interrupted":
             assert self._interruption.signal is not None
@@ -139,9 +142,10 @@ class Training(ABC):
         seed = derive_seed(self.config.seed, "final")
         episodes, video = self.settings.final_evaluation_episodes, self.folder / "videos" / "final.mp4"
         result = self._evaluations(self.step, self.learner.updates, seed, episodes, video)
+        self._announce(result)
         self._save()
         self._summarise(status, result)
-        self._announce(result)
+        self._name_files(result)
         return 0
 
     def close(self) -> None:
@@ -262,7 +266,7 @@ class Training(ABC):
     def _obey(self, command: Command) -> None:
         """Do what the run itself has to do for a command."""
         if command.name == "checkpoint":
-            self._save_if_possible()
+            self._if_possible(self._save)
 
     def _tell(self, state: str) -> None:
         """Tell those who watch what the run does."""
@@ -302,12 +306,12 @@ class Training(ABC):
         self._save_experience(parts, facts)
         self._checkpoints.save(Checkpoint(self.step, parts, facts))
 
-    def _save_if_possible(self) -> None:
-        """As :meth:`_save`; a disk that does not take it does not end the run."""
+    def _if_possible(self, write: Callable[[], None]) -> None:
+        """Write something; a disk that does not take it does not end the run."""
         try:
-            self._save()
-        except CheckpointError as error:
-            self.logger.message(f"No checkpoint at step {self.step}: {error}")
+            write()
+        except (CheckpointError, DataError) as error:
+            self.logger.message(f"At step {self.step}: {error}")
 
     def _load(self, checkpoint: Checkpoint) -> None:
         run_state = checkpoint.parts["run"]
@@ -369,6 +373,9 @@ class Training(ABC):
             say(f"Lap time {result.lap_seconds_median:.2f} s (median of {len(result.lap_seconds)})")
         minutes = self.step / self.parts.backend.spec.control_rate / 60
         say(f"{self.step:,} environment steps ({minutes:.1f} robot-minutes) in {self.logger.wall_seconds:.0f} s")
+
+    def _name_files(self, result: EvaluationResult) -> None:
+        say = self.logger.message
         say(f"Policy    {self._checkpoints.best()}")
         if result.video is not None:
             say(f"Video     {result.video}")

@@ -180,11 +180,20 @@ class Dashboard:
         visit.changed.set()
         try:
             if name == "emergency_stop":
-                return _stop(self._looks[path].emergency)
+                return _stop(self._emergency(path))
             LiveWatch(path).send(Command(name, robot))
         except RoboRLError as error:
             return str(error)
         return f"{Command(name, robot)}: asked for"
+
+    def _emergency(self, path: Path) -> EmergencyStop | None:
+        """Return the emergency stop of a run; this user's where the run cannot be read, rather than none."""
+        if path not in self._looks:
+            try:
+                self._look_at(path)
+            except (DataError, OSError):
+                return EmergencyStop(None)
+        return self._looks[path].emergency
 
 
 class Visit:

@@ -22,6 +22,8 @@ from robo_rl.core import CheckpointError, State, sync_folder, write_durably
 
 FORMAT = 1
 
+_REPLACED = ".partial_replaced_"
+
 
 @dataclass(frozen=True)
 class Checkpoint:
@@ -65,6 +67,7 @@ class CheckpointFolder:
             self._write(checkpoint, partial, target)
         except OSError as error:
             shutil.rmtree(partial, ignore_errors=True)  # it takes room
+            self._put_back()
             reason = error.strerror or str(error)
             raise CheckpointError(
                 f"{target} cannot be written: {reason}; free space on this disk. Earlier checkpoints are intact"
@@ -74,6 +77,7 @@ class CheckpointFolder:
 
     def _write(self, checkpoint: Checkpoint, partial: Path, target: Path) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
+        self._put_back()
         for left in self.path.glob(".partial_*"):  # by a process that was killed
             shutil.rmtree(left)
         partial.mkdir()
@@ -85,13 +89,21 @@ class CheckpointFolder:
         manifest = {"format": FORMAT, "step": checkpoint.step, "sha256": hashes, "facts": dict(checkpoint.facts)}
         write_durably(partial / "manifest.json", json.dumps(manifest, indent=2).encode())
         if target.exists():
-            target.rename(self.path / f".partial_replaced_{target.name}")
+            target.rename(self.path / f"{_REPLACED}{target.name}")
         partial.rename(target)
         sync_folder(self.path)
-        shutil.rmtree(self.path / f".partial_replaced_{target.name}", ignore_errors=True)
+        shutil.rmtree(self.path / f"{_REPLACED}{target.name}", ignore_errors=True)
+
+    def _put_back(self) -> None:
+        """Give a checkpoint its place back that was to be replaced by one that did not come."""
+        for replaced in self.path.glob(f"{_REPLACED}*"):
+            target = self.path / replaced.name.removeprefix(_REPLACED)
+            if not target.exists():
+                replaced.rename(target)
 
     def folders(self) -> list[Path]:
         """Return the complete checkpoints, oldest first."""
+        self._put_back()
         return sorted(path for path in self.path.glob("step_*") if (path / "manifest.json").exists())
 
     def best(self) -> Path | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from robo_rl.core import Agent, Batch, DivergenceError, Metrics
 
@@ -35,13 +35,16 @@ class Learner:
         try:
             metrics = self.agent.update(batch)
         except DivergenceError as error:
-            file = self._dump(batch)
-            raise DivergenceError(f"{error} The batch is in {file}.") from error
+            raise DivergenceError(f"{error} {self._dump(batch)}") from error
         self.updates += 1
         return metrics
 
-    def _dump(self, batch: Batch) -> Path:
-        self._dump_folder.mkdir(parents=True, exist_ok=True)
+    def _dump(self, batch: Batch) -> str:
+        """Write ``batch`` for people to look at; return where it is."""
         file = self._dump_folder / "divergence_batch.safetensors"
-        save_file({key: np.asarray(value, order="C") for key, value in batch.items()}, file)
-        return file
+        try:
+            self._dump_folder.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(save({key: np.asarray(value, order="C") for key, value in batch.items()}))
+        except OSError as error:
+            return f"The batch could not be written to {file} ({error.strerror})."
+        return f"The batch is in {file}."

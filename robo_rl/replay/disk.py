@@ -5,6 +5,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,7 +62,7 @@ class DurableStore(LocalStore):
 
 
 class CommitLog:
-    """A file of lines, written once each; a line that is there whole is committed.
+    """A file of lines, written once each; a line that is there whole is committed. Several threads may write.
 
     Args:
         path: the file; it exists.
@@ -81,6 +82,7 @@ class CommitLog:
                 self._lock()
             *whole, unfinished = path.read_bytes().split(b"\n")
             self.lines = whole
+            self._writing = threading.Lock()
             if writable and unfinished:
                 self._truncate()
 
@@ -97,19 +99,21 @@ class CommitLog:
     def append(self, *lines: bytes) -> None:
         """Commit lines (without their newlines), all at once: on return they are on the disk."""
         data = b"".join(line + b"\n" for line in lines)
-        try:
-            if os.write(self._file.fileno(), data) != len(data):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(self._file.fileno())
-        except OSError:
-            self._truncate()
-            raise
-        self.lines.extend(lines)
+        with self._writing:
+            try:
+                if os.write(self._file.fileno(), data) != len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(self._file.fileno())
+            except OSError:
+                self._truncate()
+                raise
+            self.lines.extend(lines)
 
     def drop_last(self) -> None:
         """Take back the newest line."""
-        self.lines.pop()
-        self._truncate()
+        with self._writing:
+            self.lines.pop()
+            self._truncate()
 
     def _truncate(self) -> None:
         """Cut the file back to the committed lines."""

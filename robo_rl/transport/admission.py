@@ -21,8 +21,11 @@ NOTE_INTERVAL_NS = 10_000_000_000
 Code = grpc.StatusCode
 
 
-class Admission:
+class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
     """Checks token, form, certificate and rate of every request, in this order, and remembers what was refused.
+
+    The token by its place before the handlers: a thread of the server that waits for the request of a stranger, who
+    never sends it, is lost to the actors.
 
     Args:
         config: of the wire.
@@ -50,7 +53,7 @@ class Admission:
     def guarded(
         self, call: Call, method: Callable[[Any, Any], Any], read: Callable[[bytes], Any] | None = None
     ) -> Callable[[bytes, Any], Any]:
-        """Return ``method`` with all checks before it. The token is checked before anything is parsed.
+        """Return ``method`` with all checks before it but that of the token.
 
         Args:
             call: that ``method`` answers.
@@ -95,10 +98,17 @@ class Admission:
             notes, self._notes = self._notes, []
             return notes
 
+    def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
+        """Return what answers a request whose headers came; see :class:`grpc.ServerInterceptor`."""
+        given = dict(details.invocation_metadata).get(TOKEN_KEY, "")
+        if not self._token or hmac.compare_digest(str(given).encode(), self._token.encode()):
+            return continuation(details)
+        return grpc.stream_unary_rpc_method_handler(self._refuse_stranger)  # of a stream: it waits for no message
+
+    def _refuse_stranger(self, requests: Any, context: Any) -> NoReturn:
+        self.refuse(context, Code.UNAUTHENTICATED, "token", "the token is missing or not that of the learner")
+
     def _parse(self, call: Call, read: Callable[[bytes], Any], data: bytes, context: Any) -> Any:
-        given = dict(context.invocation_metadata()).get(TOKEN_KEY, "")
-        if self._token and not hmac.compare_digest(str(given).encode(), self._token.encode()):
-            self.refuse(context, Code.UNAUTHENTICATED, "token", "the token is missing or not that of the learner")
         try:
             request = read(data)
         except DecodeError:

@@ -2,14 +2,18 @@
 
 import dataclasses
 import socket
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import grpc
 import pytest
 
 from robo_rl.actor import Spool
 from robo_rl.core import ArraySpec, ConfigError, TransportError
 from robo_rl.transport import LearnerLink, TransportConfig, make_keys, send_command
+from robo_rl.transport.service import EXCHANGE
 
 from ..replay_episodes import SPEC
 from ..transport_rig import RUN, ActorRig, make_server, steps_of
@@ -52,6 +56,27 @@ def test_a_wrong_token_is_refused_and_told(intake, tmp_path: Path, given: str | 
     rig = ActorRig(config, tmp_path / "spool")
     rig.join()
     rig.close()
+    server.close(0)
+
+
+def test_strangers_who_send_nothing_hold_no_thread(intake, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("the secret of this run\n")
+    secured = dataclasses.replace(LOCAL, token_file=str(tmp_path / "token"))
+    server = make_server(secured, intake, max_actors=2)
+    silence, over = 50, threading.Event()
+
+    def nothing() -> Iterator[bytes]:
+        over.wait()
+        yield from ()
+
+    with grpc.insecure_channel(server.address) as channel:
+        calls = [channel.stream_unary(EXCHANGE.path).future(nothing()) for _ in range(silence)]
+        assert {call.code() for call in calls} == {grpc.StatusCode.UNAUTHENTICATED}
+        assert server.refusals == {"token": silence}
+        rig = ActorRig(dataclasses.replace(secured, address=server.address), tmp_path / "spool")
+        rig.join()
+        rig.close()
+        over.set()
     server.close(0)
 
 

@@ -197,6 +197,30 @@ def test_a_disk_that_does_not_take_what_was_written_is_told_by_the_next_append(
             append_until_told()
 
 
+def test_what_a_disk_did_not_take_is_brought_there_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FILE_BYTES", 100)
+    true, synced = os.fdatasync, set[str]()
+    with Spool(tmp_path, sync_seconds=1000) as spool:
+        fill(spool, 1, 9)
+        open_files = len(list(Path("/proc/self/fd").iterdir()))
+
+        def fail(descriptor: int) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def sync(descriptor: int) -> None:
+            synced.add(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+            true(descriptor)
+
+        monkeypatch.setattr(os, "fdatasync", fail)
+        for _ in range(5):
+            with pytest.raises(OSError, match="No space left"):
+                spool.sync()
+        assert len(list(Path("/proc/self/fd").iterdir())) == open_files
+        monkeypatch.setattr(os, "fdatasync", sync)
+        spool.sync()
+    assert synced == {file.name for file in tmp_path.glob("session_*/*.spool")} and len(synced) > 2
+
+
 def test_a_full_spool_refuses_and_takes_the_same_step_later(tmp_path: Path) -> None:
     with Spool(tmp_path, capacity_bytes=1000) as spool:
         spool.begin_session(1)

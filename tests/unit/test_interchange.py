@@ -184,6 +184,8 @@ def test_robomimic_file_is_as_documented(recorded, tmp_path):
     store, episodes = recorded
     Robomimic(action="executed").export(data_set(store, None), tmp_path / "demo.hdf5")
     with h5py.File(tmp_path / "demo.hdf5") as file:
+        # As robomimic.utils.dataset.SequenceDataset lists them.
+        assert sorted(int(name[5:]) for name in file["data"]) == [0, 1, 2]
         assert file["data"].attrs["total"] == 20
         assert json.loads(file["data"].attrs["env_args"])["env_kwargs"]["control_freq"] == 10
         demo = file["data/demo_2"]
@@ -197,6 +199,16 @@ def test_robomimic_file_is_as_documented(recorded, tmp_path):
             demo["rewards"][()], np.float32([step.rewards["success"] for step in episodes[2]])
         )
         assert demo["dones"][()].sum() == 0 and file["data/demo_0/dones"][()].tolist() == [0] * 6 + [1]
+
+
+def test_a_robomimic_file_of_an_earlier_version_is_read(recorded, tmp_path):
+    store, _ = recorded
+    data, path = data_set(store, None), tmp_path / "demo.hdf5"
+    Robomimic().export(data, path)
+    with h5py.File(path, "r+") as file:
+        file.move("robo_rl", "data/robo_rl")
+    found = Robomimic().load(path, ForeignConfig())
+    assert found.spec == data.spec and len(list(found.episodes())) == 3
 
 
 def test_rlds_files_are_as_documented(recorded, tmp_path):
@@ -239,9 +251,8 @@ def strip(name, path):
     """Remove from an export what only robo-rl knows of."""
     if name == "robomimic":
         with h5py.File(path, "r+") as file:
-            for group in (file["data"], *file["data"].values()):
-                if isinstance(group, h5py.Group) and "robo_rl" in group:
-                    del group["robo_rl"]
+            for group in (file, *file["data"].values()):
+                del group["robo_rl"]
     else:
         (path / {"rlds": "robo_rl.json"}.get(name, "meta/robo_rl/dataset.json")).unlink()
 

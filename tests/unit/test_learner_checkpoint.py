@@ -132,6 +132,29 @@ def test_a_disk_that_is_full_leaves_what_was_there_and_no_rest(tmp_path: Path, m
     assert folder.save(make(2)) == tmp_path / "step_000000002"
 
 
+def test_a_checkpoint_that_was_to_be_replaced_stays_until_the_other_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, rename = CheckpointFolder(tmp_path), Path.rename
+    folder.save(make(1))
+    first = folder.save(make(2))
+    before = (first / "manifest.json").read_bytes()
+    for failure in (OSError(errno.ENOSPC, "No space left"), SystemExit("power cut")):
+
+        def fail(self: Path, target: Path, failure: BaseException = failure) -> Path:
+            if "replaced" not in target.name and "replaced" not in self.name:
+                raise failure
+            return rename(self, target)
+
+        with monkeypatch.context() as patched, pytest.raises((CheckpointError, SystemExit)):
+            patched.setattr(Path, "rename", fail)
+            folder.save(make(2))
+        assert CheckpointFolder(tmp_path).load_newest().step == 2
+        assert (first / "manifest.json").read_bytes() == before
+    folder.save(make(2))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step_000000001", "step_000000002"]
+
+
 def full_disk(descriptor: int) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -159,3 +182,7 @@ def test_divergence_dumps_the_batch(tmp_path: Path) -> None:
     from safetensors.numpy import load_file
 
     np.testing.assert_array_equal(load_file(tmp_path / "divergence_batch.safetensors")["reward"], batch["reward"])
+    (tmp_path / "file").touch()
+    learner = Learner(Diverging(), lambda rows: batch, tmp_path / "file")  # type: ignore[arg-type]
+    with pytest.raises(DivergenceError, match=r"update 3\. The batch could not be written to .*\(File exists\)"):
+        learner.step()

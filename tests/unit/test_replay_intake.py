@@ -1,7 +1,11 @@
 """The intake: each step once, in order, on the disk before it counts as settled."""
 
 import dataclasses
+import errno
+import os
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -149,6 +153,41 @@ def test_a_full_disk_blocks_and_goes_on_when_it_has_room(tmp_path: Path, monkeyp
     assert intake.progress("robot", 1) == SessionProgress(9, 9, 9, 0)
     intake.close()
     assert [len(episode) for episode in stored(tmp_path)] == [5, 4]
+
+
+def test_a_refusal_told_is_kept_when_the_disk_fills_in_another_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one thread brings a refusal to the disk another's line is not taken: what is cut off is that line alone."""
+    intake = Intake(tmp_path, SPEC)
+    intake.open_session("robot", 0)
+    storing, go_on, fsync = threading.Event(), threading.Event(), os.fsync
+
+    def slow_disk(descriptor: int) -> None:
+        if threading.current_thread().name == "intake-store":
+            storing.set()
+            assert go_on.wait(60)
+        fsync(descriptor)
+
+    def full_disk(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", slow_disk)
+    intake.offer("robot", 1, [Refusal(0, 1, "not finite")])
+    assert storing.wait(60)
+    monkeypatch.setattr(os, "write", full_disk)
+    with ThreadPoolExecutor(1) as other:
+        joining = other.submit(intake.open_session, "other", 0)
+        time.sleep(0.2)
+        go_on.set()
+        with pytest.raises(DataError, match="No space left"):
+            joining.result(60)
+    monkeypatch.undo()
+    assert intake.flush(60) and intake.progress("robot", 1).refused == 1
+    intake.close()
+    again = Intake(tmp_path, SPEC)
+    assert again.progress("robot", 1).refused == 1
+    again.close()
 
 
 def test_a_busy_learner_blocks(tmp_path: Path) -> None:

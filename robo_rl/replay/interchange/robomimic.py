@@ -62,7 +62,7 @@ class Robomimic:
             arguments = {"control_freq": spec.control_rate, "lang": next(iter(data.instructions), "")}
             environment = {"env_name": spec.task, "type": _GYM_ENVIRONMENT, "env_kwargs": arguments}
             group.attrs["env_args"] = json.dumps(environment)
-            group.create_dataset(_OURS, data=facts_json(data))
+            file.create_dataset(_OURS, data=facts_json(data))  # robomimic takes all in ``data`` for episodes
             for number, episode in enumerate(data.episodes()):
                 demo = group.create_group(f"demo_{number}")
                 demo.attrs["num_samples"] = episode.record.steps
@@ -92,8 +92,9 @@ class Robomimic:
             demos = sorted((name for name in group if name.startswith("demo_")), key=lambda name: int(name[5:]))
             if not demos:
                 raise DataError(f"{path}: there is no episode data/demo_0 in it")
-            if _OURS in group:
-                spec, metadata, instructions = read_facts(group[_OURS][()], path)
+            facts = file.get(_OURS, group.get(_OURS))  # in older files it lies in ``data``
+            if facts is not None:
+                spec, metadata, instructions = read_facts(facts[()], path)
                 return DataSet(spec, metadata, instructions, lambda: _own_episodes(path, demos, spec))
             spec, environment = _foreign_spec(group, demos[0], foreign, path)
             instructions = [str(group[demo].attrs.get("lang", foreign.task)) for demo in demos]
