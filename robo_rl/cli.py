@@ -7,13 +7,12 @@ import contextlib
 import importlib
 import keyword
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import hydra
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from .core import ConfigError, RoboRLError, nearest
@@ -142,23 +141,27 @@ def run_command(command: str, overrides: list[str]) -> int:
     """Compose the command's configuration and call its ``run``; Hydra's errors become ours."""
     from .app import register_all_configs
     from .commands import ray_launcher
+    from .commands.usage import explain
 
     register_all_configs()
     ray_launcher.register()
     name = command.replace(" ", "_")
+    if {"-h", "--help"} & set(overrides):
+        return _help(command, name, [word for word in overrides if not word.startswith("-")])
     status = 0
     failure: RoboRLError | None = None
-
+    composed = False
     process = os.getpid()
 
     def job(config: DictConfig) -> None:
-        nonlocal status, failure
+        nonlocal status, failure, composed
+        composed = True
         try:
             module = f"{name}_" if keyword.iskeyword(name) else name
             run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{module}").run
             status = max(status, run(config))
         except (OmegaConfBaseException, RoboRLError) as error:
-            failure = error if isinstance(error, RoboRLError) else ConfigError(explain(error, name))
+            failure = error if isinstance(error, RoboRLError) else ConfigError(explain(error, name, overrides))
             if os.getpid() != process:
                 raise failure from error  # A launcher of Hydra has begun this: nothing else comes back from there.
             # Hydra would print lines of its own about an exception; not about this.
@@ -170,13 +173,26 @@ def run_command(command: str, overrides: list[str]) -> int:
     try:
         with _command_line(command, overrides):
             application()
-    except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(explain(error, name)) from error
     except SystemExit as stop:
         if failure is not None:
             raise failure from stop.__cause__
         raise
+    except Exception as error:
+        # Hydra has others beside its own, for flags that contradict each other or a dictionary where there is none yet.
+        if composed and not isinstance(error, (HydraException, OmegaConfBaseException)):
+            raise
+        raise ConfigError(explain(error, name, overrides)) from error
     return status
+
+
+def _help(command: str, name: str, overrides: list[str]) -> int:
+    from .commands.usage import explain, help_text
+
+    try:
+        print(help_text(command, name, overrides))
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(explain(error, name, overrides)) from error
+    return 0
 
 
 @contextlib.contextmanager
@@ -196,48 +212,6 @@ def _command_line(command: str, overrides: list[str]) -> Iterator[None]:
             del os.environ["HYDRA_FULL_ERROR"]
         else:
             os.environ["HYDRA_FULL_ERROR"] = saved[1]
-
-
-def explain(error: Exception, command: str) -> str:
-    """Return one line for an error of Hydra or OmegaConf: what is wrong, the valid choices, the nearest match."""
-    text = str(error)
-    if match := re.search(r"Could not find '([\w-]+)/([^']*)'", text):
-        group, name = match.groups()
-        listed = text.partition("Available options in")[2].partition("Config search path")[0].splitlines()[1:]
-        options = [option.strip() for option in listed if option.strip() and not option.endswith("_schema")]
-        return f"unknown {group} {name!r}: {nearest(name, options)}"
-    if match := re.search(r"Could not override '([^']+)'", text):
-        name, valid = _siblings(match[1], command)
-        return f"unknown option {match[1]!r}: {nearest(name, valid)}"
-    if match := re.search(r"Error parsing override '([^']+)'", text):
-        return f"cannot read {match[1]!r}: an override is KEY=VALUE, for example task=reach"
-    if match := re.search(r"Error merging override (\S+)", text):
-        reason = str(error.__cause__).partition("\n")[0]
-        return f"{match[1]}: {reason[:1].lower()}{reason[1:]}"
-    if match := re.search(r"Missing mandatory value: (\S+)", text):
-        return f"{match[1]} is missing: give it as {match[1]}=VALUE"
-    return re.sub(r"\s*\n\s*", "; ", text.strip())
-
-
-def _siblings(key: str, command: str) -> tuple[str, list[str]]:
-    """Return the unknown part of ``key`` and the keys that are valid in its place."""
-    from hydra import compose, initialize_config_module
-
-    with initialize_config_module("robo_rl.configs", version_base="1.3"):
-        node = compose(command, overrides=[word for word in sys.argv[1:] if _selects_group(word)])
-    *parents, last = key.lstrip("+~").split("=")[0].replace("/", ".").split(".")
-    for parent in parents:
-        child = OmegaConf.select(node, parent)
-        if not isinstance(child, DictConfig):
-            return parent, [str(name) for name in node]
-        node = child
-    return last, [str(name) for name in node if name != "_target_"]
-
-
-def _selects_group(word: str) -> bool:
-    group, _, value = word.partition("=")
-    groups = ("task", "robot", "agent", "runtime", "reward", "safety", "reset", "logging", "trainer", "format")
-    return group in groups and "," not in value
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What a run folder holds: its configuration, its policy and its reward."""
 
 import math
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -11,7 +11,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from ..core import Agent, CheckpointError, ConfigError, EnvSpec, Policy, Reward
+from ..core import Agent, CheckpointError, ConfigError, EnvSpec, Policy, Reward, open_dictionaries
 from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
 from .composition import build_agent, build_reward
 
@@ -39,13 +39,15 @@ def complete_config(saved: DictConfig, file: Path) -> DictConfig:
         ConfigError: if a key of it no longer exists.
     """
     saved = saved.copy()
-    choices = saved.pop("choices")
+    choices = saved.pop("choices", None)
+    if not isinstance(choices, DictConfig):
+        raise ConfigError(f"{file} was not written by robo-rl train: it does not say which choices were made")
     outer = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
     try:
         with initialize_config_module("robo_rl.configs", version_base="1.3"):
             typed = compose("train", overrides=[f"{group}={choice}" for group, choice in choices.items()])
-        _open_dictionaries(typed)
+        open_dictionaries(typed)
         config = cast(DictConfig, OmegaConf.merge(typed, saved))
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(f"{file} does not fit this version of robo-rl: {str(error).partition(chr(10))[0]}") from error
@@ -55,22 +57,6 @@ def complete_config(saved: DictConfig, file: Path) -> DictConfig:
     with open_dict(config):
         config.choices = choices
     return config
-
-
-def _open_dictionaries(node: DictConfig, inside: bool = False) -> None:
-    """Let dictionaries that are fields of a configuration class take further keys, as ``+`` on the command line does.
-
-    Args:
-        node: of a typed configuration.
-        inside: whether it is part of a configuration class.
-    """
-    structured = is_dataclass(OmegaConf.get_type(node))
-    if inside and not structured:
-        OmegaConf.set_struct(node, False)
-    for key in node:
-        child = node._get_node(key)
-        if isinstance(child, DictConfig) and not child._is_none() and not child._is_missing():
-            _open_dictionaries(child, inside or structured)
 
 
 @dataclass(frozen=True)

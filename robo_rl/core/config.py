@@ -52,7 +52,24 @@ def config_node(target: str | Callable[..., Any] | None, config_class: type) -> 
     node = OmegaConf.structured(config_class)
     assert isinstance(node, DictConfig)
     _make_writable(node)
+    open_dictionaries(node)
     return node
+
+
+def open_dictionaries(node: DictConfig, inside: bool = False) -> None:
+    """Let dictionaries that are fields of a configuration class take keys of any name.
+
+    Args:
+        node: of a typed configuration.
+        inside: whether it is part of a configuration class.
+    """
+    structured = dataclasses.is_dataclass(OmegaConf.get_type(node) or node._metadata.ref_type)
+    if inside and not structured:
+        OmegaConf.set_struct(node, False)
+    for key in () if node._is_none() or node._is_missing() else node:
+        child = node._get_node(key)
+        if isinstance(child, DictConfig):
+            open_dictionaries(child, inside or structured)
 
 
 def _make_writable(node: DictConfig) -> None:

@@ -1,0 +1,110 @@
+"""What a command takes: its help, and one line for an override that does not fit."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from hydra import compose, initialize_config_module
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.object_type import ObjectType
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from ..core import nearest
+
+
+@contextmanager
+def _hydra() -> Iterator[None]:
+    GlobalHydra.instance().clear()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        yield
+
+
+def help_text(command: str, config_name: str, overrides: Sequence[str]) -> str:
+    """Return the groups and options of a command, as ``overrides`` choose and set them.
+
+    Raises:
+        HydraException: if they do not fit.
+        OmegaConfBaseException: the same.
+    """
+    with _hydra():
+        config = compose(config_name, overrides=list(overrides), return_hydra_config=True)
+        loader = GlobalHydra.instance().config_loader()
+        chosen = {str(group): choice for group, choice in config.hydra.runtime.choices.items()}
+        names = {key.partition("@")[0] for key in chosen if not key.startswith("hydra/")}
+        names |= {f"{group}/{name}" for group in names for name in loader.get_group_options(group, ObjectType.GROUP)}
+        groups = {
+            group: [name for name in loader.get_group_options(group, ObjectType.CONFIG) if not name.endswith("_schema")]
+            for group in sorted(names)
+        }
+    with open_dict(config):
+        del config["hydra"]
+    lines = [f"robo-rl {command} [KEY=VALUE ...]"]
+    if groups:
+        lines += ["", "== Groups (GROUP=CHOICE) =="]
+        lines += [f"{group}: {', '.join(options)}" for group, options in groups.items() if options]
+    lines += ["", "== Options (KEY=VALUE) ==", OmegaConf.to_yaml(config).rstrip()]
+    lines += [
+        "",
+        "-m sweeps over comma-separated values; --cfg job prints the configuration; --debug shows tracebacks.",
+        f'Tab completion: eval "$(robo-rl {command} -sc install=bash)"',
+    ]
+    return "\n".join(lines)
+
+
+def explain(error: Exception, config_name: str, overrides: Sequence[str]) -> str:
+    """Return one line for an error of Hydra or OmegaConf: what is wrong, the valid choices, the nearest match."""
+    text = str(error)
+    if match := re.search(r"Could not find '([\w-]+)/([^']*)'", text):
+        group, name = match.groups()
+        listed = text.partition("Available options in")[2].partition("Config search path")[0].splitlines()[1:]
+        options = [option.strip() for option in listed if option.strip() and not option.endswith("_schema")]
+        return f"unknown {group} {name!r}: {nearest(name, options)}"
+    if match := re.search(r"Could not override '([^']+)'", text):
+        return _explain_key(match[1], config_name, overrides)
+    if match := re.search(r"Error parsing override '([^']+)'", text):
+        return f"cannot read {match[1]!r}: an override is KEY=VALUE, for example task=reach"
+    if match := re.search(r"Error merging override (\S+)", text):
+        reason = str(error.__cause__).partition("\n")[0]
+        return f"{match[1]}: {reason[:1].lower()}{reason[1:]}"
+    if match := re.search(r"Missing mandatory value: (\S+)", text):
+        return f"{match[1]} is missing: give it as {match[1]}=VALUE"
+    if text.startswith(("Unexpected type for root: NoneType", "'NoneType' object")):
+        match = re.search(r"full_key: (\S+)", text)
+        return f"{match[1] if match else 'what holds a key'} is null with these choices: choose others that have it"
+    return re.sub(r"\s*\n\s*", "; ", text.strip()) or type(error).__name__
+
+
+def _explain_key(key: str, config_name: str, overrides: Sequence[str]) -> str:
+    """Return what is wrong with a key that a configuration has not."""
+    # What else was chosen says which keys there are; one of those words may be wrong, too.
+    others = [word for word in overrides if _may_choose(word) and word.partition("=")[0].lstrip("+~") != key]
+    for words in (others, []):
+        try:
+            with _hydra():
+                node = compose(config_name, overrides=words)
+            break
+        except (HydraException, OmegaConfBaseException):
+            continue
+    else:
+        return f"unknown option {key!r}"
+    *parents, last = key.lstrip("+~").split("=")[0].replace("/", ".").split(".")
+    for parent in parents:
+        child = OmegaConf.select(node, parent)
+        if not isinstance(child, DictConfig):
+            last = parent
+            break
+        node = child
+    valid = [str(name) for name in node if name != "_target_"]
+    if last in valid:
+        return f"{key!r} is no choice of this command: give its options one by one, as +{key}.OPTION=VALUE"
+    if not valid:
+        return f"unknown option {key!r}; a new one is given as +{key}=VALUE"
+    return f"unknown option {key!r}: {nearest(last, valid)}"
+
+
+def _may_choose(word: str) -> bool:
+    """Whether an override may choose one of a group: ``task=reach``, ``+reward/module@reward.modules.mine=vice``."""
+    key, is_override, value = word.partition("=")
+    return bool(is_override) and "." not in key.partition("@")[0] and "," not in value
