@@ -21,6 +21,7 @@ from robo_rl.core import (
     SpecError,
     State,
     config_node,
+    generator,
     nearest,
     require,
 )
@@ -32,6 +33,8 @@ BEFORE = "/before"
 
 _FORGETTING = 1e-3
 """Share of the newest step in the running mean square that ``normalise`` divides by: a memory of 1000 steps."""
+_FIRST_ROWS = 256
+"""Rows of the replay that the mean square begins with when a module has first learned."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ class TermConfig:
         weight: factor in the sum.
         clip: smallest and largest value; null: as it is.
         normalise: divide by the root of its running mean square. The sign stays, and zero stays zero: a shift would
-            change what is learned wherever episodes end early.
+            change what is learned wherever episodes end early. What a module said before it first learned is not
+            counted from then on.
         only_where_zero: another term; this one counts only where that one (as scored) is 0: a dense reward that
             stands in until the sparse one is there.
         potential: the term is a potential of the state, and what is added is gamma times its value after the step
@@ -180,7 +184,7 @@ def _column(name: str, terms: Sequence[str], values: Floats) -> Floats:
 
 
 class RunningScale:
-    """Root of the exponentially forgetting mean square of a term, corrected for its start; 1 before any value."""
+    """Root of the exponentially forgetting mean square of a term, corrected for its start; 1 while all were 0."""
 
     def __init__(self) -> None:
         self.sums = np.zeros(2)  # of squares, of weights
@@ -191,11 +195,15 @@ class RunningScale:
             self.sums *= 1 - _FORGETTING
             self.sums += _FORGETTING * np.array([value * value, 1.0])
 
+    def restart(self, values: Floats) -> None:
+        """Forget all others, and take in the mean square of values (n,) as that of one step."""
+        self.sums[...] = _FORGETTING * np.array([np.mean(np.square(values, dtype=float)), 1.0])
+
     @property
     def value(self) -> float:
         """What to divide by, never 0."""
         squares, weights = self.sums
-        return max(float(np.sqrt(squares / weights)), 1e-8) if weights else 1.0
+        return max(float(np.sqrt(squares / weights)), 1e-8) if squares else 1.0
 
 
 class ModuleScorer:
@@ -296,11 +304,16 @@ class ModuleScorer:
 
     def update(self, experience: Experience) -> Metrics:
         """Let the learned modules learn; metrics are named ``<module>/<metric>``."""
-        return {
-            f"{name}/{metric}": value
-            for name, module in self._modules.items()
-            for metric, value in module.update(experience).items()
-        }
+        metrics: Metrics = {}
+        for name, module in self._modules.items():
+            had_learned = module.version > 0
+            metrics |= {f"{name}/{metric}": value for metric, value in module.update(experience).items()}
+            if module.version and not had_learned and name in self._scales and len(experience):
+                # Many are 0 until then. Stored steps are scored again at once, so the scale cannot wait for new ones;
+                # these soon outweigh the stored: what a module has learned from may be worth less to it.
+                rows = experience.sample_rows(_FIRST_ROWS, generator(0, "scale", name))
+                self._scales[name].restart(self._scored(name, module, rows)[name])
+        return metrics
 
     def _scored(self, name: str, module: RewardModule, batch: Batch) -> dict[str, Floats]:
         score = module(batch)

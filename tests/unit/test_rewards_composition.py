@@ -48,6 +48,50 @@ class DoubledModule(Module):
         pass
 
 
+@dataclass(frozen=True)
+class Late:
+    """A module of a user that learns once, at its third update: 0 before, then the state."""
+
+    def make(self, name, spec, seed):
+        return LateModule()
+
+
+class LateModule(Module):
+    learned = True
+
+    def __init__(self):
+        super().__init__()
+        self.updates = 0
+
+    def __call__(self, batch):
+        return (self.version > 0) * batch["next_observation/state"][:, 0]
+
+    def update(self, experience):
+        self.updates += 1
+        self.version = int(self.updates >= 3)
+        return {"updates": float(self.updates)}
+
+    def state(self):
+        return {}
+
+    def load(self, state):
+        self.updates, self.version = 3, 1
+
+
+class Replay:
+    """Experience: the given rows."""
+
+    def __init__(self, batch):
+        self.batch = batch
+
+    def __len__(self):
+        return len(self.batch["action"])
+
+    def sample_rows(self, n, rng):
+        chosen = rng.integers(0, len(self), n)
+        return {key: value[chosen] for key, value in self.batch.items()}
+
+
 def rows(states, actions=None, terminated=False) -> Batch:
     states = np.asarray(states, np.float32)[:, None]
     count = len(states) - 1
@@ -143,6 +187,39 @@ def test_normalised_terms_have_unit_mean_square():
     other = reward.make(SPEC, 1)
     other.scorer.load(made.scorer.state())
     np.testing.assert_array_equal(other.combine(terms, columns, 0.9), found)
+
+
+def test_a_term_that_is_zero_so_far_is_divided_by_one():
+    made = ComposedRewardConfig(modules={"twice": Doubled()}, terms={"twice": TermConfig(normalise=True)}).make(SPEC, 0)
+    made.scorer.score(rows(np.zeros(101)), online=True)
+    columns = np.array([[0, 0, 1]], np.float32)
+    np.testing.assert_allclose(made.combine((*SPEC.reward_terms, "twice"), columns, 0.9), 1)
+
+
+def test_a_learned_term_has_unit_mean_square_at_once_when_it_has_first_learned():
+    """What was stored as 0 is scored again as soon as the module has learned, and the scale is that of what it says."""
+    config = ComposedRewardConfig(modules={"late": Late()}, terms={"late": TermConfig(normalise=True)})
+    made = config.make(SPEC, 0)
+    batch = rows(np.random.default_rng(0).normal(0, 5, 501))
+    terms = (*SPEC.reward_terms, "late")
+
+    def rewards():
+        values = made.scorer.rescore(batch)["late"]
+        return made.combine(terms, np.stack([0 * values, 0 * values, values], axis=-1), 0.9)
+
+    made.scorer.score(batch, online=True)
+    for number in (1, 2):
+        assert made.scorer.update(Replay(batch)) == {"late/updates": number}
+        assert not rewards().any()
+    made.scorer.update(Replay(batch))
+    assert np.mean(rewards() ** 2) == pytest.approx(1, rel=0.15)
+    other = config.make(SPEC, 1)
+    other.scorer.load(made.scorer.state())
+    for each in (made, other):  # a further update does not begin anew
+        each.scorer.score(rows(np.full(21, 7.0)), online=True)
+        each.scorer.update(Replay(batch))
+    np.testing.assert_array_equal(other.scorer.state()["scale/late"], made.scorer.state()["scale/late"])
+    assert made.scorer.state()["scale/late"][1] == pytest.approx(1 - 0.999**21)
 
 
 def test_terms_of_the_task_can_be_normalised_too():
