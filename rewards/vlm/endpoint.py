@@ -150,7 +150,10 @@ class Endpoint:
         headers = {"Content-Type": "application/json"}
         if self._key is not None:
             headers["Authorization"] = f"Bearer {self._key}"
-        self._client = httpx2.Client(headers=headers, timeout=config.timeout_seconds)
+        # What is sent to this machine may hold a key and be unencrypted: a proxy of the environment is not to see it.
+        direct = _is_loopback(urlsplit(config.url).hostname or "")
+        mounts = {"http://": None, "https://": None} if direct else None
+        self._client = httpx2.Client(headers=headers, timeout=config.timeout_seconds, mounts=mounts)
         self._failures = httpx2.TransportError, httpx2.DecodingError
         self._address = config.url.rstrip("/") + "/chat/completions"
         self._cache = AnswerCache(config.cache)

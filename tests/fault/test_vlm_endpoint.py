@@ -26,13 +26,14 @@ def connect(server, tmp_path):
 
     def make(model, **options):
         settings = {
+            "url": server[1],
             "backoff_seconds": 0.05,
             "retries": 2,
             "timeout_seconds": 20,
             "cache": str(tmp_path / "cache"),
             **options,
         }
-        return Endpoint(EndpointConfig(url=server[1], model=model, **settings))
+        return Endpoint(EndpointConfig(model=model, **settings))
 
     return make
 
@@ -93,6 +94,19 @@ def test_a_slow_answer_is_not_waited_for(connect, model):
     with pytest.raises(EndpointError, match=r"no answer in 1 attempts"):
         connect(model, timeout_seconds=0.5, retries=0).ask(("Well?",))
     assert time.monotonic() - began < 2.5
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_what_is_sent_to_this_machine_goes_past_a_proxy(connect, server, monkeypatch, host):
+    for name in ("HTTP_PROXY", "ALL_PROXY"):
+        for each in (name, name.lower()):
+            monkeypatch.setenv(each, "http://127.0.0.1:9")  # where nobody is
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MODELS_KEY", "sk-very-secret")
+    url = server[1].replace("127.0.0.1", host)
+    connect("brightness", url=url, key_variable="MODELS_KEY").ask((f"By {host}?", picture(10), picture(200)))
+    assert requests(server[0])[-1]["key"] == "Bearer sk-very-secret"
 
 
 def test_nobody_there(connect, tmp_path):
