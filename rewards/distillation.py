@@ -187,7 +187,7 @@ class DistilledReward(Module, ABC):
         """Ask about the demonstrations, where that is wanted, and learn from the answers.
 
         Raises:
-            DataError: if there are none, or all are shorter than a segment.
+            DataError: if there are none, all are shorter than a segment, or no question was answered.
         """
         count = min(self.config.demonstration_queries, self.config.most_queries)
         if not count:
@@ -199,6 +199,13 @@ class DistilledReward(Module, ABC):
         self._begin_round(segments, rng)
         while (answered := self._oracle.collect()) is None:
             time.sleep(POLL_SECONDS)
+        if not len(answered.values):
+            reason = answered.reason or "there was no difference, or no answer could be read"
+            raise DataError(
+                f"reward module {self._name!r}: none of {count} questions about the demonstrations was answered: "
+                f"{reason}; mend that, or learn from later questions alone: "
+                f"reward.modules.{self._name}.demonstration_queries=0"
+            )
         self._note_demonstrations(segments, answered)
         self._learn(answered)
 

@@ -24,10 +24,14 @@ class Answered(NamedTuple):
     Attributes:
         numbers: of the questions (m,) within what was asked.
         values: the answers (m,), 0 to 1; of a comparison 1 where the second segment was preferred, else 0.
+        failed: how many others nobody answered at all.
+        reason: why the first of those failed.
     """
 
     numbers: NDArray[np.int64]
     values: Floats
+    failed: int = 0
+    reason: str = ""
 
 
 class Oracle(Protocol):
@@ -87,6 +91,7 @@ class EndpointOracle(ABC):
         )
         self._open = self._spent = False
         self._values: list[tuple[int, float]] = []  # number and answer, of the round
+        self._failures: list[RoboRLError] = []  # of the round
         self._counts = dict.fromkeys(("equal", "unreadable", "failed"), 0)
 
     @abstractmethod
@@ -115,7 +120,7 @@ class EndpointOracle(ABC):
         """See :class:`Oracle`."""
         pictures = segments[f"next_observation/{self._key}"][..., -3:]  # of a stack the newest
         strips = [strip(each) for each in pictures]
-        self._open, self._values = True, []
+        self._open, self._values, self._failures = True, [], []
         for number, first in enumerate(range(0, len(strips), self.segments)):
             shown = strips[first : first + self.segments]
             if len(shown) > 1 and all(np.array_equal(each, shown[0]) for each in shown[1:]):
@@ -141,6 +146,8 @@ class EndpointOracle(ABC):
         return Answered(
             np.array([number for number, _ in found], dtype=np.int64),
             np.array([value for _, value in found], dtype=np.float32),
+            len(self._failures),
+            str(self._failures[0]) if self._failures else "",
         )
 
     def metrics(self) -> Metrics:
@@ -157,6 +164,7 @@ class EndpointOracle(ABC):
 
     def _failed(self, error: RoboRLError) -> None:
         self._counts["failed"] += 1
+        self._failures.append(error)
         self._spent = self._spent or isinstance(error, BudgetSpentError)
         self._endpoint.tell(error)
 

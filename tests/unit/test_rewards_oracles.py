@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from robo_rl.core import ArraySpec, ConfigError, EnvSpec
+from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
 from robo_rl.rewards.oracles import read_number, strip
 from robo_rl.rewards.preferences import PreferencesConfig
 from robo_rl.rewards.vlm.endpoint import EndpointConfig
@@ -103,6 +103,16 @@ def test_unreadable_answers_and_failures_are_left_out(make, capsys):
     metrics = rounds(make("failing", queries=8), 1)
     assert (metrics["answers"], metrics["failed"]) == (0, 6)
     assert "out of memory" in capsys.readouterr().err
+
+
+def test_demonstrations_that_nobody_answers_about_are_named(make):
+    """Training would go on from a reward that is 0 everywhere."""
+    episodes = [{key: value[:, 0] for key, value in World().sample_segments(40, 1, np.random.default_rng(0)).items()}]
+    reason = r"none of 6 questions about the demonstrations was answered: .*"
+    with pytest.raises(DataError, match=reason + r"out of memory.*reward\.modules\.liked\.demonstration_queries=0"):
+        make("failing", demonstration_queries=6).fit(episodes)
+    with pytest.raises(DataError, match=reason + "no answer could be read"):
+        make("puzzled", demonstration_queries=6).fit(episodes)
 
 
 def test_a_spent_budget_is_said_once_and_nothing_more_is_asked(make, capsys):
