@@ -30,7 +30,7 @@ class ReturnLearner:
 
     Args:
         agent: with critics.
-        reward: with modules that judge single states.
+        reward: with modules, all of which judge single states.
         spec: of the environment.
         replay_capacity: observations that are remembered.
         seed: of the run.
@@ -40,7 +40,7 @@ class ReturnLearner:
     """
 
     def __init__(self, agent: Agent, reward: Reward, spec: EnvSpec, replay_capacity: int, seed: int) -> None:
-        if reward.scorer is None or reward.scorer.whole_episodes:
+        if reward.scorer is None or reward.scorer.whole_episodes or reward.scorer.needs_steps:
             raise ConfigError("reset.reward must have modules that judge states: vice, classifier or perceptual")
         if not isinstance(agent, Critic) or not agent.config.learns_online:
             raise ConfigError(

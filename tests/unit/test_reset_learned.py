@@ -11,6 +11,7 @@ from robo_rl.core import Batch, ConfigError, DataError, Observation, RewardWeigh
 from robo_rl.reset import LearnedConfig, LearnedReset
 from robo_rl.rewards import ComposedRewardConfig
 from robo_rl.rewards.classifier import ViceConfig
+from robo_rl.rewards.gail import GailConfig
 
 from ..pit_world import EDGE, SPEC, STRIDE, PitWorld
 
@@ -133,8 +134,10 @@ def test_a_saved_one_goes_on_bit_for_bit():
 def test_what_it_cannot_learn_with_is_refused():
     agent = make_sac(spec=SPEC, seed=0, **AGENT)
     reward = ComposedRewardConfig(modules={"goal": CLASSIFIER}).make(SPEC, 0)
-    with pytest.raises(ConfigError, match=r"reset\.reward must have modules that judge states"):
-        ReturnLearner(agent, RewardWeights(), SPEC, 100, 0)
+    of_steps = ComposedRewardConfig(modules={"goal": CLASSIFIER, "alike": GailConfig()}).make(SPEC, 0)
+    for refused in (RewardWeights(), of_steps):
+        with pytest.raises(ConfigError, match=r"reset\.reward must have modules that judge states"):
+            ReturnLearner(agent, refused, SPEC, 100, 0)
     with pytest.raises(ConfigError, match=r"reset\.agent must have critics"):
         ReturnLearner(make_bc(spec=SPEC, seed=0), reward, SPEC, 100, 0)
     with pytest.raises(DataError, match=r"demonstrations\.episodes above 0"):
