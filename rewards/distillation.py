@@ -56,7 +56,8 @@ class DistillationConfig:
             the answers.
         queries: how many questions are put at a time.
         interval: environment steps between these times.
-        most_queries: no more questions than these in all, those about demonstrations included.
+        most_queries: no more questions than these in all, those about demonstrations included. One that failed, or was
+            open when the run was broken off, does not count.
         members: networks of the ensemble.
         combination: reward of the ensemble, ``mean``, ``worst`` (the smallest) or ``uncertainty`` (the mean less
             ``uncertainty_weight`` times the variance): what members disagree on is not worth pursuing (Coste et al.
@@ -158,7 +159,7 @@ class DistilledReward(Module, ABC):
             "shift": np.zeros(self._input.size, np.float32),
             "scale": np.ones(self._input.size, np.float32),
         }
-        self._counters = np.zeros(2, dtype=np.int64)  # steps since the last round, questions put
+        self._counters = np.zeros(2, dtype=np.int64)  # steps since the last round, questions that count
         self._open = np.zeros((0, *shown, self._input.size), dtype=np.float32)  # what the open round is about
         self._asked = self._open  # what was answered
         self._answers = np.zeros(0, dtype=np.float32)
@@ -245,6 +246,8 @@ class DistilledReward(Module, ABC):
         What they make of the new ones before that tells how they do on what they have not seen.
         """
         shown, answers = self._open[answered.numbers], answered.values.astype(np.float32)
+        self._open = self._open[:0]
+        self._counters[1] -= answered.failed
         metrics = {"queries": float(self._counters[1])} | self._oracle.metrics()
         if self.version and len(answers):
             metrics |= {f"held_out_{name}": value for name, value in self._compare(shown, answers).items()}
@@ -294,7 +297,7 @@ class DistilledReward(Module, ABC):
         state: State = {
             **self._scaling,
             **self._input.state(),
-            "counters": self._counters,
+            "counters": self._counters - [0, len(self._open)],
             "version": np.array([self.version], dtype=np.int64),
             "asked": self._asked,
             "answers": self._answers,

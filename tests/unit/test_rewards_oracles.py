@@ -115,6 +115,21 @@ def test_demonstrations_that_nobody_answers_about_are_named(make):
         make("puzzled", demonstration_queries=6).fit(episodes)
 
 
+def test_questions_that_fail_or_are_lost_are_given_back(make):
+    """An outage as long as ``most_queries`` would silence the module for good."""
+    module = make("failing", queries=8, most_queries=40)
+    metrics = rounds(module, 4)
+    assert metrics["failed"] == 4 * 6
+    assert metrics["queries"] == 4 * 2  # pairs that look the same, which asking again would not change
+    assert rounds(make("puzzled", queries=8, most_queries=40), 2)["queries"] == 16
+    module = make("slow", analysis=False, queries=8, most_queries=40)
+    module.update(World())
+    assert module.waiting
+    other = make("brightness", queries=8, most_queries=40)
+    other.load(module.state())
+    assert rounds(other, 2)["queries"] == 16
+
+
 def test_a_spent_budget_is_said_once_and_nothing_more_is_asked(make, capsys):
     module = make("brightness", most_requests=9, analysis=True)
     rounds(module, 1)
