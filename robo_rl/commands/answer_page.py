@@ -48,9 +48,13 @@ class AnswerPage:
         async with self._server.serving():
             self._say(f"Answer at {self._server.link}\nWhoever has this address may answer.")
             while not ended():
-                if self._open is None and not self._questions.empty():
-                    self._open = self._questions.get()
-                    self._number += 1
+                if self._open is not None and self._open.answer.cancelled():
+                    self._open = None
+                while self._open is None and not self._questions.empty():
+                    question = self._questions.get()
+                    if not question.answer.cancelled():
+                        self._open = question
+                        self._number += 1
                 await asyncio.sleep(LOOK_SECONDS)
 
     async def _talk(self, connection: ServerConnection) -> None:
@@ -60,7 +64,7 @@ class AnswerPage:
                 said = read_message(data)
                 answer = said.get("answer")
                 if self._open is not None and said.get("question") == self._number and isinstance(answer, str):
-                    self._open.answer.set_result(answer)
+                    self._open.give(answer)
                     self._open = None
             showing.cancel()
 

@@ -4,6 +4,7 @@ import base64
 import binascii
 import json
 import queue
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from ..core import ConfigError
 
 LARGEST_QUESTION = 64 << 20
 PNG = "data:image/png;base64,"
+LOOK_SECONDS = 1.0
+"""Between two looks whether whoever asked is there still."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +29,19 @@ class Question:
     Attributes:
         parts: texts and pictures (PNG) in their order.
         form: how it may be answered without typing, as whoever asks says; see :func:`read_form`.
-        answer: the place for the answer.
+        answer: the place for the answer; cancelled when whoever asked has gone.
     """
 
     parts: list[str | bytes]
     form: dict[str, Any]
     answer: "Future[str]"
+
+    def give(self, text: str) -> bool:
+        """Answer; return whether whoever asked is there still."""
+        if not self.answer.set_running_or_notify_cancel():
+            return False
+        self.answer.set_result(text)
+        return True
 
 
 class QuestionServer(ThreadingHTTPServer):
@@ -56,7 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.asked.append(question.answer)
         self.server.questions.put(question)
         try:
-            answer = question.answer.result()
+            answer = self._wait(question.answer)
         except CancelledError:
             self._reply(503, {"error": {"message": "nobody answers any more"}})
             return
@@ -65,6 +75,28 @@ class _Handler(BaseHTTPRequestHandler):
         usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
         facts = {"id": "person", "object": "chat.completion", "created": int(time.time()), "model": "person"}
         self._reply(200, facts | {"choices": [choice], "usage": usage})
+
+    def _wait(self, answer: "Future[str]") -> str:
+        """Return the answer.
+
+        Raises:
+            CancelledError: if there will be none, or whoever asked has gone.
+        """
+        while True:
+            try:
+                return answer.result(LOOK_SECONDS)
+            except TimeoutError:
+                if self._is_alone():
+                    answer.cancel()
+
+    def _is_alone(self) -> bool:
+        """Whether the other side has closed the connection."""
+        try:
+            return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except ConnectionError:
+            return True
 
     def _parts(self) -> list[str | bytes]:
         # A page in a browser cannot send this type to us without asking first, which is not answered.
@@ -80,8 +112,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
         with suppress(ConnectionError):  # whoever asked may have gone
+            self.end_headers()
             self.wfile.write(data)
 
     def log_message(self, format: str, *arguments: Any) -> None:

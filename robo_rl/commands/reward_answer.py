@@ -64,8 +64,11 @@ def _ask_in_terminal(server: QuestionServer, pictures: str | None) -> None:
         shown.mkdir(parents=True, exist_ok=True)
         for number in range(1, 1 << 62):
             question = server.questions.get()
+            while question.answer.cancelled():
+                question = server.questions.get()
             show(question.parts, shown, number, console)
-            question.answer.set_result(input("> "))
+            if not question.give(input("> ")):
+                console.print("Whoever asked waits no longer: raise endpoint.timeout_seconds there")
 
 
 def show(parts: list[str | bytes], folder: Path, number: int, console: Console) -> None:

@@ -5,13 +5,14 @@ import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from robo_rl.commands.questions import read_form, read_parts
+from robo_rl.commands import reward_answer
+from robo_rl.commands.questions import Question, read_form, read_parts, serving
 from robo_rl.rewards.keypoints import read_cells, under_grid
 from robo_rl.rewards.oracles import ComparingOracle, ScoringOracle
 from robo_rl.rewards.vlm.endpoint import Endpoint, EndpointConfig, EndpointError
@@ -44,6 +45,23 @@ def test_a_person_answers(tmp_path):
         person.kill()
         person.wait()
         person.stdout.close()
+
+
+def test_whoever_asked_and_has_gone_is_not_answered(tmp_path, monkeypatch, capsys):
+    with serving(0) as server, ThreadPoolExecutor(1) as asking:
+        settings = {"url": f"http://127.0.0.1:{server.server_port}/v1", "model": "person", "cache": str(tmp_path)}
+        with pytest.raises(EndpointError, match="Timeout"):
+            Endpoint(EndpointConfig(**settings, retries=0, timeout_seconds=0.3)).ask(("Which?",))
+        wait_until(lambda: server.asked[0].cancelled())
+        answer = asking.submit(Endpoint(EndpointConfig(**settings)).ask, ("And now?",))
+        monkeypatch.setattr("builtins.input", lambda prompt: "1")
+        terminal = threading.Thread(target=reward_answer._ask_in_terminal, args=(server, str(tmp_path)), daemon=True)
+        terminal.start()
+        assert answer.result(PATIENCE_SECONDS) == "1"
+    assert "Which?" not in capsys.readouterr().out
+    gone = Question([], {}, Future())
+    gone.answer.cancel()
+    assert not gone.give("1")
 
 
 def test_a_person_answers_on_a_page_by_buttons_cells_and_words(tmp_path):
@@ -101,6 +119,9 @@ def test_a_person_answers_on_a_page_by_buttons_cells_and_words(tmp_path):
                 shown(4, 0)
                 browser.find_element("id", "text").send_keys("a <b>door</b>\n")
                 assert answer.result(PATIENCE_SECONDS) == "a <b>door</b>"
+            hasty = Endpoint(EndpointConfig(url=address, model="person", retries=0, timeout_seconds=2))
+            with pytest.raises(EndpointError, match="Timeout"):
+                hasty.ask(("Is anybody there?",))
             wait_until(lambda: browser.find_element("id", "number").text == "Nothing is asked now")
             assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
             person.send_signal(signal.SIGINT)
