@@ -43,7 +43,7 @@ class TermConfig:
 
     Attributes:
         weight: factor in the sum.
-        clip: smallest and largest value; null: as it is.
+        clip: smallest and largest value; null: as it is. Those of a potential have 0 between them or are 0.
         normalise: divide by the root of its running mean square. The sign stays, and zero stays zero: a shift would
             change what is learned wherever episodes end early. What a module said before it first learned is not
             counted from then on.
@@ -68,6 +68,12 @@ class TermConfig:
                 len(self.clip) == 2 and self.clip[0] < self.clip[1],
                 "reward.terms.*.clip",
                 "null or [smallest, largest]",
+                list(self.clip),
+            )
+            require(
+                not self.potential or self.clip[0] <= 0 <= self.clip[1],
+                "reward.terms.*.clip",
+                "a range that holds 0 where potential is true: after a termination a potential is 0",
                 list(self.clip),
             )
         require(

@@ -167,6 +167,8 @@ def test_potentials_are_clipped_on_both_sides():
     terms = {"twice": TermConfig(potential=True, clip=(0.0, 3.0))}
     found = reward_of(rows([1, 5, 0]), 1.0, modules={"twice": Doubled()}, terms=terms)
     np.testing.assert_allclose(found, [3 - 2, 0 - 3])
+    ended = reward_of(rows([1, 5, 2], terminated=True), 1.0, modules={"twice": Doubled()}, terms=terms)
+    np.testing.assert_allclose(ended, [3 - 2, 0 - 3])
 
 
 def test_normalised_terms_have_unit_mean_square():
@@ -275,6 +277,8 @@ def test_values_out_of_range_are_named():
         ({"clip": (1.0, 1.0)}, "reward.terms.*.clip must be null or [smallest, largest], got [1.0, 1.0]"),
         ({"weight": float("inf")}, "reward.terms.*.weight must be finite, got inf"),
         ({"potential": True, "only_where_zero": "success"}, "null where potential is true"),
+        ({"potential": True, "clip": (-5.0, -1.0)}, "clip must be a range that holds 0 where potential is true"),
+        ({"potential": True, "clip": (1.0, 2.0)}, "clip must be a range that holds 0 where potential is true"),
     ):
         with pytest.raises(ConfigError) as caught:
             TermConfig(**options)
