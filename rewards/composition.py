@@ -108,11 +108,15 @@ class ComposedRewardConfig:
         """Return the reward for an environment of ``spec``.
 
         Raises:
-            ConfigError: if a term is unknown or a module does not fit the environment.
+            ConfigError: if a term is unknown, or a module is none or does not fit the environment.
         """
-        for name in self.modules:
+        for name, config in self.modules.items():
             if name in spec.reward_terms or "/" in name:
                 raise ConfigError(f"reward.modules: {name!r} is a term of the task, or has a '/': choose another name")
+            if not callable(getattr(config, "make", None)):
+                raise ConfigError(
+                    f"reward.modules.{name}: is no module; choose one with +reward/module@reward.modules.{name}=NAME"
+                )
         known = (*spec.reward_terms, *self.modules)
         for name, term in self.terms.items():
             for each, key in ((name, "reward.terms"), (term.only_where_zero, f"reward.terms.{name}.only_where_zero")):

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 
 from robo_rl.core import ArraySpec, Batch, ConfigError, EnvSpec, RewardWeights, SpecError
 from robo_rl.rewards import ComposedRewardConfig, Module, TermConfig
@@ -256,6 +257,11 @@ def test_evaluations_report_the_task_whatever_modules_say():
         ({"terms": {"success": {"weigth": 2}}}, "reward.terms.success has no field 'weigth': did you mean 'weight'?"),
         ({"terms": {"success": {"weight": "much"}}}, "reward.terms.success: Value 'much' of type 'str' could not"),
         ({"modules": {"success": Doubled()}}, "reward.modules: 'success' is a term of the task"),
+        (
+            {"modules": {"mine": 1}},
+            "reward.modules.mine: is no module; choose one with +reward/module@reward.modules.mine=",
+        ),
+        ({"modules": {"mine": OmegaConf.create({"keys": 1})}}, "reward.modules.mine: is no module; choose one with"),
         (
             {"modules": {"twice": Doubled(acting=True)}, "terms": {"twice": TermConfig(potential=True)}},
             "reward.terms.twice.potential: only a module that judges states can be a potential",
