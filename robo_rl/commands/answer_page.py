@@ -12,6 +12,8 @@ from ..web.server import PageServer, read_message
 from .questions import Question
 
 PAGES = {"/": "answer.html"} | {f"/{name}": name for name in ("answer.js", "link.js", "page.css", "icon.svg")}
+MESSAGE_BYTES = 1 << 17
+"""Largest message of a page: an answer of 20,000 characters, as reward code may have, of at most 6 bytes in JSON."""
 LOOK_SECONDS = 0.1
 """Between two looks whether there is something new."""
 ALIVE_SECONDS = 1.0
@@ -35,7 +37,7 @@ class AnswerPage:
     ) -> None:
         self._questions = questions
         self._say = say
-        self._server = PageServer(config, PAGES, self._talk, say)
+        self._server = PageServer(config, PAGES, self._talk, say, MESSAGE_BYTES)
         self._open: Question | None = None
         self._number = 0
 

@@ -16,6 +16,7 @@ from .questions import QuestionServer, serving
 from .recording import typed
 
 DEVICES = ("terminal", "browser")
+FENCE = "```"
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,37 @@ def _ask_in_terminal(server: QuestionServer, pictures: str | None) -> None:
             while question.answer.cancelled():
                 question = server.questions.get()
             show(question.parts, shown, number, console)
-            if not question.give(input("> ")):
+            if question.form:
+                answer = read_line()
+            else:
+                console.print("(an empty line, or the end of a block of code, ends the answer)")
+                answer = read_text()
+            if not question.give(answer):
                 console.print("Whoever asked waits no longer: raise endpoint.timeout_seconds there")
+
+
+def read_line() -> str:
+    """Return the next line that a person types and that is not empty."""
+    while not (line := input("> ")).strip():
+        pass
+    return line
+
+
+def read_text() -> str:
+    """Return the lines that a person types, until an empty one, the end of a block of code, or of all input.
+
+    Within a block of code lines may be empty.
+    """
+    lines = [read_line()]
+    with suppress(EOFError):
+        while not _is_whole(lines):
+            lines.append(input())
+    return "\n".join(lines).rstrip()
+
+
+def _is_whole(lines: list[str]) -> bool:
+    fences = sum(line.startswith(FENCE) for line in lines)
+    return fences % 2 == 0 and (not lines[-1].strip() or lines[-1].startswith(FENCE))
 
 
 def show(parts: list[str | bytes], folder: Path, number: int, console: Console) -> None:

@@ -24,7 +24,7 @@ from .config import WebConfig
 STATIC = Path(__file__).parent / "static"
 SOCKET = "/socket"
 MESSAGE_BYTES = 4096
-"""Largest message that a page may send."""
+"""Largest message that a page may send, where its server does not say otherwise."""
 TOKEN_SECONDS = 10.0
 MOST_PAGES = 16
 PING_SECONDS = 2.0
@@ -50,18 +50,25 @@ class PageServer:
         pages: file of ``static/`` by path; ``/`` is the first page.
         handler: called with each websocket that has shown the token; the websocket is closed when it returns.
         say: tells people what they should know.
+        message_bytes: largest message that a page may send.
 
     Raises:
         ConfigError: if keys or token cannot be read.
     """
 
     def __init__(
-        self, config: WebConfig, pages: Mapping[str, str], handler: Handler, say: Callable[[str], None] = print
+        self,
+        config: WebConfig,
+        pages: Mapping[str, str],
+        handler: Handler,
+        say: Callable[[str], None] = print,
+        message_bytes: int = MESSAGE_BYTES,
     ) -> None:
         self._config = config
         self._files = {path: (STATIC / name, _TYPES[Path(name).suffix]) for path, name in pages.items()}
         self._handler = handler
         self._say = say
+        self._message_bytes = message_bytes
         self._token = config.token() or secrets.token_urlsafe(32)
         self._tls = _tls(config)
         self._port = config.port
@@ -94,7 +101,7 @@ class PageServer:
                 self._config.port,
                 ssl=self._tls,
                 process_request=self._answer,
-                max_size=MESSAGE_BYTES,
+                max_size=self._message_bytes,
                 ping_interval=PING_SECONDS,
                 ping_timeout=PONG_SECONDS,
                 close_timeout=1.0,

@@ -31,12 +31,13 @@ def test_a_person_answers(tmp_path):
         answers = []
         asking = threading.Thread(target=lambda: answers.append(endpoint.ask(("Is [it] open?", picture))))
         asking.start()
-        shown = [next(person.stdout).strip() for _ in range(4)]
+        shown = [next(person.stdout).strip() for _ in range(5)]
         assert shown[2] == "Is [it] open?"
         np.testing.assert_array_equal(np.asarray(Image.open(shown[3])), picture)
-        print("1", file=person.stdin, flush=True)
+        print("1\n", file=person.stdin, flush=True)
         asking.join(20)
         assert answers == ["1"]
+        assert "an empty line" in shown[4]
         person.stdin.close()  # as Ctrl-D
         with pytest.raises(EndpointError, match=r"nobody answers|RemoteProtocol|ReadError"):
             endpoint.ask(("And now?",))
@@ -54,7 +55,7 @@ def test_whoever_asked_and_has_gone_is_not_answered(tmp_path, monkeypatch, capsy
             Endpoint(EndpointConfig(**settings, retries=0, timeout_seconds=0.3)).ask(("Which?",))
         wait_until(lambda: server.asked[0].cancelled())
         answer = asking.submit(Endpoint(EndpointConfig(**settings)).ask, ("And now?",))
-        monkeypatch.setattr("builtins.input", lambda prompt: "1")
+        monkeypatch.setattr("sys.stdin", io.StringIO("1\n\n"))
         terminal = threading.Thread(target=reward_answer._ask_in_terminal, args=(server, str(tmp_path)), daemon=True)
         terminal.start()
         assert answer.result(PATIENCE_SECONDS) == "1"
@@ -62,6 +63,39 @@ def test_whoever_asked_and_has_gone_is_not_answered(tmp_path, monkeypatch, capsy
     gone = Question([], {}, Future())
     gone.answer.cancel()
     assert not gone.give("1")
+
+
+CODE = "```python\ndef reward(x):\n    y = -x\n\n    return y\n```"
+
+
+@pytest.mark.parametrize(
+    ("typed", "texts"),
+    [
+        ("1\n\n", ["1"]),
+        ("\n1\nand more\n  \n\n2\n", ["1\nand more", "2"]),
+        (f"{CODE}\n\n3\n\n", [CODE, "3"]),
+        (f"Like this:\n{CODE}\nwell\n\n", [f"Like this:\n{CODE}", "well"]),
+    ],
+)
+def test_a_text_at_a_terminal_may_have_many_lines(typed, texts, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    for text in texts:
+        assert reward_answer.read_text() == text
+    with pytest.raises(EOFError):
+        reward_answer.read_text()
+
+
+def test_a_person_at_a_terminal_writes_code_and_then_chooses(tmp_path, monkeypatch):
+    with serving(0) as server, ThreadPoolExecutor(1) as asking:
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        endpoint = Endpoint(EndpointConfig(url=url, model="person", cache=str(tmp_path)))
+        monkeypatch.setattr("sys.stdin", io.StringIO(f"{CODE}\n\n1\n2\n"))
+        terminal = threading.Thread(target=reward_answer._ask_in_terminal, args=(server, str(tmp_path)), daemon=True)
+        terminal.start()
+        assert asking.submit(endpoint.ask, ("Write a reward.",)).result(PATIENCE_SECONDS) == CODE
+        form = {"choices": [["1", "One"], ["2", "Two"]]}
+        for number in ("1", "2"):
+            assert asking.submit(endpoint.ask, (f"Is it {number}?",), form).result(PATIENCE_SECONDS) == number
 
 
 def test_a_person_answers_on_a_page_by_buttons_cells_and_words(tmp_path):
@@ -117,8 +151,17 @@ def test_a_person_answers_on_a_page_by_buttons_cells_and_words(tmp_path):
 
                 answer = asking.submit(endpoint.ask, ("What is it?",))
                 shown(4, 0)
-                browser.find_element("id", "text").send_keys("a <b>door</b>\n")
-                assert answer.result(PATIENCE_SECONDS) == "a <b>door</b>"
+                text = browser.find_element("id", "text")
+                text.send_keys("a <b>door</b>\n\nand é\n")
+                lines = 2000 * "# a line\n"  # more than a message of other pages may hold
+                browser.execute_script("arguments[0].value += arguments[1]", text, lines + "that is all")
+                browser.find_element("css selector", "#said button").click()
+                assert answer.result(PATIENCE_SECONDS) == f"a <b>door</b>\n\nand é\n{lines}that is all"
+
+                answer = asking.submit(endpoint.ask, ("How many?",), {"choices": [["1", "One"]]})
+                shown(5, 0)
+                browser.find_element("id", "text").send_keys("2\n")
+                assert answer.result(PATIENCE_SECONDS) == "2"
             hasty = Endpoint(EndpointConfig(url=address, model="person", retries=0, timeout_seconds=2))
             with pytest.raises(EndpointError, match="Timeout"):
                 hasty.ask(("Is anybody there?",))

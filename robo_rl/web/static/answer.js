@@ -29,6 +29,16 @@ at("said").addEventListener("submit", (event) => {
   event.preventDefault();
   answer(at("text").value);
 });
+at("text").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.isComposing || isInWords()) return;
+  event.preventDefault();
+  answer(at("text").value);
+});
+
+// Whether the answer is a text, which may have many lines: there is nothing to choose and nothing to touch.
+function isInWords() {
+  return !question.form.choices && !question.form.grid;
+}
 
 function answer(text) {
   if (text.trim()) link.send({ question: question.number, answer: text });
@@ -38,6 +48,7 @@ function show(asked) {
   question = asked;
   cells = [];
   at("text").value = "";
+  at("text").rows = isInWords() ? 12 : 1;
   at("said").hidden = !question.number;
   at("number").textContent = question.number ? `Question ${question.number}` : "Nothing is asked now";
   at("parts").replaceChildren(
