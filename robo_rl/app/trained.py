@@ -46,7 +46,7 @@ def complete_config(saved: DictConfig, file: Path) -> DictConfig:
     GlobalHydra.instance().clear()
     try:
         with initialize_config_module("robo_rl.configs", version_base="1.3"):
-            typed = compose("train", overrides=[f"{group}={choice}" for group, choice in choices.items()])
+            typed = compose("train", overrides=[f"{group!s}={choice!s}" for group, choice in choices.items()])
         open_dictionaries(typed)
         config = cast(DictConfig, OmegaConf.merge(typed, saved))
     except (HydraException, OmegaConfBaseException) as error:
