@@ -89,6 +89,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         print(f"robo-rl: {error}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
+    except OSError as error:  # a folder that cannot be made, a disk that is full: mostly no defect of ours
+        if debug:
+            raise
+        place = "" if error.filename is None else f"{error.filename}: "
+        print(f"robo-rl: {place}{error.strerror or error} (--debug shows where)", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
 
 
 def _dispatch(words: list[str]) -> int:
@@ -149,7 +155,7 @@ def run_command(command: str, overrides: list[str]) -> int:
     if {"-h", "--help"} & set(overrides):
         return _help(command, name, [word for word in overrides if not word.startswith("-")])
     status = 0
-    failure: RoboRLError | None = None
+    failure: Exception | None = None
     composed = False
     process = os.getpid()
 
@@ -160,8 +166,9 @@ def run_command(command: str, overrides: list[str]) -> int:
             module = f"{name}_" if keyword.iskeyword(name) else name
             run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{module}").run
             status = max(status, run(config))
-        except (OmegaConfBaseException, RoboRLError) as error:
-            failure = error if isinstance(error, RoboRLError) else ConfigError(explain(error, name, overrides))
+        except (OmegaConfBaseException, OSError, RoboRLError) as error:
+            is_choice = isinstance(error, OmegaConfBaseException)
+            failure = ConfigError(explain(error, name, overrides)) if is_choice else error
             if os.getpid() != process:
                 raise failure from error  # A launcher of Hydra has begun this: nothing else comes back from there.
             # Hydra would print lines of its own about an exception; not about this.

@@ -1,22 +1,46 @@
 """robo-rl eval: evaluate the policy of a run."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 from ..app import build_backend, build_reward, load_policy, run_config
-from ..core import ConfigError, nearest
+from ..core import ConfigError, nearest, require
 from ..evaluation import EvaluationResult, evaluate
+from .recording import typed
+
+
+@dataclass(frozen=True)
+class EvalConfig:
+    """Options of configs/eval.yaml, where the defaults and their meaning stand."""
+
+    run: str
+    checkpoint: str
+    episodes: int
+    seed: int
+    video: str | None
+    video_episodes: int
+    output: str | None
+    task: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        for name in ("episodes", "video_episodes"):
+            require(getattr(self, name) >= 1, name, "1 or more", getattr(self, name))
 
 
 def run(config: DictConfig) -> int:
     """Evaluate as configs/eval.yaml says and print the result; return 0."""
-    folder = Path(config.run)
+    settings = typed(EvalConfig, config)
+    folder = Path(settings.run)
     trained = run_config(folder)
-    for key, value in config.task.items():
+    for file in filter(None, (settings.video, settings.output)):  # before episodes are spent
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+    for key, value in settings.task.items():
         if key not in trained.task:
             raise ConfigError(f"task has no option {key!r}: {nearest(str(key), map(str, trained.task))}")
         try:
@@ -25,24 +49,24 @@ def run(config: DictConfig) -> int:
             raise ConfigError(f"task.{key}: {str(error).partition(chr(10))[0]}") from error
     backend = build_backend(trained)
     try:
-        policy = load_policy(folder, backend.spec, str(config.checkpoint))
+        policy = load_policy(folder, backend.spec, settings.checkpoint)
         reward = build_reward(trained.reward, backend.spec, trained.seed).task
         terms = backend.spec.reward_terms
         result = evaluate(
             backend,
             policy.policy,
-            config.episodes,
-            config.seed,
+            settings.episodes,
+            settings.seed,
             reward_weights=dict(zip(terms, reward.vector(terms).tolist(), strict=True)),
             reward_offset=reward.offset,
-            video=Path(config.video) if config.video else None,
-            video_episodes=config.video_episodes,
+            video=Path(settings.video) if settings.video else None,
+            video_episodes=settings.video_episodes,
         )
     finally:
         backend.close()
     show(result, policy.step, Console(highlight=False))
-    if config.output:
-        Path(config.output).write_text(json.dumps(result.to_json(), indent=2) + "\n")
+    if settings.output:
+        Path(settings.output).write_text(json.dumps(result.to_json(), indent=2) + "\n")
     return 0
 
 

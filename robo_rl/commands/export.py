@@ -1,5 +1,6 @@
 """robo-rl export: a data set into the format of another project."""
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -33,10 +34,11 @@ def run(config: DictConfig) -> int:
         except OSError as error:
             raise DataError(f"{output} cannot be written ({error})") from error
         finally:
-            if draft.is_dir():
-                shutil.rmtree(draft)
-            else:
-                draft.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # there may be no such folder
+                if draft.is_dir():
+                    shutil.rmtree(draft)
+                else:
+                    draft.unlink(missing_ok=True)
         Console(highlight=False).print(f"{output} holds {len(store)} episodes", markup=False, soft_wrap=True)
     return 0
 

@@ -1,17 +1,29 @@
 """robo-rl keys: make certificates for learner and actors."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig
 
 from ..transport import make_keys
+from .recording import typed
+
+
+@dataclass(frozen=True)
+class KeysConfig:
+    """Options of configs/keys.yaml, where the defaults and their meaning stand."""
+
+    path: str
+    hosts: list[str]
+    actors: list[str]
+    days: int
 
 
 def run(config: DictConfig) -> int:
     """Make certificates as configs/keys.yaml says; return 0."""
-    folder = Path(config.path)
-    names = [str(name) for name in config.actors]
-    for file in make_keys(folder, [str(host) for host in config.hosts], names, config.days):
+    settings = typed(KeysConfig, config)
+    folder = Path(settings.path)
+    for file in make_keys(folder, settings.hosts, settings.actors, settings.days):
         print(file)
     print(
         f"Learner: runtime.transport.certificates={folder}. Actors: transport.certificates={folder}, with their name."

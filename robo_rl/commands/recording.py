@@ -196,7 +196,7 @@ def open_data_set(path: Path, spec: EnvSpec, if_exists: str, metadata: Mapping[s
             store.close()
             raise
     else:
-        if path.exists() and any(path.iterdir()):
+        if path.exists() and (path.is_file() or any(path.iterdir())):
             if if_exists == "fail":
                 raise DataError(
                     f"{path} exists already: choose another path, or if_exists=append to add episodes or "

@@ -68,11 +68,13 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str]) -> str
     if match := re.search(r"Error merging override (\S+)", text):
         reason = str(error.__cause__).partition("\n")[0]
         return f"{match[1]}: {reason[:1].lower()}{reason[1:]}"
-    if match := re.search(r"Missing mandatory value: (\S+)", text):
+    if match := re.search(r"[Mm]issing mandatory value: (\S+)", text):
         return f"{match[1]} is missing: give it as {match[1]}=VALUE"
     if text.startswith(("Unexpected type for root: NoneType", "'NoneType' object")):
         match = re.search(r"full_key: (\S+)", text)
         return f"{match[1] if match else 'what holds a key'} is null with these choices: choose others that have it"
+    if match := re.match(r"(.+)\n\s*full_key: (\S+)", text):
+        return f"{match[2]}: {match[1][:1].lower()}{match[1][1:]}"
     return re.sub(r"\s*\n\s*", "; ", text.strip()) or type(error).__name__
 
 

@@ -3,13 +3,14 @@
 import math
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from omegaconf import DictConfig, ListConfig
+from omegaconf import DictConfig
 from rich.console import Console
 
 from ..core import ArraySpec, ConfigError, EnvSpec, Source, nearest, require
@@ -17,46 +18,63 @@ from ..evaluation.runs import Run, is_run, load_run
 from ..evaluation.video import VideoWriter, tile
 from ..evaluation.viewer import Recording, quantities, show, web_address
 from ..replay import EpisodeArrays, EpisodeStore
+from .recording import typed
 
 _IMAGES = "images/"
 _EVENTS = "events"
 
 
-def run(cfg: DictConfig) -> int:
-    """Show or export what ``cfg.path`` holds; return 0, or the viewer's exit code."""
-    path = Path(cfg.path).expanduser()
-    require(cfg.save is None or Path(cfg.save).suffix == ".rrd", "save", "a file name that ends in .rrd", cfg.save)
-    require(1024 <= cfg.port <= 65534, "port", "in [1024, 65534]", cfg.port)
+@dataclass(frozen=True)
+class ViewConfig:
+    """Options of configs/view.yaml, where the defaults and their meaning stand."""
+
+    path: str
+    episodes: Any
+    web: bool
+    port: int
+    save: str | None
+    export: str | None
+
+    def __post_init__(self) -> None:
+        fits = self.save is None or Path(self.save).suffix == ".rrd"
+        require(fits, "save", "a file name that ends in .rrd", self.save)
+        require(1024 <= self.port <= 65534, "port", "in [1024, 65534]", self.port)
+
+
+def run(config: DictConfig) -> int:
+    """Show or export what configs/view.yaml says; return 0, or the viewer's exit code."""
+    settings = typed(ViewConfig, config)
+    path = Path(settings.path).expanduser()
     if is_run(path):
-        if cfg.export is not None:
+        if settings.export is not None:
             videos = ", ".join(str(video) for video in load_run(path).videos) or "none"
             raise ConfigError(f"export: {path} is a run, and only data sets are exported. Its videos: {videos}")
-        return _show(cfg, path.resolve().name, lambda recording: record_run(recording, load_run(path)))
+        return _show(settings, path.resolve().name, lambda recording: record_run(recording, load_run(path)))
     with _dataset(path) as store:
-        episodes = _chosen(cfg.episodes, len(store))
-        if cfg.export is not None:
-            export_video(store, episodes, Path(cfg.export))
-            Console(highlight=False).print(f"video: {cfg.export}", markup=False, soft_wrap=True)
-            if cfg.save is None and not cfg.web:
+        episodes = _chosen(settings.episodes, len(store))
+        if settings.export is not None:
+            export_video(store, episodes, Path(settings.export))
+            Console(highlight=False).print(f"video: {settings.export}", markup=False, soft_wrap=True)
+            if settings.save is None and not settings.web:
                 return 0
         chosen = ((number, store.arrays(number)) for number in episodes)
-        return _show(cfg, path.resolve().name, lambda recording: record_episodes(recording, store.spec, chosen))
+        return _show(settings, path.resolve().name, lambda recording: record_episodes(recording, store.spec, chosen))
 
 
-def _show(cfg: DictConfig, title: str, fill: Callable[[Recording], None]) -> int:
+def _show(settings: ViewConfig, title: str, fill: Callable[[Recording], None]) -> int:
     """Write a recording by ``fill``, and show it unless it was only to be saved."""
     console = Console(highlight=False)
     with tempfile.TemporaryDirectory(prefix="robo-rl-view-") as folder:
-        file = Path(folder) / "view.rrd" if cfg.save is None else Path(cfg.save)
+        file = Path(folder) / "view.rrd" if settings.save is None else Path(settings.save)
         with Recording(file, title) as recording:
             fill(recording)
-        if cfg.save is not None:
+        if settings.save is not None:
             console.print(f"recording: {file}\nshow it:   rerun {file}", markup=False, soft_wrap=True)
-            if not cfg.web:
+            if not settings.web:
                 return 0
-        if cfg.web:
-            console.print(f"open {web_address(cfg.port)} (Ctrl-C ends)", markup=False, soft_wrap=True)
-        return show(file, cfg.web, cfg.port)
+        if settings.web:
+            console.print(f"open {web_address(settings.port)} (Ctrl-C ends)", markup=False, soft_wrap=True)
+        return show(file, settings.web, settings.port)
 
 
 def record_episodes(recording: Recording, spec: EnvSpec, episodes: Iterable[tuple[int, EpisodeArrays]]) -> None:
@@ -184,7 +202,7 @@ def _dataset(path: Path) -> EpisodeStore:
     return EpisodeStore.open(path)
 
 
-def _chosen(episodes: ListConfig | int | None, count: int) -> list[int]:
+def _chosen(episodes: Sequence[Any] | int | None, count: int) -> list[int]:
     """Return the numbers of the episodes to show: all by default."""
     if episodes is None:
         return list(range(count))

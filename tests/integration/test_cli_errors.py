@@ -32,6 +32,45 @@ AGENTS = "bc, cpl, drq, hg_dagger, iql, redq, rlpd, rlpd_driving, rlpd_published
 
 
 @pytest.mark.parametrize(
+    ("arguments", "beginning"),
+    [
+        # Words of the command itself, and choices that it has not, are also names of groups.
+        (
+            ["robot", "task=reach", "virtual.state_rat=5"],
+            "robo-rl: unknown option 'virtual.state_rat': did you mean 'st",
+        ),
+        (
+            ["reward", "publish", "robot=virtual", "publish.rat=5"],
+            "robo-rl: unknown option 'publish.rat': did you mean",
+        ),
+        (["train", "steering=ros2", "steering.nam=x"], "robo-rl: unknown option 'steering.nam': did you mean 'name'?"),
+        (
+            ["train", "reward=vice", "+reward/module@reward.modules.mine=vice", "reward.modules.mine.keep=1"],
+            "robo-rl: unknown option 'reward.modules.mine.keep': did you mean 'keys'?",
+        ),
+        (["collect", "policy=x", "task=reach"], "robo-rl: unknown option 'task': Valid: checkpoint, episodes, explore"),
+        (["eval", "run=x", "task=reach"], "robo-rl: 'task' is no choice of this command: give its options one by one"),
+        (
+            ["eval", "run=x", "task.size=1"],
+            "robo-rl: unknown option 'task.size'; a new one is given as +task.size=VALUE",
+        ),
+        (["train", "-m", "seed=0,1", "--cfg", "job"], "robo-rl: Only one of --run, --multirun, --cfg"),
+        (["train", "reward.weights={near: 1}"], "robo-rl: reward.weights is null with these choices: choose others"),
+        (["train", "run.dir=/proc/nowhere/x"], "robo-rl: run.dir=/proc/nowhere/x cannot be made: No such file or dir"),
+        (["eval", "run=x", "episodes=abc"], "robo-rl: episodes: value 'abc' of type 'str' could not be converted"),
+        (["eval", "run=x", "video_episodes=-1"], "robo-rl: video_episodes must be 1 or more, got -1"),
+        (["keys", "days=abc"], "robo-rl: days: value 'abc' of type 'str' could not be converted"),
+        (["keys", "path=/dev/null/keys"], "robo-rl: /dev/null/keys: Not a directory (--debug shows where)"),
+        (["view", "path=x", "port=abc"], "robo-rl: port: value 'abc' of type 'str' could not be converted"),
+    ],
+)
+def test_one_line_begins_with_the_fault(
+    arguments: list[str], beginning: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fails(arguments, capsys).startswith(beginning)
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (
@@ -86,6 +125,34 @@ def test_a_run_is_not_overwritten_by_accident(tmp_path: Path, capsys: pytest.Cap
         f"robo-rl: {tmp_path} holds a run already: go on with it by resume={tmp_path}, choose another run.dir, or "
         "replace it by run.overwrite=true"
     )
+
+
+def test_a_run_is_replaced_only_once_the_other_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    (folder / "demonstrations").mkdir(parents=True)
+    (folder / "config.yaml").write_text("seed: 5\n")
+    again = ["train", "task=reach", f"run.dir={folder}", "run.overwrite=true"]
+    assert "agent.gamma must be in [0, 1], got 1.5" in fails([*again, "agent.gamma=1.5"], capsys)
+    inside = f"demonstrations.path={folder}/demonstrations"
+    assert f"{inside} lies in the run that run.overwrite=true replaces" in fails([*again, inside], capsys)
+    assert (folder / "config.yaml").read_text() == "seed: 5\n" and (folder / "demonstrations").is_dir()
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    with pytest.raises(SystemExit) as ended:
+        main([*again, "agent=bc", "agent.pretrain_steps=1", "demonstrations.episodes=1", "run.video_episodes=0",
+              "run.final_evaluation_episodes=1"])  # fmt: skip
+    assert ended.value.code == 0 and "seed: 0" in (folder / "config.yaml").read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_dictionaries_take_new_keys_without_a_plus(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, found in (
+        (["runtime=ray", "runtime.learner_resources={CPU:8,learner:1}"], "learner: 1.0"),
+        (["task=gymnasium", "task.env_kwargs.reward_type=sparse"], "reward_type: sparse"),
+        (["reward=shaped", "reward.weights.near=0.2"], "near: 0.2"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["train", *words, "--cfg", "job"])
+        assert found in capsys.readouterr().out
 
 
 def test_a_run_that_goes_on_is_not_overwritten_at_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
