@@ -153,7 +153,8 @@ class RobotBackend:
             SafetyStop: if the reset fails, controllers cannot be activated, or no observation comes after it.
         """
         self.connect()
-        self._running = False
+        if self._running:
+            self.stop("another episode begins")
         self._call_reset()
         self._take_controllers()
         # Whatever is observed from now on comes from after the reset.
@@ -396,6 +397,8 @@ class RobotBackend:
         terminated = rewarded and ends
         truncated = rewarded and cut and not ends
         self._running = not (terminated or truncated)
+        if not self._running:
+            self._hold()  # a base would drive on until the reset
         return Step(
             observation=observation,
             rewards=rewards if rewarded else dict.fromkeys(rewards, 0.0),

@@ -253,7 +253,7 @@ class BaseBody:
         self._commander.send(*plan)
 
     def hold(self, messages: Mapping[str, Any]) -> None:
-        self._commander.send(0.0, 0.0)
+        self._commander.stop()
 
     def close(self) -> None: ...
 

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from robo_rl.core import ArmPose, ArmTarget, ConfigError, DriverError, EnvSpec
 
-from ..ros2 import ActionClient, Node, Publisher, QoSProfile
+from ..ros2 import ActionClient, Message, Node, Publisher, QoSProfile
 from .config import COMMANDS, CommandConfig, GripperConfig
 from .goals import GoalSender
 from .rotation import to_quaternion, to_vector
@@ -50,11 +51,49 @@ def check_command(config: CommandConfig, spec: EnvSpec) -> None:
         )
 
 
+class StoppingPublisher:
+    """Publishes commands with which a robot goes on for ever, so that a stop follows when no other did.
+
+    Args:
+        node: of the driver.
+        publisher: of the commands.
+        timeout: so long after the last command the stop is sent [s]: the policy is late, or has ended.
+        stop: returns it.
+    """
+
+    def __init__(self, node: Node, publisher: Publisher, timeout: float, stop: Callable[[], Message]) -> None:
+        self._publisher, self._timeout, self._stop = publisher, timeout, stop
+        self._lock = threading.Lock()
+        self._moves = False
+        self._sent_at = 0.0
+        node.create_timer(timeout / 4, self._stop_when_late)
+
+    def publish(self, message: Message) -> None:
+        """Send a command."""
+        with self._lock:
+            self._moves, self._sent_at = True, time.monotonic()
+            self._publisher.publish(message)
+
+    def stop(self) -> None:
+        """Send the stop."""
+        with self._lock:
+            self._publish_stop()
+
+    def _stop_when_late(self) -> None:
+        """Called in the node's thread."""
+        with self._lock:
+            if self._moves and time.monotonic() - self._sent_at > self._timeout:
+                self._publish_stop()
+
+    def _publish_stop(self) -> None:
+        self._moves = False
+        self._publisher.publish(self._stop())
+
+
 class ArmCommander:
     """Tells the arm what to do: publishes it, or sends it as a goal.
 
-    Controllers of velocities and efforts go on with the last ones for ever. So zeros follow when nothing was sent for
-    ``config.timeout``: the policy is late, or has ended.
+    Velocities and efforts are followed by zeros, see :class:`StoppingPublisher`.
 
     Args:
         node: of the driver.
@@ -68,6 +107,7 @@ class ArmCommander:
         self._joints = list(config.joints or joints)
         self.publisher: Publisher | None = None
         self.client: ActionClient | None = None
+        self._stopping: StoppingPublisher | None = None
         self._goals: GoalSender | None = None
         self._refused = ""
         self._sent_target: ArmTarget | None = None
@@ -76,11 +116,8 @@ class ArmCommander:
             self._goals = GoalSender(self.client, self._refuse)
         else:
             self.publisher = node.create_publisher(COMMANDS[config.kind], config.topic, COMMAND_QOS)
-        self._lock = threading.Lock()
-        self._moves = False
-        self._sent_at = 0.0
-        if config.kind in GO_ON:
-            node.create_timer(config.timeout / 4, self._stop_when_late)
+            if config.kind in GO_ON:
+                self._stopping = StoppingPublisher(node, self.publisher, config.timeout, self._zeros)
 
     def reset(self) -> None:
         """Forget that a goal was refused: an episode begins."""
@@ -106,36 +143,24 @@ class ArmCommander:
             return
         if self._config.kind == "joint_trajectory" and not is_new:
             return
-        assert self.publisher is not None
-        message = self._message(target, pose)
-        with self._lock:
-            self._moves, self._sent_at = True, time.monotonic()
-            self.publisher.publish(message)
+        publisher = self._stopping or self.publisher
+        assert publisher is not None
+        publisher.publish(self._message(target, pose))
 
     def stop(self) -> None:
         """Cancel the goal, or send zeros, where the kind of command has that: it need not be known where the arm is."""
         if self._goals is not None:
             self._goals.cancel()
-        elif self._config.kind in GO_ON:
-            with self._lock:
-                self._publish_zeros()
+        elif self._stopping is not None:
+            self._stopping.stop()
 
     def close(self) -> None:
         """End the thread that waits for answers."""
         if self._goals is not None:
             self._goals.close()
 
-    def _stop_when_late(self) -> None:
-        """Called in the node's thread."""
-        with self._lock:
-            if self._moves and time.monotonic() - self._sent_at > self._config.timeout:
-                self._publish_zeros()
-
-    def _publish_zeros(self) -> None:
-        assert self.publisher is not None
-        self._moves = False
-        zeros = np.zeros(len(self._joints))
-        self.publisher.publish(self._node.types.make(COMMANDS[self._config.kind], data=zeros))
+    def _zeros(self) -> Message:
+        return self._node.types.make(COMMANDS[self._config.kind], data=np.zeros(len(self._joints)))
 
     def _check_goal(self) -> None:
         aborted = None if self._goals is None else self._goals.aborted()
@@ -174,7 +199,7 @@ class ArmCommander:
 
 
 class BaseCommander:
-    """Publishes where a mobile base is to go.
+    """Publishes where a mobile base is to go, and a stop after it, see :class:`StoppingPublisher`.
 
     Args:
         node: of the driver.
@@ -184,9 +209,19 @@ class BaseCommander:
     def __init__(self, node: Node, config: CommandConfig) -> None:
         self._node, self._config = node, config
         self.publisher = node.create_publisher(COMMANDS[config.kind], config.topic, COMMAND_QOS)
+        self._stopping = StoppingPublisher(
+            node, self.publisher, config.timeout, lambda: self._message(steering=0.0, throttle=0.0)
+        )
 
     def send(self, steering: float, throttle: float) -> None:
         """Send ``steering`` (positive to the left) and ``throttle`` (positive forward), both in [-1, 1]."""
+        self._stopping.publish(self._message(steering, throttle))
+
+    def stop(self) -> None:
+        """Have the base stand still."""
+        self._stopping.stop()
+
+    def _message(self, steering: float, throttle: float) -> Message:
         make, kind = self._node.types.make, self._config.kind
         speed, turn = throttle * self._config.speed, steering * self._config.turn
         fields: dict[str, Any] = {"linear": {"x": speed}, "angular": {"z": turn}}
@@ -194,7 +229,7 @@ class BaseCommander:
             header = {"stamp": self._node.now(), "frame_id": self._config.frame}
             drive = {"drive": {"speed": speed, "steering_angle": turn}}
             fields = {"header": header, **(drive if kind == "ackermann" else {"twist": fields})}
-        self.publisher.publish(make(COMMANDS[kind], **fields))
+        return make(COMMANDS[kind], **fields)
 
 
 class GripperCommander:

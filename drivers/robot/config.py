@@ -129,8 +129,8 @@ class CommandConfig:
         rate: of repetitions within a control period [Hz]; they end when the policy does, so that what the robot has
             for silence acts.
         joints: names of joints in trajectories; none: as the task calls them.
-        timeout: so long after the last velocities or efforts zeros are sent [s]: their controllers go on with what they
-            were told last.
+        timeout: so long after the last velocities or efforts of joints, or the last command of a mobile base, zeros are
+            sent [s]: what takes them goes on with what it was told last.
         stiffness: of ``joint_efforts``, one value or one a joint [Nm/rad or N/m].
         damping: the same [Nms/rad or Ns/m].
         effort: largest of ``joint_efforts``, the same [Nm or N].

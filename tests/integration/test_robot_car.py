@@ -12,7 +12,7 @@ from ..robot_rig import begin, composed, driver, virtual_robot, wait_until
 OPTIONS = ("task=drive", "task.autonomous=false", "task.max_episode_steps=400")
 AGES = ("robot.sources.odometry.max_age=1", "robot.sources.imu.max_age=1", "robot.sources.orientation.max_age=1",
         "robot.sources.drive.max_age=1", "robot.sources.object.max_age=1", "robot.sources.rewards.max_age=1",
-        "robot.overruns=1000")  # fmt: skip
+        "robot.command.timeout=1", "robot.overruns=1000")  # fmt: skip
 
 
 def towards_checkpoint(observation):
@@ -75,6 +75,41 @@ def test_a_crash_ends_the_episode_and_silence_stops_the_car(domain):
                     backend.step(np.zeros(2, np.float32))
             assert stop.value.reason == "robot_stopped"
             car.kill()
+        finally:
+            backend.close()
+
+
+def test_the_car_is_told_to_stand_still_when_an_episode_ends(domain):
+    """By its time limit, or because another one begins: before the reset, and before any command would be missed."""
+    short = ("task=drive", "task.autonomous=false", "task.max_episode_steps=3", "robot.command.timeout=60")
+    resets = ("robot.reset.service=laboratory/reset", "robot.reset.attempts=1")
+    forward = np.array([0.0, 0.5], np.float32)
+    with (
+        virtual_robot(domain, *OPTIONS, "virtual.watchdog.hold_after=1", "virtual.watchdog.stop_after=20"),
+        open_node("bystander") as node,
+        open_node("laboratory") as laboratory,
+    ):
+        speeds = []
+        kind = "ackermann_msgs/msg/AckermannDriveStamped"
+        node.create_subscription(kind, "drive", lambda message: speeds.append(message.drive.speed))
+        robot = laboratory.create_client("std_srvs/srv/Trigger", "reset")
+
+        def reset(request):
+            wait_until(lambda: not speeds or speeds[-1] == 0, 5)
+            return robot.call(request, 20)
+
+        laboratory.create_service("std_srvs/srv/Trigger", "laboratory/reset", reset)
+        backend = driver(composed("robot=ackermann", *AGES, *short, *resets))
+        try:
+            begin(backend)
+            while not backend.step(forward).truncated:
+                pass
+            wait_until(lambda: speeds and speeds[-1] == 0)
+            assert max(speeds) > 0
+            begin(backend)
+            backend.step(forward)
+            wait_until(lambda: speeds[-1] > 0)
+            begin(backend)
         finally:
             backend.close()
 

@@ -42,6 +42,10 @@ class Recorder:
         self.types = RosbagsTypes()
         self.published: dict[str, list[Any]] = {}
         self.taking: dict[str, Any] = {}
+        self.timers: list[Any] = []
+
+    def create_timer(self, period, callback):
+        self.timers.append(callback)
 
     def create_publisher(self, kind, topic, qos):
         messages = self.published.setdefault(topic, [])
@@ -350,6 +354,23 @@ def test_steering_and_throttle_become_commands(kind):
     else:
         twist = message.twist if kind.endswith("stamped") else message
         assert (twist.linear.x, twist.linear.y, twist.angular.z) == (1.0, 0.0, -0.25)
+
+
+def test_a_base_stands_still_when_no_command_follows(monkeypatch):
+    node, now = Recorder(), [0.0]
+    monkeypatch.setattr("robo_rl.drivers.robot.commanding.time.monotonic", lambda: now[0])
+    commander = BaseCommander(node, CommandConfig(kind="base_twist", topic="go", timeout=0.1))
+    (look,) = node.timers
+    speeds = []
+    for ends in (lambda: None, commander.stop):
+        commander.send(0.5, 1.0)
+        for _ in range(8):
+            now[0] += 0.025
+            look()
+        ends()
+        speeds.append([message.linear.x for message in node.published["go"]])
+        node.published["go"].clear()
+    assert speeds == [[1.0, 0.0], [1.0, 0.0, 0.0]], "once, so that it is in nobody's way"
 
 
 @pytest.mark.parametrize(("given", "expected"), [(None, "LOCALHOST"), ("SUBNET", "SUBNET")])
