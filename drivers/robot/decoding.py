@@ -253,7 +253,8 @@ class Picture:
                 f"{self._topic}: unknown encoding {message.encoding!r}; {nearest(message.encoding, COLOURS)}"
             )
         channels, conversion = COLOURS[message.encoding]
-        data = np.frombuffer(message.data, np.uint8) if isinstance(message.data, bytes) else message.data
+        # rclpy gives bytes as an array.array.
+        data = message.data if isinstance(message.data, np.ndarray) else np.frombuffer(message.data, np.uint8)
         height, width, row = message.height, message.width, message.step
         if height < 1 or row < width * channels or len(data) != height * row or width < 1:
             raise SpecError(
