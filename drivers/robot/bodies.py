@@ -183,6 +183,7 @@ class ArmBody:
         self._arm.send(target, pose)
 
     def hold(self, messages: Mapping[str, Any]) -> None:
+        self._gripper.stop()
         if self._config.command.kind in (*GO_ON, "joint_trajectory_action"):
             self._arm.stop()
             return

@@ -270,6 +270,12 @@ class GripperCommander:
             command = {"position": position, "max_effort": config.effort}
             self._goals.send(self._node.types.make(f"{GRIPPER}_Goal", command=command))
 
+    def stop(self) -> None:
+        """Send no goal that still waits. The gripper is left as it is: it may hold something."""
+        if self._goals is not None:
+            self._goals.drop()
+            self._sent = None  # the next opening is sent in any case
+
     def close(self) -> None:
         """End the thread that waits for answers."""
         if self._goals is not None:

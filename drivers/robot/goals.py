@@ -34,6 +34,11 @@ class GoalSender:
             self._wanted, self._cancels = goal, False
             self._changed.notify()
 
+    def drop(self) -> None:
+        """Leave out the goal that still waits; what was sent goes on."""
+        with self._changed:
+            self._wanted = None
+
     def cancel(self) -> None:
         """Cancel the newest goal."""
         with self._changed:

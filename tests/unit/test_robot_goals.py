@@ -1,0 +1,72 @@
+"""Goals that a robot is sent while nobody waits for their answers: what is sent, cancelled and sent again, and when."""
+
+import queue
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from robo_rl.drivers.robot.commanding import GripperCommander
+from robo_rl.drivers.robot.config import GripperConfig
+from robo_rl.drivers.ros2.message_types import RosbagsTypes
+
+from ..robot_rig import composed, driver, wait_until
+
+
+class Server:
+    """Stands in for a node and its client of an action; the test gives the answers."""
+
+    def __init__(self) -> None:
+        self.types = RosbagsTypes()
+        self.sent: list[Any] = []
+        self.answers: queue.Queue[Any] = queue.Queue()
+
+    def create_action_client(self, kind: str, name: str) -> "Server":
+        return self
+
+    def create_publisher(self, kind: str, topic: str, qos: Any) -> Any:
+        return SimpleNamespace(publish=lambda message: None, topic=topic)
+
+    def now(self) -> Any:
+        return {}
+
+    def send_goal(self, goal: Any, feedback: Any = None, timeout_s: float = 5.0) -> Any:
+        self.sent.append(goal)
+        answer = self.answers.get(timeout=20)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def positions(self) -> list[float]:
+        return [goal.command.position for goal in self.sent]
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    for _ in range(9):  # so that no thread waits
+        made.answers.put(None)
+
+
+def test_an_arm_that_holds_sends_its_gripper_nothing_more(server: Server) -> None:
+    action = ("robot.gripper.kind=action", "robot.gripper.name=grip", "robot.gripper.closed=0", "robot.gripper.open=1")
+    body = driver(composed("task=pick_cube", *action))._body
+    body.open(server)
+    gripper = body._gripper
+    try:
+        gripper.send(1.0)
+        wait_until(lambda: server.sent)
+        gripper.send(0.0)  # waits for the answer to the first
+        body.hold(dict.fromkeys(body.layout.used))
+        server.answers.put(None)
+        time.sleep(0.1)
+        assert server.positions() == [1.0]
+        gripper.send(0.0)  # the next step
+        wait_until(lambda: len(server.sent) > 1)
+        server.answers.put(None)
+    finally:
+        gripper.close()
+    assert server.positions() == [1.0, 0.0]
