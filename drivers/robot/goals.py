@@ -24,6 +24,7 @@ class GoalSender:
         self._cancels = False
         self._closed = False
         self._goal: Goal | None = None
+        self._busy = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="goals", daemon=True)
         self._thread.start()
@@ -47,7 +48,8 @@ class GoalSender:
 
     def aborted(self) -> Message | None:
         """Return the result of the newest goal if its server has aborted it."""
-        goal = self._goal
+        with self._changed:
+            goal = None if self._busy else self._goal  # a newer goal has servers abort the older one: no failure
         if goal is None or goal.status is not GoalStatus.ABORTED:
             return None
         _, result = goal.result(ANSWER_SECONDS)
@@ -68,11 +70,14 @@ class GoalSender:
                 self._wanted, self._cancels = None, False
                 if self._closed and not cancels:
                     return
-            goal, self._goal = self._goal, None  # a newer goal has servers abort the older one, which is no failure
+                goal, self._busy = self._goal, True
+            newest = None if cancels else goal  # which goes on where the next is not accepted, and can be cancelled
             try:
                 if not cancels:
-                    self._goal = self._client.send_goal(wanted, timeout_s=ANSWER_SECONDS)
+                    newest = self._client.send_goal(wanted, timeout_s=ANSWER_SECONDS)
                 elif goal is not None:
                     goal.cancel(ANSWER_SECONDS)
             except DriverError as error:
                 self._failed(str(error))
+            with self._changed:
+                self._goal, self._busy = newest, False

@@ -171,7 +171,7 @@ class ActionClient(Protocol):
     def send_goal(
         self, goal: Message, feedback: Callable[[Message], None] | None = None, timeout_s: float = 5.0
     ) -> Goal:
-        """Send a goal; ``feedback`` is called in the node's thread.
+        """Send a goal; ``feedback`` is called in the node's thread. One that is accepted too late is cancelled.
 
         Raises:
             DriverError: if the server rejects the goal or does not answer within ``timeout_s``.

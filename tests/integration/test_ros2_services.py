@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from robo_rl.core import ConfigError, DriverError
-from robo_rl.drivers.ros2 import GoalStatus, Node, QoSProfile, Subscription, open_node
+from robo_rl.drivers.ros2 import GoalStatus, Node, QoSProfile, ServerGoal, Subscription, open_node
 from robo_rl.drivers.ros2.qos import ROSOUT
 
 from ..ros2_domain import free_domain
@@ -192,6 +192,27 @@ def test_a_goal_is_rejected_or_fails(node: Node) -> None:
     assert status == GoalStatus.ABORTED and not result.reached_goal
     with pytest.raises(DriverError, match="no server of the action /absent"):
         node.create_action_client(GRIPPER, "absent").send_goal(goal(node, 0.0), timeout_s=0.1)
+
+
+def test_a_goal_that_is_accepted_too_late_is_cancelled(node: Node) -> None:
+    held, ended = threading.Event(), threading.Event()
+
+    def accept(request: Any) -> bool:
+        return held.wait(20.0)
+
+    def execute(server_goal: ServerGoal) -> Any:
+        wait_until(lambda: server_goal.cancel_requested)
+        server_goal.canceled()
+        ended.set()
+        return node.types.make(f"{GRIPPER}_Result")
+
+    node.create_action_server(GRIPPER, "slow", execute, accept)
+    client = node.create_action_client(GRIPPER, "slow")
+    assert client.wait(20.0)
+    with pytest.raises(DriverError, match=r"/slow/_action/send_goal .* did not answer within"):
+        client.send_goal(goal(node, 0.5), timeout_s=0.5)
+    held.set()
+    assert ended.wait(20.0)
 
 
 def test_several_goals_at_once_and_their_status(node: Node) -> None:

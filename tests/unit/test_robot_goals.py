@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from robo_rl.drivers.robot.commanding import GripperCommander
-from robo_rl.drivers.robot.config import GripperConfig
+from robo_rl.core import DriverError
+from robo_rl.drivers.robot.goals import GoalSender
+from robo_rl.drivers.ros2 import GoalStatus
 from robo_rl.drivers.ros2.message_types import RosbagsTypes
 
 from ..robot_rig import composed, driver, wait_until
@@ -70,3 +71,41 @@ def test_an_arm_that_holds_sends_its_gripper_nothing_more(server: Server) -> Non
     finally:
         gripper.close()
     assert server.positions() == [1.0, 0.0]
+
+
+class Accepted:
+    """A goal that its server has accepted."""
+
+    def __init__(self) -> None:
+        self.status = GoalStatus.EXECUTING
+        self.cancelled = 0
+
+    def cancel(self, timeout_s: float) -> bool:
+        self.cancelled += 1
+        return True
+
+    def result(self, timeout_s: float) -> Any:
+        return self.status, "its result"
+
+
+def test_a_goal_can_be_cancelled_until_a_newer_one_is_accepted(server: Server) -> None:
+    failures: list[str] = []
+    goals = GoalSender(server, failures.append)
+    first = Accepted()
+    server.answers.put(first)
+    try:
+        goals.send("first")
+        wait_until(lambda: goals._goal is first)
+        goals.send("second")
+        wait_until(lambda: len(server.sent) == 2)
+        first.status = GoalStatus.ABORTED
+        assert goals.aborted() is None, "the second may have taken its place"
+        server.answers.put(DriverError("no answer"))
+        wait_until(lambda: failures)
+        wait_until(lambda: goals.aborted() == "its result")
+        goals.cancel()
+        wait_until(lambda: first.cancelled)
+        wait_until(lambda: goals.aborted() is None)
+    finally:
+        goals.close()
+    assert failures == ["no answer"]

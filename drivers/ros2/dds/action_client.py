@@ -24,6 +24,7 @@ class DdsGoal:
     def __init__(self, client: "DdsActionClient", identity: bytes, feedback: Callable[[Message], None] | None) -> None:
         self.identity = identity
         self.feedback = feedback
+        self.given_up = False
         self._client = client
         self._ended = threading.Event()
         self._status = GoalStatus.ACCEPTED
@@ -87,7 +88,17 @@ class DdsActionClient:
         handle = DdsGoal(self, uuid.uuid4().bytes, feedback)
         self._goals[handle.identity] = handle
         request = self._types.make(f"{self._type}_SendGoal_Request", goal_id=_uuid(handle.identity), goal=goal)
-        answer = self._send.call(request, max(0.0, deadline - time.monotonic()))
+
+        def cancel_late(answer: Message) -> None:
+            if handle.given_up and answer.accepted:
+                self._cancel.start(self._cancellation(handle.identity))
+
+        try:
+            answer = self._send.call(request, max(0.0, deadline - time.monotonic()), cancel_late)
+        except DriverError:
+            handle.given_up = True
+            self._cancel.start(self._cancellation(handle.identity))  # it may have been accepted by now
+            raise
         if not answer.accepted:
             raise DriverError(f"{self.action}: the server rejected the goal")
         self._unfinished[handle.identity] = handle
@@ -97,9 +108,11 @@ class DdsActionClient:
 
     def cancel(self, identity: bytes, timeout_s: float) -> bool:
         """Ask the server to cancel a goal; return whether it will."""
-        request = self._types.make(f"{CANCEL_TYPE}_Request", goal_info={"goal_id": _uuid(identity)})
-        answer = self._cancel.call(request, timeout_s)
+        answer = self._cancel.call(self._cancellation(identity), timeout_s)
         return any(bytes(info.goal_id.uuid) == identity for info in answer.goals_canceling)
+
+    def _cancellation(self, identity: bytes) -> Message:
+        return self._types.make(f"{CANCEL_TYPE}_Request", goal_info={"goal_id": _uuid(identity)})
 
     def _end(self, handle: DdsGoal, response: Message) -> None:
         handle.end(response)

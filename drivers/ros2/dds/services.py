@@ -148,16 +148,21 @@ class DdsClient:
             raise DriverError(f"{self.service}: the request could not be sent: {error}") from error
         return reply
 
-    def call(self, request: Message, timeout_s: float) -> Message:
+    def call(self, request: Message, timeout_s: float, then: Callable[[Message], None] | None = None) -> Message:
+        """As of :class:`Client`; ``then`` is called with the answer also where that comes too late.
+
+        That is in the waiter's thread.
+        """
         deadline = time.monotonic() + timeout_s
         if not self.wait(timeout_s):
             raise DriverError(
                 f"no server of {self.service} ({self._type}) was there within {timeout_s} s{self._endpoints.advice()}"
             )
-        reply = self.start(request)
+        reply = self.start(request, then)
         answer = reply.wait(deadline - time.monotonic())
         if answer is None:
-            self.forget(reply)
+            if then is None:
+                self.forget(reply)
             raise DriverError(
                 f"{self.service} ({self._type}) did not answer within {timeout_s} s{self._endpoints.advice()}"
             )

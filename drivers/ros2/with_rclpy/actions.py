@@ -58,11 +58,19 @@ class RclpyActionClient:
         heard = self._guard(lambda message: feedback(message.feedback)) if feedback is not None else None
         future = self._client.send_goal_async(goal, feedback_callback=heard)
         if not wait_for(future, deadline - time.monotonic()):
+            future.add_done_callback(self._guard(_cancel_late))
             raise DriverError(f"{self.action} ({self._type}) did not answer within {timeout_s} s")
         handle = future.result()
         if not handle.accepted:
             raise DriverError(f"{self.action}: the server rejected the goal")
         return RclpyGoal(handle, self.action)
+
+
+def _cancel_late(future: Any) -> None:
+    """Cancel a goal that was accepted when nobody waited for it any more."""
+    handle = future.result()
+    if handle.accepted:
+        handle.cancel_goal_async()
 
 
 class RclpyServerGoal:
