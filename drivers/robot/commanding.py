@@ -1,5 +1,6 @@
 """From targets to the messages that move a robot."""
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -39,6 +40,8 @@ GO_ON = ("joint_velocities", "joint_efforts")
 
 COMMAND_QOS = QoSProfile(depth=1)
 GRIPPER = "control_msgs/action/GripperCommand"
+RETRY_SECONDS = 1.0
+"""Between goals of a gripper that were not accepted."""
 
 
 def check_command(config: CommandConfig, spec: EnvSpec) -> None:
@@ -233,7 +236,9 @@ class BaseCommander:
 
 
 class GripperCommander:
-    """Tells the gripper its opening, whenever that changes.
+    """Tells the gripper its opening, whenever that changes, and again where a goal was not accepted.
+
+    One that its server has aborted is not repeated: the fingers may have met what they are to hold.
 
     Args:
         node: of the driver.
@@ -243,6 +248,8 @@ class GripperCommander:
     def __init__(self, node: Node, config: GripperConfig) -> None:
         self._node, self._config = node, config
         self._sent: float | None = None
+        self._retry_at = math.inf
+        self._aborted: Message | None = None
         self.publisher: Publisher | None = None
         self.client: ActionClient | None = None
         self._goals: GoalSender | None = None
@@ -250,7 +257,7 @@ class GripperCommander:
             self.publisher = node.create_publisher("std_msgs/msg/Float64MultiArray", config.name, COMMAND_QOS)
         elif config.kind == "action":
             self.client = node.create_action_client(GRIPPER, config.name)
-            self._goals = GoalSender(self.client, lambda reason: print(f"the gripper: {reason}", flush=True))
+            self._goals = GoalSender(self.client, self._retry)
 
     def reset(self) -> None:
         """Send the next opening in any case."""
@@ -260,9 +267,12 @@ class GripperCommander:
         """Move the gripper to ``opening``: 0 closed to 1 open. Does not wait for it."""
         config = self._config
         position = config.closed + opening * (config.open - config.closed)
-        if self._sent is not None and abs(position - self._sent) < config.resolution:
+        if self._goals is not None:
+            self._tell_aborted(self._goals.aborted())
+        is_sent = self._sent is not None and abs(position - self._sent) < config.resolution
+        if is_sent and time.monotonic() < self._retry_at:
             return
-        self._sent = position
+        self._sent, self._retry_at = position, math.inf
         if self.publisher is not None:
             data = np.full(config.fingers, position)
             self.publisher.publish(self._node.types.make("std_msgs/msg/Float64MultiArray", data=data))
@@ -275,6 +285,18 @@ class GripperCommander:
         if self._goals is not None:
             self._goals.drop()
             self._sent = None  # the next opening is sent in any case
+
+    def _retry(self, reason: str) -> None:
+        """Called in the thread of goals."""
+        print(f"the gripper: {reason}", flush=True)
+        self._retry_at = time.monotonic() + RETRY_SECONDS
+
+    def _tell_aborted(self, result: Message | None) -> None:
+        """Say once of a goal that it was aborted, and with which result."""
+        if result is not None and result is not self._aborted:
+            stalled = ", stalled" if result.stalled else ""
+            print(f"the gripper: a goal of {self._config.name} was aborted at {result.position:g}{stalled}", flush=True)
+        self._aborted = result
 
     def close(self) -> None:
         """End the thread that waits for answers."""

@@ -1,5 +1,6 @@
 """Goals that a robot is sent while nobody waits for their answers: what is sent, cancelled and sent again, and when."""
 
+import math
 import queue
 import time
 from collections.abc import Iterator
@@ -9,11 +10,15 @@ from typing import Any
 import pytest
 
 from robo_rl.core import DriverError
+from robo_rl.drivers.robot.commanding import GripperCommander
+from robo_rl.drivers.robot.config import GripperConfig
 from robo_rl.drivers.robot.goals import GoalSender
 from robo_rl.drivers.ros2 import GoalStatus
 from robo_rl.drivers.ros2.message_types import RosbagsTypes
 
 from ..robot_rig import composed, driver, wait_until
+
+RESULT = SimpleNamespace(position=0.01, stalled=True)
 
 
 class Server:
@@ -85,7 +90,7 @@ class Accepted:
         return True
 
     def result(self, timeout_s: float) -> Any:
-        return self.status, "its result"
+        return self.status, RESULT
 
 
 def test_a_goal_can_be_cancelled_until_a_newer_one_is_accepted(server: Server) -> None:
@@ -102,10 +107,40 @@ def test_a_goal_can_be_cancelled_until_a_newer_one_is_accepted(server: Server) -
         assert goals.aborted() is None, "the second may have taken its place"
         server.answers.put(DriverError("no answer"))
         wait_until(lambda: failures)
-        wait_until(lambda: goals.aborted() == "its result")
+        wait_until(lambda: goals.aborted() is RESULT)
         goals.cancel()
         wait_until(lambda: first.cancelled)
         wait_until(lambda: goals.aborted() is None)
     finally:
         goals.close()
     assert failures == ["no answer"]
+
+
+def test_a_gripper_goal_that_is_not_accepted_is_sent_again_after_a_while(
+    server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("robo_rl.drivers.robot.commanding.time", SimpleNamespace(monotonic=lambda: now[0]))
+    gripper = GripperCommander(server, GripperConfig(kind="action", name="grip"))
+    goal = Accepted()
+    try:
+        gripper.send(0.0)
+        server.answers.put(DriverError("the server rejected the goal"))
+        wait_until(lambda: now[0] < gripper._retry_at < math.inf)
+        for _ in range(3):
+            gripper.send(0.0)
+        assert len(server.sent) == 1, "not at every step"
+        now[0] += 1.0
+        gripper.send(0.0)
+        server.answers.put(goal)
+        wait_until(lambda: gripper._goals._goal is goal)
+        goal.status = GoalStatus.ABORTED
+        for _ in range(3):
+            now[0] += 1.0
+            gripper.send(0.0)
+    finally:
+        gripper.close()
+    assert server.positions() == [0.0, 0.0]
+    assert capsys.readouterr().out == (
+        "the gripper: the server rejected the goal\nthe gripper: a goal of grip was aborted at 0.01, stalled\n"
+    )

@@ -358,7 +358,7 @@ def test_steering_and_throttle_become_commands(kind):
 
 def test_a_base_stands_still_when_no_command_follows(monkeypatch):
     node, now = Recorder(), [0.0]
-    monkeypatch.setattr("robo_rl.drivers.robot.commanding.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("robo_rl.drivers.robot.commanding.time", SimpleNamespace(monotonic=lambda: now[0]))
     commander = BaseCommander(node, CommandConfig(kind="base_twist", topic="go", timeout=0.1))
     (look,) = node.timers
     speeds = []
