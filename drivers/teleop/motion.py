@@ -160,8 +160,9 @@ class AxisTeleop:
         """Return what the person does now. Never blocks."""
         polled = self._reader.poll()
         if polled is None:
-            self._motion.lose()
-            return self._motion.intervention({}, frozenset(), self._reader.absence)
+            lost = self._motion.intervention({}, frozenset(), self._reader.absence)
+            self._motion.lose()  # after it: no axes are axes at rest
+            return lost
         return self._motion.intervention(*polled)
 
     def reset(self, closed: bool = False) -> None:
