@@ -265,9 +265,11 @@ class ArmTopics(Topics):
                 moved_at, before = self._states, position
             reached = abs(position - wanted) < GRIPPER_TOLERANCE
             stalled = not reached and self._states - moved_at > GRIPPER_STALL_STATES
-            if goal.cancel_requested:
+            cancelled = goal.cancel_requested  # looked at once: it is not any more after canceled()
+            if cancelled:
+                self._obey(ArmTarget(opening=self._opening(self._fingers)))
                 goal.canceled()
-            if reached or stalled or goal.cancel_requested:
+            if reached or stalled or cancelled:
                 result = {"position": position, "stalled": stalled, "reached_goal": reached}
                 return self._node.types.make(f"{GRIPPER}_Result", **result)
             time.sleep(GRIPPER_POLL_SECONDS)

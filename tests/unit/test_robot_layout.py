@@ -1,6 +1,7 @@
 """What the virtual robot publishes becomes what the simulator observes; commands say what actions mean; refusals."""
 
 import os
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,7 @@ from robo_rl.drivers.virtual.topics import ArmTopics
 from robo_rl.sim import make_backend
 from robo_rl.sim.controller import exponential
 
-from ..robot_rig import composed, driver
+from ..robot_rig import composed, driver, wait_until
 
 BLIND = "task.observation.object=false"
 JOINT_ACTIONS = "task.controller.action_space=joint_delta"
@@ -175,6 +176,28 @@ def test_commands_are_taken_back_by_the_virtual_robot():
     count = len(obeyed)
     node.taking["gripper_controller/commands"](node.types.make("std_msgs/msg/Float64MultiArray", data=[0.1]))
     assert len(obeyed) == count
+
+
+def test_the_virtual_gripper_stops_where_it_is_when_its_goal_is_cancelled():
+    node, obeyed = Recorder(), []
+    topics = ArmTopics(node, VirtualRobotConfig(), make_backend("pick_cube").as_robot(), obeyed.append, hold=print)
+    topics._fingers = np.array([0.03, 0.03])
+
+    class Goal:
+        request = SimpleNamespace(command=SimpleNamespace(position=0.0))
+        cancel_requested = False
+
+        def canceled(self):
+            self.cancel_requested = False  # as of both implementations
+
+    goal = Goal()
+    execution = threading.Thread(target=node.taking["gripper_controller/gripper_cmd"], args=(goal,), daemon=True)
+    execution.start()
+    wait_until(lambda: obeyed)
+    goal.cancel_requested = True
+    execution.join(10)
+    assert not execution.is_alive()
+    assert [target.opening for target in obeyed] == [0.0, pytest.approx(0.75)]
 
 
 def test_a_topic_may_give_some_of_the_reward_terms():
