@@ -184,7 +184,7 @@ class ServerGoal(Protocol):
 
     Attributes:
         request: the goal.
-        cancel_requested: whether the client asked to cancel.
+        cancel_requested: whether the client asked to cancel, or the node is closed.
     """
 
     request: Message

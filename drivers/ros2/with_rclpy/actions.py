@@ -74,15 +74,21 @@ def _cancel_late(future: Any) -> None:
 
 
 class RclpyServerGoal:
-    """As of :class:`ServerGoal`."""
+    """As of :class:`ServerGoal`.
 
-    def __init__(self, handle: Any) -> None:
+    Args:
+        handle: rclpy's.
+        is_closing: says whether the node is closed, which its goals are to end for.
+    """
+
+    def __init__(self, handle: Any, is_closing: Callable[[], bool]) -> None:
         self._handle = handle
+        self._is_closing = is_closing
         self.request = handle.request
 
     @property
     def cancel_requested(self) -> bool:
-        return bool(self._handle.is_cancel_requested)
+        return self._is_closing() or bool(self._handle.is_cancel_requested)
 
     def publish_feedback(self, feedback: Message) -> None:
         self._handle.publish_feedback(feedback)
@@ -94,7 +100,10 @@ class RclpyServerGoal:
         self._handle.abort()
 
     def canceled(self) -> None:
-        self._handle.canceled()
+        if self._handle.is_cancel_requested:
+            self._handle.canceled()
+        else:  # the node is closed; what the client did not cancel can only be aborted
+            self._handle.abort()
 
 
 def serve_action(
@@ -105,8 +114,9 @@ def serve_action(
     accept: Callable[[Message], bool] | None,
     group: Any,
     guard: Guard,
+    is_closing: Callable[[], bool],
 ) -> None:
-    """Serve an action; arguments as of :meth:`Node.create_action_server`."""
+    """Serve an action; arguments as of :meth:`Node.create_action_server` and :class:`RclpyServerGoal`."""
 
     def decide(goal: Message) -> Any:
         try:
@@ -117,7 +127,7 @@ def serve_action(
 
     def run(handle: Any) -> Message:
         try:
-            result = execute(RclpyServerGoal(handle))
+            result = execute(RclpyServerGoal(handle, is_closing))
         except Exception:
             guard.report()
             if handle.is_active:

@@ -152,7 +152,9 @@ class RclpyNode(Closing):
         accept: Callable[[Message], bool] | None = None,
     ) -> None:
         kind = _interface(action_type)
-        serve_action(self._node, kind, action, execute, accept, self._any_time, self._guard)
+        serve_action(
+            self._node, kind, action, execute, accept, self._any_time, self._guard, is_closing=lambda: self._closed
+        )
 
     def declare_parameter(
         self, name: str, default: Any, change: Callable[[Any], None] | None = None, read_only: bool = False
@@ -202,7 +204,7 @@ class RclpyNode(Closing):
     def close(self) -> None:
         if self._closed:
             return
-        self._closed = True
+        self._closed = True  # goals that are executed end: the interpreter would wait for their threads
         self._executor.shutdown(timeout_sec=1.0)
         self._node.destroy_node()
         self._context.try_shutdown()

@@ -1,0 +1,92 @@
+"""What can be held of the rclpy implementation where there is no ROS 2: stand-ins that take anything have its names."""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from robo_rl.core import DriverError
+
+OURS = "robo_rl.drivers.ros2.with_rclpy"
+PACKAGES = {
+    "rclpy": "action callback_groups clock context duration exceptions executors parameter qos signals",
+    "a": "action",
+    "rcl_interfaces": "msg",
+    "rosidl_runtime_py": "utilities",
+}
+
+
+@pytest.fixture
+def rclpy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
+    """Return how a module of the implementation is imported."""
+
+    def forget() -> None:
+        for name in [name for name in sys.modules if name.startswith(OURS)]:
+            del sys.modules[name]
+
+    forget()
+    for package, modules in PACKAGES.items():
+        for name in (package, *(f"{package}.{module}" for module in modules.split())):
+            monkeypatch.setitem(sys.modules, name, MagicMock())
+    yield lambda name: importlib.import_module(f"{OURS}.{name}")
+    forget()
+
+
+class Future:
+    """rclpy's, without an executor."""
+
+    def __init__(self) -> None:
+        self._callbacks: list[Callable[[Any], None]] = []
+        self._result: Any = None
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        self._callbacks.append(callback)
+
+    def result(self) -> Any:
+        return self._result
+
+    def set_result(self, result: Any) -> None:
+        self._result = result
+        for callback in self._callbacks:
+            callback(self)
+
+
+def test_a_goal_that_is_accepted_too_late_is_cancelled(rclpy: Callable[[str], Any]) -> None:
+    guard = rclpy("endpoints").Guard(MagicMock())
+    client = rclpy("actions").RclpyActionClient(None, None, "a/action/B", "grip", None, guard)
+    for accepted in (True, False):
+        future, handle = Future(), MagicMock(accepted=accepted)
+        client._client.send_goal_async.return_value = future
+        with pytest.raises(DriverError, match=r"grip .* did not answer within 0.01 s"):
+            client.send_goal(None, timeout_s=0.01)
+        future.set_result(handle)
+        assert handle.cancel_goal_async.called == accepted
+
+
+def test_a_goal_ends_when_its_node_is_closed(rclpy: Callable[[str], Any]) -> None:
+    node = rclpy("node").RclpyNode("lab")
+    serve_action = rclpy("actions").ActionServer
+    executed: list[Any] = []
+    node.create_action_server("a/action/B", "grip", executed.append)
+    *_, run = serve_action.call_args.args
+    ends = []
+    for asked in (False, True):
+        handle = SimpleNamespace(
+            request=None,
+            is_active=False,
+            is_cancel_requested=asked,
+            canceled=lambda: ends.append("canceled"),
+            abort=lambda: ends.append("aborted"),
+        )
+        run(handle)
+    left, cancelled = executed
+    assert (left.cancel_requested, cancelled.cancel_requested) == (False, True)
+    node.close()
+    assert left.cancel_requested
+    left.canceled()
+    cancelled.canceled()
+    assert ends == ["aborted", "canceled"], "rclpy has nothing canceled that the client did not ask for"
