@@ -9,7 +9,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from robo_rl.core import DriverError
+from robo_rl.core import ConfigError, DriverError
 
 OURS = "robo_rl.drivers.ros2.with_rclpy"
 PACKAGES = {
@@ -90,3 +90,28 @@ def test_a_goal_ends_when_its_node_is_closed(rclpy: Callable[[str], Any]) -> Non
     left.canceled()
     cancelled.canceled()
     assert ends == ["aborted", "canceled"], "rclpy has nothing canceled that the client did not ask for"
+
+
+def test_names_that_ros_2_does_not_allow_are_said_as_of_plain_dds(rclpy: Callable[[str], Any]) -> None:
+    make = rclpy("node").RclpyNode
+    for arguments, said in (
+        (("7up",), "'7up' is no name of a ROS 2 node"),
+        (("lab", "left-hand"), "'/left-hand' is no ROS 2 namespace"),
+        (("lab", "", {"joints": "joint states"}), "'joint states' is no ROS 2 name"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            make(*arguments)
+    assert not sys.modules["rclpy"].init.called
+    node = make("lab")
+    for create in (
+        node.create_publisher,
+        node.create_subscription,
+        node.create_client,
+        lambda kind, name: node.create_service(kind, name, print),
+        node.create_action_client,
+        lambda kind, name: node.create_action_server(kind, name, print),
+    ):
+        create("a/action/B", "~/grip")
+        with pytest.raises(ConfigError, match="'joint states' is no ROS 2 name"):
+            create("a/action/B", "joint states")
+    node.close()

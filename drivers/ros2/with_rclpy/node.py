@@ -18,7 +18,7 @@ from rclpy.signals import SignalHandlerOptions
 from robo_rl.core import Closing, ConfigError, DriverError
 
 from ..api import DEFAULT_QOS, Graph, Message, Problem, ServerGoal, wall_time
-from ..names import for_node
+from ..names import Names, for_node
 from ..qos import QoSProfile
 from .actions import RclpyActionClient, serve_action
 from .endpoints import Guard, RclpyClient, RclpyPublisher, RclpySubscription, rclpy_qos
@@ -37,6 +37,9 @@ class RclpyNode(Closing):
         namespace: its namespace.
         remappings: as on the command line of ROS 2.
         parameters: values that take the place of declared defaults.
+
+    Raises:
+        ConfigError: if a name is not one that ROS 2 allows.
     """
 
     implementation = "rclpy"
@@ -48,6 +51,7 @@ class RclpyNode(Closing):
         remappings: Mapping[str, str] | None = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
+        self._names = Names.make(name, namespace, remappings or {})
         self.types = RclpyTypes()
         self._overrides = for_node(name, parameters or {})
         self._context = Context()
@@ -97,7 +101,7 @@ class RclpyNode(Closing):
         return find_problems(self._node, self._publishers, self._subscriptions)
 
     def create_publisher(self, message_type: str, topic: str, qos: QoSProfile = DEFAULT_QOS) -> RclpyPublisher:
-        publisher = self._node.create_publisher(self.types[message_type], topic, rclpy_qos(qos))
+        publisher = self._node.create_publisher(self.types[message_type], self._checked(topic), rclpy_qos(qos))
         made = RclpyPublisher(publisher, message_type, qos)
         self._publishers.append(made)
         return made
@@ -109,7 +113,7 @@ class RclpyNode(Closing):
         callback: Callable[[Message], None] | None = None,
         qos: QoSProfile = DEFAULT_QOS,
     ) -> RclpySubscription:
-        full = self._node.resolve_topic_name(topic)
+        full = self._node.resolve_topic_name(self._checked(topic))
         made = RclpySubscription(self._node, full, message_type, qos, callback)
         self._node.create_subscription(
             self.types[message_type],
@@ -123,10 +127,12 @@ class RclpyNode(Closing):
 
     def create_client(self, service_type: str, service: str) -> RclpyClient:
         kind = _interface(service_type)
-        client = self._node.create_client(kind, service, callback_group=self._any_time)
+        client = self._node.create_client(kind, self._checked(service), callback_group=self._any_time)
         return RclpyClient(client, service_type, self._node.resolve_service_name(service))
 
     def create_service(self, service_type: str, service: str, callback: Callable[[Message], Message]) -> None:
+        name = self._checked(service)
+
         def answer(request: Message, response: Message) -> Message:
             try:
                 return callback(request)
@@ -134,7 +140,7 @@ class RclpyNode(Closing):
                 self._guard.report()
                 return response  # rclpy has no way to leave a request unanswered
 
-        self._node.create_service(_interface(service_type), service, answer, callback_group=self._one_at_a_time)
+        self._node.create_service(_interface(service_type), name, answer, callback_group=self._one_at_a_time)
 
     def create_timer(self, period_s: float, callback: Callable[[], None]) -> Any:
         return self._node.create_timer(
@@ -142,7 +148,8 @@ class RclpyNode(Closing):
         )
 
     def create_action_client(self, action_type: str, action: str) -> RclpyActionClient:
-        return RclpyActionClient(self._node, _interface(action_type), action_type, action, self._any_time, self._guard)
+        name = self._checked(action)
+        return RclpyActionClient(self._node, _interface(action_type), action_type, name, self._any_time, self._guard)
 
     def create_action_server(
         self,
@@ -153,7 +160,14 @@ class RclpyNode(Closing):
     ) -> None:
         kind = _interface(action_type)
         serve_action(
-            self._node, kind, action, execute, accept, self._any_time, self._guard, is_closing=lambda: self._closed
+            self._node,
+            kind,
+            self._checked(action),
+            execute,
+            accept,
+            self._any_time,
+            self._guard,
+            is_closing=lambda: self._closed,
         )
 
     def declare_parameter(
@@ -178,6 +192,11 @@ class RclpyNode(Closing):
                 self._node.add_on_set_parameters_callback(self._change)
             self._changes[name] = change
         return self.parameter(name)
+
+    def _checked(self, name: str) -> str:
+        """Return a name as it is: rclpy remaps it, but has other errors for one that ROS 2 does not allow."""
+        self._names.resolve(name)
+        return name
 
     def _change(self, parameters: list[Parameter]) -> SetParametersResult:
         """Tell whoever wants to know of new values; where one refuses, those before it get their old ones back."""
