@@ -30,14 +30,14 @@ from robo_rl.core import (
 
 from ..cameras.reader import CameraReader
 from ..real_time import RealTime
-from ..ros2 import LATCHED, Node, QoSProfile, Subscription, open_node
-from .assembly import ObservationAssembler, Selection, SourceTiming
+from ..ros2 import Node, open_node
+from .assembly import ObservationAssembler, Selection
 from .bodies import make_body
-from .config import IMAGES, TRANSFORMS, RobotConfig, SourceConfig
+from .config import IMAGES, RobotConfig
 from .controllers import ControllerSwitch
 from .layout import SourceLayout
+from .listening import Listener, timings_of
 from .rate import RateKeeper
-from .transforms import FrameSubscription
 
 if TYPE_CHECKING:
     from .watch import RobotWatch, ScoredRobot
@@ -80,10 +80,7 @@ class RobotBackend:
         self._spec = replace(spec, reports_success=self._layout.reports_success)
         self.rate = RateKeeper(round(self._period * 1e9))
         self._real_time = RealTime(config.real_time_priority)
-        timings = {
-            name: SourceTiming(None if source.latched else round(source.max_age * 1e9), round(source.delay * 1e9))
-            for name, source in self._layout.used.items()
-        }
+        timings = timings_of(self._layout.used)
         align = config.align_to if config.align_to in timings else None
         self._assembler = ObservationAssembler(timings, align)
         self._node: Node | None = None
@@ -131,7 +128,7 @@ class RobotBackend:
             opened.enter_context(node)
             self._controllers = ControllerSwitch(node, config.controllers)
             opened.callback(self._controllers.give_back)
-            self._subscriptions = self._subscribe(node)
+            self._subscriptions = Listener(node, self._layout.used, self.clock, self._assembler).subscriptions
             opened.callback(self._close_cameras)
             self._cameras = open_cameras(self._layout, self.clock, self._assembler.put)
             self._body.open(node)
@@ -242,36 +239,10 @@ class RobotBackend:
 
     # --- topics and services -----------------------------------------------------------------------------------------
 
-    def _subscribe(self, node: Node) -> dict[str, Subscription]:
-        """Return the subscription of each source; sources of one topic share one."""
-        sharing: dict[tuple[str, str, str, bool], list[str]] = {}
-        subscriptions: dict[str, Subscription] = {}
-        for name, source in self._layout.used.items():
-            if source.camera.device:
-                continue
-            if source.type == TRANSFORMS:
-                subscriptions[name] = FrameSubscription(node, source, self.clock, partial(self._assembler.put, name))
-                continue
-            sharing.setdefault((source.type, source.topic, source.reliability, source.latched), []).append(name)
-        for (kind, topic, *_), names in sharing.items():
-            subscription = node.create_subscription(
-                kind, topic, partial(self._receive, names), quality_of(self._layout.used[names[0]])
-            )
-            subscriptions |= dict.fromkeys(names, subscription)
-        return subscriptions
-
     def _close_cameras(self) -> None:
         for camera in self._cameras.values():
             camera.close()
         self._cameras = {}
-
-    def _receive(self, sources: list[str], message: Any) -> None:
-        """Called in the node's thread."""
-        header = getattr(message, "header", None)
-        stamp = None if header is None else (header.stamp.sec, header.stamp.nanosec)
-        now_ns = self.clock.now_ns()
-        for source in sources:
-            self._assembler.put(source, message, now_ns, stamp)
 
     def _await(self, node: Node, what: Callable[[], list[str]]) -> None:
         """Wait until ``what``, which says what is missing, says nothing."""
@@ -433,7 +404,7 @@ class RobotBackend:
 def open_cameras(
     layout: SourceLayout,
     clock: Clock,
-    take: Callable[[str, Any, int], None] | None = None,
+    take: Callable[[str, Any, int], None],
     ignored: Container[str] = (),
 ) -> dict[str, CameraReader]:
     """Begin to read the cameras of this machine that give what is observed; return them by source.
@@ -441,19 +412,12 @@ def open_cameras(
     Args:
         layout: says which, and how large pictures are.
         clock: monotonic time.
-        take: called with the source, each of its pictures and their stamp [ns], in threads of their own; None: nothing.
+        take: called with the source, each of its pictures and their stamp [ns], in threads of their own.
         ignored: what sources give that is not wanted.
     """
     readers = {}
     for name, source in layout.used.items():
         if source.camera.device and source.gives not in ignored:
             height, width, _ = layout.spec.observation[source.gives].shape
-            taken = None if take is None else partial(take, name)
-            readers[name] = CameraReader(name, source.camera, (width, height), clock, taken)
+            readers[name] = CameraReader(name, source.camera, (width, height), clock, partial(take, name))
     return readers
-
-
-def quality_of(source: SourceConfig) -> QoSProfile:
-    """Return the profile with which a source is listened to."""
-    # SourceConfig has checked the value; Hydra's fields cannot be Literals.
-    return LATCHED if source.latched else QoSProfile(depth=10, reliability=source.reliability)  # type: ignore[arg-type]

@@ -8,10 +8,11 @@ from robo_rl.core import Clock, DriverError, EnvSpec, Observation
 
 from ..cameras.reader import CameraReader
 from ..ros2 import Subscription, open_node
-from .backend import TRIGGER, open_cameras, quality_of
-from .config import TRANSFORMS, RobotConfig, SourceConfig
+from .assembly import ObservationAssembler
+from .backend import TRIGGER, open_cameras
+from .config import RobotConfig
 from .layout import SourceLayout
-from .transforms import FrameSubscription
+from .listening import Listener, timings_of
 
 ANSWER_SECONDS = 0.5
 
@@ -21,8 +22,9 @@ class Seen(NamedTuple):
 
     Attributes:
         observation: as the task has it; None while a source is missing or too old.
-        stamp_ns: monotonic time at which the oldest message of it came [ns].
-        silent: seconds since its last message, infinity where none came, of each topic that is missing or too old.
+        stamp_ns: monotonic time at which the oldest message of it was measured [ns].
+        silent: seconds since its last message that repeated none, infinity where none came, of each topic that is too
+            old or missing.
     """
 
     observation: Observation | None
@@ -56,24 +58,18 @@ class RobotWatch:
         self._sources = {name: source for name, source in layout.used.items() if source.gives not in ignored}
         kept = {key: array for key, array in layout.spec.observation.items() if key not in ignored}
         self.spec: EnvSpec = replace(layout.spec, observation=kept)
+        self._assembler = ObservationAssembler(timings_of(self._sources))
         self._cameras: dict[str, CameraReader] = {}
         self._node = open_node(f"robo_rl_{config.name}_{purpose}", config.namespace, config.implementation)
         try:
-            self._cameras = open_cameras(layout, clock, ignored=ignored)
-            self._feeds: dict[str, Subscription | CameraReader] = {
-                name: self._subscribe(source) for name, source in self._sources.items() if name not in self._cameras
-            }
-            self._feeds |= self._cameras
+            self._cameras = open_cameras(layout, clock, self._assembler.put, ignored)
+            subscriptions = Listener(self._node, self._sources, clock, self._assembler).subscriptions
+            self._feeds: dict[str, Subscription | CameraReader] = {**subscriptions, **self._cameras}
             service = config.emergency_service
             self._client = self._node.create_client(TRIGGER, service) if service else None
         except BaseException:
             self.close()
             raise
-
-    def _subscribe(self, source: SourceConfig) -> Subscription:
-        if source.type == TRANSFORMS:
-            return FrameSubscription(self._node, source, self._clock)
-        return self._node.create_subscription(source.type, source.topic, qos=quality_of(source))
 
     def look(self) -> Seen:
         """Return what is known now.
@@ -82,17 +78,11 @@ class RobotWatch:
             SpecError: if a message has not what is expected.
         """
         now_ns = self._clock.now_ns()
-        messages, stamps, silent = {}, [now_ns], {}
-        for name, source in self._sources.items():
-            feed = self._feeds[name]
-            came = feed.latest()
-            age = float("inf") if came is None else (now_ns - came[1]) * 1e-9
-            if came is None or (age > source.max_age and not source.latched):
-                silent[feed.topic] = age
-                continue
-            messages[name] = came[0]
-            stamps += [] if source.latched else [came[1]]
-        return Seen(None if silent else self._layout.observation(messages), min(stamps), silent)
+        stale = self._assembler.stale(now_ns)
+        selection = None if stale else self._assembler.select(now_ns)
+        if selection is None:
+            return Seen(None, now_ns, {self._feeds[name].topic: age for name, age in stale.items()})
+        return Seen(self._layout.observation(selection.messages), selection.stamp_ns, {})
 
     def stop(self) -> tuple[bool, str]:
         """Have the robot itself stop; return whether it said that it does, and what there is to say."""

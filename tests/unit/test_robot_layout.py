@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robo_rl.core import ArmPose, ArmTarget, ConfigError, SpecError
+from robo_rl.core import ArmPose, ArmTarget, ConfigError, ManualClock, SpecError
 from robo_rl.drivers.robot import make_robot
 from robo_rl.drivers.robot.commanding import ArmCommander, BaseCommander, GripperCommander
 from robo_rl.drivers.robot.config import CommandConfig, GripperConfig, RobotConfig
@@ -59,6 +59,7 @@ class Recorder:
 
     def create_subscription(self, kind, topic, callback, qos):
         self.taking[topic] = callback
+        return SimpleNamespace(topic=topic)
 
     def create_action_server(self, kind, name, execute):
         self.taking[name] = execute
@@ -68,6 +69,8 @@ class Recorder:
 
     def now(self):
         return {"sec": 1, "nanosec": 2}
+
+    def close(self): ...
 
 
 def newest(layout: ObservationLayout, node: Recorder) -> dict[str, Any]:
@@ -98,6 +101,32 @@ def test_what_the_virtual_robot_publishes_is_what_the_simulator_observes(task):
         assert layout.ready(messages)
         np.testing.assert_allclose(layout.pose(messages).position, backend.arm.position(backend.data))
     assert len(node.published["robot_program_running"]) == 1, "said once, when it changed"
+
+
+def test_a_guard_does_not_believe_a_publisher_that_repeats_its_last_message(monkeypatch):
+    robot, node, clock = Recorder(), Recorder(), ManualClock()
+    monkeypatch.setattr("robo_rl.drivers.robot.watch.open_node", lambda *arguments: node)
+    inner = driver(composed("robot.emergency_service=''"))
+    inner.clock = clock
+    watch = inner.watch()
+    backend = make_backend("reach")
+    backend.reset(0)
+    topics = ArmTopics(robot, VirtualRobotConfig(), backend.as_robot(), print, hold=print)
+    topics.publish_ready(True)
+    assert "joint_states" in watch.look().silent
+    for repeats in (False, True):
+        for _ in range(20):
+            topics.publish_state()
+            clock.advance_ns(10_000_000)
+            for topic, take in node.taking.items():
+                message = robot.published[topic][-1]
+                if hasattr(message, "header") and not (repeats and topic == "joint_states"):
+                    message.header.stamp.nanosec = clock.now_ns()
+                take(message)
+        seen = watch.look()
+        assert (seen.observation is None) == repeats
+    assert seen.silent == {"joint_states": pytest.approx(0.19)}
+    watch.close()
 
 
 def test_without_sources_of_pose_and_velocity_they_are_computed():
