@@ -128,7 +128,9 @@ class RobotBackend:
             opened.enter_context(node)
             self._controllers = ControllerSwitch(node, config.controllers)
             opened.callback(self._controllers.give_back)
-            self._subscriptions = Listener(node, self._layout.used, self.clock, self._assembler).subscriptions
+            layout = self._layout
+            self._listener = Listener(node, layout.used, layout.wanted, self.clock, self._assembler)
+            self._subscriptions = self._listener.subscriptions
             opened.callback(self._close_cameras)
             self._cameras = open_cameras(self._layout, self.clock, self._assembler.put)
             self._body.open(node)
@@ -269,8 +271,18 @@ class RobotBackend:
         """Return the sources without a message, the commands that nobody listens to, and the reset where it lacks."""
         used, config = self._layout.used, self._config
         absent = self._assembler.missing()
-        topics = {self._subscriptions[name]: used[name].type for name in absent if name in self._subscriptions}
-        missing = []
+        passed_over = self._listener.passed_over
+        missing = [
+            f"{self._subscriptions[name].topic} gives none of {', '.join(sorted(self._layout.wanted[name]))}, but "
+            f"{', '.join(passed_over[name]) or 'no names'}"
+            for name in absent
+            if name in passed_over
+        ]
+        topics = {
+            self._subscriptions[name]: used[name].type
+            for name in absent
+            if name in self._subscriptions and name not in passed_over
+        }
         for subscription, kind in topics.items():
             publishers = subscription.matched_count
             said = "nobody publishes" if publishers == 0 else f"{publishers} publisher(s) but no message on"

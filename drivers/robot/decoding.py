@@ -63,21 +63,24 @@ class NamedNumbers:
         wanted: names in the message.
         fields: of the message, ``position`` and so on: all of the first, then all of the second.
         names: what the numbers are called here.
+
+    Attributes:
+        wanted: as given.
     """
 
     def __init__(self, topic: str, wanted: Sequence[str], fields: Sequence[str], names: Sequence[str]) -> None:
-        self._topic, self._wanted, self._fields = topic, list(wanted), tuple(fields)
+        self._topic, self.wanted, self._fields = topic, tuple(wanted), tuple(fields)
         self.names = tuple(names)
         self._order: list[str] | None = None
         self._places = np.empty(0, int)
 
     def __call__(self, message: Any) -> Array:
         if message.name != self._order:
-            for name in self._wanted:
+            for name in self.wanted:
                 if name not in message.name:
                     raise SpecError(f"{self._topic}: expected {name!r}, got {', '.join(message.name) or 'no names'}")
             self._order = list(message.name)
-            self._places = np.array([message.name.index(name) for name in self._wanted], int)
+            self._places = np.array([message.name.index(name) for name in self.wanted], int)
         parts = []
         for field in self._fields:
             values = np.asarray(getattr(message, field), dtype=np.float64)
@@ -94,12 +97,16 @@ class Opening:
         fingers: reads their positions.
         closed: position of a closed finger.
         open: of an open one.
+
+    Attributes:
+        wanted: names of the fingers in the message.
     """
 
     names: tuple[str, ...] = ("gripper_opening",)
 
     def __init__(self, fingers: NamedNumbers, closed: float, open: float) -> None:
         self._fingers, self._closed, self._stroke = fingers, closed, open - closed
+        self.wanted = fingers.wanted
 
     def __call__(self, message: Any) -> Array:
         return np.array([(float(self._fingers(message).mean()) - self._closed) / self._stroke])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from robo_rl.core import ArmPose, ArmTarget, ArraySpec, ConfigError, EnvSpec, Observation, SpecError
 
 from .config import IMAGES, RobotConfig
-from .decoding import POSE, VELOCITY, make_decoder
+from .decoding import POSE, VELOCITY, NamedNumbers, Opening, make_decoder
 
 Array = NDArray[np.float64]
 
@@ -44,6 +44,8 @@ class SourceLayout:
         spec: as given.
         used: sources by name, those that the task looks at.
         by_kind: names of these by what they give.
+        wanted: names that a source takes from messages with names (JointState). A topic may give them in some of its
+            messages, and others in others.
 
     Raises:
         ConfigError: if an element or image comes from nowhere.
@@ -68,6 +70,8 @@ class SourceLayout:
             name: make_decoder(source, spec.observation, joints, spec.reward_terms)
             for name, source in self.used.items()
         }
+        named = {name: each for name, each in self._decoders.items() if isinstance(each, NamedNumbers | Opening)}
+        self.wanted = {name: frozenset(decoder.wanted) for name, decoder in named.items()}
         self.by_kind = {source.gives: name for name, source in self.used.items()}
         self.spec = spec
         elements = spec.observation["state"].names

@@ -15,20 +15,30 @@ from .transforms import FrameSubscription
 class Listener:
     """Puts what comes on the topics of sources into an assembler.
 
+    A message with names, none of which a source takes, is passed over: a gripper's beside those of its arm.
+
     Args:
         node: of the driver.
         sources: by name.
+        wanted: names that sources take, see :class:`.layout.SourceLayout`.
         clock: monotonic time.
         assembler: of these sources.
 
     Attributes:
         subscriptions: by source, but for cameras of this machine; sources of one topic share one.
+        passed_over: names in the newest message that a source was not given, by source.
     """
 
     def __init__(
-        self, node: Node, sources: Mapping[str, SourceConfig], clock: Clock, assembler: ObservationAssembler
+        self,
+        node: Node,
+        sources: Mapping[str, SourceConfig],
+        wanted: Mapping[str, frozenset[str]],
+        clock: Clock,
+        assembler: ObservationAssembler,
     ) -> None:
-        self._clock, self._assembler = clock, assembler
+        self._wanted, self._clock, self._assembler = wanted, clock, assembler
+        self.passed_over: dict[str, list[str]] = {}
         self.subscriptions: dict[str, Subscription] = {}
         sharing: dict[tuple[str, str, str, bool], list[str]] = {}
         for name, source in sources.items():
@@ -50,7 +60,10 @@ class Listener:
         stamp = None if header is None else (header.stamp.sec, header.stamp.nanosec)
         now_ns = self._clock.now_ns()
         for source in sources:
-            self._assembler.put(source, message, now_ns, stamp)
+            if source in self._wanted and self._wanted[source].isdisjoint(message.name):
+                self.passed_over[source] = list(message.name)
+            else:
+                self._assembler.put(source, message, now_ns, stamp)
 
 
 def timings_of(sources: Mapping[str, SourceConfig]) -> dict[str, SourceTiming]:

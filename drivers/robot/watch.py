@@ -63,8 +63,8 @@ class RobotWatch:
         self._node = open_node(f"robo_rl_{config.name}_{purpose}", config.namespace, config.implementation)
         try:
             self._cameras = open_cameras(layout, clock, self._assembler.put, ignored)
-            subscriptions = Listener(self._node, self._sources, clock, self._assembler).subscriptions
-            self._feeds: dict[str, Subscription | CameraReader] = {**subscriptions, **self._cameras}
+            listener = Listener(self._node, self._sources, layout.wanted, clock, self._assembler)
+            self._feeds: dict[str, Subscription | CameraReader] = {**listener.subscriptions, **self._cameras}
             service = config.emergency_service
             self._client = self._node.create_client(TRIGGER, service) if service else None
         except BaseException:

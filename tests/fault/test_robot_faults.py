@@ -185,6 +185,10 @@ def test_what_is_missing_is_named(domain):
         for options, message in (
             (("task.observation.cameras=[front]",), r"nobody publishes /front/image_raw \(sensor_msgs/msg/Image\)\."),
             (("robot.sources.wrench.topic=wrench",), r"nobody publishes /wrench \(geometry_msgs/msg/WrenchStamped\)\."),
+            (
+                ("robot.sources.gripper.names=[jaw]",),
+                r"/joint_states gives none of jaw, but joint1, .*finger_joint2\.",
+            ),
             (("robot.command.topic=servo",), r"nobody listens to /servo\."),
             (("robot.reset.service=home",), r"no service home \(std_srvs/srv/Trigger\)\."),
         ):

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 
 from robo_rl.core import ArmPose, ArmTarget, ConfigError, ManualClock, SpecError
 from robo_rl.drivers.robot import make_robot
+from robo_rl.drivers.robot.assembly import ObservationAssembler
 from robo_rl.drivers.robot.commanding import ArmCommander, BaseCommander, GripperCommander
 from robo_rl.drivers.robot.config import CommandConfig, GripperConfig, RobotConfig
 from robo_rl.drivers.robot.layout import ObservationLayout
+from robo_rl.drivers.robot.listening import Listener, timings_of
 from robo_rl.drivers.ros2.message_types import RosbagsTypes
 from robo_rl.drivers.virtual.config import VirtualRobotConfig
 from robo_rl.drivers.virtual.topics import ArmTopics
@@ -127,6 +130,29 @@ def test_a_guard_does_not_believe_a_publisher_that_repeats_its_last_message(monk
         assert (seen.observation is None) == repeats
     assert seen.silent == {"joint_states": pytest.approx(0.19)}
     watch.close()
+
+
+def test_joints_and_fingers_may_come_in_messages_of_their_own():
+    node, layout = Recorder(), driver(composed("robot=xarm", "task=pick_cube", JOINT_ACTIONS, BLIND))._layout
+    sources = {name: replace(layout.used[name], topic="joint_states") for name in ("joints", "gripper")}
+    assembler = ObservationAssembler(timings_of(sources))
+    listener = Listener(node, sources, layout.wanted, ManualClock(), assembler)
+    take, arm = node.taking["joint_states"], [f"joint{number}" for number in range(1, 8)]
+
+    def say(names, position):
+        values = np.full(len(names), position)
+        take(node.types.make("sensor_msgs/msg/JointState", name=names, position=values, velocity=values))
+
+    say(arm, 0.1)
+    assert assembler.missing() == ["gripper"] and listener.passed_over == {"gripper": arm}
+    say(["drive_joint", "left_finger_joint"], 0.85)
+    say(arm, 0.3)
+    messages = {name: assembler.newest(name) for name in sources}
+    np.testing.assert_array_equal(layout.joints(messages)[0], np.full(7, 0.3))
+    assert layout._numbers("gripper", messages) == pytest.approx([0.0])
+    say(arm[:3], 0.4)
+    with pytest.raises(SpecError, match="expected 'joint4', got joint1, joint2, joint3"):
+        layout.joints({"joints": assembler.newest("joints")})
 
 
 def test_without_sources_of_pose_and_velocity_they_are_computed():
