@@ -139,6 +139,7 @@ class RobotBackend:
             self._await(node, self._controllers.missing)
             self._controllers.activate()  # before the rest: broadcasters may be among them
             self._await(node, self._missing)
+            self._body.turn_on()
             opened.pop_all()
         self._node = node
         if reason := self._real_time.claim():
@@ -314,9 +315,10 @@ class RobotBackend:
         raise SafetyStop("reset_failed", f"the reset failed {config.attempts} times: {reason}")
 
     def _take_controllers(self) -> None:
-        """Activate the controllers again: what resets the robot may have used others."""
+        """Activate the controllers again, and MoveIt Servo: what resets the robot may have used others."""
         try:
             self._controllers.activate()
+            self._body.turn_on()
         except DriverError as error:
             raise SafetyStop("controllers_inactive", str(error)) from error
 

@@ -57,6 +57,14 @@ class Body(Protocol):
         """Return what nobody listens to."""
         ...
 
+    def turn_on(self) -> None:
+        """Have what takes the commands obey them, where it has to be told; it is there.
+
+        Raises:
+            DriverError: if it does not answer, or refuses.
+        """
+        ...
+
     def begin(self, messages: Mapping[str, Any]) -> None:
         """Begin an episode where the robot is.
 
@@ -142,6 +150,9 @@ class ArmBody:
         actions = {self._config.command.topic: self._arm.client, self._config.gripper.name: self._gripper.client}
         missing += [f"no action {name}" for name, client in actions.items() if client and not client.wait(0.0)]
         return missing
+
+    def turn_on(self) -> None:
+        self._arm.turn_on()
 
     def begin(self, messages: Mapping[str, Any]) -> None:
         positions, _ = self._layout.joints(messages)
@@ -243,6 +254,8 @@ class BaseBody:
     def missing(self) -> list[str]:
         publisher = self._commander.publisher
         return [] if publisher.matched_count else [f"nobody listens to {publisher.topic}"]
+
+    def turn_on(self) -> None: ...
 
     def begin(self, messages: Mapping[str, Any]) -> None: ...
 

@@ -15,6 +15,7 @@ from ..ros2 import ActionClient, Message, Node, Publisher, QoSProfile
 from .config import COMMANDS, CommandConfig, GripperConfig
 from .goals import GoalSender
 from .rotation import to_quaternion, to_vector
+from .servo import ServoSwitch
 
 Array = NDArray[np.float64]
 
@@ -111,6 +112,7 @@ class ArmCommander:
         self.publisher: Publisher | None = None
         self.client: ActionClient | None = None
         self._stopping: StoppingPublisher | None = None
+        self._servo: ServoSwitch | None = None
         self._goals: GoalSender | None = None
         self._refused = ""
         self._sent_target: ArmTarget | None = None
@@ -121,6 +123,17 @@ class ArmCommander:
             self.publisher = node.create_publisher(COMMANDS[config.kind], config.topic, COMMAND_QOS)
             if config.kind in GO_ON:
                 self._stopping = StoppingPublisher(node, self.publisher, config.timeout, self._zeros)
+            elif config.kind == "twist":
+                self._servo = ServoSwitch(node, self.publisher.topic)
+
+    def turn_on(self) -> None:
+        """Have MoveIt Servo obey, where that is what takes the commands; somebody listens to them.
+
+        Raises:
+            DriverError: if it does not answer, or refuses.
+        """
+        if self._servo is not None:
+            self._servo.turn_on()
 
     def reset(self) -> None:
         """Forget that a goal was refused: an episode begins."""

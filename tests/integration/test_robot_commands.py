@@ -6,8 +6,9 @@ import time
 import numpy as np
 import pytest
 
-from robo_rl.drivers.robot.commanding import GripperCommander
-from robo_rl.drivers.robot.config import GripperConfig
+from robo_rl.core import DriverError, SafetyStop
+from robo_rl.drivers.robot.commanding import ArmCommander, GripperCommander
+from robo_rl.drivers.robot.config import CommandConfig, GripperConfig
 from robo_rl.drivers.ros2 import open_node
 
 from ..robot_rig import begin, composed, driver, virtual_robot, wait_until
@@ -69,6 +70,57 @@ def test_the_virtual_robot_has_a_gripper_action(monkeypatch, asked, reached):
             _, result = goal.result(30.0)
             assert (result.reached_goal, result.stalled) == (reached, not reached)
             assert result.position == pytest.approx(min(asked, 0.04), abs=0.003)
+
+
+@pytest.mark.parametrize("service", ["switch_command_type", "start_servo", ""])
+def test_moveit_servo_is_told_to_take_twists(monkeypatch, service):
+    kind = "std_srvs/srv/Trigger" if service == "start_servo" else "moveit_msgs/srv/ServoCommandType"
+    asked = []
+
+    def answer(request):
+        asked.append(request)
+        return servo.types.make(f"{kind}_Response", success=len(asked) < 3)
+
+    with free_domain() as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        with open_node("servo_node", "left") as servo, open_node("driver", "left") as node:
+            if service:
+                servo.create_service(kind, f"~/{service}", answer)
+            config = CommandConfig(kind="twist", topic="servo_node/delta_twist_cmds")
+            commander = ArmCommander(node, config, ("joint",), 0.1)
+            servo.create_subscription("geometry_msgs/msg/TwistStamped", "~/delta_twist_cmds")
+            wait_until(lambda: commander.publisher.matched_count)
+            for _ in range(2):
+                commander.turn_on()
+            assert len(asked) == (2 if service else 0)
+            if service:
+                with pytest.raises(DriverError, match=f"not take twists: /left/servo_node/{service} was refused"):
+                    commander.turn_on()
+            if service == "switch_command_type":
+                assert [request.command_type for request in asked] == [1, 1, 1]
+
+
+def test_what_takes_commands_is_turned_on_at_the_start_and_after_each_reset(monkeypatch):
+    inner, turns = driver(composed()), []
+    with free_domain() as environment, virtual_robot(environment, "virtual.watchdog.stop_after=20"):
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(inner._body, "turn_on", lambda: turns.append("on"))
+        try:
+            inner.connect()
+            assert len(turns) == 1
+            begin(inner)
+            assert len(turns) >= 2
+
+            def refuse():
+                raise DriverError("it was refused")
+
+            monkeypatch.setattr(inner._body, "turn_on", refuse)
+            with pytest.raises(SafetyStop, match="it was refused"):
+                inner.reset(0)
+        finally:
+            inner.close()
 
 
 def test_joint_actions_move_the_joints_of_the_virtual_robot(monkeypatch):

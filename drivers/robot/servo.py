@@ -1,0 +1,59 @@
+"""MoveIt Servo, which obeys no twist before it is told to."""
+
+import time
+
+from robo_rl.core import DriverError
+
+from ..ros2 import Node
+
+COMMAND_TYPE = "moveit_msgs/srv/ServoCommandType"
+TWIST = 1
+"""Of ServoCommandType."""
+TRIGGER = "std_srvs/srv/Trigger"
+DISCOVERY_SECONDS = 1.0
+"""Longest wait for the services of a node whose subscription is there."""
+ANSWER_SECONDS = 15.0
+"""Longest wait for an answer: Humble's waits 10 s for joint states."""
+
+
+class ServoSwitch:
+    """Has MoveIt Servo obey twists. A controller of twists without Servo's services needs nothing.
+
+    Args:
+        node: of the driver.
+        topic: of the twists, fully qualified, below the name of Servo's node.
+    """
+
+    def __init__(self, node: Node, topic: str) -> None:
+        self._node = node
+        servo = topic.rpartition("/")[0]
+        self._types = {f"{servo}/switch_command_type": COMMAND_TYPE, f"{servo}/start_servo": TRIGGER}  # Jazzy, Humble
+        self._service: str | None = None  # empty: there is none
+
+    def turn_on(self) -> None:
+        """Tell Servo to obey.
+
+        Raises:
+            DriverError: if it does not answer, or refuses.
+        """
+        if self._service is None:
+            self._service = self._find()
+            if self._service:
+                self._client = self._node.create_client(self._types[self._service], self._service)
+        if not self._service:
+            return
+        kind = self._types[self._service]
+        fields = {"command_type": TWIST} if kind == COMMAND_TYPE else {}
+        answer = self._client.call(self._node.types.make(f"{kind}_Request", **fields), ANSWER_SECONDS)
+        if not answer.success:
+            raise DriverError(f"MoveIt Servo does not take twists: {self._service} was refused; its log says why")
+
+    def _find(self) -> str:
+        """Return the service that is there, which is heard of a little later than the subscription."""
+        deadline = time.monotonic() + DISCOVERY_SECONDS
+        while True:
+            services = self._node.graph.services
+            found = next((name for name in self._types if name in services), "")
+            if found or time.monotonic() > deadline:
+                return found
+            time.sleep(0.05)
