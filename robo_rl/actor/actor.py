@@ -105,7 +105,7 @@ class Actor:
                 taken; the same.
         """
         if self.is_between_episodes:
-            self._begin_episode()
+            self.begin_episode()
         assert self._step is not None
         before = self._step
         choice = choose(before.observation)
@@ -152,7 +152,12 @@ class Actor:
         """Leave the open episode as it is: the next step begins another."""
         self._step = None
 
-    def _begin_episode(self) -> None:
+    def begin_episode(self) -> None:
+        """Begin an episode before its first step is taken.
+
+        Raises:
+            SafetyStop: if the robot was stopped; the next call begins another episode.
+        """
         self._actions = []
         self._step = None
         seed = derive_seed(self._seed, "episode", self._name, self._episode + 1)
@@ -162,6 +167,11 @@ class Actor:
         self._step = self._backend.reset(seed) if step is None else step
         self._world = self._present_world()
         self._episode += 1
+
+    def begin_again(self) -> None:
+        """Begin the open episode, of which no step was taken, once more; see :meth:`begin_episode`."""
+        self._episode -= 1
+        self.begin_episode()
 
     def _present_world(self) -> State | None:
         """Return the world as it is now, where later episodes depend on it and the backend can tell it."""
@@ -209,8 +219,7 @@ class Actor:
             self._step = None
             return
         if self._step is None:
-            self._episode -= 1
-            self._begin_episode()
+            self.begin_again()
         for action in state["actions"]:
             self._step = self._backend.step(action)
             self._actions.append(action)

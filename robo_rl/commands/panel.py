@@ -91,6 +91,10 @@ class Panel:
             self._steering.tell(state, self.paused, alarm, facts)
         self._deadline_ns = max(self._deadline_ns + self._period_ns, self._clock.now_ns())
         self._clock.sleep_until_ns(self._deadline_ns)
+        return self.look()
+
+    def look(self) -> Intervention:
+        """Return what the person says now; as :meth:`turn`, without waiting."""
         said = None if self.device is None else self.device.read()
         said = said or Intervention(self.said.action, self.said.in_control)
         buttons = said.buttons | (frozenset() if self._steering is None else self._steering.take_buttons())

@@ -8,9 +8,9 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from ..actor import ActionChoice
+from ..actor import ActionChoice, Actor
 from ..app import build_backend
-from ..core import EnvBackend, Observation, Source, derive_seed, require
+from ..core import EnvBackend, Intervention, Observation, Source, derive_seed, require
 from .panel import Panel, open_panel
 from .recording import (
     IF_EXISTS,
@@ -126,8 +126,9 @@ def record_expert(
 class HumanChooser:
     """A person with a teleoperation device, in real time. One object serves all episodes.
 
-    An episode begins when the person, having let go, moves; then each step takes one control period. A pause discards
-    the episode, and none begins before a second press of the button.
+    An episode begins when the person, having let go, moves; then each step takes one control period. Where time went by
+    meanwhile, as on a robot, the backend is reset once more then: what it observed has become old, and its watchdog may
+    have stopped it. A pause discards the episode, and none begins before a second press of the button.
 
     Args:
         panel: what the person holds and sees.
@@ -147,16 +148,24 @@ class HumanChooser:
         self._steps = 0
         self._last = f"last episode: {outcome.describe()}"
 
+    def begin(self, actor: Actor) -> None:
+        panel, clock = self._panel, self._panel.backend.clock
+        actor.begin_episode()
+        began_ns = clock.now_ns()
+        if panel.device is not None:
+            panel.device.reset()
+        panel.begin()
+        self._wait_for(False, "let go")
+        self._wait_for(True, "move to begin")
+        if clock.now_ns() > began_ns:  # a simulator's clock stands still while nobody steps it
+            actor.begin_again()
+            panel.begin()
+            self._obey(panel.look())
+        # A button pressed twice at the end of the last episode does not end this one.
+        panel.forget_buttons()
+
     def __call__(self, observation: Observation) -> ActionChoice:
-        if self._steps == 0:
-            if self._panel.device is not None:
-                self._panel.device.reset()
-            self._panel.begin()
-            self._wait_for(False, "let go")
-            self._wait_for(True, "move to begin")
-            # A button pressed twice at the end of the last episode does not end this one.
-            self._panel.forget_buttons()
-        else:
+        if self._steps > 0:
             self._turn(f"step {self._steps}")
         self._steps += 1
         return ActionChoice(self._panel.said.action, Source.HUMAN)
@@ -174,7 +183,12 @@ class HumanChooser:
     def _turn(self, state: str) -> None:
         """Show ``state``, wait for the end of the control period and take what the person says then."""
         facts = {"stored": str(self._stored), "steps": str(self._steps)}
-        said = self._panel.turn(f"episode {self._stored + 1} of {self._episodes}: {state}", self._last, facts=facts)
+        self._obey(
+            self._panel.turn(f"episode {self._stored + 1} of {self._episodes}: {state}", self._last, facts=facts)
+        )
+
+    def _obey(self, said: Intervention) -> None:
+        """Stop where the person says so."""
         if "emergency_stop" in said.buttons:
             self._panel.backend.stop("emergency stop")
             raise RecordingStopped

@@ -42,6 +42,10 @@ class RecordingStopped(Exception):  # noqa: N818 - an outcome, not a mistake
 class Chooser(Protocol):
     """Chooses the actions of one episode, and may end it. A person's raises :class:`RecordingStopped` to stop."""
 
+    def begin(self, actor: Actor) -> None:
+        """Begin the episode with ``actor``, when whoever chooses is ready."""
+        ...
+
     def __call__(self, observation: Observation) -> ActionChoice: ...
 
     def button(self) -> str | None:
@@ -137,6 +141,9 @@ class ExpertChooser:
         self._rng = rng
         self._begun = False
 
+    def begin(self, actor: Actor) -> None:
+        actor.begin_episode()
+
     def __call__(self, observation: Observation) -> ActionChoice:
         if not self._begun:  # the backend is reset by now
             self._expert.reset()
@@ -165,6 +172,9 @@ class PolicyChooser:
         self._explore = explore
         self._noise = noise
         self._rng = rng
+
+    def begin(self, actor: Actor) -> None:
+        actor.begin_episode()
 
     def __call__(self, observation: Observation) -> ActionChoice:
         action = self._policy.act(observation, explore=self._explore)
@@ -270,6 +280,8 @@ def _record_episode(actor: Actor, store: EpisodeStore, chooser: Chooser, only_su
     with store.writer() as writer:
         while True:
             try:
+                if actor.is_between_episodes:
+                    chooser.begin(actor)
                 transition = actor.take_step(chooser)
             except SafetyStop as stop:
                 if stop.by_person:

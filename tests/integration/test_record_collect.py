@@ -23,6 +23,7 @@ from robo_rl.commands.panel import Panel
 from robo_rl.commands.record import SOURCES, HumanChooser, record_expert
 from robo_rl.commands.recording import ExpertChooser, open_data_set, record_episodes
 from robo_rl.core import (
+    PASSED,
     DataError,
     EnvBackend,
     Intervention,
@@ -32,7 +33,10 @@ from robo_rl.core import (
     Source,
     derive_seed,
 )
+from robo_rl.drivers.fake import make_fake_arm
 from robo_rl.replay import EpisodeStore
+from robo_rl.safety import make_safe_backend
+from robo_rl.safety.config import ObservationsConfig
 from robo_rl.sim import make_backend
 
 
@@ -244,6 +248,27 @@ def test_failures_and_pauses_of_a_person(tmp_path: Path) -> None:
     assert [len(store.episode(number)) for number in range(len(store))] == [2, 3]
     assert "episode 2 of 10: paused" in device.shown
     assert not device.script
+
+
+def test_a_person_who_waits_begins_with_what_is_observed_then(tmp_path: Path) -> None:
+    """In real time the observation grows old and the watchdog stops the arm while nobody moves: no step is lost."""
+    inner = make_fake_arm()
+    try:
+        backend = make_safe_backend(inner, observations=ObservationsConfig(max_age=0.3))
+        rest, go = (0, False, ""), (0.5, True, "")
+        device = Device([rest] * 12 + [go] * 5 + [(0.5, True, "success"), rest, (0, False, "stop")])
+        with open_data_set(tmp_path / "data", backend.spec, "fail", {}) as store:
+            person = HumanChooser(Panel(backend, device), 10)
+            options = {"actor": "gamepad", "seed": 0, "only_successful": False, "report": person.report}
+            assert record_episodes(backend, store, 10, lambda _: person, **options) == 1
+    finally:
+        inner.process.kill()
+        inner.process.wait()
+        inner.close()
+    steps = EpisodeStore.open(tmp_path / "data").episode(0)
+    assert [float(step.executed_action[0]) for step in steps] == [0.5] * len(steps)
+    assert [step.verdict for step in steps] == [PASSED] * len(steps)
+    assert (steps[0].episode, steps[0].sequence) == (0, 0)
 
 
 def test_keyboard_recording_in_a_terminal(tmp_path: Path) -> None:
