@@ -213,6 +213,7 @@ def _record_human(
                 seed=config.seed,
                 only_successful=settings.only_successful,
                 report=person.report,
+                attempts_per_episode=None,
             )
         finally:
             panel.close()

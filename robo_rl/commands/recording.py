@@ -233,6 +233,7 @@ def record_episodes(
     seed: int,
     only_successful: bool,
     report: Callable[[int, Outcome], None] | None = None,
+    attempts_per_episode: int | None = ATTEMPTS_PER_EPISODE,
 ) -> int:
     """Record until ``episodes`` were stored; return how many were.
 
@@ -248,30 +249,35 @@ def record_episodes(
         seed: of start states and noise.
         only_successful: discard episodes that end without success, where the task knows.
         report: called after each episode with the number stored so far.
+        attempts_per_episode: so many episodes are tried for each that is to be stored; None: a person tries as often
+            as need be, as long as the robot makes a step.
 
     Raises:
         DataError: if far fewer episodes succeed than are asked for.
     """
     session = 1 + max((record.session for record in store.records if record.actor == actor), default=-1)
-    stored = 0
-    for attempt in range(episodes * ATTEMPTS_PER_EPISODE):
-        if stored == episodes:
-            break
-        number = session + attempt
+    limit = None if attempts_per_episode is None else episodes * attempts_per_episode
+    stored = attempts = without_step = 0
+    while stored < episodes:
+        number = session + attempts
         episode_seed = derive_seed(seed, "record", actor, number)
         try:
             chooser = make_chooser(generator(episode_seed, "noise"))
             outcome = _record_episode(Actor(backend, episode_seed, actor, number), store, chooser, only_successful)
         except RecordingStopped:
             break
+        attempts += 1
         stored += outcome.kept
+        without_step = 0 if outcome.steps else without_step + 1
         if report is not None:
             report(stored, outcome)
-    else:
-        if stored < episodes:
+        vain = without_step == ATTEMPTS_PER_EPISODE if limit is None else attempts == limit
+        if vain and stored < episodes:
+            went = "ended in success" if only_successful else "could be stored"
+            why = f"The last: {outcome.describe()}" if outcome.stopped else "Use only_successful=false, or less noise"
             raise DataError(
-                f"{store.path}: only {stored} of {episodes * ATTEMPTS_PER_EPISODE} episodes ended in success; they are "
-                f"stored, {episodes} were asked for. Use only_successful=false, or less noise"
+                f"{store.path}: only {stored} of {attempts} episodes {went}{'; they are stored' * (stored > 0)}, "
+                f"{episodes} were asked for. {why}"
             )
     return stored
 

@@ -30,7 +30,9 @@ from robo_rl.core import (
     ManualClock,
     Observation,
     RenderingError,
+    SafetyStop,
     Source,
+    Step,
     derive_seed,
 )
 from robo_rl.drivers.fake import make_fake_arm
@@ -135,7 +137,7 @@ def test_overwrite_removes_nothing_but_data_sets(tmp_path: Path) -> None:
 
 def test_failures_are_left_out_and_too_many_are_an_error(tmp_path: Path) -> None:
     hopeless = make_backend("reach", max_episode_steps=1)
-    with pytest.raises(DataError, match="only 0 of 10 episodes ended in success"):
+    with pytest.raises(DataError, match=r"only 0 of 10 episodes ended in success, 2 were asked for\. Use"):
         record_expert(hopeless, tmp_path / "none", 2, noise=0.1, seed=0)
     assert not (tmp_path / "none").exists(), "an empty data set is removed"
     record_expert(hopeless, tmp_path / "all", 2, noise=0.1, seed=0, only_successful=False)
@@ -248,6 +250,33 @@ def test_failures_and_pauses_of_a_person(tmp_path: Path) -> None:
     assert [len(store.episode(number)) for number in range(len(store))] == [2, 3]
     assert "episode 2 of 10: paused" in device.shown
     assert not device.script
+
+
+def test_a_person_discards_as_often_as_need_be(tmp_path: Path) -> None:
+    backend = Blind(make_backend("reach", max_episode_steps=6))
+    discarded = [(0.1, True, ""), (0.1, True, "discard"), (0, False, "")]
+    device = Device([*discarded * 8, (0.1, True, ""), (0.1, True, "success")])
+    with open_data_set(tmp_path / "data", backend.spec, "fail", {}) as store:
+        person = HumanChooser(Panel(backend, device, clock=ManualClock()), 1)
+        options = {"actor": "gamepad", "seed": 0, "only_successful": False, "report": person.report}
+        assert record_episodes(backend, store, 1, lambda _: person, **options, attempts_per_episode=None) == 1
+    assert not device.script
+
+
+def test_a_robot_that_cannot_be_reset_is_given_up_whoever_records(tmp_path: Path) -> None:
+    class Stuck(Blind):
+        def reset(self, seed: int | None = None) -> Step:
+            raise SafetyStop("reset_failed", "the reset failed 3 times: door open")
+
+    backend = Stuck(make_backend("reach"))
+    expected = (
+        r"only 0 of 5 episodes could be stored, 2 were asked for\. The last: stopped after 0 steps, .*: door open"
+    )
+    with open_data_set(tmp_path / "data", backend.spec, "fail", {}) as store:
+        person = HumanChooser(Panel(backend, Device([]), clock=ManualClock()), 2)
+        options = {"actor": "gamepad", "seed": 0, "only_successful": False, "report": person.report}
+        with pytest.raises(DataError, match=expected):
+            record_episodes(backend, store, 2, lambda _: person, **options, attempts_per_episode=None)
 
 
 def test_a_person_who_waits_begins_with_what_is_observed_then(tmp_path: Path) -> None:
