@@ -85,7 +85,7 @@ class CarBackend:
         self.clock = ManualClock()
         self._detectors = Detectors(config.detectors)
         self._running = self._placed = False
-        self._steps = 0
+        self._steps = self._laps = 0
         self._along = self._travelled = self._lap_began = 0.0
         self.lap = self._demonstrate()
         self._spec = self._make_spec()
@@ -278,7 +278,7 @@ class CarBackend:
         """Begin an episode where the car is, from the nearest place of the demonstrated lap."""
         self._along = self.lap.locate(self.car.position(self.data))
         self._travelled = self._lap_began = 0.0
-        self._steps = 0
+        self._steps = self._laps = 0
         self._cameras.begin()
         self._detectors.reset()
         self.clock.restart()
@@ -289,13 +289,13 @@ class CarBackend:
         """Follow the car along the demonstrated lap; return what there is to tell."""
         there = self.lap.locate(position, near=self._along)
         distance = float(self.lap.ahead(there, self._along))
-        done = math.floor(self._travelled / self.lap.length)
         self._along = there
         self._travelled += distance
-        if distance <= 0 or self._travelled < (done + 1) * self.lap.length:
+        beyond = self._travelled - (self._laps + 1) * self.lap.length
+        if beyond < 0:
             return {}
-        beyond = (self._travelled - (done + 1) * self.lap.length) / distance
-        now = (self._steps - beyond) / self.config.control_rate
+        self._laps += 1
+        now = (self._steps - beyond / distance) / self.config.control_rate
         seconds, self._lap_began = now - self._lap_began, now
         return {"lap_seconds": seconds}
 

@@ -63,6 +63,32 @@ def test_the_second_lap_is_timed_from_the_end_of_the_first():
     assert laps[1] < laps[0], "the first began at rest"
 
 
+def test_a_lap_is_told_once_and_only_if_it_was_driven():
+    """Backing up over the line and crossing it again completes no lap, neither at the start nor after one."""
+    backend = CarBackend(DriveConfig(laps=3, max_episode_steps=3000))
+    laps = []
+
+    def drive(throttle, steps):
+        for _ in range(steps):
+            step = backend.step(np.array([0, throttle], np.float32))
+            laps.append(step.info.get("lap_seconds"))
+
+    backend.reset(0)
+    drive(-0.4, 12)
+    assert backend.travelled < 0
+    drive(0.5, 20)
+    assert backend.travelled > 0 and not any(laps)
+    step, driver = backend.reset(0), backend.expert(0)
+    while "lap_seconds" not in step.info:
+        step = backend.step(driver.act({}))
+    drive(-0.6, 40)
+    assert backend.travelled < backend.lap.length
+    while backend.travelled < backend.lap.length + 1:
+        step = backend.step(driver.act({}))
+        laps.append(step.info.get("lap_seconds"))
+    assert not any(laps)
+
+
 def test_driving_back_is_regress_and_undoes_the_way(backend):
     backend.reset(0)
     driver = backend.expert(0)
