@@ -97,7 +97,7 @@ class Curve:
 
 
 def group_runs(runs: Sequence[Run]) -> list[Group]:
-    """Put runs together that have the same task, agent and settings; seeds, folders and file names may differ.
+    """Put runs together that have the same task, agent and settings; seeds and run folders may differ.
 
     Two configurations of one agent are never averaged as if they were seeds: they become two groups, and the
     label names the settings in which they differ.

@@ -15,6 +15,7 @@ from .statistics import Proportion
 
 # What tells a run from its siblings of another seed, and what does not change how it learns.
 _IDENTITY = ("seed", "run", "logging", "resume", "choices")
+_PLACES = ("certificates", "token_file", "emergency_stop.file")
 _FILES = ("config.yaml", "metrics.jsonl", "summary.json")
 
 
@@ -43,11 +44,15 @@ class Run:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """The configuration with dotted keys, without what only identifies the run and without file names."""
+        """The configuration with dotted keys, without what only identifies the run and what lies in its folder."""
+        flat = flatten(self.config)
+        own = f"{flat.get('run.dir')}{os.sep}"
         return {
             key: value
-            for key, value in flatten(self.config).items()
-            if key.split(".")[0] not in _IDENTITY and not (isinstance(value, str) and os.sep in value)
+            for key, value in flat.items()
+            if key.split(".")[0] not in _IDENTITY
+            and not key.endswith(_PLACES)
+            and not (isinstance(value, str) and value.startswith(own))
         }
 
     @property

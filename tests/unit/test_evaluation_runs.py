@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 
 from robo_rl.core import DataError
 from robo_rl.evaluation import Proportion
@@ -16,7 +17,7 @@ def make_run(folder, seed=0, rates=(0.0, 0.5, 1.0), summary=True, task="pick_cub
     (folder / "videos").mkdir(parents=True)
     config = f"seed: {seed}\nrun: {{dir: {folder}}}\nchoices: {{task: {task}, agent: {agent}}}\n"
     config += f"agent: {{_target_: some.SAC, update_to_data: {utd}}}\ntask: {{_target_: some.Task, control_rate: 10}}\n"
-    (folder / "config.yaml").write_text(config + f"demonstrations: {{path: data/{seed}}}\n")
+    (folder / "config.yaml").write_text(config + f"demonstrations: {{path: {folder}/demonstrations}}\n")
     lines = [
         {"step": 1000 * i, "wall_seconds": 50.0 * i, "kind": "evaluation", "success_rate": rate, "episodes": 20,
          "return_mean": 10 * (rate or i)}
@@ -113,6 +114,27 @@ def test_settings_are_compared_without_what_only_identifies_a_run(tmp_path):
     assert differences([first.settings, third.settings]) == ["agent.update_to_data"]
     assert differences([{"a": 1}, {}]) == ["a"]
     assert flatten({"a": {"b": 1, "c": {}}, "d": [1, {"e": 2}]}) == {"a.b": 1, "d": [1, {"e": 2}]}
+
+
+@pytest.mark.parametrize(
+    ("setting", "first", "second"),
+    [
+        ("safety.specification.formula", "always (speed < 0.1 m/s)", "always (speed < 1.5 m/s)"),
+        ("reward.modules.clip.model", "openai/clip-vit-base-patch32", "laion/CLIP-ViT-bigG-14"),
+        ("demonstrations.path", "data/good", "data/bad"),
+    ],
+)
+def test_texts_with_a_slash_are_settings(tmp_path, setting, first, second):
+    runs = []
+    for seed, value in enumerate((first, second)):
+        folder = make_run(tmp_path / str(seed), seed=seed)
+        config = OmegaConf.load(folder / "config.yaml")
+        OmegaConf.update(config, setting, value)
+        OmegaConf.update(config, "safety.emergency_stop.file", f"{tmp_path}/{seed}/emergency_stop")
+        OmegaConf.save(config, folder / "config.yaml")
+        runs.append(load_run(folder))
+    assert differences([run.settings for run in runs]) == [setting]
+    assert [len(group.runs) for group in group_runs(runs)] == [1, 1]
 
 
 def test_seeds_are_one_group_and_other_settings_another(tmp_path):
