@@ -119,6 +119,7 @@ class GymnasiumBackend:
         return None
 
     def reset(self, seed: int | None = None) -> Step:
+        """Begin an episode. The environment places everything anew, and ``Step.info["placed"]`` says so."""
         if self._mujoco_state is not None:
             _set_mujoco_state(self._env, self._mujoco_state)
         if seed is not None:
@@ -130,7 +131,7 @@ class GymnasiumBackend:
         self._steps = 0
         rewards = dict.fromkeys(self._spec.reward_terms, 0.0)
         success = None if self._success_key is None else bool(info.get(self._success_key, False))
-        return Step(self._observe(observation), rewards, False, False, 0, success, info=info)
+        return Step(self._observe(observation), rewards, False, False, 0, success, info={**info, "placed": True})
 
     def step(self, action: NDArray[np.float32]) -> Step:
         if not self._running:

@@ -169,6 +169,14 @@ def test_the_same_seed_gives_the_same_episode_whatever_went_before(env_id: str) 
     assert not np.array_equal(first[0], other[0])
 
 
+def test_every_reset_says_that_it_placed_everything() -> None:
+    backend = make("Pendulum-v1")
+    first, second = backend.reset(0), backend.reset()
+    assert not np.array_equal(first.observation["state"], second.observation["state"])
+    assert first.info["placed"] and second.info["placed"]
+    assert "placed" not in backend.step(np.zeros(1, np.float32)).info
+
+
 def test_steps_are_those_of_the_environment() -> None:
     """Pendulum's Box is [-2, 2]: half an action of ours is 1 Nm."""
     backend, env = make("Pendulum-v1"), gymnasium.make("Pendulum-v1")
