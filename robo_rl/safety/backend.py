@@ -179,7 +179,7 @@ class SafeBackend:
         if np.isfinite(action).all():  # the chain answers NaN
             action = self._chain.hold(last.observation, action)
         # Through the filters as well: joints brake within their limits, and what they do next is compared with this.
-        executed, verdict = self._chain(last.observation, action, now_ns)
+        executed, verdict = self._chain(last.observation, action, now_ns, held=True)
         return executed, Verdict(
             changed=True,
             stop=verdict.stop,

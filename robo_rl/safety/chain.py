@@ -24,12 +24,19 @@ class FilterChain:
         filters: in this order.
         hold: returns the action that stands still, with the gripper as in the action given.
         budget: so many actions in a row that had to be changed end the episode; 0: no end.
+        learned: filters that guarantee nothing, so they come before those that do. They see what was proposed, never
+            standing still in its place.
     """
 
     def __init__(
-        self, filters: Sequence[SafetyFilter], hold: Callable[[Observation, Action], Action], budget: int
+        self,
+        filters: Sequence[SafetyFilter],
+        hold: Callable[[Observation, Action], Action],
+        budget: int,
+        learned: Sequence[SafetyFilter] = (),
     ) -> None:
         self._filters = tuple(filters)
+        self._with_learned = (*learned, *filters)
         self._hold = hold
         self._budget = budget
         self.reset()
@@ -38,25 +45,31 @@ class FilterChain:
         """Begin an episode."""
         self._violations = 0
         self._last: Action | None = None
-        for safety_filter in self._filters:
+        for safety_filter in self._with_learned:
             safety_filter.reset()
 
     def hold(self, observation: Observation, action: Action) -> Action:
         """Return the action that stands still, with the gripper as in ``action``."""
         return self._hold(observation, action)
 
-    def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
-        """Return the action that every filter agrees to, and what they said."""
+    def __call__(
+        self, observation: Observation, action: Action, now_ns: int, held: bool = False
+    ) -> tuple[Action, Verdict]:
+        """Return the action that every filter agrees to, and what they said.
+
+        ``held``: ``action`` is to stand still in the place of what was proposed, so the learned filters are not asked.
+        """
+        filters = self._filters if held else self._with_learned
         values = action.tolist()
         if not math.isfinite(sum(values)):  # neither NaN nor infinity goes away by adding
             index = next(number for number, value in enumerate(values) if not math.isfinite(value))
             message = f"the proposed action is not finite: {action[index]} at index [{index}]"
             base = np.zeros_like(action) if self._last is None else self._last
-            result = self._hold(observation, base)
+            result, filters = self._hold(observation, base), self._filters
             verdicts = [Verdict(changed=True, stop=True, reasons=(ACTION_NOT_FINITE,), message=message)]
         else:
             result, verdicts = action, []
-        for safety_filter in self._filters:
+        for safety_filter in filters:
             result, verdict = self._filtered(safety_filter, observation, result, now_ns)
             if verdict is not PASSED:
                 verdicts.append(verdict)

@@ -73,7 +73,8 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
     """Return the filters of actions that ``config`` names; without a description of the robot none that need one."""
     own = [_own_filter(node, spec, robot) for node in config.filters]
     if robot is None:
-        return FilterChain([*_of_the_task(config, spec, _zero), *own], _zero, config.violation_budget)
+        learned = _learned(config, spec, _zero, _scaled)
+        return FilterChain([*_watched(config, spec, _zero), *own], _zero, config.violation_budget, learned)
     reader, kinematics = ArmReader(spec, robot), Kinematics(robot)
     actions = ActionMap(spec, robot, kinematics, reader)
     filters = _arm_filters(config, robot, actions, reader, kinematics)
@@ -87,11 +88,12 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
         barrier, clearances = config.barrier, _clearances(config, robot, kinematics)
         filters.append(BarrierFilter(barrier.margin, barrier.approach, clearances, actions, reader))
         ways["barrier"] = partial(clearances.keeps, barrier.margin / 2)
-    filters += _of_the_task(config, spec, actions.hold)
+    filters += _watched(config, spec, actions.hold)
     filters += own
     if config.joints.enabled:  # last: what this filter returns is what the joints do
         filters.append(JointLimits(_joint_limiter(config, robot, actions), actions, reader, ways))
-    return FilterChain(filters, actions.hold, config.violation_budget)
+    learned = _learned(config, spec, actions.hold, actions.scaled)
+    return FilterChain(filters, actions.hold, config.violation_budget, learned)
 
 
 def without_safety(backend: EnvBackend) -> EnvBackend:
@@ -117,19 +119,26 @@ def _arm_filters(
     return filters
 
 
-def _of_the_task(
-    config: SafetyConfig, spec: EnvSpec, hold: Callable[[Observation, Action], Action]
+def _learned(
+    config: SafetyConfig,
+    spec: EnvSpec,
+    hold: Callable[[Observation, Action], Action],
+    scaled: Callable[[Observation, Action, float], Action],
 ) -> list[SafetyFilter]:
-    """Return the filters that know of the task: a learned feasibility value, and a specification."""
-    filters: list[SafetyFilter] = []
+    """Return the filter of a learned feasibility value, where there is one."""
     learned = config.feasibility
-    if learned.model is not None:
-        model = load_model(Path(learned.model), spec)
-        filters.append(FeasibilityFilter(model, spec, learned.candidates, learned.margin, hold))
+    if learned.model is None:
+        return []
+    model = load_model(Path(learned.model), spec)
+    return [FeasibilityFilter(model, spec, learned.candidates, learned.margin, hold, scaled)]
+
+
+def _watched(config: SafetyConfig, spec: EnvSpec, hold: Callable[[Observation, Action], Action]) -> list[SafetyFilter]:
+    """Return the filter of a specification, where there is one."""
     watched = config.specification
-    if watched.formula is not None:
-        filters.append(SpecificationMonitor(watched.formula, spec, watched.backup, hold))
-    return filters
+    if watched.formula is None:
+        return []
+    return [SpecificationMonitor(watched.formula, spec, watched.backup, hold)]
 
 
 def _clearances(config: SafetyConfig, robot: RobotDescription, kinematics: Kinematics) -> Clearances:
@@ -218,6 +227,10 @@ def _own_filter(node: Any, spec: EnvSpec, robot: RobotDescription | None) -> Saf
 
 def _zero(observation: Observation, action: Action) -> Action:
     return np.zeros_like(action)
+
+
+def _scaled(observation: Observation, action: Action, factor: float) -> Action:
+    return factor * action
 
 
 def register_configs() -> None:

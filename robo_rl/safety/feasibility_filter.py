@@ -85,7 +85,8 @@ class FeasibilityFilter:
     """Replaces an action after which the constraint could not be kept, as far as the model knows.
 
     In its place comes the nearest of other actions after which it can be kept: to hold still, the action shrunk, random
-    ones. Where there is none, the one of them that breaks it least.
+    ones. Where there is none, the one of them that breaks it least. The gripper's element, the last where there is one,
+    stays.
 
     Args:
         model: that was learned.
@@ -93,6 +94,7 @@ class FeasibilityFilter:
         candidates: random actions that are tried.
         margin: by how much the constraint has to be kept on the way, in its units.
         hold: returns the action that stands still, with the gripper as in the action given.
+        scaled: returns the action with its motion times a factor, with the gripper as in the action given.
     """
 
     def __init__(
@@ -102,12 +104,15 @@ class FeasibilityFilter:
         candidates: int,
         margin: float,
         hold: Callable[[Observation, Action], Action],
+        scaled: Callable[[Observation, Action, float], Action],
     ) -> None:
         self._model = model
         self._keys = state_keys(spec)
         self._candidates = candidates
         self._margin = margin
         self._hold = hold
+        self._scaled = scaled
+        self._has_gripper = spec.action.names[-1:] == ("gripper",)
         self.reset()
 
     def reset(self) -> None:
@@ -120,7 +125,9 @@ class FeasibilityFilter:
         if self._model.quality(state, action[None])[0] <= -self._margin:
             return action, PASSED
         drawn = self._rng.uniform(-1, 1, (self._candidates, len(action))).astype(np.float32)
-        shrunk = [np.float32(share) * action for share in SHRUNK]
+        if self._has_gripper:
+            drawn[:, -1] = action[-1]
+        shrunk = [self._scaled(observation, action, share) for share in SHRUNK]
         options = np.stack([self._hold(observation, action), *shrunk, *drawn])
         quality = self._model.quality(state, options)
         feasible = options[quality <= -self._margin]

@@ -2,16 +2,20 @@
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
+from robo_rl.safety import compose, make_safe_backend
 from robo_rl.safety.compose import make_filter_chain
-from robo_rl.safety.config import FeasibilityFilterConfig, SafetyConfig
+from robo_rl.safety.config import FeasibilityFilterConfig, SafetyConfig, WorkspaceConfig
 from robo_rl.safety.feasibility import FeasibilityConfig, FeasibilityModel
 from robo_rl.safety.feasibility_filter import FeasibilityFilter, load_model, save_model
+
+from ..safety_arms import arm, parts
 
 PERIOD = 0.1
 SPEC = EnvSpec(
@@ -103,7 +107,9 @@ def test_the_filter_keeps_what_random_actions_break(model):
     rng = np.random.default_rng(2)
     states = rng.uniform((-0.7, -0.5), (0.7, 0.5), (25, 2)).astype(np.float32)
     assert can_stay(states).all()
-    safety = FeasibilityFilter(model, SPEC, 64, 0.05, lambda _, action: np.zeros_like(action))
+    safety = FeasibilityFilter(
+        model, SPEC, 64, 0.05, lambda _, action: np.zeros_like(action), lambda _, action, factor: factor * action
+    )
     left, changed = drive(safety, states, seed=3)
     without, _ = drive(None, states, seed=3)
     assert without >= 20
@@ -127,6 +133,66 @@ def test_a_saved_model_is_the_same_and_is_found_by_the_configuration(model, tmp_
     assert verdict.reasons == ("feasibility",)
     assert executed[0] < -0.3
     assert not chain(towards_the_wall, away, 0)[1].changed
+
+
+class Forwards:
+    """Stands in for a model: only actions whose first element is above 0.3 keep its constraint."""
+
+    def quality(self, state, actions):
+        return 0.3 - actions[:, 0]
+
+
+def test_it_undoes_none_of_the_filters_that_guarantee_something(monkeypatch):
+    monkeypatch.setattr(compose, "load_model", lambda folder, spec: Forwards())
+    inner = arm()
+    observation = dict(inner.reset(0).observation)
+    names = inner.spec.observation["state"].names
+    wall = float(observation["state"][names.index("end_effector_x")])
+    config = SafetyConfig(
+        feasibility=FeasibilityFilterConfig("a model"), workspace=WorkspaceConfig(high=(wall, 0.4, 0.6))
+    )
+    chain = make_filter_chain(inner.spec, inner.robot, config)
+    action = np.array([0.2, 0, 0, 0.7], np.float32)
+    executed, verdict = chain(observation, action, 0)
+    assert verdict.reasons == ("feasibility", "workspace")
+    assert executed[0] == pytest.approx(0, abs=1e-6)
+    assert executed[-1] == action[-1], "the gripper keeps what it holds"
+
+    executed, verdict = chain(observation, np.array([np.nan, 0, 0, 1], np.float32), 0)
+    assert verdict.reasons == ("action_not_finite",)
+    np.testing.assert_array_equal(executed, [0, 0, 0, action[-1]])
+
+    pressed = observation | {"state": observation["state"].copy()}
+    pressed["state"][names.index("wrist_force_z")] = 500.0
+    executed, verdict = chain(pressed, action, 0)
+    assert verdict.reasons == ("feasibility", "contact_stop")
+    np.testing.assert_array_equal(executed, [0, 0, 0, action[-1]])
+
+
+def test_what_is_to_stand_still_is_not_set_in_motion(monkeypatch):
+    monkeypatch.setattr(compose, "load_model", lambda folder, spec: Forwards())
+    inner = arm()
+    backend = make_safe_backend(inner, feasibility=FeasibilityFilterConfig("a model"))
+    backend.reset(0)
+    inner.clock.advance_ns(10**9)
+    step = backend.step(np.array([0.2, 0, 0, 0.7], np.float32))
+    assert step.verdict.reasons == ("observation_stale",)
+    np.testing.assert_array_equal(step.executed_action, np.array([0, 0, 0, 0.7], np.float32))
+
+
+def test_actions_of_joints_are_shrunk_as_motions():
+    backend = arm("joint_position", "gripper")
+    _, _, _, actions = parts(backend)
+    observation = backend.reset(0).observation
+    action = actions.hold(observation, np.full(8, 0.5, np.float32))
+    action[0] += 0.2
+    nearer = action.copy()
+    nearer[0] -= 0.05  # three quarters of the motion
+    tried = []
+    model = SimpleNamespace(quality=lambda state, options: tried.extend(options) or np.ones(len(options)))
+    FeasibilityFilter(model, backend.spec, 8, 0.0, actions.hold, actions.scaled)(observation, action, 0)
+    np.testing.assert_allclose(tried[2], nearer, atol=1e-6)
+    assert {option[-1] for option in tried} == {action[-1]}
 
 
 def test_what_does_not_fit_is_refused(model, tmp_path):
