@@ -157,19 +157,32 @@ class ActionMap:
             self._motion, self._asked = self._computed_motion(observation, action), asked
         return self._motion
 
+    def uncut(self, observation: Observation, action: Action) -> Array:
+        """Return the displacement (6,) of :meth:`motion` with what the robot's own controller cuts off."""
+        displacement = self.motion(observation, action).displacement
+        if self.moves_joints or not self._box:
+            return displacement
+        asked = self._displacement(observation, action)
+        target = self._reader.position(observation) + asked[:3]
+        return displacement if np.array_equal(np.clip(target, *self._box), target) else asked
+
+    def _displacement(self, observation: Observation, action: Action) -> Array:
+        displacement = np.zeros(6)
+        displacement[self._axes] = self._scales * action[self.moves].astype(np.float64)
+        if self._local:
+            rotation = self._reader.rotation(observation)
+            displacement[:3], displacement[3:] = rotation @ displacement[:3], rotation @ displacement[3:]
+        return displacement
+
     def _computed_motion(self, observation: Observation, action: Action) -> Motion:
         joints = self._reader.joint_positions(observation)
-        values = action[self.moves].astype(np.float64)
         if self.space == "end_effector_delta":
-            displacement = np.zeros(6)
-            displacement[self._axes] = self._scales * values
-            if self._local:
-                rotation = self._reader.rotation(observation)
-                displacement[:3], displacement[3:] = rotation @ displacement[:3], rotation @ displacement[3:]
+            displacement = self._displacement(observation, action)
             if self._box:
                 position = self._reader.position(observation)
                 displacement[:3] = np.clip(position + displacement[:3], *self._box) - position
             return Motion(self._kinematics.joint_motion(joints, displacement), displacement)
+        values = action[self.moves].astype(np.float64)
         if self.space == "joint_delta":
             change = self._scales * values
         else:

@@ -5,7 +5,7 @@ import math
 from robo_rl.core import PASSED, Observation, Verdict
 
 from .kinematics import Kinematics
-from .motion import Action, ActionMap, ArmReader
+from .motion import Action, ActionMap, ArmReader, Array
 
 
 class EndEffectorSpeed:
@@ -26,12 +26,17 @@ class EndEffectorSpeed:
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return ``action`` at no more than the largest speed."""
-        x, y, z, roll, pitch, yaw = self._actions.motion(observation, action).displacement.tolist()
-        shift, turn = math.hypot(x, y, z), math.hypot(roll, pitch, yaw)
-        excess = max(shift / self._shift, turn / self._turn)
+        excess = self._excess(self._actions.motion(observation, action).displacement)
         if excess <= 1.0 + 1e-6:
             return action, PASSED
+        # What the robot's own controller cuts off at its workspace is not slowed by scaling: it is cut off less.
+        excess = max(excess, self._excess(self._actions.uncut(observation, action)))
         return self._actions.scaled(observation, action, 1 / excess), Verdict(changed=True, reasons=("speed",))
+
+    def _excess(self, displacement: Array) -> float:
+        """Return the share of the limits that a displacement (6,) uses."""
+        x, y, z, roll, pitch, yaw = displacement.tolist()
+        return max(math.hypot(x, y, z) / self._shift, math.hypot(roll, pitch, yaw) / self._turn)
 
 
 class ContactLimits:

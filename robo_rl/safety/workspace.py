@@ -51,8 +51,10 @@ class WorkspaceBox:
         if self._actions.moves_base_axes:
             changed = self._actions.with_displacement(action, np.array([*kept, *displacement[3:]]))
         else:
-            share = min(rest / move for rest, move in zip(kept, shift, strict=True) if move)
-            changed = self._actions.scaled(observation, action, share)
+            asked = self._actions.uncut(observation, action)[:3].tolist()  # it is this that is scaled
+            ways = zip(kept, shift, asked, strict=True)
+            share = min((rest / whole for rest, move, whole in ways if rest != move and whole), default=0.0)
+            changed = self._actions.scaled(observation, action, max(share, 0.0))
         return changed, Verdict(changed=True, reasons=("workspace",))
 
 

@@ -137,6 +137,19 @@ def test_other_actions_are_shortened_at_the_wall(space):
         np.testing.assert_allclose(np.cross(moved.displacement[:3], asked.displacement[:3]), 0, atol=1e-8)
 
 
+def test_a_box_within_that_of_the_robots_own_controller_is_kept():
+    backend = arm(axes="full", action_frame="end_effector")
+    here = parts(backend)[2].position(observed(backend))
+    _, _, reader, actions = parts(backend, workspace_low=tuple(here - 0.02), workspace_high=tuple(here + 0.02))
+    observation = observed(backend)
+    box = WorkspaceBox(here - 0.01, here + 0.01, actions, reader)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        action = rng.uniform(-1, 1, 7).astype(np.float32)
+        executed, _ = box(observation, action, 0)
+        assert (np.abs(actions.motion(observation, executed).displacement[:3]) <= 0.01 + 1e-6).all()
+
+
 def test_the_hand_does_not_lean_out_of_the_cone():
     backend = arm(axes="full")
     _, _, reader, actions = parts(backend)
@@ -167,6 +180,26 @@ def test_a_fast_action_is_scaled_to_the_speed_limit():
     executed, _ = EndEffectorSpeed(1.0, 0.1, actions)(observation, action, 0)  # 0.02 rad in 0.1 s: 0.2 rad/s
     np.testing.assert_allclose(executed[:6], action[:6] / 2, atol=1e-6)
     assert EndEffectorSpeed(0.5, 0.2, actions)(observation, action, 0)[1] is PASSED
+
+
+@pytest.mark.parametrize("frame", ["base", "end_effector"])
+def test_the_speed_limit_holds_where_the_robots_own_controller_cuts_motion_off(frame):
+    backend = arm(axes="full", action_frame=frame)
+    observation = observed(backend)
+    here = parts(backend)[2].position(observation)
+    _, _, _, actions = parts(backend, workspace_low=tuple(here - 0.045), workspace_high=tuple(here + 0.025))
+    limit = EndEffectorSpeed(0.3, 10.0, actions)
+    rng = np.random.default_rng(0)
+    changed = 0
+    for _ in range(50):
+        action = rng.uniform(-1, 1, 7).astype(np.float32)
+        executed, verdict = limit(observation, action, 0)
+        shift = actions.motion(observation, executed).displacement[:3]
+        assert np.linalg.norm(shift) <= 0.3 * actions.period * (1 + 1e-5)
+        changed += verdict.changed
+    assert 10 < changed < 50
+    cut = np.array([0.9, 0, 0, 0, 0, 0, 1], np.float32)
+    assert limit(observation, cut, 0)[1] is PASSED, "what is cut off is no motion"
 
 
 def test_contact_slows_and_then_stops():
