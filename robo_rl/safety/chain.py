@@ -83,7 +83,11 @@ class FilterChain:
         self, safety_filter: SafetyFilter, observation: Observation, action: Action, now_ns: int
     ) -> tuple[Action, Verdict]:
         """Return what a filter makes of ``action``; never more than an action, nor a change that it does not own up."""
+        before = action.tobytes()
         result, verdict = safety_filter(observation, action, now_ns)
+        if action.tobytes() != before:  # it wrote to what was proposed: that is put back, and this is what it returned
+            result = result.copy()
+            action[:] = np.frombuffer(before, action.dtype)
         if result is action:
             return action, verdict
         name = type(safety_filter).__name__

@@ -322,6 +322,35 @@ def test_a_change_that_a_filter_says_nothing_of_is_executed_and_told():
     assert verdict == Verdict(changed=True, reasons=("Returns",))
 
 
+class Writes:
+    """A filter that writes to the action that it is given, and says that it changed nothing."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def reset(self) -> None: ...
+
+    def __call__(self, observation, action, now_ns):
+        action[0] = self.value
+        return action, PASSED
+
+
+@pytest.mark.parametrize(
+    ("value", "left", "verdict"),
+    [(0.1, 0.1, Verdict(changed=True, reasons=("Writes",))), (np.nan, 0.0, None), (1.5, 0.0, None)],
+)
+def test_a_filter_that_writes_to_the_action_has_changed_it(value, left, verdict):
+    action = np.array([1.0, 0.0], np.float32)
+    executed, told = FilterChain([Writes(value)], zero, 0)({}, action, 0)
+    np.testing.assert_array_equal(executed, np.array([left, 0], np.float32))
+    np.testing.assert_array_equal(action, [1, 0], "what was proposed is what was proposed")
+    if verdict is None:
+        assert told.stop
+        assert told.reasons == ("filter_fault",)
+    else:
+        assert told == verdict
+
+
 def test_a_row_of_violations_ends_the_episode():
     chain = FilterChain([Halve(0.5, "half")], zero, budget=3)
     loud, quiet = np.array([1.0], np.float32), np.array([0.1], np.float32)
