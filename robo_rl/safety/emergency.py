@@ -17,6 +17,9 @@ def default_file() -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "robo_rl" / "emergency_stop"
 
 
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+"""Names one run of the machine, from its start to the next; not every system has it."""
+
 _latched: dict[Path, str] = {}
 """Reasons of the stops of this process whose file could not be made, by that file."""
 
@@ -79,7 +82,8 @@ class EmergencyStop:
 class DeadmanSwitch:
     """Robots move only while a person holds a key: ``robo-rl enable`` refreshes a time in a file.
 
-    The time is the machine's monotonic clock, which all its processes share.
+    The time is the machine's monotonic clock, which all its processes share. It begins anew when the machine restarts,
+    so beside it is which run of the machine it was (:data:`BOOT`), as far as the system says.
 
     Args:
         file: that holds the time.
@@ -91,19 +95,23 @@ class DeadmanSwitch:
         self._file = file
         self._timeout_ns = round(timeout * 1e9)
         self._clock = clock or MonotonicClock()
+        self._boot = ""
+        with contextlib.suppress(OSError):
+            self._boot = BOOT.read_text().strip()
 
     def held(self) -> bool:
         """Return whether the person holds the key."""
         try:
-            held_ns = int(self._file.read_text())
+            text, _, boot = self._file.read_text().partition(" ")
+            held_ns = int(text)
         except (OSError, ValueError):
             return False
-        return 0 <= self._clock.now_ns() - held_ns <= self._timeout_ns
+        return boot == self._boot and 0 <= self._clock.now_ns() - held_ns <= self._timeout_ns
 
     def refresh(self) -> None:
         """Take note that the key is held."""
         partial = self._file.with_name(f".{self._file.name}.{os.getpid()}")
-        partial.write_text(str(self._clock.now_ns()))
+        partial.write_text(f"{self._clock.now_ns()} {self._boot}")
         partial.replace(self._file)
 
     def release(self) -> None:

@@ -15,7 +15,7 @@ import pytest
 from robo_rl.actor import ActionChoice, Actor
 from robo_rl.cli import main
 from robo_rl.core import ManualClock, SafetyStop, Source
-from robo_rl.safety import EmergencyStop, make_safe_backend
+from robo_rl.safety import EmergencyStop, emergency, make_safe_backend
 from robo_rl.safety.config import EmergencyStopConfig
 from robo_rl.safety.emergency import DeadmanSwitch, deadman_file, default_file
 
@@ -168,6 +168,21 @@ def test_the_deadman_switch_fades_by_monotonic_time(tmp_path):
     assert not switch.held()
     earlier = DeadmanSwitch(tmp_path / "deadman", 0.5, ManualClock(0))
     assert not earlier.held(), "a time of before the machine was restarted"
+
+
+def test_a_time_of_before_the_machine_was_restarted_holds_nothing(tmp_path, monkeypatch):
+    boot, clock = tmp_path / "boot_id", ManualClock(10**9)
+    monkeypatch.setattr(emergency, "BOOT", boot)
+
+    def switch_of(run: str | None) -> DeadmanSwitch:
+        boot.unlink(missing_ok=True)
+        if run is not None:
+            boot.write_text(run + "\n")
+        return DeadmanSwitch(tmp_path / "deadman", 0.5, clock)
+
+    for before, after, held in (("one", "one", True), ("one", "two", False), (None, "two", False), (None, None, True)):
+        switch_of(before).refresh()
+        assert switch_of(after).held() == held, (before, after)
 
 
 def test_the_space_bar_holds_the_deadman_switch(file):
