@@ -332,6 +332,8 @@ class _Parser:
             self._fail_here("<, <=, > or >=")
         self._next += 1
         right, other = self._operand()
+        if not isinstance(left, str) and not isinstance(right, str):
+            raise ConfigError(f"{self._text!r}: a comparison names a signal, got the numbers {left:g} and {right:g}")
         return Atom(left, right, greater=sign.startswith(">"), unit=other or unit)
 
     def _operand(self) -> tuple[str | float, str | None]:

@@ -221,7 +221,10 @@ def _own_filter(node: Any, spec: EnvSpec, robot: RobotDescription | None) -> Saf
         factory = get_method(target)
     except Exception as error:
         raise ConfigError(f"safety.filters: {target!r} cannot be imported: {error}") from error
-    made: SafetyFilter = factory(spec=spec, robot=robot, **values)
+    try:
+        made: SafetyFilter = factory(spec=spec, robot=robot, **values)
+    except TypeError as error:
+        raise ConfigError(f"safety.filters: {target!r} cannot be made: {error}") from error
     return made
 
 

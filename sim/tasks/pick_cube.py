@@ -53,6 +53,7 @@ class PickCubeConfig(TaskConfig):
         require(0.02 <= self.cube_size <= 0.07, "cube_size", "in [0.02, 0.07]: the gripper opens 0.08", self.cube_size)
         require(0 < self.cube_mass <= 2, "cube_mass", "in (0, 2]", self.cube_mass)
         require(self.cube_colour in COLOURS, "cube_colour", f"one of {', '.join(COLOURS)}", self.cube_colour)
+        require(len(self.area_centre) == 2, "area_centre", "2 values", self.area_centre)
         require(0 <= self.area_size <= 0.4, "area_size", "in [0, 0.4]", self.area_size)
         require(0 <= self.cube_yaw <= np.pi / 4, "cube_yaw", "in [0, pi/4]", self.cube_yaw)
         require(0 < self.lift_height <= 0.3, "lift_height", "in (0, 0.3]", self.lift_height)

@@ -39,6 +39,8 @@ class ReachConfig(TaskConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.tolerance > 0, "tolerance", "positive", self.tolerance)
+        for key in ("goal_low", "goal_high"):
+            require(len(getattr(self, key)) == 3, key, "3 values", getattr(self, key))
         ordered = all(low <= high for low, high in zip(self.goal_low, self.goal_high, strict=True))
         require(ordered, "goal_low", f"no more than goal_high {self.goal_high}", self.goal_low)
 

@@ -201,6 +201,7 @@ def test_the_example_of_a_grasp():
         ("always[2, 1] a < 3", r"an interval goes from 0 s or later to its end, got \[2.0, 1.0\]"),
         ("3", "expected <, <=, > or >= at character 2, found the end"),
         ("not and", "expected a signal or a number"),
+        ("always (5 < 6)", "a comparison names a signal, got the numbers 5 and 6"),
     ],
 )
 def test_mistakes_are_named(text, message):

@@ -353,6 +353,10 @@ def test_a_filter_of_ones_own(monkeypatch):
     assert step.verdict.reasons == ("never_up",)
     with pytest.raises(ConfigError, match=r"safety\.filters: 'my_safety.Absent' cannot be imported"):
         make_safe_backend(arm(), filters=[{"target": "my_safety.Absent"}])
+    with pytest.raises(
+        ConfigError, match=r"'my_safety.NeverUp' cannot be made: .* unexpected keyword argument 'limits'"
+    ):
+        make_safe_backend(arm(), filters=[{"target": "my_safety.NeverUp", "limits": 0.25}])
     with pytest.raises(ConfigError, match="expected mappings with the key target"):
         make_safe_backend(arm(), filters=[{"limit": 1}])
 
