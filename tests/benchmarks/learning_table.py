@@ -8,7 +8,8 @@ Takes hours; it may be stopped and started again: finished runs are kept, unfini
     python tests/benchmarks/learning_table.py --tasks Hopper-v5 --agents redq --evaluation-interval 5000 --name gym
     python tests/benchmarks/learning_table.py --tasks reach pick_cube --agents drq --seeds 3 --name pixels
 
-Writes docs/results/NAME.json (every run: its summary and evaluations) and the table in docs/results/NAME.md.
+Writes docs/results/NAME.json (every run: its summary and evaluations; those of other tasks, agents and seeds stay) and
+the table in docs/results/NAME.md.
 """
 
 import argparse
@@ -148,9 +149,18 @@ def write(options: argparse.Namespace) -> None:
             for line in evaluations
         ]
         runs.append(summary)
+    runs = with_earlier(options.results / f"{options.name}.json", runs, ("task", "agent", "seed"))
+    runs.sort(key=lambda run: (run["task"], run["agent"], run["seed"]))
     options.results.mkdir(parents=True, exist_ok=True)
     (options.results / f"{options.name}.json").write_text(json.dumps(runs, indent=1) + "\n")
     (options.results / f"{options.name}.md").write_text(table(runs))
+
+
+def with_earlier(file: Path, runs: list[dict], keys: tuple[str, ...]) -> list[dict]:
+    """Return ``runs`` and those in ``file`` that differ from all of them in ``keys``: their folders may be gone."""
+    earlier = json.loads(file.read_text()) if file.exists() else []
+    known = {tuple(run[key] for key in keys) for run in runs}
+    return runs + [run for run in earlier if tuple(run[key] for key in keys) not in known]
 
 
 def is_solved(task: str, evaluation: dict) -> bool:

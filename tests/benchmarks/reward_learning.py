@@ -9,7 +9,8 @@ Nothing of the task reaches the learner but through the module: the reward is th
 ends at its time limit, never at a success. Evaluations count an episode whose last state is a success. Beside each row
 stands its control: the same with the module's weight 0; where the module knows the task's success, that alone.
 
-Writes docs/results/reward_learning.json (every run: its summary and evaluations) and the table in reward_learning.md.
+Writes docs/results/reward_learning.json (every run: its summary and evaluations; those of other rows and seeds stay)
+and the table in reward_learning.md.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from learning_table import status
+from learning_table import status, with_earlier
 
 from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
 from robo_rl.replay import EpisodeStore
@@ -351,6 +352,9 @@ def write(options: argparse.Namespace) -> None:
                 if row.data:
                     summary["success_of_data"] = success_of(options.runs / f"{row.task}_data_{summary['seed']}")
                 runs.append(summary)
+    order = list(ROWS)
+    runs = with_earlier(options.results / f"{NAME}.json", runs, ("row", "control", "seed"))
+    runs.sort(key=lambda run: (order.index(run["row"]), run["control"], run["seed"]))
     options.results.mkdir(parents=True, exist_ok=True)
     (options.results / f"{NAME}.json").write_text(json.dumps(runs, indent=1) + "\n")
     (options.results / f"{NAME}.md").write_text(table(runs))
