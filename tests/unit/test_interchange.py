@@ -433,6 +433,9 @@ def test_what_a_bag_lacks_is_named(tmp_path):
         Rosbag(topics=wrong).load(tmp_path / "bag", config)
     with pytest.raises(DataError, match="no bag of rosbag2"):
         Rosbag(topics=TOPICS).load(tmp_path / "bag/none", config)
+    (tmp_path / "notes.txt").write_text("no bag\n")
+    with pytest.raises(DataError, match=r"notes\.txt is no bag, or damaged"):
+        list(Rosbag(topics=TOPICS).load(tmp_path / "notes.txt", config).episodes())
 
 
 # --- RLDS of others --------------------------------------------------------------------------------------------------

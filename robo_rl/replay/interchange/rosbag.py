@@ -243,8 +243,9 @@ def open_bag(path: Path, store: Any) -> Iterator[Any]:
     Raises:
         DataError: if it is damaged.
     """
-    reader = library("rosbags.highlevel").AnyReader([path], default_typestore=store)
+    make_reader = library("rosbags.highlevel").AnyReader
     try:
+        reader = make_reader([path], default_typestore=store)
         reader.open()
     except Exception as error:  # whatever rosbags meets in a damaged file
         raise DataError(f"{path} is no bag, or damaged ({error})") from error
