@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ LAUNCHES = Path(__file__).parent / "launches"
 GRACE_SECONDS = 30.0
 """Longest wait for a process that was told to end; then it is killed."""
 POLL_SECONDS = 0.05
+PRINT_SECONDS = 2.0
+"""Longest wait for the last output of a process that has ended."""
 
 
 @dataclass(frozen=True)
@@ -142,8 +145,12 @@ class Launch:
             for process in self._processes.values():
                 if process.poll() is None:
                     process.kill()
-            for printer in self._printers:
-                printer.join()
+            for process, printer in zip(self._processes.values(), self._printers, strict=True):
+                printer.join(PRINT_SECONDS)
+                if printer.is_alive():  # what the process left behind holds its output; it is in the process's group
+                    with suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
+                    printer.join(PRINT_SECONDS)
         return code
 
     def _start(self, plan: ProcessPlan) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..core import ConfigError, DriverError, nearest
 from ..safety.emergency import DeadmanSwitch, EmergencyStop, deadman_file
+from .interruption import Interruption
 
 CONFIRMATION = "rearm"
 
@@ -37,7 +38,9 @@ def run(command: str, words: Sequence[str]) -> int:
     elif command == "rearm":
         _rearm(emergency)
     else:
-        enable(DeadmanSwitch(deadman_file(emergency.file), timeout=1.0))
+        with Interruption() as interruption:
+            enable(DeadmanSwitch(deadman_file(emergency.file), timeout=1.0), interruption)
+        return 0 if interruption.signal is None else 128 + interruption.signal
     return 0
 
 
@@ -56,8 +59,8 @@ def _rearm(emergency: EmergencyStop, ask: Callable[[str], str] = input) -> None:
     print("Re-armed")
 
 
-def enable(switch: DeadmanSwitch) -> None:
-    """Let robots move while the space bar of this terminal is held, until q is pressed."""
+def enable(switch: DeadmanSwitch, interruption: Interruption) -> None:
+    """Let robots move while the space bar of this terminal is held, until q is pressed, or a signal comes."""
     descriptor = sys.stdin.fileno()
     if not os.isatty(descriptor):
         raise ConfigError("the deadman switch is a key that a person holds: run robo-rl enable in a terminal")
@@ -65,7 +68,7 @@ def enable(switch: DeadmanSwitch) -> None:
     try:
         tty.setcbreak(descriptor)  # before anybody is asked to press a key: it discards what was typed
         print("Hold the space bar: robots move while it is held. q ends.", flush=True)
-        while True:
+        while interruption.signal is None:
             if select.select([descriptor], [], [], 0.1)[0]:
                 keys = os.read(descriptor, 1024)
                 if not keys or b"q" in keys:

@@ -97,12 +97,14 @@ class Dashboard:
             tasks = [group.create_task(self._tell(visit)), group.create_task(self._show(visit))]
             async for data in page:
                 message = read_message(data)
-                if isinstance(path := message.get("run"), str) and path in self._paths:
-                    visit.choose(path)
-                elif isinstance(name := message.get("command"), str):
+                path = self._paths.get(str(message.get("run")))
+                if isinstance(name := message.get("command"), str):
                     # Here and at once: no thread that reads files may hold up an emergency stop.
-                    answer = self._command(visit, name, str(message.get("robot", "")))
+                    answer = self._command(path, name, str(message.get("robot", "")))
+                    visit.changed.set()
                     await page.send(json.dumps({"answer": answer}))
+                elif path is not None:
+                    visit.choose(str(path))
             for task in tasks:
                 task.cancel()
 
@@ -172,15 +174,13 @@ class Dashboard:
             "emergency": None if look.emergency is None else look.emergency.pressed(),
         }
 
-    def _command(self, visit: "Visit", name: str, robot: str) -> str:
-        """Do what a page asks for; return what to tell the person."""
-        if visit.chosen is None:
-            return "no run is chosen"
-        path = self._paths[visit.chosen]
-        visit.changed.set()
+    def _command(self, path: Path | None, name: str, robot: str) -> str:
+        """Do what a page asks for of the run that it shows; return what to tell the person."""
         try:
-            if name == "emergency_stop":
-                return _stop(self._emergency(path))
+            if name == "emergency_stop":  # this user's where no run is shown
+                return _stop(EmergencyStop(None) if path is None else self._emergency(path))
+            if path is None:
+                return "no run is chosen"
             LiveWatch(path).send(Command(name, robot))
         except RoboRLError as error:
             return str(error)

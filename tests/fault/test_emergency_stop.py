@@ -6,6 +6,7 @@ import pty
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -200,6 +201,23 @@ def test_the_space_bar_holds_the_deadman_switch(file):
     os.write(controller, b"q")
     assert process.wait(10) == 0
     assert not switch.held()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_lets_go_of_the_deadman_switch_and_gives_the_terminal_back(file, number):
+    controller, terminal = pty.openpty()
+    before = termios.tcgetattr(terminal)
+    process = subprocess.Popen([sys.executable, "-m", "robo_rl.cli", "enable"], stdin=terminal, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert b"Hold the space bar" in process.stdout.readline()
+    switch = DeadmanSwitch(deadman_file(file), 5.0)
+    os.write(controller, b" ")
+    deadline = time.monotonic() + 5
+    while not switch.held() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(number)
+    assert process.wait(10) == 128 + number
+    assert not switch.held() and termios.tcgetattr(terminal) == before
 
 
 def test_ctrl_backslash_presses_it():

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -197,6 +198,40 @@ def test_a_dropped_connection_recovers(browser: Any, served: ServedDashboard, ru
     wait_until(lambda: text(browser, "#connection") == "connected")
     press(browser, "pause")
     assert commanded(run) == [Command("pause")]
+
+
+def test_a_connection_that_comes_back_shows_and_commands_the_run_that_was_chosen(
+    browser: Any, served: ServedDashboard, run: LiveRun, folder: Path
+) -> None:
+    newer = folder / "runs" / "2026-01-02_reach_rlpd_0"
+    newer.mkdir()
+    (newer / "config.yaml").write_text(
+        f"task: {{name: reach}}\nseed: 1\nsafety: {{emergency_stop: {{file: {folder}/b}}}}\n"
+    )
+    (newer / "metrics.jsonl").write_text(json.dumps({"step": 1, "wall_seconds": 0.1, "kind": "train"}) + "\n")
+    try:
+        opened(browser, served)
+        wait_until(lambda: "seed 1" in text(browser, "#title"))
+        choice = f"document.querySelector('#runs').value = '{folder}/runs/2026-01-01_pick_cube_rlpd_0';"
+        browser.execute_script(f"{choice} document.querySelector('#runs').dispatchEvent(new Event('change'))")
+        wait_until(lambda: "seed 0" in text(browser, "#title"))
+        served.stop()
+        served.start()
+        browser.execute_script(
+            "window.seen = new Set(); const title = document.querySelector('#title');"
+            "new MutationObserver(() => seen.add(title.textContent)).observe(title, {childList: true, subtree: true})"
+        )
+        wait_until(lambda: text(browser, "#connection") == "connected")
+        press(browser, "pause")
+        assert commanded(run) == [Command("pause")]
+        press(browser, "emergency_stop")
+        emergency = EmergencyStop(folder / "stop")
+        assert wait_until(emergency.pressed) == "the page of robo-rl web"
+        emergency.rearm()
+        assert not (folder / "b").exists()
+        assert not any("seed 1" in title for title in browser.execute_script("return [...seen]"))
+    finally:
+        shutil.rmtree(newer)
 
 
 def test_a_run_that_ended_takes_no_commands(browser: Any, served: ServedDashboard) -> None:

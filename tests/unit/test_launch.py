@@ -130,6 +130,14 @@ def test_what_does_not_end_is_killed(monkeypatch, capsys):
     assert "[robot] has not ended after 0.5 s and is killed" in capsys.readouterr().out
 
 
+def test_what_a_process_left_behind_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr("robo_rl.commands.launch.PRINT_SECONDS", 0.5)
+    began = time.monotonic()
+    left = "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']).pid)"
+    assert run(plan("train", left, main=True)) == 0
+    assert time.monotonic() - began < 30
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_are_passed_on_once(tmp_path, number):
     """A launch of a real file in a process of its own: each of its processes hears the signal, and says so."""

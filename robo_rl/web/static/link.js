@@ -3,6 +3,7 @@
 const SILENCE_MS = 6000; // the server says something every second
 const RETRY_MS = [300, 1000, 2000];
 const REFUSED = 4401;
+const TAKEN = 4409; // another page has what only one can have
 
 // Return the token of the address, which then no longer shows it, or the one of this tab before it was loaded again.
 function token() {
@@ -13,8 +14,8 @@ function token() {
   return sessionStorage.getItem("token");
 }
 
-// Connect. `handlers`: `message(object)`, `picture(heading, blob)`, and `state(name)`: connecting, connected, lost or
-// refused (by then nothing more is tried, until the page is given another token).
+// Connect. `handlers`: `message(object)`, `picture(heading, blob)`, and `state(name)`: connecting, connected, lost,
+// refused (by then nothing more is tried, until the page is given another token) or taken (until the page is touched).
 export class Link {
   constructor(handlers) {
     this.handlers = handlers;
@@ -40,7 +41,7 @@ export class Link {
     this.heard = performance.now();
     socket.onopen = () => socket.send(JSON.stringify({ token: secret }));
     socket.onmessage = (event) => socket === this.socket && this.hear(event.data);
-    socket.onclose = (event) => socket === this.socket && this.lost(event.code === REFUSED);
+    socket.onclose = (event) => socket === this.socket && this.lost(event.code);
   }
 
   hear(data) {
@@ -59,14 +60,20 @@ export class Link {
     this.handlers.picture(heading, new Blob([bytes.subarray(end + 1)], { type: heading.type ?? "image/jpeg" }));
   }
 
-  lost(refused) {
+  lost(code) {
     this.socket = null;
-    if (refused) {
+    if (code === REFUSED) {
       sessionStorage.removeItem("token");
       this.handlers.state("refused");
       return;
     }
     this.failures = Math.max(this.failures, 0) + 1;
+    if (code === TAKEN) {
+      // By itself it would take it back, and the other page the same, for ever.
+      this.handlers.state("taken");
+      addEventListener("pointerdown", () => this.open(), { once: true });
+      return;
+    }
     this.handlers.state("lost");
     this.retry = setTimeout(() => this.open(), RETRY_MS[Math.min(this.failures, RETRY_MS.length) - 1]);
   }
@@ -75,7 +82,7 @@ export class Link {
   watch() {
     if (this.socket && performance.now() - this.heard > SILENCE_MS) {
       const socket = this.socket;
-      this.lost(false);
+      this.lost();
       socket.close();
     }
   }

@@ -23,6 +23,7 @@ const CONNECTION = {
 const at = (id) => document.getElementById(id);
 const cameras = new Map(); // by robot and camera: {figure, image, age, seen}
 let connected = false;
+let chosen = null; // path of the run that the person looks at: the newest until they choose, and after a lost connection too
 let run = null;
 
 const link = new Link({
@@ -35,6 +36,7 @@ const link = new Link({
   picture: showCamera,
   state(name) {
     connected = name === "connected";
+    if (connected && chosen) link.send({ run: chosen });
     at("connection").textContent = CONNECTION[name];
     at("connection").className = `chip ${connected ? "good" : "bad"}`;
     at("ask").hidden = name !== "refused";
@@ -51,7 +53,8 @@ at("ask").addEventListener("submit", (event) => {
 at("runs").addEventListener("change", () => {
   cameras.clear();
   at("cameras").replaceChildren();
-  link.send({ run: at("runs").value });
+  chosen = at("runs").value;
+  link.send({ run: chosen });
 });
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button[data-command]");
@@ -65,7 +68,7 @@ setInterval(showAges, 1000);
 
 function press(button) {
   const { command, robot = "" } = button.dataset;
-  const sent = link.send({ command, robot });
+  const sent = link.send({ command, robot, run: run?.path });
   at("answer").textContent = sent ? `${command} ${robot}: sent` : "Not sent: there is no connection";
 }
 
@@ -97,6 +100,7 @@ function enableButtons() {
 // --- what the server told ---------------------------------------------------------------------------------------------
 
 function showRuns(runs) {
+  if (!runs.some(({ path }) => path === chosen)) chosen = null;
   at("runs").replaceChildren(...runs.map(({ path, name }) => make("option", name, { value: path })));
   at("runs").disabled = runs.length < 2;
   if (run) at("runs").value = run.path;
@@ -110,6 +114,8 @@ function showNotice() {
 }
 
 function showRun(news) {
+  if (chosen && news && news.path !== chosen) return; // of a connection that does not know yet what was chosen
+  chosen = news?.path ?? null;
   run = news;
   at("main").hidden = !run;
   showNotice();
