@@ -80,6 +80,7 @@ class Actor:
         self._sequence = 0
         self._step: Step | None = None
         self._actions: list[NDArray[np.float32]] = []
+        self._placed = False  # by this object: the world is what an episode of it began in, or what it left
 
     @property
     def episode_length(self) -> int:
@@ -163,8 +164,13 @@ class Actor:
         seed = derive_seed(self._seed, "episode", self._name, self._episode + 1)
         step = None
         if self._resets is not None and self._episode >= 0:
+            if not self._placed and isinstance(self._backend, PersistentWorld):
+                self._backend.reset(
+                    seed
+                )  # resumed in a simulator that could not tell its world: not one drawn at random
             step = self._resets.run(self._backend).step
         self._step = self._backend.reset(seed) if step is None else step
+        self._placed = True
         self._world = self._present_world()
         self._episode += 1
 
@@ -215,6 +221,7 @@ class Actor:
                 raise CheckpointError("the checkpoint holds a simulator's world: resume on that simulator")
             self._step = self._backend.restore(world)
             self._world = world
+            self._placed = True
         if not is_open:
             self._step = None
             return

@@ -186,6 +186,7 @@ class AsyncTraining(Training):
         if self._scorer is not None:
             # Computed again, by modules that may have learned from these steps before: the store keeps no such terms.
             self.online.score_held(self._scorer, online=False)
+            self._scorer.load(checkpoint.parts["reward"])  # what these steps told it, it knew: not once more
 
     def _experience_summary(self) -> dict[str, Any]:
         totals = self.intake.totals()
@@ -323,6 +324,7 @@ class AsyncTraining(Training):
             if self.runtime.min_ratio > 0:  # nothing is learned meanwhile
                 self.server.guide(room=0, stop=False, env_steps=self.step)
             reached = self._evaluations.good_enough(self.step, self.learner.updates, self.config.seed)
+        self._reached = reached
         if evaluated or self.step - self._saved_step >= self.settings.checkpoint_interval:
             self._saved_step = self.step
             self._if_possible(self._save)

@@ -130,6 +130,7 @@ class LocalTraining(Training):
         if evaluated:
             self._tell("evaluating")
             reached = self._evaluations.good_enough(self.step, self.learner.updates, self.config.seed)
+        self._reached = reached
         if evaluated or self.step % settings.checkpoint_interval == 0:
             self._if_possible(self._save)
         return reached
@@ -200,6 +201,12 @@ class LocalTraining(Training):
         prefix, saved = "actor/", parts["run"]
         self.actor.load({key.removeprefix(prefix): value for key, value in saved.items() if key.startswith(prefix)})
         self._earnings.load(facts)
+        if self.actor.is_between_episodes:
+            # Where it was not when this was saved, its world could not be told: that episode ends without its rest.
+            self.online.end_episodes()
+            self._earnings = self._no_earnings()
+            if self._intervention is not None:
+                self._intervention.end_episode()
 
     def _experience_summary(self) -> dict[str, Any]:
         practice = {name.removeprefix("practice/"): value for name, value in self._practice().items()}

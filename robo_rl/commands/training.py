@@ -89,6 +89,7 @@ class Training(ABC):
         self._safety = SafetyRecord()
         self._update_seconds = 0.0
         self._ends = False
+        self._reached = False  # and only the final evaluation is missing
         checkpoint = None if config.resume is None else self._checkpoints.load_newest()
         if checkpoint is not None:
             self._load(checkpoint)
@@ -123,7 +124,7 @@ class Training(ABC):
 
     def _run(self) -> int:
         try:
-            status = self._loop()
+            status = "reached" if self._reached else self._loop()
         except DivergenceError as error:
             self.logger.message(f"Diverged at step {self.step}: {error}")
             newest = self._checkpoints.folders()[-1]
@@ -143,6 +144,7 @@ class Training(ABC):
         episodes, video = self.settings.final_evaluation_episodes, self.folder / "videos" / "final.mp4"
         result = self._evaluations(self.step, self.learner.updates, seed, episodes, video)
         self._announce(result)
+        self._reached = False
         self._save()
         self._summarise(status, result)
         self._name_files(result)
@@ -293,6 +295,7 @@ class Training(ABC):
             **self._evaluations.state(self.learner.updates),
             "safety": self._safety.state(),
             "update_seconds": self._update_seconds,
+            "reached": self._reached,
         }
         parts = {
             "agent": agent.state(),
@@ -326,6 +329,7 @@ class Training(ABC):
         self._follow_discount()
         self._safety = SafetyRecord(checkpoint.facts.get("safety"))
         self._update_seconds = checkpoint.facts["update_seconds"]
+        self._reached = bool(checkpoint.facts.get("reached"))
 
     # --- results -----------------------------------------------------------------------------------------------------
 

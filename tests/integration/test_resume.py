@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -101,6 +102,47 @@ def test_killed_and_resumed_from_the_checkpoint(unbroken: Path, tmp_path: Path) 
     first, second = final_state(unbroken), final_state(folder)
     for key, value in first.items():
         np.testing.assert_array_equal(value, second[key], err_msg=key, strict=True)
+
+
+def test_where_the_world_cannot_be_told_the_open_episode_ends_and_the_next_is_reproducible(tmp_path: Path) -> None:
+    """With noise the simulator does not tell its world, and the arm itself begins episodes, of 20 steps."""
+    folders = tmp_path / "one", tmp_path / "other"
+    practice = ["reset=homing", "task.randomisation.observation_noise=0.1", "task.max_episode_steps=20"]
+    taken_over = ["intervention.criterion=random", "intervention.probability=0.3", "intervention.hold=30"]
+    short = ["task.terminate_on_success=false", "run.env_steps=30", "run.final_evaluation_episodes=1"]
+    robo_rl("train", *COMMON, *practice, *taken_over, *short, f"run.dir={folders[0]}")
+    shutil.copytree(folders[0], folders[1])
+    ended = []
+    for folder in folders:
+        robo_rl("train", f"resume={folder}", "run.env_steps=55")
+        lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        ended.append([line for line in lines if line["kind"] == "episode" and line["step"] > 30])
+    (episode,), (again,) = ended
+    assert (episode["step"], episode["length"]) == (50, 20)
+    assert episode | {"wall_seconds": 0} == again | {"wall_seconds": 0}
+    replay = CheckpointFolder(folders[0] / "checkpoints").load_newest().parts["replay"]
+    rows = slice(32, 52)  # each episode before it has one row more than steps
+    assert episode["episode_return"] == replay["terms"][rows, 0].sum(), "nothing of the episode that was cut"
+
+
+def test_a_run_that_reached_its_goal_is_only_evaluated_when_it_is_resumed(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    goal = ["run.stop_at_return=-1000", "run.final_evaluation_episodes=100000"]
+    process = start("train", *COMMON, *goal, f"run.dir={folder}")
+    wait_until_checkpoint(folder, 30)
+    process.kill()
+    process.communicate()
+    robo_rl("train", f"resume={folder}", "run.final_evaluation_episodes=2")
+    summary = json.loads((folder / "summary.json").read_text())
+    assert (summary["status"], summary["env_steps"]) == ("reached", 30)
+
+
+def wait_until_checkpoint(folder: Path, step: int) -> None:
+    for _ in range(1200):
+        if (folder / "checkpoints" / f"step_{step:09d}").exists():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"there is no checkpoint of step {step}")
 
 
 def test_a_changed_configuration_is_refused_by_name(unbroken: Path) -> None:
