@@ -29,8 +29,6 @@ class StateGuard:
             self._names = self._condition.check(self._signals.units)
         except ConfigError as error:
             raise ConfigError(f"{option}: {error}") from error
-        if not self._names:
-            raise ConfigError(f"{option}: {condition!r} names no signal")
         if not self._condition.is_momentary:
             raise ConfigError(f"{option}: {condition!r} is of several times, and a guard sees one state at a time")
 

@@ -83,7 +83,7 @@ def test_no_success_is_where_the_guard_is_not_true(config):
     for guard, problem in (
         ("hight > 1", "'hight'"),
         ("always (along > 1)", "is of several times"),
-        ("1 > 0", "no signal"),
+        ("1 > 0", "names a signal"),
         ("along >", ""),
     ):
         with pytest.raises(ConfigError, match=f"reward.modules.goal.guard: .*{problem}"):

@@ -106,10 +106,11 @@ def test_what_a_full_disk_refuses_is_written_later_whole(tmp_path: Path, monkeyp
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_thread_of_tensorboard_that_died_costs_points_not_the_run(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
     logger, _ = make_logger(tmp_path, ManualClock())
     with logger:
         logger.log("train", 1, critic_loss=1.0)
-        worker = next(thread for thread in threading.enumerate() if type(thread).__name__ == "_AsyncWriterThread")
+        (worker,) = set(threading.enumerate()) - before
         worker._record_writer.write = worker._record_writer.flush = _refuse  # type: ignore[attr-defined]
         logger.log("train", 2, critic_loss=1.0)
         worker.join(10)
