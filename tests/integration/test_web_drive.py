@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,20 @@ Object.defineProperty(navigator, "xr", {value: {
 }});
 """
 """A headset whose controller a test moves."""
+
+MOVING_FINGER = """
+window.sockets = [];
+window.touched = null;
+addEventListener("pointerdown", (event) => (window.touched = event), true);
+window.WebSocket = class extends WebSocket {
+  constructor(address) {
+    super(address);
+    sockets.push(this);
+    this.addEventListener("open", () => touched?.target.dispatchEvent(new PointerEvent("pointermove", touched)));
+  }
+};
+"""
+"""A finger that moves on whenever the page has connected, which a test ends."""
 
 TURNED = """
 const done = arguments[0], position = {x: 0, y: 0, z: 0};
@@ -93,6 +108,20 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield browser
 
 
+@contextmanager
+def opened(browser: Any, driven: Driven, before: str) -> Iterator[None]:
+    """Open the page, after the script ``before``."""
+    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": before})
+    try:
+        browser.get("about:blank")
+        browser.get(driven.page.link)
+        wait_until(lambda: browser.find_elements("css selector", "[data-pad=x-y]"))
+        driven.handed_back()
+        yield
+    finally:
+        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": added["identifier"]})
+
+
 def touch(browser: Any, kind: str, *point: float) -> None:
     points = [{"x": point[0], "y": point[1]}] if point else []
     browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
@@ -133,6 +162,21 @@ def test_touch_drives_the_arm_and_a_wrong_token_does_not(browser: Any, driven: D
     browser.find_element("css selector", "[data-tap=success]").click()
     wait_until(lambda: driven.read() and driven.buttons)
     assert driven.buttons == {"success"}
+
+
+def test_a_touch_of_before_the_connection_was_lost_drives_no_more(browser: Any, driven: Driven) -> None:
+    with opened(browser, driven, MOVING_FINGER):
+        point = upper_edge(browser, "x-y")
+        touch(browser, "touchStart", *point)
+        driven.taken_over()
+        browser.execute_script("window.before = document.querySelector('.pad'); sockets.at(-1).close()")
+        wait_until(lambda: browser.execute_script("return !before.isConnected"))
+        touch(browser, "touchEnd")
+        driven.handed_back()
+        touch(browser, "touchStart", *point)
+        driven.taken_over()
+        touch(browser, "touchEnd")
+        driven.handed_back()
 
 
 def test_the_pose_of_a_controller_drives_while_it_is_gripped_and_seen(browser: Any, driven: Driven) -> None:

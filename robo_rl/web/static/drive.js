@@ -14,9 +14,10 @@ const PADS = [
 ];
 
 const at = (id) => document.getElementById(id);
-const pads = new Map(); // deflections by the pad that is touched
+const pads = new Map(); // deflections by the pad that is touched; a touch that was released counts no more
 let pose = null; // deflections by pose, while it is gripped
 let tapped = [];
+let connected = false;
 let elements = [];
 
 const link = new Link({
@@ -26,18 +27,19 @@ const link = new Link({
   },
   picture: (_, blob) => showPicture(at("camera"), blob),
   state(name) {
-    if (name !== "connected") release();
+    connected = name === "connected";
+    if (!connected) release();
     at("connection").textContent = name === "lost" ? "connection lost" : name === "refused" ? "not connected" : name;
-    at("connection").className = `chip ${name === "connected" ? "good" : "bad"}`;
+    at("connection").className = `chip ${connected ? "good" : "bad"}`;
     at("ask").hidden = name !== "refused";
-    document.body.classList.toggle("stale", name !== "connected");
+    document.body.classList.toggle("stale", !connected);
   },
 });
 
 setInterval(() => {
   const axes = Object.assign({}, ...pads.values(), pose ?? {});
   const held = pads.size || pose ? ["deadman"] : [];
-  if (link.send({ axes, held, tapped })) tapped = [];
+  if (connected && link.send({ axes, held, tapped })) tapped = [];
 }, SAY_MS);
 
 at("ask").addEventListener("submit", (event) => {
@@ -61,6 +63,7 @@ function release() {
 // --- touch ------------------------------------------------------------------------------------------------------------
 
 function showAbout(about) {
+  release(); // a pad that is replaced does not hear that its touch ends
   elements = about.elements.length ? about.elements : ["x", "y", "z", "roll", "pitch", "yaw", "gripper"];
   at("task").textContent = about.task;
   at("gripper").hidden = !elements.includes("gripper");
@@ -87,7 +90,9 @@ function makePad({ title, up, left }) {
     pad.setPointerCapture(event.pointerId);
     move(event);
   });
-  pad.addEventListener("pointermove", (event) => pad.hasPointerCapture(event.pointerId) && move(event));
+  pad.addEventListener("pointermove", (event) => {
+    if (pads.has(pad) && pad.hasPointerCapture(event.pointerId)) move(event);
+  });
   for (const name of ["pointerup", "pointercancel", "lostpointercapture"]) pad.addEventListener(name, end);
   return pad;
 }
