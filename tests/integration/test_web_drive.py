@@ -23,9 +23,10 @@ FAKE_WEBXR = """
 window.pose = {position: {x: 0, y: 1, z: 0}, orientation: {x: 0, y: 0, z: 0, w: 1}};
 window.XRWebGLLayer = class {};
 window.session = {
+  visibilityState: "visible",
   updateRenderState() {},
   requestReferenceSpace: async () => "local",
-  requestAnimationFrame: (frame) => requestAnimationFrame((time) => frame(time, {
+  requestAnimationFrame: (frame) => requestAnimationFrame((time) => window.frozen || frame(time, {
     getPose: () => window.pose && {transform: structuredClone(window.pose)},
   })),
 };
@@ -34,7 +35,7 @@ Object.defineProperty(navigator, "xr", {value: {
   requestSession: async () => window.session,
 }});
 """
-"""A headset whose controller a test moves."""
+"""A headset whose controller a test moves, and which a test stops from making frames."""
 
 MOVING_FINGER = """
 window.sockets = [];
@@ -127,6 +128,15 @@ def touch(browser: Any, kind: str, *point: float) -> None:
     browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
 
 
+def grip_pose(browser: Any, driven: Driven) -> None:
+    """Begin to drive by pose, with a trigger that is held."""
+    wait_until(lambda: browser.find_elements("css selector", "#pose:enabled"))
+    browser.find_element("css selector", "#pose").click()
+    wait_until(lambda: browser.execute_script("return Boolean(session.onselectstart)"))
+    browser.execute_script("session.onselectstart({inputSource: {gripSpace: 'grip'}})")
+    driven.taken_over()
+
+
 def upper_edge(browser: Any, pad: str) -> tuple[float, float]:
     """Return the middle of the upper edge of a pad [pixels of the page]."""
     box = browser.execute_script(f"return document.querySelector('[data-pad={pad}]').getBoundingClientRect().toJSON()")
@@ -180,16 +190,8 @@ def test_a_touch_of_before_the_connection_was_lost_drives_no_more(browser: Any, 
 
 
 def test_the_pose_of_a_controller_drives_while_it_is_gripped_and_seen(browser: Any, driven: Driven) -> None:
-    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": FAKE_WEBXR})
-    try:
-        browser.get("about:blank")
-        browser.get(driven.page.link)
-        wait_until(lambda: browser.find_elements("css selector", "#pose:enabled"))
-        driven.handed_back()
-        browser.find_element("css selector", "#pose").click()
-        wait_until(lambda: browser.execute_script("return Boolean(session.onselectstart)"))
-        browser.execute_script("session.onselectstart({inputSource: {gripSpace: 'grip'}})")
-        driven.taken_over()
+    with opened(browser, driven, FAKE_WEBXR):
+        grip_pose(browser, driven)
         # Half of a full deflection forward (towards the screen), beyond the dead zone.
         browser.execute_script("pose.position.z = -0.06")
         wait_until(lambda: driven.taken_over()[0] > 0)
@@ -200,5 +202,21 @@ def test_the_pose_of_a_controller_drives_while_it_is_gripped_and_seen(browser: A
         driven.handed_back()
         turned = browser.execute_async_script(TURNED)
         assert turned["yaw"] == pytest.approx(0.5) and turned["roll"] == turned["pitch"] == 0
-    finally:
-        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": added["identifier"]})
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "session.visibilityState = 'hidden'; session.onvisibilitychange()",
+        "session.visibilityState = 'visible-blurred'; session.onvisibilitychange()",
+        "dispatchEvent(new Event('blur'))",
+        "window.frozen = true",
+    ],
+)
+def test_the_pose_is_let_go_when_the_headset_is_hidden_left_or_frozen(browser: Any, driven: Driven, end: str) -> None:
+    with opened(browser, driven, FAKE_WEBXR):
+        grip_pose(browser, driven)
+        browser.execute_script(end)
+        driven.handed_back()
+        browser.execute_script("session.visibilityState = 'visible'; session.onvisibilitychange()")
+        driven.handed_back()

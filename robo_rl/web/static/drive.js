@@ -4,6 +4,7 @@
 import { Link, make, showPicture } from "/link.js";
 
 const SAY_MS = 50;
+const POSE_MS = 150; // a pose that is older is not seen any more
 const POSE_METRES = 0.12; // displacement of a full deflection
 const POSE_RADIANS = 0.6;
 const PADS = [
@@ -15,7 +16,8 @@ const PADS = [
 
 const at = (id) => document.getElementById(id);
 const pads = new Map(); // deflections by the pad that is touched; a touch that was released counts no more
-let pose = null; // deflections by pose, while it is gripped
+let gripped = null; // the WebXR input source that is gripped, and its pose then
+let pose = null; // deflections by pose, while it is gripped, and when it was seen
 let tapped = [];
 let connected = false;
 let elements = [];
@@ -37,7 +39,8 @@ const link = new Link({
 });
 
 setInterval(() => {
-  const axes = Object.assign({}, ...pads.values(), pose ?? {});
+  if (pose && performance.now() - pose.seen > POSE_MS) pose = null;
+  const axes = Object.assign({}, ...pads.values(), pose?.axes ?? {});
   const held = pads.size || pose ? ["deadman"] : [];
   if (connected && link.send({ axes, held, tapped })) tapped = [];
 }, SAY_MS);
@@ -56,7 +59,7 @@ addEventListener("contextmenu", (event) => event.preventDefault());
 
 function release() {
   pads.clear();
-  pose = null;
+  letGo();
   for (const knob of document.querySelectorAll(".pad i")) knob.style.transform = "";
 }
 
@@ -113,17 +116,22 @@ for (const mode of ["immersive-ar", "immersive-vr"]) {
 }
 at("pose").title = navigator.xr ? "Move the robot as you move the controller or phone" : "This browser has no WebXR";
 
+function letGo() {
+  gripped = pose = null;
+}
+
 // How far the pose is from where it was gripped is the deflection.
 async function driveByPose(mode) {
   const session = await navigator.xr.requestSession(mode, { optionalFeatures: ["local-floor"] });
   const canvas = document.createElement("canvas");
   session.updateRenderState({ baseLayer: new XRWebGLLayer(session, canvas.getContext("webgl", { xrCompatible: true })) });
   const space = await session.requestReferenceSpace("local");
-  let gripped = null; // the input source that is gripped, and its pose then
   session.onselectstart = ({ inputSource }) => (gripped = { source: inputSource, start: null });
-  session.onselectend = () => (gripped = pose = null);
+  session.onselectend = letGo;
   session.onsqueezestart = () => tapped.push("gripper");
-  session.onend = () => (gripped = pose = null);
+  session.onend = letGo;
+  // Beside a menu, or with the headset taken off, the controller is not heard: nor that its trigger is let go.
+  session.onvisibilitychange = () => session.visibilityState !== "visible" && letGo();
   session.requestAnimationFrame(function frame(_, xr) {
     session.requestAnimationFrame(frame);
     if (!gripped) return;
@@ -134,7 +142,7 @@ async function driveByPose(mode) {
       return;
     }
     gripped.start ??= found.transform;
-    pose = only(deflections(gripped.start, found.transform));
+    pose = { axes: only(deflections(gripped.start, found.transform)), seen: performance.now() };
   });
 }
 
