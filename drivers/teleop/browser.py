@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 from robo_rl.core import Clock, EnvSpec
 
 from .config import ELEMENTS, FUNCTIONS, TeleopConfig
-from .motion import AxisMotion, AxisTeleop
+from .motion import AxisMotion, AxisTeleop, Polled
 
 
 class Page(Protocol):
     """What a person holds: a page that is served; ``robo_rl.web.person`` has it."""
 
-    def poll(self, timeout: float) -> tuple[Mapping[str, float], Set[str]] | None:
-        """Return axes, and the buttons that are held or were pressed since the last call.
+    def poll(self, timeout: float) -> tuple[Mapping[str, float] | None, Set[str], Set[str]]:
+        """Return axes, the buttons that are held, and those that were tapped since the last call.
 
-        None where no page has said anything within ``timeout`` [s].
+        Axes are None, and nothing is held, where no page has said anything within ``timeout`` [s].
         """
         ...
 
@@ -43,8 +43,8 @@ class PageReader:
         self._page = page
         self._timeout = timeout
 
-    def poll(self) -> tuple[Mapping[str, float], Set[str]] | None:
-        return self._page.poll(self._timeout)
+    def poll(self) -> Polled:
+        return Polled(*self._page.poll(self._timeout))
 
     def close(self) -> None:
         self._page.close()

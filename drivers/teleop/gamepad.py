@@ -2,10 +2,11 @@
 
 import importlib
 import os
-from collections.abc import Mapping, Set
 from typing import Any
 
 from robo_rl.core import ConfigError, DriverError
+
+from .motion import Polled
 
 AXES = ("left_x", "left_y", "right_x", "right_y", "left_trigger", "right_trigger")
 """In SDL's order; right and down are positive, triggers are 0 to 1."""
@@ -80,7 +81,7 @@ class GamepadReader:
             )
             raise DriverError(f"no gamepad: {advice}")
 
-    def poll(self) -> tuple[Mapping[str, float], Set[str]] | None:
+    def poll(self) -> Polled:
         """See :class:`~.motion.Reader`."""
         self._controllers.update()
         if self._pad is not None and not self._pad.attached():
@@ -89,9 +90,9 @@ class GamepadReader:
         if self._pad is None:
             self._pad = self._find()
         if self._pad is None:
-            return None
+            return Polled(None)
         axes = {name: max(-1.0, self._pad.get_axis(number) / FULL) for number, name in enumerate(AXES)}
-        return axes, {name for number, name in enumerate(BUTTONS) if self._pad.get_button(number)}
+        return Polled(axes, {name for number, name in enumerate(BUTTONS) if self._pad.get_button(number)})
 
     def close(self) -> None:
         """Let go of the gamepad."""

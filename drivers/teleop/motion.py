@@ -1,7 +1,7 @@
 """From deflected axes and pressed buttons to actions, for every device that has them."""
 
 from collections.abc import Collection, Mapping, Set
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -12,6 +12,20 @@ from .keys import GRIPPER_CLOSED, GRIPPER_OPEN, action_names
 
 NO_CONTROL = {"gripper", "deadman"}
 """What buttons do that are not told by name: they are part of the motion."""
+
+
+class Polled(NamedTuple):
+    """What a device says.
+
+    Attributes:
+        axes: deflections by name, in [-1, 1]; an axis that is not named is at rest. None while the device is not there.
+        held: names of buttons that are held.
+        tapped: names of buttons that went down since the last look; by now they may be let go, or the device be gone.
+    """
+
+    axes: Mapping[str, float] | None
+    held: Set[str] = frozenset()
+    tapped: Set[str] = frozenset()
 
 
 class Latch:
@@ -77,25 +91,29 @@ class AxisMotion:
         self._ready = False
         self._closed = False
 
-    def lose(self) -> None:
-        """Take note that the device is gone: nothing is held until it is back and was at rest."""
-        self._pressed, self._ready = None, False
-
     def reset(self, closed: bool = False) -> None:
         """Begin an episode, or follow whoever acts: the gripper is open, or ``closed``."""
         self._closed = closed
 
-    def intervention(self, axes: Mapping[str, float], pressed: Set[str], message: str = "") -> Intervention:
+    def intervention(self, polled: Polled, message: str = "") -> Intervention:
         """Return what the person does.
 
+        When the device is gone nothing moves and nothing is held until it is back and was at rest. Only an emergency
+        stop that was tapped before still counts.
+
         Args:
-            axes: deflections by name, in [-1, 1]; an axis that is not named is at rest.
-            pressed: names of buttons that are held.
+            polled: what the device says.
             message: for the person.
         """
+        axes, pressed, tapped = polled
+        if axes is None:
+            stop = tapped & {self._buttons.get("emergency_stop", "")}
+            lost = self.intervention(Polled({}, tapped=stop), message)
+            self._pressed, self._ready = None, False  # after it: no axes are axes at rest
+            return lost
         deflections = {name: self._beyond(axes.get(each.axis, 0.0)) for name, each in self._axes.items()}
         self._ready = self._ready or not any(deflections.values())
-        fresh = set() if self._pressed is None else pressed - self._pressed
+        fresh = tapped | (set() if self._pressed is None else pressed - self._pressed)
         self._pressed = pressed
         said = {name for name, button in self._buttons.items() if button in fresh}
         moving = self._ready and any(deflections.values())
@@ -132,8 +150,8 @@ class Reader(Protocol):
         """What to tell the person while the device is not there."""
         ...
 
-    def poll(self) -> tuple[Mapping[str, float], Set[str]] | None:
-        """Return deflections in [-1, 1] and the names of buttons that are held, or None while the device is not there.
+    def poll(self) -> Polled:
+        """Return what the device says.
 
         Never blocks, and takes the device up again when it is back.
         """
@@ -159,11 +177,7 @@ class AxisTeleop:
     def read(self) -> Intervention:
         """Return what the person does now. Never blocks."""
         polled = self._reader.poll()
-        if polled is None:
-            lost = self._motion.intervention({}, frozenset(), self._reader.absence)
-            self._motion.lose()  # after it: no axes are axes at rest
-            return lost
-        return self._motion.intervention(*polled)
+        return self._motion.intervention(polled, self._reader.absence if polled.axes is None else "")
 
     def reset(self, closed: bool = False) -> None:
         """Begin an episode, or follow whoever acts: the gripper is open, or ``closed``."""

@@ -3,10 +3,11 @@
 import contextlib
 import importlib
 import io
-from collections.abc import Mapping, Set
 from typing import Any
 
 from robo_rl.core import Clock, ConfigError, DriverError
+
+from .motion import Polled
 
 AXES = ("x", "y", "z", "roll", "pitch", "yaw")
 LONGEST_QUEUE = 64
@@ -65,7 +66,7 @@ class SpaceMouseReader:
         except RuntimeError as error:
             raise DriverError(f"no SpaceMouse ({error}): {ADVICE}") from error
 
-    def poll(self) -> tuple[Mapping[str, float], Set[str]] | None:
+    def poll(self) -> Polled:
         """See :class:`~.motion.Reader`."""
         now = self._clock.now_ns()
         if self._mouse is None and now - self._searched_ns >= SEARCH_SECONDS * 1e9:
@@ -73,7 +74,7 @@ class SpaceMouseReader:
             with contextlib.suppress(RuntimeError):
                 self._open()
         if self._mouse is None:
-            return None
+            return Polled(None)
         try:
             stamp = None
             for _ in range(LONGEST_QUEUE):  # each report has a stamp of its own
@@ -83,9 +84,9 @@ class SpaceMouseReader:
                 stamp = state.t
         except self._failure:
             self.close()
-            return None
+            return Polled(None)
         axes = {name: float(getattr(state, name)) for name in AXES}
-        return axes, {str(number) for number, held in enumerate(state.buttons) if held}
+        return Polled(axes, {str(number) for number, held in enumerate(state.buttons) if held})
 
     def close(self) -> None:
         """Let go of the mouse."""

@@ -1,7 +1,5 @@
 """Devices of other machines, over ROS 2: Joy and Twist."""
 
-from collections.abc import Mapping, Set
-
 import numpy as np
 
 from robo_rl.core import Clock, ConfigError, EnvSpec, Intervention
@@ -9,7 +7,7 @@ from robo_rl.core import Clock, ConfigError, EnvSpec, Intervention
 from ..ros2 import Message, Node, QoSProfile, open_node
 from .config import JoyConfig, TeleopConfig
 from .keys import GRIPPER_CLOSED, GRIPPER_OPEN, action_names
-from .motion import Latch
+from .motion import Latch, Polled
 
 NODE_NAME = "robo_rl_teleop"
 NEWEST = QoSProfile(depth=1, reliability="best_effort")
@@ -70,14 +68,14 @@ class JoyReader:
         """See :class:`~.motion.Reader`."""
         return self._topic.absence
 
-    def poll(self) -> tuple[Mapping[str, float], Set[str]] | None:
+    def poll(self) -> Polled:
         """See :class:`~.motion.Reader`."""
         came = self._topic.newest()
         if came is None:
-            return None
+            return Polled(None)
         message, _ = came
         axes = {str(number): float(value) for number, value in enumerate(message.axes)}
-        return axes, {str(number) for number, held in enumerate(message.buttons) if held}
+        return Polled(axes, {str(number) for number, held in enumerate(message.buttons) if held})
 
     def close(self) -> None:
         """Leave ROS 2."""

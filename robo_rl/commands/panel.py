@@ -145,12 +145,12 @@ def open_panel(config: DictConfig, backend: EnvBackend, device: str | None, whos
         ConfigError: if the device cannot drive the robot, or a package is missing.
         DriverError: if it is not there.
     """
+    press = emergency_stop(config, whose)
     opened: TeleopDevice | None = None
     if device == "browser":
-        opened = open_page(config, backend.spec)
+        opened = open_page(config, backend.spec, press)
     elif device is not None:
         opened = build(config.teleop, device=device, spec=backend.spec, robot=backend.robot)
-    press = emergency_stop(config, whose)
     try:
         steering: Steering | None = (
             None if config.get("steering") is None else build(config.steering, emergency_stop=press)
@@ -173,8 +173,13 @@ def offer_settings(steering: Steering, config: DictConfig, *sections: str) -> No
                 steering.offer(f"{name}." + str(key), value)
 
 
-def open_page(config: DictConfig, spec: EnvSpec) -> TeleopDevice:
+def open_page(config: DictConfig, spec: EnvSpec, press: Callable[[], None] | None = None) -> TeleopDevice:
     """Serve a page by which a person drives, and say where it is.
+
+    Args:
+        config: with the sections ``teleop`` and ``web``.
+        spec: of what is driven.
+        press: the emergency stop of all robots; None: there is none.
 
     Raises:
         ConfigError: if a package is missing, the address is taken, or the page cannot drive a robot of ``spec``.
@@ -186,7 +191,7 @@ def open_page(config: DictConfig, spec: EnvSpec) -> TeleopDevice:
     except ImportError as error:
         raise ConfigError(f"pages need websockets and segno ({error}): pip install 'robo-rl[web]'") from error
     settings: WebConfig = section(config, "web")
-    page = PersonPage(settings, {"task": spec.task, "elements": spec.action.names})
+    page = PersonPage(settings, {"task": spec.task, "elements": spec.action.names}, emergency_stop=press)
     try:
         device: TeleopDevice = build(config.teleop, device="browser", spec=spec, page=page)
     except BaseException:

@@ -5,12 +5,14 @@ import json
 import math
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import ConnectionClosed
 
 from robo_rl.core import Clock, MonotonicClock
 
@@ -23,6 +25,8 @@ BUTTONS = ("gripper", "deadman", "success", "failure", "discard", "pause", "stop
 """What a page may say; anything else is ignored."""
 TAKEN = 4409
 """Code with which a websocket is closed: the person drives from another page."""
+EMERGENCY = frozenset({"emergency_stop"})
+"""What a page has said even if it is gone, or another drives."""
 ALIVE_SECONDS = 1.0
 JPEG_QUALITY = 80
 
@@ -45,6 +49,7 @@ class PersonPage:
         about: what the page is to know of the robot: ``task`` and the ``elements`` of its action.
         say: tells people what they should know.
         clock: monotonic time.
+        emergency_stop: pressed at once, whatever the control loop does; None: the button alone is told.
 
     Raises:
         ConfigError: if the address cannot be listened on, or keys or token cannot be read.
@@ -56,9 +61,11 @@ class PersonPage:
         about: Mapping[str, Any],
         say: Callable[[str], None] = print,
         clock: Clock | None = None,
+        emergency_stop: Callable[[], None] | None = None,
     ) -> None:
         self._clock = clock or MonotonicClock()
         self._about = dict(about)
+        self._emergency_stop = emergency_stop
         self._lock = threading.Lock()
         self._said: _Said | None = None
         self._tapped: set[str] = set()
@@ -86,16 +93,16 @@ class PersonPage:
         """Address of the page, with the token: whoever has it may drive."""
         return self._server.link
 
-    def poll(self, timeout: float) -> tuple[Mapping[str, float], frozenset[str]] | None:
-        """Return axes, and the buttons that are held or were tapped since the last call.
+    def poll(self, timeout: float) -> tuple[Mapping[str, float] | None, frozenset[str], frozenset[str]]:
+        """Return axes, the buttons that are held, and those that were tapped since the last call.
 
-        None where no page has said anything within ``timeout`` [s].
+        Axes are None, and nothing is held, where no page has said anything within ``timeout`` [s].
         """
         with self._lock:
             said, tapped, self._tapped = self._said, self._tapped, set()
         if said is None or self._clock.now_ns() - said.stamp_ns > timeout * 1e9:
-            return None
-        return said.axes, said.held | tapped
+            return None, frozenset(), frozenset(tapped)
+        return said.axes, said.held, frozenset(tapped)
 
     def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
         """Show a picture (height, width, 3) and lines of text. A page that is slow gets fewer."""
@@ -138,12 +145,10 @@ class PersonPage:
         if before is not None:
             await before.close(TAKEN, "another page drives")
         try:
-            await connection.send(json.dumps({"about": self._about}))
             async with asyncio.TaskGroup() as group:
-                showing = group.create_task(self._show(connection, news))
+                showing = group.create_task(self._tell(connection, news))
                 async for data in connection:
-                    if self._connection is connection:
-                        self._hear(read_message(data))
+                    self._hear(read_message(data), drives=self._connection is connection)
                 showing.cancel()
         finally:
             if self._connection is connection:
@@ -152,17 +157,25 @@ class PersonPage:
 
     def _forget(self) -> None:
         with self._lock:
-            self._said, self._tapped = None, set()
+            self._said, self._tapped = None, self._tapped & EMERGENCY
 
-    def _hear(self, message: Mapping[str, Any]) -> None:
+    def _hear(self, message: Mapping[str, Any], drives: bool) -> None:
         axes, held, tapped = (
             _deflections(message.get("axes")),
             _known(message.get("held")),
             _known(message.get("tapped")),
         )
+        if tapped & EMERGENCY and self._emergency_stop is not None:
+            self._emergency_stop()
         with self._lock:
-            self._said = _Said(axes, held, self._clock.now_ns())
-            self._tapped |= tapped
+            if drives:
+                self._said = _Said(axes, held, self._clock.now_ns())
+            self._tapped |= tapped if drives else tapped & EMERGENCY
+
+    async def _tell(self, connection: ServerConnection, news: asyncio.Event) -> None:
+        with suppress(ConnectionClosed):  # what the page said before it left is still to be heard
+            await connection.send(json.dumps({"about": self._about}))
+            await self._show(connection, news)
 
     async def _show(self, connection: ServerConnection, news: asyncio.Event) -> None:
         told: list[str] = []

@@ -51,6 +51,18 @@ window.WebSocket = class extends WebSocket {
 """
 """A finger that moves on whenever the page has connected, which a test ends."""
 
+TAPPED_WHILE_LOST = """
+window.told = [];
+sockets.at(-1).addEventListener("close", () => {
+  for (const name of ["success", "emergency_stop"]) {
+    document.querySelector(`[data-tap=${name}]`).click();
+    told.push(document.getElementById("lines").textContent);
+  }
+});
+sockets.at(-1).close();
+"""
+"""Two buttons that are tapped when the connection is gone."""
+
 TURNED = """
 const done = arguments[0], position = {x: 0, y: 0, z: 0};
 const start = {position, orientation: {x: 0, y: 0, z: 0, w: 1}};
@@ -189,6 +201,18 @@ def test_a_touch_of_before_the_connection_was_lost_drives_no_more(browser: Any, 
         driven.handed_back()
 
 
+def test_of_what_is_tapped_without_a_connection_the_emergency_stop_alone_is_sent(browser: Any, driven: Driven) -> None:
+    with opened(browser, driven, MOVING_FINGER):
+        browser.execute_script(TAPPED_WHILE_LOST)
+        wait_until(lambda: driven.read() and driven.buttons)
+        driven.handed_back()
+        assert driven.buttons == {"emergency_stop"}
+        assert browser.execute_script("return told") == [
+            "Not sent: there is no connection",
+            "Emergency stop: not sent before the connection is back",
+        ]
+
+
 def test_the_pose_of_a_controller_drives_while_it_is_gripped_and_seen(browser: Any, driven: Driven) -> None:
     with opened(browser, driven, FAKE_WEBXR):
         grip_pose(browser, driven)
@@ -212,6 +236,7 @@ def test_the_pose_of_a_controller_drives_while_it_is_gripped_and_seen(browser: A
         "dispatchEvent(new Event('blur'))",
         "window.frozen = true",
     ],
+    ids=("hidden", "menu", "left", "frozen"),
 )
 def test_the_pose_is_let_go_when_the_headset_is_hidden_left_or_frozen(browser: Any, driven: Driven, end: str) -> None:
     with opened(browser, driven, FAKE_WEBXR):

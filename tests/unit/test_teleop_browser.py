@@ -32,7 +32,9 @@ class Served:
         self.clock = ManualClock(10**9)
         self.said: list[str] = []
         about = {"task": ARM.task, "elements": ARM.action.names}
-        self.page = PersonPage(WebConfig("127.0.0.1:0"), about, self.said.append, self.clock)
+        self.stops: list[int] = []
+        config = WebConfig("127.0.0.1:0")
+        self.page = PersonPage(config, about, self.said.append, self.clock, lambda: self.stops.append(1))
         self.origin, _, self.token = self.page.link.partition("/#")
 
     def open(self, token: str | None = None) -> Any:
@@ -94,16 +96,54 @@ def test_taps_between_two_looks_are_not_lost_and_count_once(served: Served) -> N
         assert buttons == {"success"} and not teleop.read().buttons
 
 
+def test_an_emergency_stop_is_pressed_at_once_and_told_though_its_page_is_gone(served: Served) -> None:
+    teleop = make_teleop("browser", ARM, served.clock, page=served.page)
+    tapped = ("success", "gripper", "emergency_stop")
+
+    def is_told() -> None:
+        said = teleop.read()
+        assert said.buttons == {"emergency_stop"} and said.message and not said.in_control
+        assert said.action[3] == -1, "the gripper stays"
+        assert not teleop.read().buttons
+
+    with served.open() as opened:
+        assert not teleop.read().in_control
+        say(opened, (), tapped)
+        wait_until(lambda: len(served.stops) == 1)
+        served.clock.advance_ns(round((TIMEOUT + 0.01) * 1e9))
+        is_told()
+        say(opened, (), tapped)
+        wait_until(lambda: len(served.stops) == 2)
+        with served.open() as newest:
+            newest.recv()  # it drives by now
+            is_told()
+    for number in range(3, 20):
+        with served.open() as leaving:
+            say(leaving, (), ("emergency_stop",))
+        wait_until(lambda: teleop.read().buttons == {"emergency_stop"})
+        assert len(served.stops) == number
+
+
+def test_what_is_tapped_counts_with_the_first_message_of_a_page(served: Served) -> None:
+    teleop = make_teleop("browser", ARM, served.clock, page=served.page)
+    assert teleop.read().message
+    with served.open() as opened:
+        say(opened, (), ("emergency_stop",))
+        wait_until(lambda: served.stops)
+        said = teleop.read()
+        assert said.buttons == {"emergency_stop"} and not said.message
+
+
 def test_the_newest_page_drives_and_what_is_shown_arrives(served: Served) -> None:
     with served.open() as first:
         say(first, ("deadman",), x=1.0)
-        wait_until(lambda: served.page.poll(TIMEOUT))
+        wait_until(lambda: served.page.poll(TIMEOUT)[0])
         with served.open() as second:
             with pytest.raises(ConnectionClosed) as closed:
                 while True:
                     first.recv()
             assert closed.value.rcvd is not None and closed.value.rcvd.code == TAKEN
-            assert served.page.poll(TIMEOUT) is None, "what the other page said counts no more"
+            assert served.page.poll(TIMEOUT)[0] is None, "what the other page said counts no more"
             served.page.show(np.zeros((4, 4, 3), np.uint8), ["step 1"])
             while (received := second.recv()) != json.dumps({"lines": ["step 1"]}):
                 pass  # it tells about the robot, and that it lives
@@ -127,7 +167,7 @@ def test_junk_and_wrong_tokens_do_nothing(served: Served) -> None:
         ):
             opened.send(junk)
         say(opened, ("deadman",), y=0.5)
-        wait_until(lambda: served.page.poll(TIMEOUT) == ({"y": 0.5}, frozenset({"deadman"})))
+        wait_until(lambda: served.page.poll(TIMEOUT) == ({"y": 0.5}, {"deadman"}, set()))
 
 
 def test_what_is_missing_is_named() -> None:

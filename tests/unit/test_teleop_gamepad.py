@@ -13,7 +13,7 @@ from robo_rl.core import ConfigError, DriverError, EnvSpec, ManualClock
 from robo_rl.drivers.teleop import find_devices, make_teleop
 from robo_rl.drivers.teleop.config import AxisConfig, MappingConfig
 from robo_rl.drivers.teleop.gamepad import AXES, BUTTONS
-from robo_rl.drivers.teleop.motion import AxisMotion, AxisTeleop
+from robo_rl.drivers.teleop.motion import AxisMotion, AxisTeleop, Polled
 
 from ..specs import steered_spec
 
@@ -166,9 +166,9 @@ def test_a_device_that_is_deflected_when_it_is_back_does_nothing_before_it_is_at
 
     class Reader:
         absence = "it is gone"
-        polled: Any = ({}, set())
+        polled = Polled({})
 
-        def poll(self) -> Any:
+        def poll(self) -> Polled:
             return self.polled
 
         def close(self) -> None: ...
@@ -177,16 +177,16 @@ def test_a_device_that_is_deflected_when_it_is_back_does_nothing_before_it_is_at
     mapping = MappingConfig(axes={"x": AxisConfig("0")}, buttons={"success": "1", "gripper": "2"})
     device = AxisTeleop(reader, AxisMotion(ARM, mapping, 0.5, clock))
     device.read()
-    reader.polled = None
+    reader.polled = Polled(None)
     assert device.read().message == "it is gone"
-    reader.polled = ({"0": 1.0}, {"1", "2"})
+    reader.polled = Polled({"0": 1.0}, {"1", "2"})
     for _ in range(2):
         said = device.read()
         assert not said.in_control and not said.buttons
         np.testing.assert_array_equal(said.action, [0, 0, 0, 0, -1])
-    reader.polled = ({}, set())
+    reader.polled = Polled({})
     device.read()
-    reader.polled = ({"0": 1.0}, {"1"})
+    reader.polled = Polled({"0": 1.0}, {"1"})
     said = device.read()
     assert said.in_control and said.buttons == {"success"} and said.action[0] == 1
 

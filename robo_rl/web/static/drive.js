@@ -4,6 +4,7 @@
 import { Link, make, showPicture } from "/link.js";
 
 const SAY_MS = 50;
+const EMERGENCY = "emergency_stop";
 const POSE_MS = 150; // a pose that is older is not seen any more
 const POSE_METRES = 0.12; // displacement of a full deflection
 const POSE_RADIANS = 0.6;
@@ -30,7 +31,10 @@ const link = new Link({
   picture: (_, blob) => showPicture(at("camera"), blob),
   state(name) {
     connected = name === "connected";
-    if (!connected) release();
+    if (!connected) {
+      release();
+      tapped = tapped.filter((name) => name === EMERGENCY);
+    }
     at("connection").textContent = name === "lost" ? "connection lost" : name === "refused" ? "not connected" : name;
     at("connection").className = `chip ${connected ? "good" : "bad"}`;
     at("ask").hidden = name !== "refused";
@@ -38,12 +42,21 @@ const link = new Link({
   },
 });
 
-setInterval(() => {
+function say() {
   if (pose && performance.now() - pose.seen > POSE_MS) pose = null;
   const axes = Object.assign({}, ...pads.values(), pose?.axes ?? {});
   const held = pads.size || pose ? ["deadman"] : [];
   if (connected && link.send({ axes, held, tapped })) tapped = [];
-}, SAY_MS);
+}
+setInterval(say, SAY_MS);
+
+// What is tapped without a connection would come as a surprise later, but for the emergency stop.
+function tap(name) {
+  if (connected || name === EMERGENCY) tapped.push(name);
+  if (connected) say();
+  else if (name === EMERGENCY) at("lines").textContent = "Emergency stop: not sent before the connection is back";
+  else at("lines").textContent = "Not sent: there is no connection";
+}
 
 at("ask").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -51,7 +64,7 @@ at("ask").addEventListener("submit", (event) => {
 });
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button[data-tap]");
-  if (button) tapped.push(button.dataset.tap);
+  if (button) tap(button.dataset.tap);
 });
 document.addEventListener("visibilitychange", () => document.hidden && release());
 addEventListener("blur", release);
@@ -128,7 +141,7 @@ async function driveByPose(mode) {
   const space = await session.requestReferenceSpace("local");
   session.onselectstart = ({ inputSource }) => (gripped = { source: inputSource, start: null });
   session.onselectend = letGo;
-  session.onsqueezestart = () => tapped.push("gripper");
+  session.onsqueezestart = () => tap("gripper");
   session.onend = letGo;
   // Beside a menu, or with the headset taken off, the controller is not heard: nor that its trigger is let go.
   session.onvisibilitychange = () => session.visibilityState !== "visible" && letGo();
