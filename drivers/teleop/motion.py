@@ -1,5 +1,6 @@
 """From deflected axes and pressed buttons to actions, for every device that has them."""
 
+import threading
 from collections.abc import Collection, Mapping, Set
 from typing import NamedTuple, Protocol
 
@@ -26,6 +27,30 @@ class Polled(NamedTuple):
     axes: Mapping[str, float] | None
     held: Set[str] = frozenset()
     tapped: Set[str] = frozenset()
+
+
+class Buttons:
+    """Buttons of a device that is heard more often than it is looked at: a short press between two looks counts too."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: Set[str] | None = None
+        self._tapped: Set[str] = frozenset()
+
+    def hear(self, held: Set[str]) -> None:
+        """Take note of what is held; what is held at first did not go down."""
+        with self._lock:
+            self._tapped |= frozenset() if self._held is None else held - self._held
+            self._held = held
+
+    def look(self, axes: Mapping[str, float] | None) -> Polled:
+        """Return ``axes`` and what buttons did since the last look; axes are None while the device is not there."""
+        with self._lock:
+            tapped, self._tapped = self._tapped, frozenset()
+            if axes is None or self._held is None:
+                self._held = None
+                return Polled(None, tapped=tapped)
+            return Polled(axes, self._held, tapped)
 
 
 class Latch:

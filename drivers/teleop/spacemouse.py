@@ -7,7 +7,7 @@ from typing import Any
 
 from robo_rl.core import Clock, ConfigError, DriverError
 
-from .motion import Polled
+from .motion import Buttons, Polled
 
 AXES = ("x", "y", "z", "roll", "pitch", "yaw")
 LONGEST_QUEUE = 64
@@ -57,6 +57,7 @@ class SpaceMouseReader:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._buttons = Buttons()
         self._library = load_library()
         self._failure: type[Exception] = importlib.import_module("easyhid").HIDException
         self._searched_ns = clock.now_ns()
@@ -74,19 +75,19 @@ class SpaceMouseReader:
             with contextlib.suppress(RuntimeError):
                 self._open()
         if self._mouse is None:
-            return Polled(None)
+            return self._buttons.look(None)
         try:
             stamp = None
             for _ in range(LONGEST_QUEUE):  # each report has a stamp of its own
                 state = self._mouse.read()
+                self._buttons.hear({str(number) for number, held in enumerate(state.buttons) if held})
                 if state.t == stamp:
                     break
                 stamp = state.t
         except self._failure:
             self.close()
-            return Polled(None)
-        axes = {name: float(getattr(state, name)) for name in AXES}
-        return Polled(axes, {str(number) for number, held in enumerate(state.buttons) if held})
+            return self._buttons.look(None)
+        return self._buttons.look({name: float(getattr(state, name)) for name in AXES})
 
     def close(self) -> None:
         """Let go of the mouse."""

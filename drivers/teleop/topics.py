@@ -1,5 +1,7 @@
 """Devices of other machines, over ROS 2: Joy and Twist."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from robo_rl.core import Clock, ConfigError, EnvSpec, Intervention
@@ -7,10 +9,11 @@ from robo_rl.core import Clock, ConfigError, EnvSpec, Intervention
 from ..ros2 import Message, Node, QoSProfile, open_node
 from .config import JoyConfig, TeleopConfig
 from .keys import GRIPPER_CLOSED, GRIPPER_OPEN, action_names
-from .motion import Latch, Polled
+from .motion import Buttons, Latch, Polled
 
 NODE_NAME = "robo_rl_teleop"
 NEWEST = QoSProfile(depth=1, reliability="best_effort")
+EACH = QoSProfile(depth=100, reliability="best_effort")
 ROTATIONS = ("roll", "pitch", "yaw")
 
 
@@ -28,11 +31,20 @@ class Topic:
         name: of the topic.
         timeout: a message older than this does not count, by monotonic time since it came [s].
         clock: monotonic time.
+        callback: called with each message, in the node's thread; None: the newest alone is looked at.
     """
 
-    def __init__(self, node: Node, message_type: str, name: str, timeout: float, clock: Clock) -> None:
+    def __init__(
+        self,
+        node: Node,
+        message_type: str,
+        name: str,
+        timeout: float,
+        clock: Clock,
+        callback: Callable[[Message], None] | None = None,
+    ) -> None:
         self._node, self._clock, self._timeout_ns = node, clock, round(timeout * 1e9)
-        self._subscription = node.create_subscription(message_type, name, qos=NEWEST)
+        self._subscription = node.create_subscription(message_type, name, callback, EACH if callback else NEWEST)
         self._described = f"{message_type} on {self._subscription.topic}"
 
     @property
@@ -61,7 +73,8 @@ class JoyReader:
     """
 
     def __init__(self, node: Node, config: JoyConfig, clock: Clock) -> None:
-        self._topic = Topic(node, "sensor_msgs/msg/Joy", config.topic, config.timeout, clock)
+        self._buttons = Buttons()
+        self._topic = Topic(node, "sensor_msgs/msg/Joy", config.topic, config.timeout, clock, self._hear)
 
     @property
     def absence(self) -> str:
@@ -72,14 +85,16 @@ class JoyReader:
         """See :class:`~.motion.Reader`."""
         came = self._topic.newest()
         if came is None:
-            return Polled(None)
+            return self._buttons.look(None)
         message, _ = came
-        axes = {str(number): float(value) for number, value in enumerate(message.axes)}
-        return Polled(axes, {str(number) for number, held in enumerate(message.buttons) if held})
+        return self._buttons.look({str(number): float(value) for number, value in enumerate(message.axes)})
 
     def close(self) -> None:
         """Leave ROS 2."""
         self._topic.close()
+
+    def _hear(self, message: Message) -> None:
+        self._buttons.hear({str(number) for number, held in enumerate(message.buttons) if held})
 
 
 class TwistTeleop:

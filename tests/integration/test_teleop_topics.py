@@ -5,15 +5,18 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from robo_rl.core import ConfigError, EnvSpec, Intervention
+from robo_rl.core import ConfigError, EnvSpec, Intervention, ManualClock
 from robo_rl.drivers.ros2 import Node, open_node
-from robo_rl.drivers.teleop import make_steering, make_teleop
+from robo_rl.drivers.teleop import TeleopConfig, make_steering, make_teleop
 from robo_rl.drivers.teleop.config import LeaderConfig, TwistConfig
+from robo_rl.drivers.teleop.motion import AxisMotion, AxisTeleop
+from robo_rl.drivers.teleop.topics import JoyReader
 
 from ..ros2_domain import free_domain
 from ..ros2_rig import wait_until
@@ -118,6 +121,39 @@ def test_joy(say: Callable[..., None]) -> None:
         assert not reads(device, lambda: None, lambda said: not said.in_control).in_control
     finally:
         device.close()
+
+
+def test_a_short_press_of_joy_between_two_looks_counts_once_and_an_emergency_stop_though_it_fell_silent() -> None:
+    hear: list[Any] = []
+    newest: list[Any] = []
+
+    def subscribe(kind: str, name: str, callback: Any, qos: Any) -> Any:
+        hear.append(callback)
+        return SimpleNamespace(topic=name, latest=lambda: newest[-1])
+
+    def say(*held: int) -> None:
+        message = SimpleNamespace(axes=[0.0] * 5, buttons=[number in held for number in range(8)])
+        newest.append((message, clock.now_ns()))
+        hear[0](message)
+
+    config, clock = TeleopConfig(), ManualClock()
+    node: Any = SimpleNamespace(create_subscription=subscribe, problems=())
+    motion = AxisMotion(ARM, config.joy, config.latch_seconds, clock)
+    device = AxisTeleop(JoyReader(node, config.joy, clock), motion)
+    say(0)
+    assert not device.read().buttons, "held at the start"
+    say()
+    say(3)
+    say()
+    assert device.read().buttons == {"emergency_stop"} and not device.read().buttons
+    say(0)
+    assert device.read().buttons == {"success"} and not device.read().buttons
+    say(0, 1, 3)
+    clock.advance_ns(10**10)
+    said = device.read()
+    assert said.buttons == {"emergency_stop"} and said.message
+    say(0, 2)
+    assert not device.read().buttons, "held when it is back"
 
 
 def test_twist(say: Callable[..., None]) -> None:

@@ -107,6 +107,14 @@ def test_the_newest_of_many_reports_counts(mouse: Mouse) -> None:
     assert device.read().action[0] == 0
 
 
+def test_a_short_press_between_two_looks_counts_once(mouse: Mouse) -> None:
+    device, _ = open_mouse()
+    mouse.press(1)
+    mouse.press()
+    assert device.read().buttons == {"success"}
+    assert not device.read().buttons
+
+
 def test_buttons(mouse: Mouse) -> None:
     device, _ = open_mouse()
     mouse.press(0)
