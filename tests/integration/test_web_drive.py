@@ -1,9 +1,12 @@
 """The page that drives a robot, in Chromium: touch moves the simulated arm, letting go hands back."""
 
 import dataclasses
+import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -11,11 +14,14 @@ from numpy.typing import NDArray
 
 pytest.importorskip("websockets")
 
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
 from robo_rl.core import Intervention
 from robo_rl.drivers.teleop import TeleopConfig, make_teleop
 from robo_rl.sim import make_backend
 from robo_rl.web import WebConfig
-from robo_rl.web.person import PersonPage
+from robo_rl.web.person import TAKEN, PersonPage
 
 from ..browser import open_browser, wait_until
 
@@ -245,3 +251,22 @@ def test_the_pose_is_let_go_when_the_headset_is_hidden_left_or_frozen(browser: A
         driven.handed_back()
         browser.execute_script("session.visibilityState = 'visible'; session.onvisibilitychange()")
         driven.handed_back()
+
+
+def test_a_page_that_another_took_over_from_waits_to_be_touched(browser: Any, driven: Driven) -> None:
+    address, _, token = driven.page.link.partition("/#")
+    socket = f"ws{address.removeprefix('http')}/socket"
+    with opened(browser, driven, ""), connect(socket, origin=address, proxy=None) as other:
+        other.send(json.dumps({"token": unquote(token)}))
+        other.recv(60)
+        chip = "return document.querySelector('#connection').textContent"
+        wait_until(lambda: "another page drives" in browser.execute_script(chip))
+        deadline = time.monotonic() + 3  # longer than a page that was lost waits before it comes again
+        while time.monotonic() < deadline:
+            other.recv(60)  # the other is told all the while that it is connected
+        browser.find_element("css selector", "header").click()
+        wait_until(lambda: browser.execute_script(chip) == "connected")
+        with pytest.raises(ConnectionClosed) as closed:
+            while True:
+                other.recv(60)
+    assert closed.value.rcvd is not None and closed.value.rcvd.code == TAKEN

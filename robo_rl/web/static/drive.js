@@ -15,6 +15,14 @@ const PADS = [
   { title: "throttle, steering", up: "throttle", left: "steering" },
 ];
 
+const CONNECTION = {
+  connecting: "connecting",
+  connected: "connected",
+  lost: "connection lost",
+  refused: "not connected",
+  taken: "another page drives: touch to drive here",
+};
+
 const at = (id) => document.getElementById(id);
 const pads = new Map(); // deflections by the pad that is touched; a touch that was released counts no more
 let gripped = null; // the WebXR input source that is gripped, and its pose then
@@ -35,7 +43,7 @@ const link = new Link({
       release();
       tapped = tapped.filter((name) => name === EMERGENCY);
     }
-    at("connection").textContent = name === "lost" ? "connection lost" : name === "refused" ? "not connected" : name;
+    at("connection").textContent = CONNECTION[name];
     at("connection").className = `chip ${connected ? "good" : "bad"}`;
     at("ask").hidden = name !== "refused";
     document.body.classList.toggle("stale", !connected);
