@@ -228,7 +228,7 @@ class AsyncTraining(Training):
             if (status := self._asked_status()) is not None:
                 return status
             self._tell("paused" if self.server.paused else "training")
-            self._take()
+            self._guide()  # before an update, which may take its time: the first more than others
             if self.learner.updates + 1 <= self.runtime.max_ratio * self._learnable() and self._can_learn():
                 self._update()
             elif self.step >= settings.env_steps:
@@ -245,7 +245,6 @@ class AsyncTraining(Training):
                 self.actors.watch()
             if self._evaluate_or_save():
                 return "reached"
-            self._guide()
 
     def _update(self) -> None:
         metrics = self._learner_step()

@@ -97,7 +97,7 @@ class Dashboard:
             tasks = [group.create_task(self._tell(visit)), group.create_task(self._show(visit))]
             async for data in page:
                 message = read_message(data)
-                path = self._paths.get(str(message.get("run")))
+                path = self._paths.get(str(message.get("run", visit.chosen)))
                 if isinstance(name := message.get("command"), str):
                     # Here and at once: no thread that reads files may hold up an emergency stop.
                     answer = self._command(path, name, str(message.get("robot", "")))
