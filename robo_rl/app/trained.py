@@ -11,7 +11,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from ..core import Agent, CheckpointError, ConfigError, EnvSpec, Policy, Reward, open_dictionaries
+from ..core import Agent, CheckpointError, ConfigError, EnvSpec, Policy, Reward
 from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
 from .composition import build_agent, build_reward
 
@@ -47,7 +47,6 @@ def complete_config(saved: DictConfig, file: Path) -> DictConfig:
     try:
         with initialize_config_module("robo_rl.configs", version_base="1.3"):
             typed = compose("train", overrides=[f"{group!s}={choice!s}" for group, choice in choices.items()])
-        open_dictionaries(typed)
         config = cast(DictConfig, OmegaConf.merge(typed, saved))
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(f"{file} does not fit this version of robo-rl: {str(error).partition(chr(10))[0]}") from error

@@ -72,7 +72,8 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str]) -> str
         return f"{match[1]} is missing: give it as {match[1]}=VALUE"
     if text.startswith(("Unexpected type for root: NoneType", "'NoneType' object")):
         match = re.search(r"full_key: (\S+)", text)
-        return f"{match[1] if match else 'what holds a key'} is null with these choices: choose others that have it"
+        given = ", ".join(word for word in overrides if "." in word.partition("=")[0])
+        return f"{match[1] if match else f'what holds {given}'} is null with these choices: choose others that have it"
     if match := re.match(r"(.+)\n\s*full_key: (\S+)", text):
         return f"{match[2]}: {match[1][:1].lower()}{match[1][1:]}"
     return re.sub(r"\s*\n\s*", "; ", text.strip()) or type(error).__name__

@@ -5,7 +5,7 @@ This package imports nothing else of robo-rl; every other package imports only t
 
 from .clock import Clock, ManualClock, MonotonicClock
 from .closing import Closing
-from .config import as_config, config_node, open_dictionaries, require
+from .config import as_config, config_node, require
 from .durable import sync_folder, write_durably
 from .errors import (
     DEADMAN,
@@ -142,7 +142,6 @@ __all__ = [
     "generator",
     "native_library",
     "nearest",
-    "open_dictionaries",
     "parse_ros_arguments",
     "parse_specification",
     "pass_on",

@@ -52,11 +52,11 @@ def config_node(target: str | Callable[..., Any] | None, config_class: type) -> 
     node = OmegaConf.structured(config_class)
     assert isinstance(node, DictConfig)
     _make_writable(node)
-    open_dictionaries(node)
+    _open_dictionaries(node)
     return node
 
 
-def open_dictionaries(node: DictConfig, inside: bool = False) -> None:
+def _open_dictionaries(node: DictConfig, inside: bool = False) -> None:
     """Let dictionaries that are fields of a configuration class take keys of any name.
 
     Args:
@@ -69,7 +69,7 @@ def open_dictionaries(node: DictConfig, inside: bool = False) -> None:
     for key in () if node._is_none() or node._is_missing() else node:
         child = node._get_node(key)
         if isinstance(child, DictConfig):
-            open_dictionaries(child, inside or structured)
+            _open_dictionaries(child, inside or structured)
 
 
 def _make_writable(node: DictConfig) -> None:

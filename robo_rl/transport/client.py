@@ -11,12 +11,10 @@ import grpc
 
 from robo_rl.core import (
     CheckpointError,
-    Clock,
     Closing,
     ConfigError,
     EnvSpec,
     Metrics,
-    MonotonicClock,
     State,
     TransitionOutbox,
     TransportError,
@@ -80,7 +78,6 @@ class LearnerLink(Closing):
         facts: JSON values that must agree with the learner's, beside the spec.
         outbox: encoded steps; they leave it once the learner has settled them.
         run: run that the outbox belongs to; empty: none yet.
-        clock: monotonic time.
 
     Raises:
         ConfigError: if keys or token cannot be read, or a step does not fit into a message.
@@ -94,7 +91,6 @@ class LearnerLink(Closing):
         facts: Mapping[str, Any],
         outbox: TransitionOutbox,
         run: str = "",
-        clock: Clock | None = None,
     ) -> None:
         layout = RecordLayout(spec)
         self._largest = layout.step_bytes + layout.observation_bytes + OVERHEAD_BYTES
@@ -107,7 +103,6 @@ class LearnerLink(Closing):
         self._actor = actor
         self._facts = json.dumps({"spec": spec.to_json(), **facts})
         self._outbox = outbox
-        self._clock = clock or MonotonicClock()
         self._message_bytes = config.message_bytes
         self._batch_bytes = BATCH_BYTES
         self._metadata = metadata(config.token())
