@@ -150,7 +150,6 @@ class Car:
         self._drives = np.array([model.actuator(f"drive_{name}").id for name in WHEELS])
         self._steers = np.array([model.actuator(f"steer_{name}").id for name in WHEELS[:2]])
         self._spins = np.array([int(model.joint(f"drive_{name}").dofadr[0]) for name in WHEELS])
-        self._steer_joints = np.array([int(model.joint(f"steer_{name}").qposadr[0]) for name in WHEELS[:2]])
         sensors = (model.sensor("accelerometer").adr[0], model.sensor("gyroscope").adr[0])
         self._accelerometer, self._gyroscope = (slice(int(start), int(start) + 3) for start in sensors)
         self.rest()

@@ -11,6 +11,7 @@ import pytest
 from robo_rl.replay import EpisodeStore
 
 from ..command_line import robo_rl
+from ..run_folder import records
 
 COMMON = [
     "runtime=async",
@@ -37,8 +38,7 @@ def test_actors_begin_where_their_robots_stand_and_tell_what_that_came_to(tmp_pa
     folder = tmp_path / "run"
     robo_rl("train", *COMMON, *RUNS[name], f"run.dir={folder}")
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    episodes = [line for line in lines if line["kind"] == "episode"]
+    episodes = records(folder, "episode")
     with EpisodeStore.open(folder / "replay" / "episodes") as store:
         steps = [store.episode(number) for number in range(len(store))]
     actors = {episode[0].actor for episode in steps}

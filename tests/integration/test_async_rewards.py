@@ -1,8 +1,6 @@
 """Rewards that are computed and learned, and a simulated expert, where actors are processes of their own."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ from robo_rl.learner import CheckpointFolder
 from robo_rl.replay import EpisodeStore, ReplayRing
 
 from ..command_line import SMALL_AGENT, robo_rl
+from ..run_folder import records
 
 STEPS = 150
 TRAIN = [
@@ -47,11 +46,6 @@ TRAIN = [
 ]
 FIXED = "steps", "transport"
 """Modules that judge a stored episode as they judged it when it came."""
-
-
-def records(folder: Path, kind: str) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [line for line in lines if line["kind"] == kind]
 
 
 def stored(folder: Path) -> dict[tuple[str, int, int], list[Transition]]:

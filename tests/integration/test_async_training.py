@@ -18,6 +18,7 @@ from robo_rl.replay import EpisodeStore
 from robo_rl.telemetry import Command, LiveWatch
 
 from ..command_line import PATIENCE_SECONDS, SMALL_AGENT, finish, robo_rl, start
+from ..run_folder import records
 
 STEPS = 300
 AGENT = ["task=reach", *SMALL_AGENT]
@@ -37,12 +38,6 @@ def wait_until(condition: Callable[[], object], seconds: float = 120.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not come to that"
         time.sleep(0.05)
-
-
-def records(folder: Path, kind: str) -> list[dict[str, Any]]:
-    file = folder / "metrics.jsonl"
-    lines = file.read_text().split("\n")[:-1] if file.exists() else []
-    return [record for record in map(json.loads, lines) if record["kind"] == kind]
 
 
 def summary_of(folder: Path) -> dict[str, Any]:

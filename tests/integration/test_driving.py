@@ -9,6 +9,7 @@ import pytest
 from robo_rl.learner import CheckpointFolder
 
 from ..command_line import robo_rl
+from ..run_folder import records
 
 STEPS = 300
 COMMON = [
@@ -50,8 +51,7 @@ def test_random_driving_is_recovered_from_without_a_manual_reset(unbroken: Path)
     # Only the steps of episodes are learned from, and time passes in recoveries too.
     assert practice["learning_seconds"] == pytest.approx(STEPS / 20)
     assert practice["recovery_seconds"] > 1
-    lines = [json.loads(line) for line in (unbroken / "metrics.jsonl").read_text().splitlines()]
-    episodes = [line for line in lines if line["kind"] == "episode"]
+    episodes = records(unbroken, "episode")
     assert sum(line["length"] for line in episodes) <= STEPS
     assert [line["practice/recoveries"] for line in episodes] == sorted(
         line["practice/recoveries"] for line in episodes
@@ -60,8 +60,7 @@ def test_random_driving_is_recovered_from_without_a_manual_reset(unbroken: Path)
 
 def test_a_resumed_run_is_the_unbroken_one_bit_for_bit(unbroken: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    lines = [json.loads(line) for line in (unbroken / "metrics.jsonl").read_text().splitlines()]
-    ends = [line["step"] for line in lines if line["kind"] == "episode"]
+    ends = [line["step"] for line in records(unbroken, "episode")]
     in_an_episode = ends[2] + 7
     assert in_an_episode not in ends
     robo_rl("train", *COMMON, f"run.env_steps={in_an_episode}", f"run.dir={folder}")

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from ..command_line import robo_rl
+from ..run_folder import records
 
 COMMON = [
     "task=pick_cube",
@@ -34,7 +35,6 @@ def test_episodes_are_begun_by_the_arm_and_a_resumed_run_goes_on(tmp_path: Path)
     assert practice["manual_resets"] == 0
     assert practice["learning_seconds"] == 9.0
     assert practice["recovery_seconds"] > 1
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    episodes = [line for line in lines if line["kind"] == "episode"]
+    episodes = records(folder, "episode")
     assert [line["length"] for line in episodes] == [40, 40]
     assert episodes[-1]["practice/reset_success_rate"] == 1.0

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ..run_folder import records
+
 SMALL = ["hidden=[16]", "ensemble_size=2", "update_to_data=1", "batch_size=16", "learning_starts=20"]
 COMMON = [
     "task=reach",
@@ -39,8 +41,7 @@ def test_episodes_end_before_what_cannot_be_undone_and_a_resumed_run_goes_on(tmp
     output = train(f"resume={folder}", "run.env_steps=60")
     assert "the way back has a value of" in output
     practice = json.loads((folder / "summary.json").read_text())["practice"]
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    episodes = [line for line in lines if line["kind"] == "episode"]
+    episodes = records(folder, "episode")
     assert [episode["length"] for episode in episodes[2:]] == [1] * (len(episodes) - 2)
     assert {episode["stopped"] for episode in episodes[2:]} == {"irreversible"}
     assert practice["refused_actions"] == len(episodes) - 2

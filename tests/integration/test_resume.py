@@ -17,6 +17,7 @@ import pytest
 from robo_rl.learner import CheckpointFolder
 
 from ..command_line import SMALL_AGENT, finish, robo_rl, start
+from ..run_folder import records
 
 STEPS = 70
 COMMON = [
@@ -36,9 +37,7 @@ COMMON = [
 def wait_for_step(folder: Path, step: int) -> None:
     """Wait until the run has logged something at or beyond ``step``."""
     for _ in range(1200):
-        file = folder / "metrics.jsonl"
-        lines = file.read_text().splitlines() if file.exists() else []
-        if any('"kind": "train"' in line and json.loads(line)["step"] >= step for line in lines):
+        if any(record["step"] >= step for record in records(folder, "train")):
             return
         time.sleep(0.05)
     raise AssertionError(f"the run never reached step {step}")
@@ -115,8 +114,7 @@ def test_where_the_world_cannot_be_told_the_open_episode_ends_and_the_next_is_re
     ended = []
     for folder in folders:
         robo_rl("train", f"resume={folder}", "run.env_steps=55")
-        lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-        ended.append([line for line in lines if line["kind"] == "episode" and line["step"] > 30])
+        ended.append([record for record in records(folder, "episode") if record["step"] > 30])
     (episode,), (again,) = ended
     assert (episode["step"], episode["length"]) == (50, 20)
     assert episode | {"wall_seconds": 0} == again | {"wall_seconds": 0}

@@ -1,12 +1,12 @@
 """Training on preferences that a model answers over HTTP: late answers, the budget over a resume, a key kept secret."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from robo_rl.cli import main
 
+from ..run_folder import records
 from ..vlm_server import requests, vlm_server
 
 
@@ -16,20 +16,10 @@ def train(*arguments: str) -> None:
     assert not caught.value.code
 
 
-def told(run: Path) -> list[dict[str, float]]:
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [line for line in lines if line["kind"] == "reward"]
-
-
 SMALL = ["agent=sac", "agent.hidden=[16]", "agent.backend=torch", "agent.batch_size=16", "agent.update_to_data=1"]
 SMALL += ["agent.learning_starts=10", "demonstrations.episodes=0", "run.evaluation_interval=0", "run.video_episodes=0"]
 SMALL += ["run.final_evaluation_episodes=1", "runtime.threads=1", "logging.progress=false"]
 VIEW = ["task.observation.cameras=[front]", "task.observation.width=32", "task.observation.height=32"]
-
-
-def episodes(run: Path) -> list[dict[str, float]]:
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [line for line in lines if line["kind"] == "episode"]
 
 
 @pytest.mark.rendering
@@ -43,11 +33,11 @@ def test_a_run_learns_from_a_model_and_goes_on(tmp_path: Path, monkeypatch: pyte
         options += [f"{module}.oracle=endpoint", f"{module}.goal=it is bright", f"{module}.endpoint.most_requests=24"]
         options += [f"{module}.length=1", f"{module}.queries=4", f"{module}.interval=10", f"{module}.epochs=1"]
         train("task=reach", "reward=preferences", *VIEW, *SMALL, *options, f"run.dir={run}", "run.env_steps=40")
-        before = told(run)[-1]["preferences/requests"]
+        before = records(run, "reward")[-1]["preferences/requests"]
         train(f"resume={run}", "run.env_steps=100")
     seen = requests(folder)
     assert {each["key"] for each in seen} == {"Bearer sk-very-secret"}
-    after = told(run)[-1]["preferences/requests"]
+    after = records(run, "reward")[-1]["preferences/requests"]
     assert 0 < before <= after <= 24
     assert len(seen) <= 24
     for file in [each for each in tmp_path.rglob("*") if each.is_file() and folder not in each.parents]:
@@ -73,13 +63,13 @@ def test_a_robot_never_waits_for_an_answer(module: str, answer: str, tmp_path: P
         options += [f"{path}.endpoint.url={url}", f"run.dir={run}", "run.env_steps=60"]
         train("task=reach", *VIEW, *SMALL, *options)
         assert requests(folder)
-        before = len(episodes(run))
+        before = len(records(run, "episode"))
         assert before == 2
         (folder / "go").touch()
         train(f"resume={run}", "run.env_steps=160")
     if module != "keypoints":
-        assert told(run)[-1][f"{module}/answers"] >= 4
+        assert records(run, "reward")[-1][f"{module}/answers"] >= 4
     else:
-        worth = [line["reward/keypoints"] for line in episodes(run)]
+        worth = [line["reward/keypoints"] for line in records(run, "episode")]
         assert worth[:before] == [0, 0]
         assert any(worth[before:])

@@ -1,12 +1,12 @@
 """robo-rl reward write: a model (scripted, over HTTP) writes a reward, which then trains an agent."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from robo_rl.cli import main
 
+from ..run_folder import records
 from ..vlm_server import requests, vlm_server
 
 CODE = """def reward(to_goal_x, to_goal_y, to_goal_z):
@@ -43,6 +43,5 @@ def test_code_is_written_improved_and_trained_from(tmp_path: Path, capsys: pytes
     small += ["demonstrations.episodes=1", "run.evaluation_interval=0", "run.final_evaluation_episodes=1"]
     small += ["run.video_episodes=0", "runtime.threads=1", "logging.progress=false", "run.env_steps=60"]
     run("train", "task=reach", "reward=code", f"reward.modules.code.file={second}", *small, f"run.dir={training}")
-    lines = [json.loads(line) for line in (training / "metrics.jsonl").read_text().splitlines()]
-    episodes = [line for line in lines if line["kind"] == "episode"]
+    episodes = records(training, "episode")
     assert episodes and all(episode["reward/code"] < 0 for episode in episodes)

@@ -3,9 +3,8 @@
 import json
 from pathlib import Path
 
-from robo_rl.telemetry import read_metrics
-
 from ..command_line import robo_rl
+from ..run_folder import records
 
 QUICK = [
     "demonstrations.episodes=0",
@@ -40,7 +39,7 @@ def test_changed_steps_and_stopped_episodes_are_counted(tmp_path):
     assert summary["changed_steps"] > 40
     assert summary["stopped_episodes"] >= 5
     assert summary["reasons"]["speed"] > 40
-    episodes = [line for line in read_metrics(tmp_path / "run" / "metrics.jsonl") if line["kind"] == "episode"]
+    episodes = records(tmp_path / "run", "episode")
     assert episodes[0]["stopped"] == "violation_budget"
     assert episodes[0]["safety/speed"] >= 8
 

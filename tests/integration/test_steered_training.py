@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from robo_rl.cli import main
-from robo_rl.telemetry import read_metrics
 
 from .. import steering_operator
 from ..ros2_domain import free_domain
+from ..run_folder import records
 
 OPTIONS = [
     "task=reach",
@@ -51,7 +51,6 @@ def test_a_person_takes_over_and_steers_a_training(tmp_path: Path, monkeypatch: 
             operator.kill()
     assert operator.returncode == 0, said
     assert ended.value.code == 128 + 15
-    lines = list(read_metrics(tmp_path / "run" / "metrics.jsonl"))
     # The task's own success may have ended some; then the pause, the reset and the emergency stop ended one each.
-    cut = [line for line in lines if line["kind"] == "episode" and not line["success"]]
+    cut = [line for line in records(tmp_path / "run", "episode") if not line["success"]]
     assert [line["stopped"] for line in cut] == [None, None, "emergency_stop"]

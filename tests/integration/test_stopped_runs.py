@@ -14,7 +14,8 @@ from robo_rl.commands import evaluations
 from robo_rl.core import SafetyStop, Step
 from robo_rl.learner import CheckpointFolder
 from robo_rl.safety import EmergencyStop, SafeBackend
-from robo_rl.telemetry import read_metrics
+
+from ..run_folder import records
 
 QUICK = [
     "task=reach",
@@ -50,10 +51,6 @@ def summary(folder: Path) -> dict[str, Any]:
     return found
 
 
-def episodes(folder: Path) -> list[dict[str, Any]]:
-    return [line for line in read_metrics(folder / "run" / "metrics.jsonl") if line["kind"] == "episode"]
-
-
 def stop_at(monkeypatch: pytest.MonkeyPatch, method: str, first: int, last: int) -> None:
     """Let calls number ``first`` to ``last`` of a method of SafeBackend end as those on a false observation do."""
     true, count = getattr(SafeBackend, method), [0]
@@ -72,7 +69,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, method: str, first: int, last: int)
 def test_a_stopped_episode_is_counted_by_itself(tmp_path, train, monkeypatch):
     stop_at(monkeypatch, "step", 11, 11)
     assert train("agent.random_steps=70", "reward.others=1", "task.max_episode_steps=20") == 0
-    first, *others = episodes(tmp_path)
+    first, *others = records(tmp_path / "run", "episode")
     assert (first["length"], first["stopped"], first["success"]) == (10, "observation_invalid", None)
     assert [line["length"] for line in others] == [20, 20, 20]
     for line in (first, *others):
@@ -86,7 +83,7 @@ def test_rewards_of_whole_episodes_are_those_of_their_episode(tmp_path, train, m
     stop_at(monkeypatch, "step", 11, 11)
     words = ["reward=composed", "+reward/module@reward.modules.taken_over=interventions", "task.max_episode_steps=20"]
     assert train(*words, "intervention.criterion=random", "intervention.probability=0.5", "intervention.hold=3") == 0
-    found = episodes(tmp_path)
+    found = records(tmp_path / "run", "episode")
     assert any(line["stopped"] == "observation_invalid" for line in found)
     state = CheckpointFolder(tmp_path / "run" / "checkpoints").load_newest().parts["replay"]
     facts = json.loads(state["facts"].tobytes())
@@ -104,7 +101,7 @@ def test_a_reset_that_fails_is_no_episode_and_the_third_ends_the_run_with_a_chec
     stop_at(monkeypatch, "reset", 3, 99)
     assert train("agent.random_steps=70", "task.max_episode_steps=20") == 2
     assert "stopped 3 times in a row without a step in between" in capsys.readouterr().err
-    assert [line["length"] for line in episodes(tmp_path)] == [20, 20]
+    assert [line["length"] for line in records(tmp_path / "run", "episode")] == [20, 20]
     assert CheckpointFolder(tmp_path / "run" / "checkpoints").load_newest().step == 40
     assert summary(tmp_path)["status"] == "interrupted"
     monkeypatch.undo()
@@ -128,8 +125,7 @@ def test_an_emergency_stop_during_an_evaluation_is_waited_for(tmp_path, train, m
     monkeypatch.setattr(evaluations, "evaluate", evaluate)
     assert train("agent.random_steps=70", "run.evaluation_interval=35") == 0
     assert calls == [None, "a test", "a test", None, None]
-    lines = read_metrics(tmp_path / "run" / "metrics.jsonl")
-    assert [line["step"] for line in lines if line["kind"] == "evaluation"] == [35, 70, 70]
+    assert [line["step"] for line in records(tmp_path / "run", "evaluation")] == [35, 70, 70]
 
 
 def test_a_policy_that_proposes_nan_ends_the_run_as_diverged(tmp_path, train, monkeypatch):

@@ -9,6 +9,8 @@ import pytest
 from robo_rl.cli import main
 from robo_rl.learner import CheckpointFolder
 
+from ..run_folder import records
+
 VIEW = ["task.observation.cameras=[front,view]", "task.observation.width=64", "task.observation.height=64"]
 TRAIN = [
     "task=reach",
@@ -98,8 +100,7 @@ def test_training_from_pictures_goes_on_bit_for_bit(made: Path, tmp_path: Path) 
         for key, value in arrays.items():
             np.testing.assert_array_equal(value, other[part][key], err_msg=f"{part}/{key}", strict=True)
     assert {"module/clip/identity", "module/goal/input/encoder"} <= one["reward"].keys()
-    lines = [json.loads(line) for line in (unbroken / "metrics.jsonl").read_text().splitlines()]
-    scores = [line["reward/clip"] for line in lines if line["kind"] == "episode"]
+    scores = [line["reward/clip"] for line in records(unbroken, "episode")]
     assert scores and len(set(scores)) == len(scores) and all(np.isfinite(scores))
 
 

@@ -18,9 +18,10 @@ from robo_rl.commands import operators
 from robo_rl.commands.interruption import Interruption
 from robo_rl.commands.local_training import LocalTraining
 from robo_rl.core import DataError
-from robo_rl.telemetry import Command, LiveWatch, read_metrics
+from robo_rl.telemetry import Command, LiveWatch
 
 from ..browser import PATIENCE_SECONDS
+from ..run_folder import records
 
 RUN = [
     "task=gymnasium",
@@ -79,7 +80,7 @@ def test_commands_act_between_two_steps(tmp_path: Path, monkeypatch: pytest.Monk
             training.close()
     monkeypatch.undo()
     assert states == ["paused"], "it paused when its episode ended, and went on when it was asked to"
-    episodes = [line for line in read_metrics(folder / "metrics.jsonl") if line["kind"] == "episode"]
+    episodes = records(folder, "episode")
     # A command that is sent while the next action is chosen ends the episode one step later.
     assert [(line["length"], line["success"]) for line in episodes] == [(7, True), (5, None), (10, None)]
     assert training.step == 36

@@ -1,0 +1,12 @@
+"""What a run leaves in its folder."""
+
+from pathlib import Path
+from typing import Any
+
+from robo_rl.telemetry.metrics_file import METRICS_FILE, read_metrics
+
+
+def records(folder: Path, kind: str) -> list[dict[str, Any]]:
+    """Return the records of one kind in the metrics of a run, which may be going on, or not have begun yet."""
+    file = folder / METRICS_FILE
+    return [record for record in read_metrics(file) if record["kind"] == kind] if file.exists() else []
