@@ -92,11 +92,12 @@ class SAC:
         config = self.config
         return initialise_network(
             "critic",
-            (self._critic_inputs() + self._policy.action_size, *config.hidden, 1),
+            (self._critic_inputs() + self._policy.action_size, *config.hidden, config.value_bins or 1),
             generator,
             layer_norm=config.layer_norm,
             output_gain=1.0,
             ensemble=config.ensemble_size,
+            network=config.network,
         )
 
     def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
@@ -106,9 +107,10 @@ class SAC:
     @torch.inference_mode()
     def value(self, observation: Observation, action: NDArray[np.float32]) -> float:
         """Return the mean of the critics' values of ``action`` (A,)."""
-        row = self._critic_row(observation)
+        config, row = self.config, self._critic_row(observation)
         rows = torch.from_numpy(action).unsqueeze(0).to(row.device)
-        return float(critic_values(self._parameters, "critic", row, rows, self.config.activation).mean())
+        values = critic_values(self._parameters, "critic", row, rows, config.activation, value_range=config.value_range)
+        return float(values.mean())
 
     def _critic_row(self, observation: Observation) -> Tensor:
         """Return what the critics see of one observation (1, _critic_inputs())."""

@@ -30,7 +30,8 @@ def make_update(config: SACConfig, parameters: Parameters, first: Parameters, se
     if device.type == "cuda" and config.backend == "native":
         raise ConfigError("agent.backend=native computes on the CPU. Use agent.device=cpu, or agent.backend=auto")
     if device.type == "cpu" and config.backend in ("auto", "native"):
-        available, why = native.available(config.precision)
+        lacking = native.lacks(config)
+        available, why = (False, f"it has no {lacking}") if lacking else native.available(config.precision)
         if available:
             return native.NativeUpdate(config, parameters, first, second), f"native ({why})"
         if config.backend == "native":

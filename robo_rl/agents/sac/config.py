@@ -1,11 +1,13 @@
 """Configuration of soft actor-critic and of RLPD, which is the same algorithm with other numbers."""
 
+import math
 import re
 from dataclasses import dataclass
 from typing import ClassVar
 
 from robo_rl.core import ConfigError, nearest, require
 
+NETWORKS = ("mlp", "simba")
 ACTIVATIONS = ("relu", "silu", "tanh")
 BACKENDS = ("auto", "compile", "native", "torch")
 PRECISIONS = ("bfloat16", "float32")
@@ -19,10 +21,18 @@ class SACConfig:
     Attributes:
         ensemble_size: critics E.
         target_subset: critics M, drawn anew for each critic update, whose smallest value makes the target (REDQ).
-        hidden: widths of the hidden layers of actor and critics.
-        layer_norm: LayerNorm between each hidden layer of the critics and its activation.
+        network: of actor and critics: ``mlp``, or ``simba``: residual blocks with LayerNorm before each and at the end
+            (SimBa, Lee et al. 2024), of which :mod:`.networks` says more.
+        hidden: widths of the hidden layers of actor and critics. For ``simba`` one width for each block, all the same:
+            [128, 128] are two blocks of width 128, which are 512 wide inside.
+        layer_norm: LayerNorm between each hidden layer of the critics and its activation; ``simba`` has its own.
         actor_layer_norm: the same for the actor.
         activation: ``relu``, ``silu`` or ``tanh``.
+        value_bins: K bins over ``value_range`` whose shares the critics learn, by cross-entropy (HL-Gauss, Farebrother
+            et al. 2024), in the place of a value and its squared error; 0: none, 51: usual.
+        value_range: least and largest value, targets beyond which count as these; null where there are no bins. A few
+            bins more than the returns need keep what is learned at its ends free of bias: [-0.1, 1.1] for a reward of
+            0 or 1 at the end.
         actor_learning_rate: of Adam [1].
         critic_learning_rate: of Adam [1].
         temperature_learning_rate: of Adam, on the logarithm of the temperature [1].
@@ -65,10 +75,13 @@ class SACConfig:
 
     ensemble_size: int = 5
     target_subset: int = 2
+    network: str = "mlp"
     hidden: tuple[int, ...] = (256, 256)
     layer_norm: bool = True
     actor_layer_norm: bool = False
     activation: str = "relu"
+    value_bins: int = 0
+    value_range: tuple[float, float] | None = None
     actor_learning_rate: float = 3e-4
     critic_learning_rate: float = 3e-4
     temperature_learning_rate: float = 3e-4
@@ -100,8 +113,9 @@ class SACConfig:
     def __post_init__(self) -> None:
         # Hydra hands lists over.
         object.__setattr__(self, "hidden", tuple(self.hidden))
-        if self.observation_keys is not None:
-            object.__setattr__(self, "observation_keys", tuple(self.observation_keys))
+        for key in ("observation_keys", "value_range"):
+            if getattr(self, key) is not None:
+                object.__setattr__(self, key, tuple(getattr(self, key)))
         for key in ("ensemble_size", "target_subset", "update_to_data", "batch_size", "n_step"):
             require(getattr(self, key) >= 1, f"agent.{key}", "1 or more", getattr(self, key))
         for key in ("learning_starts", "random_steps", "pretrain_steps"):
@@ -120,6 +134,24 @@ class SACConfig:
             "one or more widths of 1 or more",
             list(self.hidden),
         )
+        require_choice("agent.network", self.network, NETWORKS)
+        require(
+            self.network == "mlp" or len(set(self.hidden)) == 1,
+            "agent.hidden",
+            "equal widths, one for each block, where agent.network=simba",
+            list(self.hidden),
+        )
+        require(self.value_bins == 0 or self.value_bins >= 2, "agent.value_bins", "0, or 2 or more", self.value_bins)
+        values = None if self.value_range is None else list(self.value_range)
+        if self.value_bins == 0:
+            require(values is None, "agent.value_range", "null where agent.value_bins=0", values)
+        else:
+            require(
+                values is not None and len(values) == 2 and -math.inf < values[0] < values[1] < math.inf,
+                "agent.value_range",
+                "the least and the largest return, such as [-0.1,1.1], where agent.value_bins is above 0",
+                values,
+            )
         require(0 <= self.gamma <= 1, "agent.gamma", "in [0, 1]", self.gamma)
         for key in ("tau", "actor_tau"):
             require(0 < getattr(self, key) <= 1, f"agent.{key}", "in (0, 1]", getattr(self, key))

@@ -30,6 +30,7 @@ class OfflineConfig:
     random_steps: ClassVar[int] = 0
     # Networks this small are trained as fast on the CPU.
     device: ClassVar[str] = "cpu"
+    network: ClassVar[str] = "mlp"
 
     hidden: tuple[int, ...] = (256, 256)
     actor_layer_norm: bool = False

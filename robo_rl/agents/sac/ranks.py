@@ -16,7 +16,7 @@ from torch import Tensor
 from robo_rl.core import ConfigError, RankError, require
 
 from .config import SACConfig
-from .networks import Parameters
+from .networks import Parameters, input_size
 from .update import METRICS, Minibatches, Noise, TorchUpdate
 
 TIMEOUT = timedelta(days=1)
@@ -116,7 +116,7 @@ class RankedUpdate:
         config = self._config
         lead = config.update_to_data, config.batch_size // self._ranks
         some = self._parameters["actor/output/bias"]
-        observation = self._parameters["actor/0/weight"].shape[-2]
+        observation = input_size(self._parameters, "actor")
         action = some.shape[-1] // 2
         widths = {"observation": (observation,), "next_observation": (observation,)}
         widths |= {"action": (action,), "proposed_action": (action,)}

@@ -4,7 +4,8 @@ This file is the definition. Other implementations take the same arguments and a
 randomness comes in from outside (:class:`Noise`), so that equal arguments give equal results everywhere.
 
 Sources: Haarnoja et al. 2018 (SAC, temperature), Chen et al. 2021 (REDQ: ensemble, random subset in targets, mean
-for the actor), Ball et al. 2023 (RLPD: LayerNorm critics, no entropy in the backup).
+for the actor), Ball et al. 2023 (RLPD: LayerNorm critics, no entropy in the backup), Farebrother et al. 2024 (critics
+with bins).
 """
 
 from collections.abc import Callable
@@ -14,15 +15,17 @@ import torch
 from torch import Tensor
 
 from .adam import adam_step, bias_corrections
+from .categorical import expected_value, hl_gauss
 from .config import SACConfig
 from .device import captured
-from .networks import Parameters, actor_distribution, critic_values, sample_action
+from .networks import Parameters, actor_distribution, critic_outputs, critic_values, sample_action
 
 METRICS = ("critic_loss", "q_mean", "q_abs_max", "target_mean", "actor_loss", "entropy", "temperature")
 """What the elements of an update's result are.
 
-``critic_loss``: squared error, mean over updates, critics and rows; ``q_mean``, ``q_abs_max``: mean and largest
-magnitude of all critics' values on the rows of the critic updates; ``target_mean``: mean of their targets;
+``critic_loss``: squared error, or cross-entropy [nat] of critics with bins, mean over updates, critics and rows;
+``q_mean``, ``q_abs_max``: mean and largest magnitude of all critics' values on the rows of the critic updates;
+``target_mean``: mean of their targets;
 ``actor_loss`` (without the cloning term) and ``entropy`` [nat] of the actor's step; ``temperature`` before its step.
 """
 
@@ -225,7 +228,13 @@ def critic_target(
     """Return what the critics should say (B,); the arguments are those of :func:`critic_step`."""
     chosen = {k: v.index_select(0, subset) for k, v in parameters.items() if k.startswith("target_critic/")}
     next_values = critic_values(
-        chosen, "target_critic", minibatch.next_observation, next_action, config.activation, config.precision
+        chosen,
+        "target_critic",
+        minibatch.next_observation,
+        next_action,
+        config.activation,
+        config.precision,
+        config.value_range,
     ).amin(0)
     if config.entropy_backup:
         next_values = next_values - parameters["temperature/log_alpha"].exp() * next_log_prob
@@ -235,9 +244,18 @@ def critic_target(
 def critic_loss(
     critic: Parameters, config: SACConfig, observation: Tensor, action: Tensor, target: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return the squared error, mean over rows and summed over critics, and the values (E, B)."""
-    values = critic_values(critic, "critic", observation, action, config.activation, config.precision)
-    return (values - target).square().mean(1).sum(), values
+    """Return the error, mean over rows and summed over critics, and the values (E, B).
+
+    The error is the square, or of critics with bins the cross-entropy to the projection of the target.
+    """
+    outputs = critic_outputs(critic, "critic", observation, action, config.activation, config.precision)
+    if config.value_range is None:
+        values = outputs.squeeze(-1)
+        error = (values - target).square()
+    else:
+        values = expected_value(outputs, config.value_range)
+        error = -(hl_gauss(target, config.value_bins, config.value_range) * outputs.log_softmax(-1)).sum(-1)
+    return error.mean(1).sum(), values
 
 
 def move_targets(parameters: Parameters, config: SACConfig) -> None:
@@ -322,7 +340,9 @@ def actor_loss(
     """
     mean, log_std = actor_distribution(actor, observation, config.activation, config.precision)
     action, log_prob = sample_action(mean, log_std, noise)
-    values = critic_values(critic, "critic", critic_observation, action, config.activation, config.precision)
+    values = critic_values(
+        critic, "critic", critic_observation, action, config.activation, config.precision, config.value_range
+    )
     value = values.mean(0) if config.actor_q == "mean" else values.amin(0)
     climbing = (alpha * log_prob - value).mean()
     cloning = (batch.cloning * (mean.tanh() - batch.proposed_action).square().sum(-1)).mean()

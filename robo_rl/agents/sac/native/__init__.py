@@ -20,7 +20,7 @@ from ..config import SACConfig
 from ..networks import Parameters
 from ..update import METRICS, Minibatches, Noise
 
-__all__ = ["NativeUpdate", "available", "library_path"]
+__all__ = ["NativeUpdate", "available", "lacks", "library_path"]
 
 _ACTIVATIONS = {"relu": 1, "tanh": 2, "silu": 3}
 
@@ -80,6 +80,13 @@ def available(precision: str = "float32") -> tuple[bool, str]:
         return True, "compiled with this machine's C++ compiler"
     except NativeBuildError as error:
         return False, str(error)
+
+
+def lacks(config: SACConfig) -> str:
+    """Return what the native update would need for ``config`` and does not have; else nothing."""
+    if config.network != "mlp":
+        return "residual networks"
+    return "critics with bins" if config.value_bins else ""
 
 
 class NativeUpdate:
