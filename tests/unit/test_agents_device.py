@@ -2,6 +2,7 @@
 
 import dataclasses
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -42,13 +43,15 @@ def networks(config: SACConfig, inputs: int) -> dict[str, Tensor]:
     source = torch.Generator().manual_seed(0)
     critic = initialise_network(
         "critic",
-        (inputs + A, *config.hidden, 1),
+        (inputs + A, *config.hidden, config.value_bins or 1),
         source,
         layer_norm=config.layer_norm,
         output_gain=1.0,
         ensemble=config.ensemble_size,
+        network=config.network,
     )
-    actor = initialise_network("actor", (inputs, *config.hidden, 2 * A), source, layer_norm=False, output_gain=0.5)
+    sizes = (inputs, *config.hidden, 2 * A)
+    actor = initialise_network("actor", sizes, source, layer_norm=False, output_gain=0.5, network=config.network)
     target = {f"target_{name}": tensor.clone() for name, tensor in critic.items()}
     return critic | target | actor | {"temperature/log_alpha": torch.tensor(-1.0)}
 
@@ -85,12 +88,14 @@ def test_structures_are_mapped_place_by_place() -> None:
     assert (type(doubled[1]), float(doubled[1][0]), doubled[2]) == (list, 14.0, None)
 
 
-def test_no_host_takes_part_in_an_update() -> None:
+@pytest.mark.parametrize("options", [{}, {"network": "simba", "value_bins": 5, "value_range": (0.0, 1.0)}])
+def test_no_host_takes_part_in_an_update(options: dict[str, Any]) -> None:
     """A tensor on ``meta`` has no values: reading one back, or mixing in one that is elsewhere, raises."""
-    parameters = on_meta_dict(networks(SMALL, V))
-    noise = draw_noise(SMALL, A, torch.Generator().manual_seed(2))
-    arguments = experience(4, 6, V), noise, adam_corrections(SMALL, 0, torch.float32)
-    result = TorchUpdate(SMALL, parameters, moments(parameters), moments(parameters))._steps(*on_meta(arguments))
+    config = dataclasses.replace(SMALL, **options)
+    parameters = on_meta_dict(networks(config, V))
+    noise = draw_noise(config, A, torch.Generator().manual_seed(2))
+    arguments = experience(4, 6, V), noise, adam_corrections(config, 0, torch.float32)
+    result = TorchUpdate(config, parameters, moments(parameters), moments(parameters))._steps(*on_meta(arguments))
     assert (result.device.type, result.shape) == ("meta", (len(METRICS),))
 
 

@@ -24,8 +24,8 @@ CONFIG = DrQConfig(
 )
 
 
-def make(seed=0, **dormancy):
-    return DrQ(dataclasses.replace(CONFIG, dormancy=DormancyConfig(**dormancy)), SPEC, seed)
+def make(seed=0, config=CONFIG, **dormancy):
+    return DrQ(dataclasses.replace(config, dormancy=DormancyConfig(**dormancy)), SPEC, seed)
 
 
 def make_batch(seed):
@@ -86,6 +86,33 @@ def test_the_metric_is_that_of_the_actor_on_unshifted_images_and_measured_at_int
     assert measured[0] == measured[1] == measured[2]
     assert measured[3] == measured[4] == measured[5]
     assert "dormant_ratio" not in make().update(make_batch(0))
+
+
+def test_the_neurons_of_residual_networks_are_those_inside_the_blocks_and_these_are_perturbed():
+    config = dataclasses.replace(CONFIG, network="simba", hidden=(8, 8), value_bins=5, value_range=(-2.0, 2.0))
+    agent, batch = make(config=config, interval=1, threshold=0.5), make_batch(0)
+    measured = agent.update(batch)["dormant_ratio"]
+    actor = {name.removeprefix("actor/"): array for name, array in agent.state().items() if name.startswith("actor/")}
+    images = [torch.from_numpy(batch["observation/images/front"])]
+    vector = torch.from_numpy(batch["observation/state"])
+    x = agent._policy.inputs(agent._policy.parameters, images, vector).numpy()
+    x = x @ actor["embedding/weight"] + actor["embedding/bias"]
+    count = 0
+    for block in range(2):
+        h = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-6)
+        h = h * actor[f"{block}/scale"] + actor[f"{block}/shift"]
+        h = np.maximum(h @ actor[f"{block}/expand/weight"] + actor[f"{block}/expand/bias"], 0)
+        count += int((h.mean(0) <= 0.5 * h.mean()).sum())
+        x = x + h @ actor[f"{block}/project/weight"] + actor[f"{block}/project/bias"]
+    assert measured == pytest.approx(count / 64)
+    shaken = make(config=config, interval=1, threshold=0.5, perturb_interval=1)
+    shaken.update(batch)
+    before, after = agent.state(), shaken.state()
+    for name in before:
+        if name.startswith(("actor/", "critic/", "target_critic/")):
+            mixed = name.endswith("/weight") or name == "actor/output/bias"
+            mixed = mixed or (name.endswith("/bias") and before[name].any())
+            assert np.array_equal(before[name], after[name]) != mixed, name
 
 
 def test_factors_are_those_of_the_paper():

@@ -30,6 +30,8 @@ def make_spec(state=3, action=2, **more):
     return toy_spec({"state": ArraySpec((state,)), **more}, action)
 
 
+RESIDUAL = {"network": "simba", "hidden": [8, 8]}
+BINS = {"value_bins": 11, "value_range": [-1, 2]}
 SPEC = make_spec(object=ArraySpec((2,)), **{"images/front": ArraySpec((4, 4, 3), "uint8")})
 
 
@@ -74,16 +76,16 @@ def test_equal_seeds_learn_equally_and_others_do_not():
     assert not same(states[0], states[2])
 
 
-@pytest.mark.parametrize("backend", ["torch", "auto"])
-def test_an_agent_goes_on_from_its_state_bit_for_bit(backend):
-    unbroken = make(normalise_observations=True, backend=backend)
+@pytest.mark.parametrize("fields", [{"backend": "torch"}, {"backend": "auto"}, RESIDUAL | BINS])
+def test_an_agent_goes_on_from_its_state_bit_for_bit(fields):
+    unbroken = make(normalise_observations=True, **fields)
     unbroken.fit_normaliser(make_batch(50))
     unbroken.pretrain(make_batch(8))
     unbroken.update(make_batch(unbroken.update_rows))
     state = unbroken.state()
     kept = {name: array.copy() for name, array in state.items()}
 
-    resumed = make(seed=5, normalise_observations=True, backend=backend)
+    resumed = make(seed=5, normalise_observations=True, **fields)
     resumed.load(state)
     observation = observation_of(make_batch(1))
     for agent in (unbroken, resumed):
@@ -131,6 +133,10 @@ def test_a_state_of_another_agent_is_refused_and_changes_nothing():
         agent.load(make(hidden=[16, 16, 16]).state())
     with pytest.raises(CheckpointError, match="the policy needs 'actor/1/bias', which the state lacks"):
         agent.load_policy(make(hidden=[16]).policy_state())
+    with pytest.raises(CheckpointError, match="the policy needs 'actor/0/bias', which the state lacks"):
+        agent.load_policy(make(**RESIDUAL).policy_state())
+    with pytest.raises(CheckpointError, match=r"/critic/output/bias' should be float32 \(3, 1\), .* \(3, 11\)"):
+        agent.load(make(**BINS).state())
     without = {name: array for name, array in agent.state().items() if name != "generator/update"}
     with pytest.raises(CheckpointError, match="'generator/update', which the state lacks"):
         agent.load(without)
@@ -205,8 +211,9 @@ def test_normalised_agent_sees_standard_scores():
     assert observation["object"].tolist() == [7, 4], "the observation belongs to the caller"
 
 
-def test_a_value_is_the_mean_of_the_critics():
-    agent = make()
+@pytest.mark.parametrize("bins", [{}, BINS])
+def test_a_value_is_the_mean_of_the_critics(bins):
+    agent = make(**bins)
     state = agent.state()
     observation = observation_of(make_batch(1))
     action = np.array([0.3, -0.6], np.float32)
@@ -220,7 +227,12 @@ def test_a_value_is_the_mean_of_the_critics():
                 x = (x - x.mean()) / np.sqrt(x.var() + 1e-6)
                 x = x * state[f"critic/{layer}/scale"][critic] + state[f"critic/{layer}/shift"][critic]
             x, layer = np.maximum(x, 0), layer + 1
-        values.append((x @ state["critic/output/weight"][critic] + state["critic/output/bias"][critic]).item())
+        output = x @ state["critic/output/weight"][critic] + state["critic/output/bias"][critic]
+        if bins:
+            width = 3 / 11
+            values.append(np.average(-1 + width * (np.arange(11) + 0.5), weights=np.exp(output)))
+        else:
+            values.append(output.item())
     assert agent.value(observation, action) == pytest.approx(np.mean(values), rel=1e-4, abs=1e-5)
 
 
@@ -269,6 +281,18 @@ def test_an_actor_spoiled_by_the_last_step_is_noticed_at_once():
         ({"gamma": 1.5}, r"agent.gamma must be in \[0, 1\], got 1.5"),
         ({"tau": 0.0}, r"agent.tau must be in \(0, 1\], got 0.0"),
         ({"hidden": []}, r"agent.hidden must be one or more widths of 1 or more, got \[\]"),
+        ({"network": "simbaa"}, "unknown agent.network 'simbaa'; did you mean 'simba'. Valid: mlp, simba"),
+        (
+            {"network": "simba", "hidden": [8, 16]},
+            r"agent.hidden must be equal widths, one for each block, where agent.network=simba, got \[8, 16\]",
+        ),
+        ({"value_bins": 1}, "agent.value_bins must be 0, or 2 or more, got 1"),
+        ({"value_bins": -1}, "agent.value_bins must be 0, or 2 or more, got -1"),
+        ({"value_bins": 5}, r"agent.value_range must be the least and the largest return, such as .*, got None"),
+        ({"value_bins": 5, "value_range": [1, 1]}, r"agent.value_range must be the least and .*, got \[1, 1\]"),
+        ({"value_bins": 5, "value_range": [0, 1, 2]}, r"agent.value_range must be the least and"),
+        ({"value_bins": 5, "value_range": [0, np.inf]}, r"agent.value_range must be the least and"),
+        ({"value_range": [0, 1]}, r"agent.value_range must be null where agent.value_bins=0, got \[0, 1\]"),
         ({"activation": "rellu"}, "unknown agent.activation 'rellu'; did you mean 'relu'. Valid: relu, silu, tanh"),
         ({"backend": "gpu"}, "unknown agent.backend 'gpu'; Valid: auto, compile, native, torch"),
         ({"demonstration_ratio": 2}, r"agent.demonstration_ratio must be in \[0, 1\], got 2"),
@@ -314,6 +338,33 @@ def test_without_a_compiler_torch_stands_in_or_the_reason_is_given(monkeypatch):
         make(backend="native", precision="bfloat16")
 
 
+@pytest.mark.parametrize(("fields", "lacking"), [(RESIDUAL, "residual networks"), (BINS, "critics with bins")])
+def test_what_the_native_update_lacks_torch_computes(fields, lacking):
+    assert make(backend="auto", **fields).backend == f"torch (native cannot be had: it has no {lacking})"
+    with pytest.raises(ConfigError, match=f"agent.backend=native cannot be had: it has no {lacking}. Use agent.backe"):
+        make(backend="native", **fields)
+
+
+def test_residual_networks_and_bins_are_chosen_on_the_command_line():
+    sac.register_configs()
+    words = ["+agent=rlpd", "agent.network=simba", "agent.hidden=[8,8]", "agent.observation_keys=[state]"]
+    words += ["agent.value_bins=7", "agent.value_range=[-0.1,1.1]"]
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        node = compose(overrides=words).agent
+    agent = instantiate(node, _partial_=True, _convert_="object")(spec=SPEC, seed=0)
+    assert (agent.config.network, agent.config.value_range) == ("simba", (-0.1, 1.1))
+    state = agent.state()
+    assert state["critic/1/project/weight"].shape == (5, 32, 8) and state["critic/output/weight"].shape == (5, 8, 7)
+    assert state["actor/1/project/weight"].shape == (32, 8) and "actor/2/project/weight" not in state
+
+
+def test_agents_of_data_sets_alone_have_neither():
+    for make_other in (bc.make_bc, cpl.make_cpl, iql.make_iql):
+        for fields in (RESIDUAL, BINS):
+            with pytest.raises(TypeError, match=r"unexpected keyword argument '(network|value_bins)'"):
+                make_other(spec=SPEC, seed=0, **fields)
+
+
 def test_the_weight_of_cloning_halves_its_way_to_the_last_one():
     """Demonstrations alone are cloned, with 3 at first, 2 after a half-life, 1 + 2 / 4 after two."""
     agent = make(cloning_weight=3.0, final_cloning_weight=1.0, cloning_half_life=2)
@@ -331,6 +382,38 @@ def test_metrics_have_their_names():
     agent = make()
     metrics = agent.update(make_batch(agent.update_rows))
     assert tuple(metrics) == METRICS and all(isinstance(value, float) for value in metrics.values())
+
+
+@pytest.mark.parametrize(
+    "fields", [{"value_bins": 21, "value_range": [-0.2, 1.2]}, RESIDUAL | BINS], ids=["bins", "bins_of_simba"]
+)
+def test_learns_the_better_arm_of_a_bandit_and_its_value(fields):
+    """One step, reward 1 - |a - 0.4|: the best action is 0.4 and its value 1, whatever is observed."""
+    settings = {"actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3, "temperature_learning_rate": 0.02}
+    settings |= {"update_to_data": 4, "batch_size": 64, "actor_tau": 0.1, "target_entropy": -3.0, "cloning_weight": 0}
+    one = make_spec(state=1, action=1)
+    agent = SAC(SACConfig(**(SMALL | settings | {"final_cloning_weight": 0} | fields)), one, 0)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        state = rng.uniform(-1, 1, (agent.update_rows, 1)).astype(np.float32)
+        action = rng.uniform(-1, 1, (agent.update_rows, 1)).astype(np.float32)
+        agent.update(
+            {
+                "observation/state": state,
+                "action": action,
+                "proposed_action": action,
+                "reward": 1 - np.abs(action[:, 0] - 0.4),
+                "discount": np.zeros(agent.update_rows, np.float32),
+                "next_observation/state": state,
+                "demonstration": np.zeros(agent.update_rows, np.float32),
+            }
+        )
+    for seen in np.linspace(-0.8, 0.8, 5, dtype=np.float32):
+        observation = {"state": seen[None]}
+        assert agent.act(observation, explore=False)[0] == pytest.approx(0.4, abs=0.1)
+        for tried in (-0.6, -0.1, 0.9):
+            found = agent.value(observation, np.array([tried], np.float32))
+            assert found == pytest.approx(1 - abs(tried - 0.4), abs=0.06)
 
 
 @pytest.mark.parametrize("backend", ["torch", "auto"])
