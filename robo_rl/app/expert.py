@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..actor import InterventionConfig, SimulatedIntervention
-from ..core import Agent, ConfigError, Critic, EnvBackend, Observation, derive_seed
+from ..core import Agent, ConfigError, Critic, EnvBackend, Observation, derive_seed, require
 from .trained import load_agent
 
 
@@ -24,7 +24,11 @@ class _Reference:
         """Nothing to forget."""
 
     def act(self, observation: Observation) -> NDArray[np.float32]:
-        """Return what the agent's policy does without exploring (A,)."""
+        """Return what the agent's policy does without exploring (A,).
+
+        It is asked in every step, while others act too: of a chunk of actions only the first is ever meant.
+        """
+        self._agent.forget_plan(explore=False)
         return self._agent.act(observation, explore=False)
 
 
@@ -38,7 +42,7 @@ def make_intervention(config: InterventionConfig, backend: EnvBackend, seed: int
 
     Raises:
         CheckpointError: if the reference cannot be loaded, or was trained for another environment.
-        ConfigError: if it has no critics, and its values are to decide.
+        ConfigError: if it has no critics of single actions, and its values are to decide.
     """
     if config.criterion == "never":
         return None
@@ -51,4 +55,8 @@ def make_intervention(config: InterventionConfig, backend: EnvBackend, seed: int
             f"intervention.criterion=value needs critics, which the agent of intervention.reference={config.reference} "
             "does not have: choose a run of agent=rlpd, sac or redq"
         )
+    if config.criterion == "value":
+        chunk = agent.config.action_chunk
+        needed = "1 in the run of intervention.reference for intervention.criterion=value, which judges single actions"
+        require(chunk == 1, "agent.action_chunk", needed, chunk)
     return SimulatedIntervention(config, _Reference(agent), seed, critic)

@@ -18,6 +18,7 @@ from ..core import (
     State,
     Transition,
     generator,
+    require,
 )
 from ..replay import MixedSampler, ReplayRing
 
@@ -46,6 +47,8 @@ class ReturnLearner:
             raise ConfigError(
                 "reset.agent must have critics and learn from its own steps: rlpd_without_demonstrations, sac or redq"
             )
+        chunk = agent.config.action_chunk
+        require(chunk == 1, "reset.agent.action_chunk", "1, as it judges and takes single actions", chunk)
         self._agent, self._critic = agent, agent
         self._scorer = reward.scorer
         self._spec = spec

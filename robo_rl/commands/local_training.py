@@ -74,6 +74,8 @@ class LocalTraining(Training):
             SafetyStop: if the robot was stopped and no step came of it.
             EpisodeRefusedError: if the robot is to be brought back before it.
         """
+        if self.actor.is_between_episodes:
+            self.parts.agent.forget_plan(explore=True)
         transition = self._operators.mark(self.actor.take_step(self._choose))
         if ACTION_NOT_FINITE in transition.verdict.reasons:  # such a step can neither be stored nor counted
             raise DivergenceError(f"the policy is rejected, the robot held still: {transition.verdict.message}")
@@ -87,7 +89,10 @@ class LocalTraining(Training):
         choice = self._policy_choice(observation)
         if self._intervention is not None:
             choice = self._intervention(observation, choice, self.step)
-        return self._operators.choose(observation, choice)
+        choice = self._operators.choose(observation, choice)
+        if choice.source is not Source.POLICY:
+            self.parts.agent.forget_plan(explore=True)
+        return choice
 
     def _policy_choice(self, observation: Observation) -> ActionChoice:
         agent = self.parts.agent

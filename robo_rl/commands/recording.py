@@ -175,6 +175,7 @@ class PolicyChooser:
 
     def begin(self, actor: Actor) -> None:
         actor.begin_episode()
+        self._policy.forget_plan(explore=self._explore)
 
     def __call__(self, observation: Observation) -> ActionChoice:
         action = self._policy.act(observation, explore=self._explore)

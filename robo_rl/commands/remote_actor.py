@@ -170,6 +170,8 @@ class RemoteActor:
                 self._held_seconds += (self._clock.now_ns() - began_ns) * 1e-9
                 continue
             self._env_steps = max(link.status.env_steps, self._produced)
+            if actor.is_between_episodes:
+                agent.forget_plan(explore=True)
             try:
                 transition = actor.take_step(choose)
             except SafetyStop as stop:
@@ -253,7 +255,11 @@ class RemoteActor:
         choice = self._policy_choice(agent, observation)
         if self._intervention is not None:
             choice = self._intervention(observation, choice, self._produced)
-        return choice if self._takeover is None else self._takeover(observation, choice)
+        if self._takeover is not None:
+            choice = self._takeover(observation, choice)
+        if choice.source is not Source.POLICY:
+            agent.forget_plan(explore=True)
+        return choice
 
     def _policy_choice(self, agent: Agent, observation: Observation) -> ActionChoice:
         if self._env_steps < agent.config.random_steps:
@@ -288,18 +294,21 @@ class RemoteActor:
         self._refused_policies += 1
         print(f"policy {self._version()} is not used any more: {reason}", flush=True)
         self._policies.pop()
+        agent.forget_plan(explore=True)
         if self._policies:
             agent.load_policy(self._policies[-1][1])
 
     def _probe(self, agent: Agent) -> None:
-        """Check an action of the policy on an observation of zeros.
+        """Check what the policy decides on an observation of zeros: an action, or a chunk of them.
 
         Raises:
-            SpecError: if the action is impossible.
+            SpecError: if an action is impossible.
         """
         spec = self._backend.spec
         zeros = {key: np.zeros(array.shape, array.dtype) for key, array in spec.observation.items()}
-        spec.action.check("action of the policy", agent.act(zeros, explore=False))
+        agent.forget_plan(explore=False)
+        for _ in range(agent.config.action_chunk):
+            spec.action.check("action of the policy", agent.act(zeros, explore=False))
 
     def _keep(self, transition: Transition, spool: Spool, link: LearnerLink) -> bool:
         """Append the step to the spool; return False if that had to wait for room, so that the robot was stopped."""

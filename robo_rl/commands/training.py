@@ -80,6 +80,7 @@ class Training(ABC):
             reward=self.parts.reward,
             rng=generator(seed, "sampler"),
             interventions_are_demonstrations=section(config, "intervention").as_demonstrations,
+            action_chunk=agent.config.action_chunk,
         )
         self.learner = Learner(agent, lambda rows: self.sampler.sample(rows, agent.config.batch_size), folder)
         self.live = LiveRun(folder)

@@ -87,7 +87,18 @@ class Policy(Protocol):
     """Anything that chooses actions from observations."""
 
     def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
-        """Return an action (A,) float32 in [-1, 1]; the mode of the distribution unless ``explore``."""
+        """Return an action (A,) float32 in [-1, 1]; the mode of the distribution unless ``explore``.
+
+        A policy of action chunks returns the next action of the chunk that it has decided, whatever is observed, and
+        decides anew where none is left. Those with and without ``explore`` are apart: neither uses up the other's.
+        """
+        ...
+
+    def forget_plan(self, *, explore: bool) -> None:
+        """Forget what is left of a chunk: the next observation does not follow from the last action returned.
+
+        So it is where an episode begins, and after somebody else acted.
+        """
         ...
 
 
@@ -173,6 +184,8 @@ class AgentConfig(Protocol):
     def gamma(self) -> float: ...
     @property
     def n_step(self) -> int: ...
+    @property
+    def action_chunk(self) -> int: ...
     @property
     def batch_size(self) -> int: ...
     @property

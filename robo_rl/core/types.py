@@ -17,7 +17,8 @@ Batch = dict[str, NDArray[Any]]
 - ``observation/<key>`` and ``next_observation/<key>`` (n, ...): for an agent that has a
   :class:`~robo_rl.core.FeatureExtractor`, features take the place of images.
 - ``action`` (n, A) float32: what was *executed*; values are learned of it.
-- ``proposed_action`` (n, A) float32: what was asked for; cloning imitates it.
+- ``proposed_action`` (n, A) float32: what was asked for; cloning imitates it. For an agent of action chunks both are
+  (n, h A): the actions of h steps, one after the other.
 - ``reward`` (n,) float32: of one step, or the discounted sum of several.
 - ``discount`` (n,) float32: factor of the next observation's value, gamma to the number of steps summed in
   ``reward``; 0 where the episode *terminated*, never where it was only truncated.

@@ -172,6 +172,7 @@ def _roll_out(
 ) -> EpisodeOutcome:
     """Run an episode from its first ``step`` on, for ``limit`` steps at most; film it where there is a ``writer``."""
     total, length, laps = 0.0, 0, []
+    policy.forget_plan(explore=False)
     while not step.ended and length < limit:
         if writer is not None:
             writer.add(backend.render(), _caption(index, None))

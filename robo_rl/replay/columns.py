@@ -168,23 +168,27 @@ class Columns:
             rows[f"term/{name}"] = self.values[:, column].take(slots)
         return rows
 
-    def empty_batch(self, shape: tuple[int, ...]) -> Batch:
-        """Return uninitialised arrays with leading axes ``shape``, of all that learning needs."""
+    def empty_batch(self, shape: tuple[int, ...], action_chunk: int = 1) -> Batch:
+        """Return uninitialised arrays with leading axes ``shape``, of all that learning needs.
+
+        Actions have ``action_chunk`` times the elements of one: those of so many steps, one after the other.
+        """
         features = {} if self.features is None else self.features.spec
         batch: Batch = {}
         for prefix in ("observation", "next_observation"):
             for key, array in {**self._spec.observation, **features}.items():
                 batch[f"{prefix}/{key}"] = np.empty((*shape, *array.shape), dtype=array.dtype)
         for name in ("action", "proposed_action"):
-            batch[name] = np.empty((*shape, *self._spec.action.shape), dtype=np.float32)
+            batch[name] = np.empty((*shape, action_chunk * int(np.prod(self._spec.action.shape))), dtype=np.float32)
         batch["reward"] = np.empty(shape, dtype=np.float32)
         batch["discount"] = np.empty(shape, dtype=np.float32)
         return batch
 
-    def take_actions(self, slots: Indices, out: Batch) -> None:
-        """Copy actions of ``slots`` into ``action`` and ``proposed_action`` of ``out``."""
-        _take(self.action, slots, out["action"])
-        _take(self.proposed_action, slots, out["proposed_action"])
+    def take_actions(self, chunks: Indices, out: Batch) -> None:
+        """Copy actions of slots ``chunks`` (..., h) into ``action`` and ``proposed_action`` (..., h A) of ``out``."""
+        for name, source in (("action", self.action), ("proposed_action", self.proposed_action)):
+            # An axis that is split is a view of the same memory, whatever the strides.
+            _take(source, chunks, out[name].reshape(*chunks.shape, *source.shape[1:]))
 
     def take_observations(self, prefix: str, slots: Indices, out: Batch, rng: np.random.Generator | None) -> None:
         """Copy observations of ``slots`` into ``out``, with features in the place of their images.

@@ -261,31 +261,42 @@ class ReplayRing:
         gamma: float,
         n_step: int,
         reward: Reward,
+        action_chunk: int = 1,
         out: Batch | None = None,
         rng: np.random.Generator | None = None,
     ) -> Batch:
-        """Return the transitions in slots ``indices`` as a batch, with n-step returns.
+        """Return the transitions in slots ``indices`` as a batch, with n-step returns and chunks of actions.
 
         The rewards of up to ``n_step`` steps are summed, discounted; fewer where the segment ends earlier: by
         termination, truncation, a gap, or because nothing newer is known. With k steps summed, ``next_observation``
         is the one after k steps and ``discount`` is ``gamma**k``, or 0 if the last of them terminated.
+
+        With ``action_chunk`` h, ``action`` and ``proposed_action`` are those of the step and of the h - 1 after it, one
+        after the other (..., h A). Where the segment ends earlier the last action stands for those that are missing.
+        The return stops at the same step, so it owes them nothing: after termination nothing that is done counts, and
+        the row is exact; elsewhere it says what the chunk is worth if it is cut short there and the policy decides
+        anew, as it does where a person took over.
 
         Args:
             indices: slots, (n,) or (minibatches, rows), as :meth:`sample_indices` gives them.
             gamma: discount per step.
             n_step: largest number of steps to sum, 1 or more.
             reward: makes one number of the reward terms.
+            action_chunk: steps whose actions make a row's, 1 to ``n_step``.
             out: arrays to write into, each with leading axes ``indices.shape``; made anew if None.
             rng: draws which view of its images each observation's features are of; None: the first.
 
         Raises:
             IndexError: if a slot holds no transition.
             ConfigError: if ``reward`` needs an unknown term.
+            ValueError: if a chunk is longer than the return.
         """
+        if not 1 <= action_chunk <= n_step:
+            raise ValueError(f"action_chunk must be in [1, n_step = {n_step}], got {action_chunk}")
         self._check_indices(indices)
         if out is None:
-            out = self.empty_batch(indices.shape)
-        columns, last = self._columns, indices
+            out = self.empty_batch(indices.shape, action_chunk)
+        columns, last, chunk = self._columns, indices, [indices]
         total = reward.combine(self.terms, columns.values.take(last, 0), gamma)
         discount = np.full(indices.shape, gamma, dtype=np.float32)
         for step in range(1, n_step):
@@ -295,9 +306,11 @@ class ReplayRing:
             total += np.where(goes_on, np.float32(gamma**step) * rewards, np.float32(0))
             discount[goes_on] = gamma ** (step + 1)
             last = np.where(goes_on, following, last)
+            if step < action_chunk:
+                chunk.append(last)
         out["reward"][...] = total
         np.multiply(discount, ~columns.terminated.take(last), out=out["discount"])
-        columns.take_actions(indices, out)
+        columns.take_actions(np.stack(chunk, axis=-1), out)
         columns.take_observations("observation", indices, out, rng)
         columns.take_observations("next_observation", columns.next.take(last), out, rng)
         return out
@@ -306,9 +319,9 @@ class ReplayRing:
         """Compute all features that are not known yet, in the order of the slots."""
         self._columns.compute_features(np.arange(self._filled))
 
-    def empty_batch(self, shape: tuple[int, ...]) -> Batch:
+    def empty_batch(self, shape: tuple[int, ...], action_chunk: int = 1) -> Batch:
         """Return uninitialised arrays for :meth:`gather`, with leading axes ``shape``."""
-        return self._columns.empty_batch(shape)
+        return self._columns.empty_batch(shape, action_chunk)
 
     def labels(self, indices: Indices) -> Batch:
         """Return what else is known of the transitions in slots ``indices``.

@@ -32,6 +32,7 @@ class MixedSampler:
         reward: makes one number of the reward terms; terms of learned modules are brought up to date first.
         rng: PCG64 generator of this sampler alone.
         interventions_are_demonstrations: see above; False: they are online data alone.
+        action_chunk: steps whose actions make a row's, 1 to ``n_step``; see :meth:`ReplayRing.gather`.
 
     Raises:
         ConfigError: if a value is out of range or ``reward`` needs a term that a ring does not hold.
@@ -47,10 +48,12 @@ class MixedSampler:
         reward: Reward,
         rng: np.random.Generator,
         interventions_are_demonstrations: bool = True,
+        action_chunk: int = 1,
     ) -> None:
         require(0 <= demonstration_ratio <= 1, "demonstration_ratio", "in [0, 1]", demonstration_ratio)
         require(0 <= gamma <= 1, "gamma", "in [0, 1]", gamma)
         require(n_step >= 1, "n_step", "1 or more", n_step)
+        require(1 <= action_chunk <= n_step, "action_chunk", f"in [1, n_step = {n_step}]", action_chunk)
         if not isinstance(rng.bit_generator, np.random.PCG64):
             raise ConfigError(f"the sampler's generator must be a PCG64, got {type(rng.bit_generator).__name__}")
         for ring in (online, demonstrations):
@@ -61,6 +64,7 @@ class MixedSampler:
         self._ratio = demonstration_ratio
         self.gamma = gamma
         self._n_step = n_step
+        self._action_chunk = action_chunk
         self._reward = reward
         self._rng = rng
         self._interventions_are_demonstrations = interventions_are_demonstrations
@@ -82,7 +86,8 @@ class MixedSampler:
         if block < 1 or n_rows < 1 or n_rows % block:
             raise ValueError(f"rows must be a positive multiple of the minibatch size {block}, got {n_rows}")
         if n_rows != self._buffer_rows:
-            self._buffers = self._online.empty_batch((n_rows,)) | {"demonstration": np.empty(n_rows, np.float32)}
+            self._buffers = self._online.empty_batch((n_rows,), self._action_chunk)
+            self._buffers["demonstration"] = np.empty(n_rows, np.float32)
             self._buffer_rows = n_rows
         demonstrations = 0 if self._demonstrations is None else len(self._demonstrations)
         interventions = self._online.interventions() if self._interventions_are_demonstrations else NO_SLOTS
@@ -129,7 +134,15 @@ class MixedSampler:
         scorer = self._reward.scorer
         if scorer is not None and scorer.learns:
             ring.rescore(slots, scorer, self._n_step)
-        return ring.gather(slots, gamma=self.gamma, n_step=self._n_step, reward=self._reward, out=out, rng=self._rng)
+        return ring.gather(
+            slots,
+            gamma=self.gamma,
+            n_step=self._n_step,
+            reward=self._reward,
+            action_chunk=self._action_chunk,
+            out=out,
+            rng=self._rng,
+        )
 
     def state(self) -> State:
         """Return the state of the generator; the rings have their own."""

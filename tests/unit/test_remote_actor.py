@@ -9,6 +9,7 @@ import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import open_dict
 
+from robo_rl.agents.sac.policy import TanhGaussianPolicy
 from robo_rl.app import build_agent, build_backend, register_all_configs
 from robo_rl.commands.interruption import Interruption
 from robo_rl.commands.panel import Panel
@@ -108,6 +109,36 @@ def test_an_order_ends_the_episode_and_pictures_are_shown_to_those_who_watch(
         RemoteActor(config, backend, interruption)._act(link, link)  # type: ignore[arg-type]
     assert [record.episode for record in link.records] == [0, 0, 0, 0, 1, 1]
     assert len(link.pictures) == 6 and link.pictures[0]["scene"].startswith(b"\xff\xd8"), "a JPEG file"
+
+
+def test_a_chunk_goes_on_when_another_policy_comes_and_ends_with_its_episode(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    register_all_configs()
+    words = [*OVERRIDES, "agent.action_chunk=3", f"safety.emergency_stop.file={tmp_path}/stop"]
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose("actor", overrides=words)
+    backend = build_backend(config)
+    first, second = (build_agent(config.agent, backend.spec, seed).policy_state() for seed in (0, 1))
+    link = Link({0: (1, first), 4: (2, second)}, steps=10, orders={5: "reset"})
+    decided, decide = [], TanhGaussianPolicy._decide
+
+    def noted(policy: TanhGaussianPolicy, observation: Any, sample: bool) -> Any:
+        if sample:  # and no probe of a new policy
+            decided.append(len(link.records))
+        return decide(policy, observation, sample)
+
+    monkeypatch.setattr(TanhGaussianPolicy, "_decide", noted)
+    with Interruption() as interruption:
+        RemoteActor(config, backend, interruption)._act(link, link)  # type: ignore[arg-type]
+    assert [record.episode for record in link.records] == [0] * 6 + [1] * 4
+    assert decided == [0, 3, 6, 9]
+    link = Link({0: (1, first), 4: (2, second)}, steps=9, orders={4: "reset"})
+    decided.clear()
+    with Interruption() as interruption:
+        RemoteActor(config, backend, interruption)._act(link, link)  # type: ignore[arg-type]
+    assert [record.episode for record in link.records] == [0] * 5 + [1] * 4
+    assert decided == [0, 3, 5, 8]
 
 
 @pytest.mark.parametrize(("robot", "waits"), [(None, True), ({"name": "arm"}, False)])

@@ -59,9 +59,10 @@ class Model:
 
 
 def expected_row(held: Held, gamma: float, n_step: int):
-    """Reward, discount and next observation by the definition."""
-    total, steps = 0.0, 0
+    """Reward, discount, next observation, and the transitions whose rewards count, by the definition."""
+    total, steps, summed = 0.0, 0, []
     while True:
+        summed.append(held.transition)
         rewards = held.transition.rewards
         total += gamma**steps * (2.0 * rewards["success"] - 0.5 * rewards["distance"] - 1.0)
         steps += 1
@@ -69,14 +70,14 @@ def expected_row(held: Held, gamma: float, n_step: int):
             break
         held = held.follower
     discount = 0.0 if held.transition.terminated else gamma**steps
-    return total, discount, int(held.transition.next_observation["state"][0])
+    return total, discount, int(held.transition.next_observation["state"][0]), summed
 
 
-def compare(ring: ReplayRing, model: Model, gamma: float, n_step: int, rng) -> None:
+def compare(ring: ReplayRing, model: Model, gamma: float, n_step: int, action_chunk: int, rng) -> None:
     rows = model.rows()
     assert len(ring) == len(rows)
     indices = ring.sample_indices(60 * len(rows), rng)
-    batch = ring.gather(indices, gamma=gamma, n_step=n_step, reward=REWARD)
+    batch = ring.gather(indices, gamma=gamma, n_step=n_step, reward=REWARD, action_chunk=action_chunk)
     labels = ring.labels(indices)
     seen, first = np.unique(batch["action"][:, 0], return_index=True)
     assert set(seen.tolist()) == rows.keys()
@@ -88,13 +89,15 @@ def compare(ring: ReplayRing, model: Model, gamma: float, n_step: int, rng) -> N
         transition = held.transition
         number = number_of(batch["observation/state"][row], batch["observation/images/front"][row])
         assert number == transition.observation["state"][0]
-        reward, discount, following = expected_row(held, gamma, n_step)
+        reward, discount, following, summed = expected_row(held, gamma, n_step)
         assert batch["reward"][row] == pytest.approx(reward, rel=1e-5, abs=1e-5)
         assert batch["discount"][row] == pytest.approx(discount, rel=1e-6)
         found = number_of(batch["next_observation/state"][row], batch["next_observation/images/front"][row])
         assert found == following
-        np.testing.assert_array_equal(batch["action"][row], transition.executed_action)
-        np.testing.assert_array_equal(batch["proposed_action"][row], transition.proposed_action)
+        chunk = (summed + [summed[-1]] * action_chunk)[:action_chunk]
+        np.testing.assert_array_equal(batch["action"][row], np.concatenate([each.executed_action for each in chunk]))
+        proposed = np.concatenate([each.proposed_action for each in chunk])
+        np.testing.assert_array_equal(batch["proposed_action"][row], proposed)
         assert labels["source"][row] == transition.source
         assert labels["policy_version"][row] == transition.policy_version
         assert labels["success"][row] == (-1 if transition.success is None else transition.success)
@@ -106,15 +109,15 @@ def compare(ring: ReplayRing, model: Model, gamma: float, n_step: int, rng) -> N
 @given(
     capacity=st.integers(2, 23),
     script=st.lists(st.tuples(st.integers(0, 2), st.sampled_from(EVENTS)), min_size=1, max_size=120),
-    n_step=st.integers(1, 5),
+    returns=st.integers(1, 5).flatmap(lambda n_step: st.tuples(st.just(n_step), st.integers(1, n_step))),
     chunk=st.integers(1, 9),
     moves=st.booleans(),
 )
-def test_every_row_is_a_true_transition_and_every_transition_is_reached(capacity, script, n_step, chunk, moves):
+def test_every_row_is_a_true_transition_and_every_transition_is_reached(capacity, script, returns, chunk, moves):
     ring, model, stream, rng = ReplayRing(capacity, SPEC), Model(capacity), Stream(moves), np.random.default_rng(0)
     for start in range(0, len(script), chunk):
         transitions = [stream.next(actor, event) for actor, event in script[start : start + chunk]]
         assert ring.append(transitions) == len(transitions)
         for transition in transitions:
             model.append(transition)
-        compare(ring, model, 0.9, n_step, rng)
+        compare(ring, model, 0.9, *returns, rng)

@@ -53,7 +53,7 @@ class BC(OfflineAgent):
         return metrics
 
     def _slots(self) -> dict[str, Tensor]:
-        return self._policy.slots() | self._cloning.slots()
+        return self._policy.slots() | self._policy.plan_slots() | self._cloning.slots()
 
 
 def make_bc(*, spec: EnvSpec, seed: int, **fields: Any) -> BC:

@@ -16,14 +16,21 @@ class BCConfig(OfflineConfig):
         learns_online: whether it acts while it learns, from the demonstrations and what those do who take over from it
             (HG-DAgger, Kelly et al. 2019); else from demonstrations alone.
         update_to_data: steps on these for each environment step, where it acts.
+        action_chunk: steps whose actions the policy decides at once, from one observation, and takes without another
+            look (ACT, Zhao et al. 2023); 1: every step is decided by itself.
     """
 
     gamma: ClassVar[float] = 1.0  # no returns are estimated
-    n_step: ClassVar[int] = 1
-
     learns_online: bool = False
     update_to_data: int = 1
+    action_chunk: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.update_to_data >= 1, "agent.update_to_data", "1 or more", self.update_to_data)
+        require(self.action_chunk >= 1, "agent.action_chunk", "1 or more", self.action_chunk)
+
+    @property
+    def n_step(self) -> int:
+        """Steps that a row of the data looks ahead: as many as a chunk has."""
+        return self.action_chunk

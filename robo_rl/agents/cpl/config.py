@@ -27,6 +27,7 @@ class CPLConfig(OfflineConfig):
 
     learns_online: ClassVar[bool] = False
     update_to_data: ClassVar[int] = 1
+    action_chunk: ClassVar[int] = 1
     n_step: ClassVar[int] = 1  # no returns are estimated
 
     pretrain_steps: int = 1500

@@ -24,6 +24,7 @@ class IQLConfig(OfflineConfig):
 
     learns_online: ClassVar[bool] = False
     update_to_data: ClassVar[int] = 1
+    action_chunk: ClassVar[int] = 1
 
     layer_norm: bool = False
     gamma: float = 0.97

@@ -9,7 +9,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robo_rl.core import Batch, DivergenceError, EnvSpec, FeatureExtractor, Metrics, Observation, State, derive_seed
+from robo_rl.core import (
+    Batch,
+    DivergenceError,
+    EnvSpec,
+    FeatureExtractor,
+    Metrics,
+    Observation,
+    State,
+    derive_seed,
+    require,
+)
 
 from .backend import make_update
 from .cloning import BehaviourCloning
@@ -104,10 +114,21 @@ class SAC:
         """Return an action (A,) in [-1, 1]; the mode of the averaged policy unless ``explore``."""
         return self._policy.act(observation, explore=explore)
 
+    def forget_plan(self, *, explore: bool) -> None:
+        """Forget what is left of a chunk of actions: see :class:`~robo_rl.core.Policy`."""
+        self._policy.forget_plan(explore=explore)
+
     @torch.inference_mode()
     def value(self, observation: Observation, action: NDArray[np.float32]) -> float:
-        """Return the mean of the critics' values of ``action`` (A,)."""
-        config, row = self.config, self._critic_row(observation)
+        """Return the mean of the critics' values of ``action`` (A,).
+
+        Raises:
+            ConfigError: with action chunks, since the critics judge no single action then.
+        """
+        config = self.config
+        chunk = config.action_chunk
+        require(chunk == 1, "agent.action_chunk", "1 where values of single actions are asked for", chunk)
+        row = self._critic_row(observation)
         rows = torch.from_numpy(action).unsqueeze(0).to(row.device)
         values = critic_values(self._parameters, "critic", row, rows, config.activation, value_range=config.value_range)
         return float(values.mean())
@@ -202,6 +223,7 @@ class SAC:
         return (
             self._parameters
             | self._policy.slots()
+            | self._policy.plan_slots()
             | prefixed("adam_first", self._first)
             | prefixed("adam_second", self._second)
             | self._cloning.slots()

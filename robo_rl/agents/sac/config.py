@@ -53,7 +53,11 @@ class SACConfig:
         final_cloning_weight: what that weight tends to.
         cloning_half_life: environment steps with updates in which the way there halves.
         actor_q: what the actor climbs: the ``mean`` or the ``min`` of all critics.
-        n_step: environment steps whose rewards are summed before a target looks at a critic.
+        n_step: environment steps whose rewards are summed before a target looks at a critic; with action chunks their
+            length, which 1 stands for too.
+        action_chunk: steps h whose actions the policy decides at once, from one observation, and takes without another
+            look (Q-chunking, Li et al. 2025). Critics judge whole chunks by h-step returns. Action dimensions are then
+            those of the chunk, h times the robot's. 1: every step is decided by itself.
         demonstration_ratio: share of each minibatch that comes from the demonstrations, in [0, 1].
         learning_starts: environment steps before the first update.
         random_steps: environment steps with uniformly random actions at the start.
@@ -99,6 +103,7 @@ class SACConfig:
     cloning_half_life: float = 250.0
     actor_q: str = "mean"
     n_step: int = 1
+    action_chunk: int = 1
     demonstration_ratio: float = 0.5
     learning_starts: int = 100
     random_steps: int = 0
@@ -116,8 +121,12 @@ class SACConfig:
         for key in ("observation_keys", "value_range"):
             if getattr(self, key) is not None:
                 object.__setattr__(self, key, tuple(getattr(self, key)))
-        for key in ("ensemble_size", "target_subset", "update_to_data", "batch_size", "n_step"):
+        for key in ("ensemble_size", "target_subset", "update_to_data", "batch_size", "n_step", "action_chunk"):
             require(getattr(self, key) >= 1, f"agent.{key}", "1 or more", getattr(self, key))
+        if self.action_chunk > 1:
+            expected = f"1 or agent.action_chunk = {self.action_chunk}, as returns are those of whole chunks"
+            require(self.n_step in (1, self.action_chunk), "agent.n_step", expected, self.n_step)
+            object.__setattr__(self, "n_step", self.action_chunk)
         for key in ("learning_starts", "random_steps", "pretrain_steps"):
             require(getattr(self, key) >= 0, f"agent.{key}", "0 or more", getattr(self, key))
         for key in ("actor_learning_rate", "critic_learning_rate", "temperature_learning_rate"):

@@ -55,7 +55,11 @@ class OfflineAgent(ABC):
 
     def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
         """Return the action (A,) in [-1, 1]; such an agent does not explore, whatever ``explore`` says."""
-        return self._policy.act(observation, explore=False)
+        return self._policy.act(observation, explore=explore, sample=False)
+
+    def forget_plan(self, *, explore: bool) -> None:
+        """Forget what is left of a chunk of actions: see :class:`~robo_rl.core.Policy`."""
+        self._policy.forget_plan(explore=explore)
 
     def fit_normaliser(self, batch: Batch) -> None:
         """Fix the normalisation of observations from the data set, before anything is learned.

@@ -13,6 +13,7 @@ from robo_rl.core import Batch, EnvSpec, Observation, SpecError, State, derive_s
 from .device import choose_device
 from .networks import Parameters, actor_distribution, initialise_network
 from .observations import ObservationVector
+from .plan import ActionPlan
 from .slots import load_slots, prefixed, save_slots
 
 INITIAL_OUTPUT_GAIN = 0.01
@@ -38,10 +39,14 @@ class PolicyConfig(Protocol):
     def normalise_observations(self) -> bool: ...
     @property
     def device(self) -> str: ...
+    @property
+    def action_chunk(self) -> int: ...
 
 
 class TanhGaussianPolicy:
     """Chooses actions tanh(u) with u Gaussian, mean and deviation from a network.
+
+    With action chunks the network gives the actions of h steps at once, and :meth:`act` returns one after the other.
 
     Attributes:
         observations: makes the network's input.
@@ -49,7 +54,7 @@ class TanhGaussianPolicy:
         parameters: ``actor/...``, trained in place by the agent.
         averaged: a running average of them (Polyak and Juditsky 1992), which acts where nothing is explored: single
             updates move the mode of the policy by more than a task such as inserting a peg forgives.
-        action_size: A.
+        action_size: elements of what the network decides at once, h A: a whole chunk.
         device: on which the parameters are.
 
     Args:
@@ -66,7 +71,9 @@ class TanhGaussianPolicy:
     def __init__(self, config: PolicyConfig, spec: EnvSpec, seed: int, *, further_inputs: int = 0) -> None:
         if len(spec.action.shape) != 1:
             raise SpecError(f"action: expected a vector, got shape {spec.action.shape}")
-        self.action_size = spec.action.shape[0]
+        self.action_size = config.action_chunk * spec.action.shape[0]
+        # Exploring and not: an evaluation in mid-episode leaves alone what training has planned.
+        self._plans = {explore: ActionPlan(config.action_chunk, spec.action.shape[0]) for explore in (False, True)}
         self.observations = ObservationVector(spec, config.observation_keys, config.normalise_observations)
         self.input_size = further_inputs + self.observations.size
         self.device = choose_device(config.device)
@@ -91,15 +98,29 @@ class TanhGaussianPolicy:
         parameters["actor/output/bias"][self.action_size :] = config.initial_log_std
         return parameters
 
+    def act(self, observation: Observation, *, explore: bool, sample: bool = True) -> NDArray[np.float32]:
+        """Return an action (A,) in [-1, 1]: tanh of the averaged policy's mean, or a sample if ``explore``.
+
+        Without ``sample`` the mode acts where it explores, too.
+        """
+        plan = self._plans[explore]
+        if not plan.left:
+            plan.follow(self._decide(observation, explore and sample))
+        return plan.next()
+
+    def forget_plan(self, *, explore: bool) -> None:
+        """Forget what is left of a chunk of actions: see :class:`~robo_rl.core.Policy`."""
+        self._plans[explore].forget()
+
     @torch.inference_mode()
-    def act(self, observation: Observation, *, explore: bool) -> NDArray[np.float32]:
-        """Return an action (A,) in [-1, 1]: tanh of the averaged policy's mean, or a sample if ``explore``."""
-        parameters = self.parameters if explore else self.averaged
+    def _decide(self, observation: Observation, sample: bool) -> NDArray[np.float32]:
+        """Return a chunk of actions (h A,)."""
+        parameters = self.parameters if sample else self.averaged
         mean, log_std = actor_distribution(parameters, self.row(parameters, observation), self._activation)
-        if explore:
+        if sample:
             mean = mean + log_std.exp() * torch.randn(1, self.action_size, generator=self.exploration).to(self.device)
-        action: NDArray[np.float32] = mean.tanh().squeeze(0).numpy(force=True)
-        return action
+        chunk: NDArray[np.float32] = mean.tanh().squeeze(0).numpy(force=True)
+        return chunk
 
     def average(self, share: float) -> None:
         """Move the running average by ``share`` towards the parameters; 1 makes it equal to them."""
@@ -119,8 +140,15 @@ class TanhGaussianPolicy:
         """Return the tensors that make the policy: parameters, their average and normalisation."""
         return self.parameters | prefixed("averaged", self.averaged) | prefixed("normaliser", self.observations.slots())
 
+    def plan_slots(self) -> dict[str, Tensor]:
+        """Return the tensors of what is left of chunks of actions; none where every step is decided by itself."""
+        if self._config.action_chunk == 1:
+            return {}
+        names = {True: "exploring_plan", False: "plan"}
+        return {f"{names[e]}/{name}": x for e, plan in self._plans.items() for name, x in plan.slots().items()}
+
     def state(self) -> State:
-        """Return what ``act`` alone needs, without the exploration generator."""
+        """Return what ``act`` alone needs, without the exploration generator and what is left of chunks."""
         return save_slots(self.slots())
 
     def load(self, state: State) -> None:
