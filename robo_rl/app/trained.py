@@ -60,11 +60,14 @@ def complete_config(saved: DictConfig, file: Path) -> DictConfig:
 
 @dataclass(frozen=True)
 class TrainedPolicy:
-    """A policy from a run folder, its configuration, and the environment steps after which it was saved."""
+    """A policy from a run folder, its configuration, the environment steps after which it was saved, and how many
+    actions it decides at once.
+    """
 
     policy: Policy
     config: DictConfig
     step: int
+    action_chunk: int
 
 
 def load_policy(run: Path, spec: EnvSpec, checkpoint: str = "best") -> TrainedPolicy:
@@ -82,7 +85,7 @@ def load_policy(run: Path, spec: EnvSpec, checkpoint: str = "best") -> TrainedPo
     loaded = _load_part(run, spec, checkpoint, "policy")
     agent = build_agent(config.agent, spec, config.seed)
     agent.load_policy(loaded.parts["policy"])
-    return TrainedPolicy(agent, config, loaded.step)
+    return TrainedPolicy(agent, config, loaded.step, agent.config.action_chunk)
 
 
 def load_agent(run: Path, spec: EnvSpec, checkpoint: str = "best") -> Agent:

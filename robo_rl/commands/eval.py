@@ -2,16 +2,18 @@
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
+from rich.table import Table
 
 from ..app import build_backend, build_reward, load_policy, run_config
 from ..core import ConfigError, nearest, require
-from ..evaluation import EvaluationResult, evaluate
+from ..evaluation import DecisionPeriods, EvaluationResult, check_periods, evaluate, evaluate_decision_periods
 from .recording import typed
 
 
@@ -27,8 +29,10 @@ class EvalConfig:
     video_episodes: int
     output: str | None
     task: dict[str, Any]
+    decision_periods: list[int]
 
     def __post_init__(self) -> None:
+        check_periods(self.decision_periods)
         for name in ("episodes", "video_episodes"):
             require(getattr(self, name) >= 1, name, "1 or more", getattr(self, name))
 
@@ -52,21 +56,29 @@ def run(config: DictConfig) -> int:
         policy = load_policy(folder, backend.spec, settings.checkpoint)
         reward = build_reward(trained.reward, backend.spec, trained.seed).task
         terms = backend.spec.reward_terms
-        result = evaluate(
+        measure = partial(
+            evaluate,
             backend,
-            policy.policy,
-            settings.episodes,
-            settings.seed,
+            episodes=settings.episodes,
+            seed=settings.seed,
             reward_weights=dict(zip(terms, reward.vector(terms).tolist(), strict=True)),
             reward_offset=reward.offset,
-            video=Path(settings.video) if settings.video else None,
-            video_episodes=settings.video_episodes,
         )
+        video = Path(settings.video) if settings.video else None
+        result = measure(policy.policy, video=video, video_episodes=settings.video_episodes)
+        slow = None
+        if settings.decision_periods:
+            periods = settings.decision_periods
+            slow = evaluate_decision_periods(measure, policy.policy, policy.action_chunk, periods)
     finally:
         backend.close()
-    show(result, policy.step, Console(highlight=False))
+    console = Console(highlight=False)
+    show(result, policy.step, console)
+    if slow is not None:
+        show_periods(slow, console)
     if settings.output:
-        Path(settings.output).write_text(json.dumps(result.to_json(), indent=2) + "\n")
+        facts = result.to_json() | {"decision_periods": None if slow is None else slow.to_json()}
+        Path(settings.output).write_text(json.dumps(facts, indent=2) + "\n")
     return 0
 
 
@@ -86,3 +98,16 @@ def show(result: EvaluationResult, step: int, console: Console) -> None:
         )
     if result.video is not None:
         console.print(f"Video {result.video}", soft_wrap=True)
+
+
+def show_periods(slow: DecisionPeriods, console: Console) -> None:
+    """Print how well the policy does by how often it decides."""
+    table = Table("decides every", "per second", "success", "mean return", box=None, pad_edge=False)
+    for period, result in zip(slow.periods, slow.results, strict=True):
+        rate = result.success_rate
+        success = "-" if rate is None else f"{100 * rate.value:.1f} %"
+        steps = "step" if period == 1 else f"{period} steps"
+        table.add_row(steps, f"{result.control_rate / period:.2f}", success, f"{result.return_mean:.2f}")
+    console.print(table)
+    name = slow.score_name.replace("_", " ")
+    console.print(f"Frequency-averaged score {slow.frequency_averaged_score:.3f} (of the {name})")

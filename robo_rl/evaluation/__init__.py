@@ -4,6 +4,13 @@ Pictures and videos (``plots``, ``report``, ``video``) are modules to be importe
 matplotlib, which a control loop does not need.
 """
 
+from .decision_periods import (
+    DecisionPeriods,
+    SlowPolicy,
+    check_periods,
+    evaluate_decision_periods,
+    frequency_averaged_score,
+)
 from .evaluate import EpisodeOutcome, EvaluationResult, evaluate
 from .statistics import (
     Interval,
@@ -17,14 +24,19 @@ from .statistics import (
 )
 
 __all__ = [
+    "DecisionPeriods",
     "EpisodeOutcome",
     "EvaluationResult",
     "Interval",
     "Proportion",
+    "SlowPolicy",
     "ThresholdSteps",
     "align_curves",
     "bootstrap_interval",
+    "check_periods",
     "evaluate",
+    "evaluate_decision_periods",
+    "frequency_averaged_score",
     "interquartile_mean",
     "steps_to_threshold",
     "wilson_interval",
