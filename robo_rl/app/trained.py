@@ -60,8 +60,13 @@ def complete_config(saved: DictConfig, file: Path) -> DictConfig:
 
 @dataclass(frozen=True)
 class TrainedPolicy:
-    """A policy from a run folder, its configuration, the environment steps after which it was saved, and how many
-    actions it decides at once.
+    """A policy from a run folder.
+
+    Attributes:
+        policy: what acts.
+        config: of the run.
+        step: environment steps after which it was saved.
+        action_chunk: how many actions it decides at once.
     """
 
     policy: Policy

@@ -52,6 +52,7 @@ ABLATIONS = {
     "no_cloning": ["agent.cloning_weight=0", "agent.final_cloning_weight=0"],
     "newest_actor": ["agent.actor_tau=1"],
     "3_step_returns": ["agent.n_step=3"],
+    "3_step_chunks": ["agent.action_chunk=3"],
     "float32": ["agent.precision=float32"],
 }
 """What each differs in from the default agent, ``rlpd``."""

@@ -58,6 +58,14 @@ AGENTS = "bc, cpl, drq, hg_dagger, iql, redq, rlpd, rlpd_driving, rlpd_published
         (["train", "reward.weights={near: 1}"], "robo-rl: reward.weights is null with these choices: choose others"),
         (["train", "run.dir=/proc/nowhere/x"], "robo-rl: run.dir=/proc/nowhere/x cannot be made: No such file or dir"),
         (["eval", "run=x", "episodes=abc"], "robo-rl: episodes: value 'abc' of type 'str' could not be converted"),
+        (
+            ["eval", "run=x", "decision_periods=[1,4,2]"],
+            "robo-rl: decision_periods must be whole numbers of 1 or more, each above the one before, got [1, 4, 2]",
+        ),
+        (
+            ["train", "agent.action_chunk=4", "agent.n_step=3"],
+            "robo-rl: agent.n_step must be 1 or agent.action_chunk = 4, as returns are those of whole chunks, got 3",
+        ),
         (["eval", "run=x", "video_episodes=-1"], "robo-rl: video_episodes must be 1 or more, got -1"),
         (["keys", "days=abc"], "robo-rl: days: value 'abc' of type 'str' could not be converted"),
         (["keys", "path=/dev/null/keys"], "robo-rl: /dev/null/keys: Not a directory (--debug shows where)"),
