@@ -53,6 +53,8 @@ ABLATIONS = {
     "newest_actor": ["agent.actor_tau=1"],
     "3_step_returns": ["agent.n_step=3"],
     "3_step_chunks": ["agent.action_chunk=3"],
+    "simba": ["agent.network=simba", "agent.hidden=[64,64]"],
+    "101_bins": ["agent.value_bins=101", "agent.value_range=[-1,1]"],
     "float32": ["agent.precision=float32"],
 }
 """What each differs in from the default agent, ``rlpd``."""
