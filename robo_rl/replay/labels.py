@@ -1,6 +1,11 @@
 """What a person says of the observations of a data set: labels.json in its folder; docs/datasets.md has the format."""
 
+import fcntl
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,9 +45,7 @@ class LabelBook:
         self._path = store.path / FILE
         self._stages = stages
         self._episodes: dict[int, Labels] = {}
-        if self._path.exists():
-            with disk_errors(self._path, "read the labels"):
-                self._read(self._path.read_bytes())
+        self._read()
 
     @property
     def numbers(self) -> list[int]:
@@ -54,27 +57,33 @@ class LabelBook:
         return self._episodes[number]
 
     def put(self, number: int, labels: Labels) -> None:
-        """Label an episode; on return that is on the disk.
+        """Label an episode; on return that is on the disk, beside what others labelled meanwhile.
 
         Raises:
-            DataError: if the disk refuses.
+            DataError: if the disk refuses, or the file has become one that cannot be used.
             ValueError: if they are not of this episode's length or stages.
         """
         _check(labels, self._records[number], self._stages)
-        self._episodes[number] = labels
-        facts = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "stages": self._stages,
-            "episodes": [
-                {"number": each, "crc32": _checksum(self._records[each]), "labels": self._episodes[each].tolist()}
-                for each in self.numbers
-            ],
-        }
-        with disk_errors(self._path, "write the labels"):
+        with disk_errors(self._path, "write the labels"), _alone(self._path.parent):
+            self._read()
+            self._episodes[number] = labels
+            facts = {
+                "format": FORMAT,
+                "format_version": FORMAT_VERSION,
+                "stages": self._stages,
+                "episodes": [
+                    {"number": each, "crc32": _checksum(self._records[each]), "labels": self._episodes[each].tolist()}
+                    for each in self.numbers
+                ],
+            }
             write_durably(self._path, json.dumps(facts).encode())
 
-    def _read(self, text: bytes) -> None:
+    def _read(self) -> None:
+        """Take what the file says, if it is there."""
+        if not self._path.exists():
+            return
+        with disk_errors(self._path, "read the labels"):
+            text = self._path.read_bytes()
         try:
             facts = json.loads(text)
             if (facts["format"], facts["format_version"]) != (FORMAT, FORMAT_VERSION):
@@ -100,6 +109,17 @@ class LabelBook:
                     "the file and label again"
                 ) from error
         self._episodes = labels
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep others who label the data set in ``folder`` waiting meanwhile."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _checksum(record: EpisodeRecord) -> int:

@@ -1,6 +1,10 @@
 """Labels of a data set: kept with it, for the very episodes that they were given to."""
 
+import fcntl
 import json
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -68,3 +72,25 @@ def test_damage_and_other_stages_are_said(store):
     file.write_text(json.dumps(whole))
     with pytest.raises(DataError, match="is damaged"):
         LabelBook(store, 1)
+
+
+def test_two_people_who_label_at_once_lose_nothing_of_each_other(store):
+    one, other = LabelBook(store, 1), LabelBook(store, 1)
+    one.put(0, labels(0, 0, 0, 1, 1))
+    other.put(2, labels(0, 1, 1, 1, 1))
+    one.put(1, labels(0, 0, 0, 0, 0, 0, 1))
+    assert one.numbers == LabelBook(store, 1).numbers == [0, 1, 2]
+    np.testing.assert_array_equal(one[2], labels(0, 1, 1, 1, 1))
+
+
+def test_a_label_waits_for_another_that_is_being_written(store):
+    book = LabelBook(store, 1)
+    with ThreadPoolExecutor() as threads:
+        folder = os.open(store.path, os.O_RDONLY)
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        waiting = threads.submit(book.put, 0, labels(0, 0, 0, 1, 1))
+        time.sleep(0.2)
+        assert not (store.path / "labels.json").exists()
+        os.close(folder)
+        waiting.result(timeout=10)
+    assert LabelBook(store, 1).numbers == [0]
