@@ -189,6 +189,9 @@ class PolicyChooser:
 def open_data_set(path: Path, spec: EnvSpec, if_exists: str, metadata: Mapping[str, Any]) -> Iterator[EpisodeStore]:
     """Open the data set at ``path`` to add episodes, after making it if need be; one that stays empty is removed.
 
+    One that is overwritten lies beside it, as ``NAME.replaced``, until there are new episodes: a device that is not
+    there or a person who changes their mind costs nobody their demonstrations.
+
     Args:
         path: folder of the data set.
         spec: what will be recorded.
@@ -197,8 +200,9 @@ def open_data_set(path: Path, spec: EnvSpec, if_exists: str, metadata: Mapping[s
 
     Raises:
         DataError: if one is there and ``if_exists`` is ``fail``, or it was recorded for another spec (``append``), or
-            what is there is no data set.
+            what is there is no data set, or a recording that was killed left what it was to replace.
     """
+    replaced: Path | None = None
     if path.exists() and if_exists == "append":
         store = EpisodeStore.open(path, "a")
         try:
@@ -213,15 +217,30 @@ def open_data_set(path: Path, spec: EnvSpec, if_exists: str, metadata: Mapping[s
                     f"{path} exists already: choose another path, or if_exists=append to add episodes or "
                     "if_exists=overwrite to replace it"
                 )
-            EpisodeStore.open(path, "a").close()  # nothing but a data set that nobody writes is removed
-            shutil.rmtree(path)
-        store = EpisodeStore.create(path, spec, {"versions": versions(), **metadata})
+            replaced = path.with_name(f"{path.name}.replaced")
+            if replaced.exists():
+                raise DataError(
+                    f"{replaced} is what a recording that was killed was to replace: remove it, or move it to {path}"
+                )
+            EpisodeStore.open(path, "a").close()  # nothing but a data set that nobody writes is replaced
+            path.rename(replaced)
+        try:
+            store = EpisodeStore.create(path, spec, {"versions": versions(), **metadata})
+        except BaseException:
+            if replaced is not None:
+                shutil.rmtree(path, ignore_errors=True)
+                replaced.rename(path)
+            raise
     try:
         with store:
             yield store
     finally:
         if len(store) == 0:
             shutil.rmtree(path)
+            if replaced is not None:
+                replaced.rename(path)
+        elif replaced is not None:
+            shutil.rmtree(replaced)
 
 
 def record_episodes(

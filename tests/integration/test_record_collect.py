@@ -6,6 +6,7 @@ import os
 import re
 import select
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -126,6 +127,36 @@ def test_a_data_set_that_exists_is_appended_to_or_replaced_only_when_asked(tmp_p
     assert command(*record, "record.if_exists=append", "task.controller.translation_scale=0.02") == 2
     assert command(*record, "record.if_exists=overwrite") == 0
     assert all(np.array_equal(a, b) for a, b in zip(first, executed(path), strict=True))
+
+
+@pytest.mark.parametrize("source", ["browser", "expert"])
+def test_what_is_to_be_overwritten_stays_until_something_is_recorded(source: str, tmp_path: Path) -> None:
+    """A port that is taken, or an expert that never succeeds, costs nobody the demonstrations of before."""
+    path = tmp_path / "data"
+    assert command("record", "task=reach", f"record.path={path}", "record.episodes=1") == 0
+    before = executed(path)
+    again = ["record", "task=reach", f"record.path={path}", "record.if_exists=overwrite", f"record.source={source}"]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"web.address=127.0.0.1:{taken.getsockname()[1]}"
+        assert (
+            command(*again, *([address] if source == "browser" else ["record.episodes=1", "task.max_episode_steps=1"]))
+            == 2
+        )
+    assert all(np.array_equal(a, b) for a, b in zip(before, executed(path), strict=True))
+    assert [each.name for each in tmp_path.iterdir()] == ["data"]
+
+
+def test_what_a_killed_recording_was_to_replace_is_not_removed(backend: EnvBackend, tmp_path: Path) -> None:
+    path, replaced = tmp_path / "data", tmp_path / "data.replaced"
+    record_expert(backend, path, 1, noise=0.1, seed=1)
+    path.rename(replaced)
+    record_expert(backend, path, 1, noise=0.1, seed=2)
+    before = executed(replaced)
+    with pytest.raises(
+        DataError, match=r"data\.replaced is what a recording that was killed was to replace: remove it, or"
+    ):
+        record_expert(backend, path, 1, noise=0.1, seed=3, if_exists="overwrite")
+    assert np.array_equal(executed(replaced)[0], before[0]) and len(executed(path)) == 1
 
 
 def test_overwrite_removes_nothing_but_data_sets(tmp_path: Path) -> None:
