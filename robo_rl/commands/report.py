@@ -5,6 +5,7 @@ from pathlib import Path
 from omegaconf import DictConfig, ListConfig
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from ..core import require
 from ..evaluation.aggregate import group_runs
@@ -28,7 +29,7 @@ def run(cfg: DictConfig) -> int:
     columns = RESULTS[:5]  # What fits a terminal; the page has the times too.
     table = Table(*columns, box=None, pad_edge=False)
     for row in results(groups):
-        table.add_row(*row[: len(columns)])
+        table.add_row(*map(Text, row[: len(columns)]))
     console.print(table)
     for each in runs:
         for problem in each.problems:

@@ -67,8 +67,8 @@ def look(settings: TopConfig) -> RenderableType:
     for changed, path in sorted(dated, reverse=True)[: settings.newest]:
         try:
             panels.append(show(load_run(path), max(time.time() - changed, 0.0)))
-        except DataError as error:  # its files were removed meanwhile
-            panels.append(Panel(Text(str(error)), title=path.name, title_align="left"))
+        except (DataError, OSError) as error:  # its files were removed meanwhile
+            panels.append(Panel(Text(str(error)), title=Text(path.name), title_align="left"))
     return Group(*panels)
 
 
@@ -83,7 +83,7 @@ def show(run: Run, quiet_seconds: float) -> Panel:
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
     for name, text in facts(run):
-        table.add_row(name, text)
+        table.add_row(name, Text(text))
     going_on = run.summary is None
     quiet = f", nothing new for {duration(quiet_seconds)}" if going_on and quiet_seconds > RECENT_SECONDS else ""
     title = f"{run.task}  {run.agent}  seed {run.seed}  [{'going on' if going_on else run.status}{quiet}]"
@@ -113,7 +113,11 @@ def facts(run: Run) -> Iterable[tuple[str, str]]:
         if line:
             yield name, "  ".join(f"{key} {line[key]:.4g}" for key in keys if line.get(key) is not None)
     if safety := newest(episodes, "episode", ("safety/changed_steps",)):
-        counts = [(key.removeprefix("safety/"), value) for key, value in safety.items() if key.startswith("safety/")]
+        counts = [
+            (key.removeprefix("safety/"), value)
+            for key, value in safety.items()
+            if key.startswith("safety/") and value is not None
+        ]
         yield "safety", "  ".join(f"{name} {value:g}" for name, value in counts)
     if stopped := [line for line in episodes if line.get("stopped")]:
         reasons = Counter(str(line["stopped"]) for line in stopped).most_common()
@@ -127,10 +131,11 @@ def facts(run: Run) -> Iterable[tuple[str, str]]:
 def episode_means(episodes: Sequence[Mapping[str, Any]]) -> str:
     """Return how many episodes there were, and means over the last."""
     recent = episodes[-RECENT_EPISODES:]
-    returns = [float(line["episode_return"]) for line in recent]
+    returns = [float(line["episode_return"]) for line in recent if line.get("episode_return") is not None]
     known = [bool(line["success"]) for line in recent if line.get("success") is not None]
     success = f"  success {sum(known) / len(known):.0%}" if known else ""
-    return f"{len(episodes):,}  last {len(recent)}: return {sum(returns) / len(returns):.3g}{success}"
+    mean = f"{sum(returns) / len(returns):.3g}" if returns else "unknown"
+    return f"{len(episodes):,}  last {len(recent)}: return {mean}{success}"
 
 
 def newest(lines: Iterable[Mapping[str, Any]], kind: str, keys: Iterable[str]) -> Mapping[str, Any] | None:

@@ -91,11 +91,21 @@ def _result(group: Group) -> str:
     if single is not None:
         return _proportion(single)
     if (success := group.success()) is not None:
-        return f"{100 * success.value:.1f} % [{100 * success.low:.1f}, {100 * success.high:.1f}]"
+        known = sum(run.success_rate is not None for run in group.runs)
+        interval = f"{100 * success.value:.1f} % [{100 * success.low:.1f}, {100 * success.high:.1f}]"
+        return interval + _share(known, group)
     final = group.final_return()
     if final is None:
         return _NOTHING
-    return f"{final.value:,.1f}" + (f" [{final.low:,.1f}, {final.high:,.1f}]" if len(group.runs) > 1 else "")
+    if len(group.runs) == 1:
+        return f"{final.value:,.1f}"
+    known = sum(run.return_mean is not None for run in group.runs)
+    return f"{final.value:,.1f} [{final.low:,.1f}, {final.high:,.1f}]" + _share(known, group)
+
+
+def _share(known: int, group: Group) -> str:
+    """Say so where a figure is of some runs of the group only: those that died early have none."""
+    return "" if known == len(group.runs) else f" ({known} of {len(group.runs)} runs)"
 
 
 def _proportion(rate: Proportion) -> str:
@@ -115,15 +125,17 @@ def _cards(group: Group) -> str:
     wall = sum(each.wall_seconds for each in group.runs) / len(group.runs) / 60
     cards = []
     if result != _NOTHING:
-        measure = "return" if run.success_rate is None else f"success{episodes}"
+        measure = "return" if group.success() is None else f"success{episodes}"
         cards.append((result, measure + (f", 95 % interval [{interval}" if interval else "")))
     if steps is not None:
         cards.append((reached, f"steps to 95 % success{opening}{spread}"))
     if steps is not None and group.control_rate:
         minutes = re.split(r" [\[(]", _threshold(steps, 1 / (60 * group.control_rate)))[0]
         cards.append((minutes, "robot minutes to 95 %"))
-    cards.append((f"{run.env_steps:,}", "environment steps"))
-    cards.append((f"{wall:.1f} min", "wall time" + (" a run, on average" if len(group.runs) > 1 else "")))
+    average = " a run, on average" if len(group.runs) > 1 else ""
+    steps_made = sum(each.env_steps for each in group.runs) / len(group.runs)
+    cards.append((f"{steps_made:,.0f}", f"environment steps{average}"))
+    cards.append((f"{wall:.1f} min", f"wall time{average}"))
     items = (
         f'<div class="card"><b>{html.escape(value)}</b><span>{html.escape(name)}</span></div>' for value, name in cards
     )

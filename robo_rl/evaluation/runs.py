@@ -179,7 +179,10 @@ def load_run(path: Path) -> Run:
         problems.append(f"config.yaml cannot be read ({type(error).__name__})")
     metrics = _read_metrics(path / "metrics.jsonl", problems)
     try:
-        summary = json.loads((path / "summary.json").read_text())
+        told = json.loads((path / "summary.json").read_text())
+        if not isinstance(told, dict):
+            raise ValueError("expected a JSON object")
+        summary = told
     except FileNotFoundError:
         problems.append("no summary.json: the run is still going on or was killed; figures are those of its last line")
     except ValueError:
@@ -199,10 +202,13 @@ def is_run(path: Path) -> bool:
 def find_runs(patterns: Iterable[str]) -> list[Path]:
     """Return the run folders that ``patterns`` name: run folders, folders of runs (a sweep), or globs of either.
 
+    Each is returned once, under the name by which it was found first, whatever else names it or links to it: a run
+    that counts twice would make an interval over seeds too narrow.
+
     Raises:
         DataError: if a pattern leads to no run.
     """
-    found: dict[Path, None] = {}
+    found: dict[Path, Path] = {}
     for pattern in patterns:
         path = Path(pattern).expanduser()
         anchor = Path(path.anchor) if path.is_absolute() else Path()
@@ -213,18 +219,20 @@ def find_runs(patterns: Iterable[str]) -> list[Path]:
             names = [entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
             choices = f"; in {folder}: {nearest(path.name, names)}" if names else ""
             raise DataError(f"no run found at {pattern!r}{choices}")
-        found.update(dict.fromkeys(runs))
-    return list(found)
+        for run in runs:
+            found.setdefault(run.resolve(), run)
+    return list(found.values())
 
 
-def _walk(path: Path) -> list[Path]:
-    """Run folders at or below ``path``; a run folder itself is not searched, nor is a hidden one."""
+def _walk(path: Path, above: frozenset[Path] = frozenset()) -> list[Path]:
+    """Run folders at or below ``path``; a run folder itself is not searched, nor a hidden one, nor one ``above``."""
     if is_run(path):
         return [path]
-    if not path.is_dir():
+    if not path.is_dir() or path.resolve() in above:
         return []
-    below = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-    return [run for entry in below for run in _walk(entry)]
+    below = [entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
+    below.sort(key=lambda entry: (entry.is_symlink(), entry))  # the run itself before a link to it
+    return [run for entry in below for run in _walk(entry, above | {path.resolve()})]
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -251,6 +259,11 @@ def _proportion(line: Mapping[str, Any]) -> Proportion:
     return Proportion.of(round(float(line["success_rate"]) * episodes), episodes)
 
 
+def _refuse(constant: str) -> None:
+    """NaN and infinities are no JSON, and no step or share."""
+    raise ValueError(f"{constant} is no JSON")
+
+
 def _read_metrics(path: Path, problems: list[str]) -> tuple[Mapping[str, Any], ...]:
     try:
         text = path.read_text(errors="replace").splitlines()
@@ -260,7 +273,7 @@ def _read_metrics(path: Path, problems: list[str]) -> tuple[Mapping[str, Any], .
     lines, damaged = [], 0
     for row in text:
         try:
-            line = json.loads(row)
+            line = json.loads(row, parse_constant=_refuse)
             float(line["step"]), float(line["wall_seconds"])
             lines.append(line)
         except (ValueError, KeyError, TypeError):

@@ -114,6 +114,23 @@ def test_report_of_one_run_may_be_sent_alone(tmp_path):
     assert "Not all runs are complete" not in page.text
 
 
+def test_figures_of_a_group_whose_first_run_died_early_are_those_of_all(tmp_path):
+    """A run that was never evaluated is told, neither is what the others reached called a return."""
+    make_run(tmp_path / "0", seed=0, rates=(), killed=True)
+    make_run(tmp_path / "1", seed=1)
+    make_run(tmp_path / "2", seed=2)
+    report.run(configuration("report", runs=[str(tmp_path)]))
+    text = Page(tmp_path / "report.html").text
+    assert "98.0 %success, 95 % interval [98.0, 98.0] (2 of 3 runs)" in text
+    assert "700environment steps a run, on average" in text, "(100 + 1000 + 1000) / 3"
+
+
+def test_square_brackets_are_no_markup(tmp_path, capsys):
+    for name in ("[/b]", "[bold]x"):
+        report.run(configuration("report", runs=[str(make_run(tmp_path / name, agent=name))]))
+        assert name in capsys.readouterr().out.splitlines()[1]
+
+
 def test_report_of_a_run_without_evaluation(tmp_path):
     folder = make_run(tmp_path / "run", rates=(), killed=True)
     assert report.run(configuration("report", runs=[str(folder)], output=str(tmp_path / "a" / "page.html"))) == 0

@@ -106,6 +106,29 @@ def test_runs_are_found_in_folders_sweeps_and_globs(tmp_path, monkeypatch):
         load_run(tmp_path)
 
 
+def test_a_run_counts_once_whatever_links_to_it(tmp_path, monkeypatch):
+    first, second = make_run(tmp_path / "runs" / "x"), make_run(tmp_path / "runs" / "y")
+    (tmp_path / "runs" / "latest").symlink_to("y")
+    (tmp_path / "runs" / "loop").symlink_to("..")
+    monkeypatch.chdir(tmp_path)
+    assert find_runs([str(tmp_path / "runs")]) == [first, second]
+    assert [str(path) for path in find_runs(["runs/y", str(second), "runs"])] == ["runs/y", "runs/x"]
+
+
+def test_what_is_no_json_is_left_out_and_named(tmp_path):
+    run = make_run(tmp_path / "run")
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"step": NaN, "wall_seconds": 1, "kind": "evaluation", "success_rate": 1}\n')
+        file.write('{"step": 9000, "wall_seconds": 1, "kind": "evaluation", "success_rate": NaN}\n')
+    (run / "summary.json").write_text("[]")
+    loaded = load_run(run)
+    assert loaded.env_steps == 2500 and loaded.steps_to_95 == 2000 and loaded.summary is None
+    assert [text.partition(":")[0].partition(";")[0] for text in loaded.problems] == [
+        "metrics.jsonl",
+        "summary.json is damaged",
+    ]
+
+
 def test_settings_are_compared_without_what_only_identifies_a_run(tmp_path):
     first = load_run(make_run(tmp_path / "a", seed=0))
     second = load_run(make_run(tmp_path / "b", seed=1))

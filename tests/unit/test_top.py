@@ -55,6 +55,18 @@ def test_a_run_that_goes_on_is_told(folder):
     assert "summary.json" not in text
 
 
+def test_what_files_say_is_text_and_numbers_that_were_none_are_left_out(folder):
+    """Square brackets are no markup, and what was not finite is null in the file."""
+    hostile = {"step": 320, "wall_seconds": 32.0, "kind": "episode", "episode_return": None, "success": None,
+               "stopped": "[/dev/video0] [bold]gone", "safety/changed_steps": None}  # fmt: skip
+    with (folder / "run" / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps(hostile) + "\n")
+    text = shown(folder)
+    assert "[/dev/video0] [bold]gone 1" in text and "3  last 3: return 0.5  success 50%" in text
+    (folder / "run" / "metrics.jsonl").write_text(json.dumps(hostile) + "\n")
+    assert "1  last 1: return unknown" in shown(folder)
+
+
 def test_a_run_that_ended_says_how(folder):
     (folder / "run" / "summary.json").write_text(json.dumps({"status": "reached", "seed": 3, "env_steps": 310}))
     text = shown(folder)
