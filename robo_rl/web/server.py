@@ -7,12 +7,12 @@ import json
 import secrets
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from websockets.asyncio.server import ServerConnection, serve
+from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
@@ -20,6 +20,7 @@ from websockets.http11 import Request, Response
 from robo_rl.core import ConfigError
 
 from .config import WebConfig
+from .listening import Listener, listen
 
 STATIC = Path(__file__).parent / "static"
 SOCKET = "/socket"
@@ -94,25 +95,30 @@ class PageServer:
         Raises:
             ConfigError: if the address cannot be listened on.
         """
-        try:
-            server = await serve(
-                self._talk,
-                self._config.host,
-                self._config.port,
-                ssl=self._tls,
-                process_request=self._answer,
-                max_size=self._message_bytes,
-                ping_interval=PING_SECONDS,
-                ping_timeout=PONG_SECONDS,
-                close_timeout=1.0,
-                compression=None,
-                server_header=None,
-            )
-        except OSError as error:
-            raise ConfigError(f"cannot listen on web.address {self._config.address}: {error.strerror}") from error
-        async with server:
-            self._port = next(iter(server.sockets)).getsockname()[1]
+        async with AsyncExitStack() as stack:
+            try:
+                listeners = listen(self._config.host, self._config.port)
+                for listener in listeners:
+                    await stack.enter_async_context(self._serving_on(listener))
+            except OSError as error:
+                raise ConfigError(f"cannot listen on web.address {self._config.address}: {error.strerror}") from error
+            self._port = listeners[0].getsockname()[1]
             yield
+
+    def _serving_on(self, listener: Listener) -> AbstractAsyncContextManager[Server]:
+        return serve(
+            self._talk,
+            sock=listener,
+            ssl=self._tls,
+            process_request=self._answer,
+            max_size=self._message_bytes,
+            open_timeout=TOKEN_SECONDS,
+            ping_interval=PING_SECONDS,
+            ping_timeout=PONG_SECONDS,
+            close_timeout=1.0,
+            compression=None,
+            server_header=None,
+        )
 
     def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
         """Answer a request for a page; None lets a websocket through."""

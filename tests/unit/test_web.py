@@ -4,6 +4,7 @@ import asyncio
 import json
 import ssl
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,13 +15,14 @@ import pytest
 pytest.importorskip("websockets")
 
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
 
 from robo_rl.commands.curves import POINTS, curves
 from robo_rl.core import ConfigError
 from robo_rl.evaluation.runs import Run
 from robo_rl.transport import make_keys
 from robo_rl.web import WebConfig
+from robo_rl.web.listening import MOST_CONNECTIONS
 from robo_rl.web.server import MESSAGE_BYTES, REFUSED, PageServer
 
 PAGES = {"/": "runs.html", "/link.js": "link.js"}
@@ -82,6 +84,41 @@ def test_pages_of_other_origins_and_large_messages_are_refused() -> None:
                 await page.recv()
 
     serving(WebConfig("127.0.0.1:0"), visit)
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_strangers_who_say_nothing_take_few_files_of_the_process(encrypted: bool, tmp_path: Path) -> None:
+    """Each connection is a file: without a bound a stranger leaves none for episodes and checkpoints."""
+    keys = tmp_path / "keys"
+    if encrypted:
+        make_keys(keys, hosts=["127.0.0.1"], actors=["a"])
+
+    async def visit(server: PageServer, token: str) -> None:
+        tls = ssl.create_default_context(cafile=str(keys / "ca.pem")) if encrypted else None
+        async with socket_of(server, tls=tls) as page:
+            await page.send(json.dumps({"token": token}))
+            port = urllib.parse.urlsplit(server.origin).port
+            strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * MOST_CONNECTIONS)]
+            refused = strangers[MOST_CONNECTIONS - 1 :]  # the page has one, too
+            await asyncio.wait_for(asyncio.gather(*(reader.read() for reader, _ in refused)), 5)
+            assert not any(reader.at_eof() for reader, _ in strangers[: MOST_CONNECTIONS - 1])
+            await page.send("still here")
+            assert await page.recv() == "still here"
+            for _, writer in strangers:
+                writer.close()
+            async with asyncio.timeout(5):
+                while True:  # until the server has heard that they left
+                    try:
+                        async with socket_of(server, tls=tls) as another:
+                            await another.send(json.dumps({"token": token}))
+                            await another.send("a page again")
+                            assert await another.recv() == "a page again"
+                        break
+                    except (OSError, InvalidMessage):
+                        await asyncio.sleep(0.05)
+
+    config = WebConfig("127.0.0.1:0", certificates=str(keys) if encrypted else None)
+    assert not [text for text in serving(config, visit) if "token" not in text]
 
 
 def test_pages_are_fixed_files_that_may_load_nothing_from_elsewhere() -> None:
