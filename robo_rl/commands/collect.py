@@ -45,7 +45,7 @@ def run(config: DictConfig) -> int:
     folder = Path(config.policy)
     settings = typed(CollectConfig, config)
     trained_as = run_config(folder)
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     backend = build_backend(trained_as)
     try:
         trained = load_policy(folder, backend.spec, settings.checkpoint)

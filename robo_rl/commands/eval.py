@@ -42,8 +42,10 @@ def run(config: DictConfig) -> int:
     settings = typed(EvalConfig, config)
     folder = Path(settings.run)
     trained = run_config(folder)
-    for file in filter(None, (settings.video, settings.output)):  # before episodes are spent
-        Path(file).parent.mkdir(parents=True, exist_ok=True)
+    for name in ("video", "output"):  # before episodes are spent
+        if (file := getattr(settings, name)) is not None:
+            require(not Path(file).is_dir(), name, "a file to write, not a folder", file)
+            Path(file).parent.mkdir(parents=True, exist_ok=True)
     for key, value in settings.task.items():
         if key not in trained.task:
             raise ConfigError(f"task has no option {key!r}: {nearest(str(key), map(str, trained.task))}")
@@ -72,7 +74,7 @@ def run(config: DictConfig) -> int:
             slow = evaluate_decision_periods(measure, policy.policy, policy.action_chunk, periods)
     finally:
         backend.close()
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     show(result, policy.step, console)
     if slow is not None:
         show_periods(slow, console)

@@ -35,5 +35,5 @@ def run(config: DictConfig) -> int:
         draft.replace(output)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    print_summary(output, Console(highlight=False))
+    print_summary(output, Console(highlight=False, markup=False))
     return 0

@@ -79,7 +79,7 @@ def run(config: DictConfig) -> int:
     output = None if settings.output is None else Path(settings.output)
     if output is not None and output.exists():
         raise ConfigError(f"label.output: {output} is there already; give another file, or remove it")
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
     with EpisodeStore.open(Path(settings.path)) as store:
         book = LabelBook(store, learning.stages)
         if settings.device is not None:

@@ -51,7 +51,7 @@ class RecordConfig:
 def run(config: DictConfig) -> int:
     """Record as configs/record.yaml says and print what the data set holds then; return 0."""
     settings = typed(RecordConfig, config, "record")
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     if settings.source != "expert" and "max_episode_steps" in config.task:
         config.task.max_episode_steps = settings.max_episode_steps
     backend = build_backend(config)

@@ -44,6 +44,8 @@ class TopConfig:
 
 def run(config: DictConfig) -> int:
     """Show the newest runs until Ctrl-C, or once; return 0."""
+    if isinstance(config.runs, str):  # one needs no brackets
+        config.runs = [config.runs]
     settings = typed(TopConfig, config)
     console = Console()
     page = look(settings)

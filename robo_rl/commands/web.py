@@ -53,6 +53,8 @@ def run(config: DictConfig) -> int:
         from ..web.server import PageServer
     except ImportError as error:
         raise ConfigError(f"pages need the package websockets ({error}): pip install 'robo-rl[web]'") from error
+    if isinstance(config.runs, str):  # one needs no brackets
+        config.runs = [config.runs]
     options = {key: value for key, value in config.items() if key != "web"}
     dashboard = Dashboard(typed(WatchConfig, DictConfig(options)))
     settings: WebConfig = section(config, "web")

@@ -159,6 +159,12 @@ def test_what_a_killed_recording_was_to_replace_is_not_removed(backend: EnvBacke
     assert np.array_equal(executed(replaced)[0], before[0]) and len(executed(path)) == 1
 
 
+def test_square_brackets_in_a_path_are_no_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "[bold]" / "[" / "b]"
+    assert command("record", "task=reach", f"record.path='{path}'", "record.episodes=1") == 0
+    assert f"{path} holds 1 episodes" in capsys.readouterr().out
+
+
 def test_overwrite_removes_nothing_but_data_sets(tmp_path: Path) -> None:
     precious = tmp_path / "thesis.tex"
     precious.write_text("years of work")
@@ -426,6 +432,16 @@ def test_collected_actions_are_the_policys(run_folder: Path, tmp_path: Path) -> 
             expected = policy.act(step.observation, explore=False)
             np.testing.assert_allclose(step.executed_action, expected, atol=1e-6)
     assert store.metadata["policy"] == str(run_folder)
+
+
+@pytest.mark.parametrize("option", ["video", "output"])
+def test_no_episode_is_evaluated_for_a_file_that_cannot_be(
+    option: str, run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("eval", f"run={run_folder}", "episodes=1", f"{option}={tmp_path}") == 2
+    told = capsys.readouterr()
+    assert "Success" not in told.out
+    assert f"{option} must be a file to write, not a folder, got '{tmp_path}'" in told.err
 
 
 def test_collect_explores_when_asked(run_folder: Path, tmp_path: Path) -> None:

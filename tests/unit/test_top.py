@@ -85,9 +85,10 @@ def test_the_newest_runs_come_first(folder):
     assert text.index("seed 3") < text.index("seed 12") and "seed 11" not in text
 
 
-def test_the_command_prints_once(folder, capsys):
+@pytest.mark.parametrize("runs", ["[{}]", "{}"])
+def test_the_command_prints_once(folder, capsys, runs):
     with pytest.raises(SystemExit) as end:
-        main(["top", f"runs=[{folder}]", "once=true"])
+        main(["top", f"runs={runs.format(folder)}", "once=true"])
     assert end.value.code == 0
     assert "pick_cube" in capsys.readouterr().out
 
