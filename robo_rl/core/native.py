@@ -30,7 +30,9 @@ def native_library(source: Path, arguments: tuple[str, ...] = ()) -> Path:
     """Return ``source`` compiled to a shared library, compiling it first where the cache has none for this machine.
 
     The cache is ``$XDG_CACHE_HOME/robo_rl/native`` (default ``~/.cache``). A file appears there whole or not at
-    all, so several processes may come here at once. Headers stand beside the source.
+    all, so several processes may come here at once. Its name ends in the hash of its content: a file that was damaged
+    since, by a power cut for example, is not loaded, which would be a crash, but compiled anew. Headers stand beside
+    the source.
 
     Args:
         source: the C++ file.
@@ -46,18 +48,35 @@ def native_library(source: Path, arguments: tuple[str, ...] = ()) -> Path:
         digest.update(part.encode() + b"\0")
     for file in sorted([*source.parent.glob("*.h"), source]):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "robo_rl" / "native"
-    path = cache / f"{digest.hexdigest()[:32]}.so"
-    if not path.exists():
-        try:
-            cache.mkdir(parents=True, exist_ok=True)
+    name = digest.hexdigest()[:32]
+    cache = _cache()
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        path = _whole(cache, name)
+        if path is None:
             with tempfile.TemporaryDirectory(dir=cache) as folder:
                 unfinished = Path(folder) / "library.so"
                 _run([compiler, *_FLAGS, *target.split(), str(source), *arguments, "-o", str(unfinished)])
-                unfinished.replace(path)
-        except OSError as error:
-            raise NativeBuildError(f"cannot write the compiled library to {cache}: {error}") from error
+                path = unfinished.replace(cache / f"{name}-{_hash(unfinished)}.so")
+    except OSError as error:
+        raise NativeBuildError(f"cannot write the compiled library to {cache}: {error}") from error
     return path
+
+
+def _cache() -> Path:
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "robo_rl" / "native"
+    except RuntimeError as error:  # a user without a home, as some containers have
+        raise NativeBuildError(f"no place for the compiled library ({error}): set XDG_CACHE_HOME") from error
+
+
+def _whole(cache: Path, name: str) -> Path | None:
+    """Return the library of this name whose content is what was compiled; None where there is none."""
+    return next((path for path in cache.glob(f"{name}-*.so") if path.stem == f"{name}-{_hash(path)}"), None)
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:32]
 
 
 def _compiler() -> str:

@@ -2,16 +2,19 @@
 
 import dataclasses
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
 from robo_rl.agents.sac.config import SACConfig
-from robo_rl.agents.sac.native import NativeUpdate, available
+from robo_rl.agents.sac.native import NativeUpdate, available, library_path
 from robo_rl.agents.sac.networks import Parameters, initialise_network
 from robo_rl.agents.sac.update import METRICS, Minibatches, Noise, TorchUpdate, draw_noise
+from robo_rl.core import NativeBuildError, native_library
 
 State = tuple[Parameters, Parameters, Parameters]
 
@@ -246,6 +249,49 @@ def test_nan_in_a_parameter_shows_in_the_metrics(activation, name):
 
 
 @needs_compiler
+@pytest.mark.parametrize("member", range(SMALL.ensemble_size))
+def test_nan_of_any_critic_is_the_smallest_value_that_the_actor_climbs(member):
+    """As in PyTorch, whose smallest of values with a NaN is NaN, wherever it stands."""
+    config = dataclasses.replace(SMALL, actor_q="min", update_to_data=1)
+    start = initial_state(config)
+    start[0]["critic/output/bias"][member] = float("nan")
+    for make in (native_update, TorchUpdate):
+        state = copy(start)
+        metrics = make(config, *state)(*random_inputs(config, 0), 0)
+        assert metrics[METRICS.index("actor_loss")].isnan(), make
+        assert state[0]["actor/output/weight"].isnan().any(), make
+
+
+_TOO_MANY_THREADS = """
+import resource
+import torch
+from test_native_update import SMALL, NativeUpdate, initial_state
+
+state = initial_state(SMALL)
+torch.get_num_threads = lambda: 4000  # with stacks of several MB each: some, but not all, fit below
+pages = int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2**30,) * 2)
+try:
+    NativeUpdate(SMALL, *state)
+except MemoryError as error:
+    print(error)
+"""
+
+
+@needs_compiler
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_says_so_where_threads_run_out():
+    done = subprocess.run(
+        [sys.executable, "-c", _TOO_MANY_THREADS],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("the native update needs more memory, or 4000 threads: ")
+
+
+@needs_compiler
 def test_refuses_tensors_that_it_cannot_read():
     state = initial_state(SMALL)
     batch, noise = random_inputs(SMALL, 0)
@@ -294,3 +340,28 @@ def test_two_processes_compile_at_once(tmp_path):
     both = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert all(process.communicate()[0].startswith("True") for process in both)
     assert len(list(tmp_path.rglob("*"))) == 3  # robo_rl, native, and one library
+
+
+@needs_compiler
+@pytest.mark.parametrize("damage", ["cut short", "empty", "zeros"])
+def test_a_damaged_library_is_compiled_anew(tmp_path, damage):
+    """As after a power cut: to load such a file ends the process by a signal."""
+    folder = tmp_path / "robo_rl" / "native"
+    folder.mkdir(parents=True)
+    shutil.copy(library_path(), folder)
+    (library,) = folder.iterdir()
+    whole = library.read_bytes()
+    keep = {"cut short": len(whole) // 3, "empty": 0, "zeros": len(whole) // 3}[damage]
+    library.write_bytes(whole[:keep] + (bytes(len(whole) - keep) if damage == "zeros" else b""))
+    assert _available_with(XDG_CACHE_HOME=str(tmp_path)).startswith("True compiled")
+    assert library.read_bytes() == whole and list(folder.iterdir()) == [library]
+
+
+@needs_compiler
+def test_a_user_without_a_home_is_told_where_the_cache_is_set(monkeypatch):
+    """As in a container that was started with the number of a user whom it does not know."""
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # what it does where there is no home
+    native_library.cache_clear()
+    with pytest.raises(NativeBuildError, match=r"no place for the compiled library \(.*\): set XDG_CACHE_HOME"):
+        library_path()

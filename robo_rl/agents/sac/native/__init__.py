@@ -143,7 +143,8 @@ class NativeUpdate:
             ctypes.c_size_t(len(error)),
         )
         if not self._handle:
-            raise MemoryError(f"the native update needs more memory: {error.value.decode()}")
+            reason = error.value.decode()
+            raise MemoryError(f"the native update needs more memory, or {settings.threads} threads: {reason}")
 
     def __call__(self, batch: Minibatches, noise: Noise, updates: int) -> Tensor:
         """Do one whole update; other Python threads run meanwhile.

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -18,7 +19,7 @@ class Barrier {
 
     void wait() {
         if (size_ == 1) return;
-        const int round = round_.load(std::memory_order_relaxed);
+        const uint32_t round = round_.load(std::memory_order_relaxed);
         if (missing_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
             missing_.store(size_, std::memory_order_relaxed);
             {
@@ -47,7 +48,7 @@ class Barrier {
 
     const int size_;
     alignas(64) std::atomic<int> missing_;
-    alignas(64) std::atomic<int> round_{0};
+    alignas(64) std::atomic<uint32_t> round_{0};  // wraps around after some days
     std::mutex mutex_;
     std::condition_variable passed_;
 };
@@ -71,17 +72,15 @@ struct Team {
 class Pool {
    public:
     explicit Pool(int size) : size_(size), finished_(size) {
-        for (int thread = 1; thread < size; ++thread) workers_.emplace_back([this, thread] { work(thread); });
+        try {
+            for (int thread = 1; thread < size; ++thread) workers_.emplace_back([this, thread] { work(thread); });
+        } catch (...) {  // no more threads: those that were started must end, or the whole process would
+            stop();
+            throw;
+        }
     }
 
-    ~Pool() {
-        {
-            std::lock_guard<std::mutex> lock(mutex_);
-            stopped_ = true;
-        }
-        wake_.notify_all();
-        for (std::thread& worker : workers_) worker.join();
-    }
+    ~Pool() { stop(); }
 
     int size() const { return size_; }
 
@@ -98,6 +97,15 @@ class Pool {
     }
 
    private:
+    void stop() {
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            stopped_ = true;
+        }
+        wake_.notify_all();
+        for (std::thread& worker : workers_) worker.join();
+    }
+
     void work(int thread) {
         for (long seen = 0;;) {
             const std::function<void(int)>* job;

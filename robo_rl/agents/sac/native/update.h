@@ -255,7 +255,7 @@ class Update final : public AnyUpdate {
         if (s_.actor_minimum) {
             int least = 0;
             for (int e = 1; e < s_.ensemble; ++e)
-                if (smaller(value(e), value(least)) != value(least)) least = e;
+                if (value(least) == value(least) && !(value(e) >= value(least))) least = e;  // NaN wins and stays
             std::copy_n(slope(least), s_.action_size, gradient);
             return value(least);
         }
