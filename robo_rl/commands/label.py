@@ -14,6 +14,7 @@ from rich.table import Table
 from ..app import build
 from ..core import ArraySpec, Batch, Clock, ConfigError, EnvSpec, Metrics, MonotonicClock, nearest, require
 from ..replay import UNKNOWN, EpisodeStore, LabelBook
+from .destination import new_output
 from .panel import Screen, TeleopDevice, open_page
 from .recording import typed
 
@@ -76,9 +77,7 @@ def run(config: DictConfig) -> int:
     settings = typed(LabelConfig, config, "label")
     learning = cast(ClassifierConfig, build(config.classifier))
     require(learning.file is None, "classifier.file", "null: label.output says where it goes", learning.file)
-    output = None if settings.output is None else Path(settings.output)
-    if output is not None and output.exists():
-        raise ConfigError(f"label.output: {output} is there already; give another file, or remove it")
+    output = None if settings.output is None else new_output("label.output", settings.output, "file")
     console = Console(highlight=False, markup=False, soft_wrap=True)
     with EpisodeStore.open(Path(settings.path)) as store:
         book = LabelBook(store, learning.stages)

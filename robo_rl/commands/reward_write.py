@@ -13,6 +13,7 @@ from rich.console import Console
 from ..app import build, build_backend
 from ..core import Batch, ConfigError, EnvSpec, RewardModule, require
 from ..evaluation.correlation import rank_correlation
+from .destination import new_output
 from .recording import typed
 from .reward_benchmark import NOISES, graded_episodes
 
@@ -51,9 +52,7 @@ class Writer(Protocol):
 def run(config: DictConfig) -> int:
     """Have code written as configs/reward_write.yaml says, and say how it agrees with the truth; return 0."""
     settings = typed(RewardWriteConfig, config, "code")
-    output = Path(settings.output)
-    if output.exists():
-        raise ConfigError(f"code.output: {output} is there already; give another file, or remove it")
+    output = new_output("code.output", settings.output, "file")
     previous = None
     if settings.previous is not None:
         try:
@@ -70,7 +69,6 @@ def run(config: DictConfig) -> int:
         backend.close()
     rows = [episode.rows() for episode in episodes]
     code, module = writer.write(settings.goal, backend.spec, rows, previous, settings.feedback)
-    output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(code, encoding="utf-8")
     progress = np.concatenate([np.sum(list(episode.rewards.values()), axis=0) for episode in episodes])
     agreement = rank_correlation(np.concatenate([module(each) for each in rows]), progress)

@@ -14,6 +14,7 @@ from ..replay import EpisodeStore
 from ..safety.feasibility import FeasibilityConfig, FeasibilityModel
 from ..safety.feasibility_filter import save_model, stacked, state_keys
 from ..safety.safe_set import SafeSet
+from .destination import new_output
 from .recording import typed
 
 Floats = NDArray[np.float32]
@@ -45,9 +46,7 @@ class DemonstratedConfig:
 def run(config: DictConfig) -> int:
     """Learn and save as configs/safety_learn.yaml says, and print how the value fits the data; return 0."""
     learning = typed(FeasibilityConfig, config, "learning")
-    output = Path(config.output)
-    if output.exists():
-        raise ConfigError(f"output: {output} is there already; give another folder, or remove it")
+    output = new_output("output", config.output, "folder")
     require(config.threads is None or config.threads >= 1, "threads", "null or 1 or more", config.threads)
     if config.threads is not None:
         torch.set_num_threads(config.threads)

@@ -18,6 +18,7 @@ from rich.table import Table
 from ..app import build
 from ..core import ConfigError, EnvBackend, derive_seed, nearest, require
 from ..evaluation.correlation import ranks
+from .destination import new_output
 from .pictures import Pictures, take_pictures
 from .recording import typed
 from .summary import git_commit, versions
@@ -64,9 +65,7 @@ class Trainer(Protocol):
 def run(config: DictConfig) -> int:
     """Take pictures, train and save as configs/vision_pretrain.yaml says, and print how it went; return 0."""
     settings = typed(VisionPretrainConfig, config, "pictures")
-    output = Path(config.output)
-    if output.exists():
-        raise ConfigError(f"output: {output} is there already; give another folder, or remove it")
+    output = new_output("output", config.output, "folder")
     require(config.threads is None or config.threads >= 1, "threads", "null or 1 or more", config.threads)
     if config.threads is not None:
         torch.set_num_threads(config.threads)
