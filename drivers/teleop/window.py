@@ -55,7 +55,7 @@ class WindowTeleop:
     def read(self) -> Intervention:
         """Return what the keys say now. Never blocks."""
         pygame = self._pygame
-        for event in pygame.event.get():
+        for event in pygame.event.get(exclude=pygame.CONTROLLERBUTTONDOWN):  # that is for the gamepad beside it
             if event.type == pygame.KEYDOWN:
                 self._motion.hold(_name(pygame.key.name(event.key)))
             elif event.type == pygame.KEYUP:
@@ -93,6 +93,11 @@ class WindowTeleop:
         if (width, height) != self._size:
             self._pygame.display.set_mode((width, height))
             self._size = (width, height)
+
+
+def window_events(pygame: Any) -> tuple[int, ...]:
+    """Return the kinds of events that a window reads, which others are to leave in the queue."""
+    return pygame.KEYDOWN, pygame.KEYUP, pygame.WINDOWFOCUSLOST, pygame.QUIT
 
 
 def _name(key: str) -> str:

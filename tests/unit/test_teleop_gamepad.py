@@ -1,6 +1,9 @@
 """Teleoperation by a gamepad: a virtual one of SDL's, read through SDL as any other."""
 
 import ctypes
+import os
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,6 +67,15 @@ class VirtualPad:
         for name, held in buttons.items():
             assert self._sdl.SDL_JoystickSetVirtualButton(self._opened(), BUTTONS.index(name), held) == 0
 
+    def tap(self, button: str) -> None:
+        """Press a button and let it go at once. A real gamepad's driver takes in both at the next look."""
+        for held in (True, False):
+            self.press(**{button: held})
+            self.update()
+
+    def update(self) -> None:
+        self._sdl.SDL_JoystickUpdate()
+
 
 @pytest.fixture
 def pad(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualPad]:
@@ -76,6 +88,7 @@ def pad(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualPad]:
     yield pad
     pad.unplug()
     controller.quit()
+    pygame.display.quit()
 
 
 def open_gamepad(spec: EnvSpec = ARM, **fields: Any) -> tuple[Any, ManualClock]:
@@ -140,6 +153,67 @@ def test_buttons_are_told_once_and_the_gripper_follows_the_policy(pad: VirtualPa
     device.read()
     pad.press(right_shoulder=True)
     assert device.read().action[4] == 1
+
+
+def test_a_short_press_between_two_looks_counts_once(pad: VirtualPad) -> None:
+    device, _ = open_gamepad()
+    pad.tap("y")
+    pad.tap("right_shoulder")
+    said = device.read()
+    assert said.buttons == {"emergency_stop"} and said.action[4] == 1, "the gripper has closed"
+    assert not device.read().buttons
+    pad.tap("y")
+    pad.unplug()
+    said = device.read()
+    assert said.buttons == {"emergency_stop"} and said.message
+    assert not device.read().buttons
+
+
+def test_short_presses_count_after_hours_of_motion(pad: VirtualPad) -> None:
+    """SDL's queue takes 65,535 events; motion fills it where nobody takes it out."""
+    device, _ = open_gamepad()
+    for number in range(70_000):
+        pad.move(left_x=0.5 * (number % 2))
+        pad.update()
+        if number % 1000 == 0:
+            device.read()
+    pad.tap("y")
+    assert device.read().buttons == {"emergency_stop"}
+
+
+def test_a_button_that_is_held_when_it_is_plugged_in_did_not_go_down(pad: VirtualPad) -> None:
+    device = make_teleop("gamepad", ARM, clock=ManualClock(), screen=None)
+    pad.press(y=True)
+    pad.update()
+    assert not device.read().buttons and not device.read().buttons
+    pad.press(y=False)
+    pad.update()
+    pad.tap("y")
+    assert device.read().buttons == {"emergency_stop"}
+
+
+def test_without_a_window_the_display_is_one_that_shows_nothing(
+    pad: VirtualPad, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pygame
+
+    monkeypatch.delenv("SDL_VIDEODRIVER", raising=False)
+    device, _ = open_gamepad()
+    assert pygame.display.get_driver() == "dummy" and "SDL_VIDEODRIVER" not in os.environ
+    device.close()
+    assert not pygame.display.get_init()
+
+
+def test_a_program_with_a_gamepad_ends_by_sigterm() -> None:
+    """SDL takes the signal for itself where it is not told otherwise."""
+    pytest.importorskip("pygame", reason="the extra 'teleop' is not installed")
+    program = (
+        "import os, signal\n"
+        "from robo_rl.drivers.teleop.gamepad import find_gamepads\n"
+        "find_gamepads()\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=120, check=False).returncode == -signal.SIGTERM
 
 
 def test_unplugged_in_motion_nothing_moves_until_it_is_back_and_at_rest(pad: VirtualPad) -> None:
@@ -222,6 +296,15 @@ def test_keys_of_the_screen_are_buttons_alone(pad: VirtualPad, monkeypatch: pyte
     assert said.buttons == {"success"} and not said.in_control and not said.action.any()
     pad.move(left_y=-1)
     assert device.read().action[0] == pytest.approx(1)
+    for _ in range(2):  # neither takes the other's events, whoever looks first
+        pad.tap("y")
+        pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_BACKSPACE))
+        pygame.event.post(pygame.event.Event(pygame.KEYUP, key=pygame.K_BACKSPACE))
+        assert device.read().buttons == {"emergency_stop", "discard"}
+    pad.unplug()
+    assert device.read().message
+    pad.plug()
+    assert not device.read().message
     device.show(None, ["step 1"])
     device.close()
     assert not pygame.display.get_init()
