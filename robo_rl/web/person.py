@@ -42,7 +42,8 @@ class _Said(NamedTuple):
 class PersonPage:
     """Serves the page, keeps what it said last, and shows it pictures. One page drives at a time: the newest.
 
-    A page says ``{"axes": {name: deflection}, "held": [button], "tapped": [button]}``, many times a second.
+    A page says ``{"axes": {name: deflection}, "held": [button], "tapped": [button]}``, many times a second. It is told
+    ``{"heard": ["emergency_stop"]}`` after the emergency stop was pressed: otherwise it says so again, anew connected.
 
     Args:
         config: where it is served, and with which keys.
@@ -142,13 +143,14 @@ class PersonPage:
         # One of its own, set: a page that comes is shown at once what was shown last.
         self._news = news = asyncio.Event()
         news.set()
-        if before is not None:
-            await before.close(TAKEN, "another page drives")
         try:
             async with asyncio.TaskGroup() as group:
+                if before is not None:  # a dead one takes a while to close, and this one has an emergency perhaps
+                    group.create_task(before.close(TAKEN, "another page drives"))
                 showing = group.create_task(self._tell(connection, news))
                 async for data in connection:
-                    self._hear(read_message(data), drives=self._connection is connection)
+                    if self._hear(read_message(data), drives=self._connection is connection):
+                        group.create_task(self._confirm(connection))
                 showing.cancel()
         finally:
             if self._connection is connection:
@@ -159,7 +161,8 @@ class PersonPage:
         with self._lock:
             self._said, self._tapped = None, self._tapped & EMERGENCY
 
-    def _hear(self, message: Mapping[str, Any], drives: bool) -> None:
+    def _hear(self, message: Mapping[str, Any], drives: bool) -> bool:
+        """Take note of what a page says; return whether the emergency stop was tapped, which is pressed by then."""
         axes, held, tapped = (
             _deflections(message.get("axes")),
             _known(message.get("held")),
@@ -171,6 +174,11 @@ class PersonPage:
             if drives:
                 self._said = _Said(axes, held, self._clock.now_ns())
             self._tapped |= tapped if drives else tapped & EMERGENCY
+        return bool(tapped & EMERGENCY)
+
+    async def _confirm(self, connection: ServerConnection) -> None:
+        with suppress(ConnectionClosed):  # it asks again
+            await connection.send(json.dumps({"heard": sorted(EMERGENCY)}))
 
     async def _tell(self, connection: ServerConnection, news: asyncio.Event) -> None:
         with suppress(ConnectionClosed):  # what the page said before it left is still to be heard

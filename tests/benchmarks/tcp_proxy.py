@@ -1,4 +1,4 @@
-"""A TCP proxy whose connections can be cut: a network that fails when it is told to."""
+"""A TCP proxy whose connections can be cut or swallow what they are given: a network that fails when it is told to."""
 
 import asyncio
 import contextlib
@@ -18,6 +18,8 @@ class TcpProxy:
         self._loop = asyncio.new_event_loop()
         self._connections: set[asyncio.StreamWriter] = set()
         self._dead_until = 0.0
+        self._swallows = False
+        self._forgotten: set[asyncio.StreamWriter] = set()
         self._server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
         self.port: int = self._server.sockets[0].getsockname()[1]
         self._thread = threading.Thread(target=self._loop.run_forever, name="tcp-proxy", daemon=True)
@@ -27,6 +29,15 @@ class TcpProxy:
         """End all connections, and let none last for a time [s]."""
         self._dead_until = time.monotonic() + seconds
         self._loop.call_soon_threadsafe(self._abort)
+
+    def swallow(self) -> None:
+        """Let all connections last, new ones too, and pass nothing more: nobody is told that the network is gone."""
+        self._swallows = True
+
+    def mend(self) -> None:
+        """Pass the bytes of new connections again. Those of before are forgotten, as by a router that was restarted."""
+        self._forgotten |= self._connections
+        self._swallows = False
 
     def close(self) -> None:
         """End everything."""
@@ -45,7 +56,7 @@ class TcpProxy:
             if time.monotonic() >= self._dead_until:
                 other_reader, other = await asyncio.open_connection("127.0.0.1", self._target)
                 self._connections.add(other)
-                pumps = [asyncio.ensure_future(_pump(*pair)) for pair in ((reader, other), (other_reader, writer))]
+                pumps = [asyncio.ensure_future(self._pump(*pair)) for pair in ((reader, other), (other_reader, writer))]
                 await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
                 for pump in pumps:
                     pump.cancel()
@@ -54,9 +65,10 @@ class TcpProxy:
                 self._connections.discard(connection)
                 connection.transport.abort()
 
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while data := await reader.read(1 << 16):
-            writer.write(data)
-            await writer.drain()
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 16):
+                if self._swallows or writer in self._forgotten:
+                    continue
+                writer.write(data)
+                await writer.drain()

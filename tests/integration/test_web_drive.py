@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pytest
@@ -23,6 +23,7 @@ from robo_rl.sim import make_backend
 from robo_rl.web import WebConfig
 from robo_rl.web.person import TAKEN, PersonPage
 
+from ..benchmarks.tcp_proxy import TcpProxy
 from ..browser import open_browser, wait_until
 
 FAKE_WEBXR = """
@@ -62,12 +63,18 @@ window.told = [];
 sockets.at(-1).addEventListener("close", () => {
   for (const name of ["success", "emergency_stop"]) {
     document.querySelector(`[data-tap=${name}]`).click();
-    told.push(document.getElementById("lines").textContent);
+    told.push(document.getElementById("lines").textContent, document.getElementById("unconfirmed").hidden);
   }
 });
 sockets.at(-1).close();
 """
 """Two buttons that are tapped when the connection is gone."""
+
+NOTICES_NO_SILENCE = """
+const every = window.setInterval;
+window.setInterval = (does, milliseconds) => milliseconds === 500 ? 0 : every(does, milliseconds);
+"""
+"""Takes away the look after a connection that is silent (``Link.watch``): so long a robot must not move on."""
 
 TURNED = """
 const done = arguments[0], position = {x: 0, y: 0, z: 0};
@@ -84,7 +91,9 @@ class Driven:
     def __init__(self) -> None:
         self.backend = make_backend("reach")
         about = {"task": "reach", "elements": self.backend.spec.action.names}
-        self.page = PersonPage(WebConfig("127.0.0.1:0"), about, lambda _: None)
+        self.stops: list[int] = []
+        config = WebConfig("127.0.0.1:0")
+        self.page = PersonPage(config, about, lambda _: None, emergency_stop=lambda: self.stops.append(1))
         # A machine that is busy with tests may hold up the page for longer than a person would accept.
         patient = dataclasses.replace(TeleopConfig().browser, timeout=20.0)
         self._teleop = make_teleop("browser", self.backend.spec, page=self.page, browser=patient)
@@ -213,10 +222,33 @@ def test_of_what_is_tapped_without_a_connection_the_emergency_stop_alone_is_sent
         wait_until(lambda: driven.read() and driven.buttons)
         driven.handed_back()
         assert driven.buttons == {"emergency_stop"}
-        assert browser.execute_script("return told") == [
-            "Not sent: there is no connection",
-            "Emergency stop: not sent before the connection is back",
-        ]
+        not_sent = "Not sent: there is no connection"
+        assert browser.execute_script("return told") == [not_sent, True, not_sent, False]
+        wait_until(lambda: not browser.find_element("css selector", "#unconfirmed").is_displayed())
+
+
+def test_an_emergency_stop_comes_through_though_its_connection_died_unnoticed(browser: Any, driven: Driven) -> None:
+    proxy = TcpProxy(urlsplit(driven.page.link).port or 0)
+    driven.page._server._port = proxy.port  # the page's address, and its origin
+    try:
+        with opened(browser, driven, NOTICES_NO_SILENCE):
+            alert = browser.find_element("css selector", "#unconfirmed")
+            proxy.swallow()
+            assert not alert.is_displayed()
+            browser.find_element("css selector", "#emergency").click()
+            wait_until(alert.is_displayed)
+            assert "NOT CONFIRMED" in alert.text
+            assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+            assert not driven.stops
+            proxy.mend()
+            wait_until(lambda: driven.stops)
+            wait_until(lambda: not alert.is_displayed())
+            wait_until(lambda: driven.read() and driven.buttons == {"emergency_stop"})
+            chip = "return document.querySelector('#connection').textContent"
+            wait_until(lambda: browser.execute_script(chip) == "connected")
+            assert len(driven.stops) == 1, "once it is confirmed it is not said again"
+    finally:
+        proxy.close()
 
 
 def test_the_pose_of_a_controller_drives_while_it_is_gripped_and_seen(browser: Any, driven: Driven) -> None:

@@ -1,6 +1,8 @@
 """Teleoperation by a page: what it says, and when it counts."""
 
+import asyncio
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 pytest.importorskip("websockets")
 
+from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.sync import client
 
@@ -122,6 +125,40 @@ def test_an_emergency_stop_is_pressed_at_once_and_told_though_its_page_is_gone(s
             say(leaving, (), ("emergency_stop",))
         wait_until(lambda: teleop.read().buttons == {"emergency_stop"})
         assert len(served.stops) == number
+
+
+def heard(opened: Any) -> None:
+    """Wait until the page is told that its emergency stop was pressed."""
+    while json.loads(opened.recv()) != {"heard": ["emergency_stop"]}:
+        pass
+
+
+def test_an_emergency_stop_is_confirmed_after_it_was_pressed(served: Served) -> None:
+    with served.open() as opened:
+        say(opened, (), ("success",))
+        for number in (1, 2):
+            say(opened, (), ("emergency_stop",))
+            heard(opened)
+            assert len(served.stops) == number
+
+
+def test_an_emergency_stop_does_not_wait_for_a_dead_page_to_close(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closes, dies = ServerConnection.close, threading.Event()
+
+    async def close(connection: ServerConnection, code: int = 1000, reason: str = "") -> None:
+        await asyncio.to_thread(dies.wait)
+        await closes(connection, code, reason)
+
+    monkeypatch.setattr(ServerConnection, "close", close)
+    with served.open() as dead:
+        dead.recv()
+        with served.open() as newest:
+            say(newest, (), ("emergency_stop",))
+            heard(newest)
+            assert served.stops == [1]
+            dies.set()
 
 
 def test_what_is_tapped_counts_with_the_first_message_of_a_page(served: Served) -> None:

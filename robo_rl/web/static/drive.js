@@ -5,6 +5,8 @@ import { Link, make, showPicture } from "/link.js";
 
 const SAY_MS = 50;
 const EMERGENCY = "emergency_stop";
+const CONFIRM_MS = 500; // an emergency stop that is not confirmed by then is said again, on a new connection
+const LONGEST_CONFIRM_MS = 4000; // doubled up to this: a network may need long to connect
 const POSE_MS = 150; // a pose that is older is not seen any more
 const POSE_METRES = 0.12; // displacement of a full deflection
 const POSE_RADIANS = 0.6;
@@ -28,12 +30,18 @@ const pads = new Map(); // deflections by the pad that is touched; a touch that 
 let gripped = null; // the WebXR input source that is gripped, and its pose then
 let pose = null; // deflections by pose, while it is gripped, and when it was seen
 let tapped = [];
+let stop = null; // the emergency stop, until it is confirmed: when it was tried, how long that may take, whether it was sent
 let connected = false;
 let elements = [];
 
 const link = new Link({
-  message({ about, lines }) {
+  message({ about, lines, heard }) {
     if (about) showAbout(about);
+    if (heard?.includes(EMERGENCY)) {
+      stop = null;
+      at("unconfirmed").hidden = true;
+      at("lines").textContent = "Emergency stop: confirmed";
+    }
     if (lines) at("lines").textContent = lines.filter((line) => line).join(" · ");
   },
   picture: (_, blob) => showPicture(at("camera"), blob),
@@ -41,7 +49,8 @@ const link = new Link({
     connected = name === "connected";
     if (!connected) {
       release();
-      tapped = tapped.filter((name) => name === EMERGENCY);
+      tapped = [];
+      if (stop) stop.sent = false;
     }
     at("connection").textContent = CONNECTION[name];
     at("connection").className = `chip ${connected ? "good" : "bad"}`;
@@ -54,16 +63,30 @@ function say() {
   if (pose && performance.now() - pose.seen > POSE_MS) pose = null;
   const axes = Object.assign({}, ...pads.values(), pose?.axes ?? {});
   const held = pads.size || pose ? ["deadman"] : [];
-  if (connected && link.send({ axes, held, tapped })) tapped = [];
+  const taps = stop && !stop.sent ? [...tapped, EMERGENCY] : tapped;
+  if (connected && link.send({ axes, held, tapped: taps })) {
+    tapped = [];
+    if (stop) stop.sent = true;
+  }
+  if (stop) insist();
 }
 setInterval(say, SAY_MS);
 
+// A connection may have died without a word: only what is confirmed has arrived.
+function insist() {
+  const late = performance.now() - stop.tried > stop.patience;
+  if (late || !connected) at("unconfirmed").hidden = false;
+  if (!late) return;
+  stop = { tried: performance.now(), patience: Math.min(2 * stop.patience, LONGEST_CONFIRM_MS), sent: false };
+  link.open();
+}
+
 // What is tapped without a connection would come as a surprise later, but for the emergency stop.
 function tap(name) {
-  if (connected || name === EMERGENCY) tapped.push(name);
-  if (connected) say();
-  else if (name === EMERGENCY) at("lines").textContent = "Emergency stop: not sent before the connection is back";
+  if (name === EMERGENCY) stop = { tried: performance.now(), patience: CONFIRM_MS, sent: false };
+  else if (connected) tapped.push(name);
   else at("lines").textContent = "Not sent: there is no connection";
+  say();
 }
 
 at("ask").addEventListener("submit", (event) => {

@@ -28,6 +28,7 @@ export class Link {
 
   open() {
     const secret = token();
+    this.failures = Math.max(this.failures, 0);
     clearTimeout(this.retry);
     this.socket?.close();
     if (!secret) {
