@@ -1,5 +1,6 @@
 """What an action asks the arm to do, and back."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -229,6 +230,20 @@ class ActionMap:
             motion = self.motion(observation, action)
             return self.with_joints(observation, action, factor * motion.joints)
         return self.with_elements(action, factor * action[self.moves].astype(np.float64))
+
+    def slowed(self, observation: Observation, action: Action, factor: float) -> Action:
+        """Return ``action`` so slow that the arm makes ``factor`` of its motion at most, beside a wall too.
+
+        Of an action that the robot's own controller cuts off at its workspace, a share may still be the whole motion.
+        """
+        asked, motion = self.uncut(observation, action), self.motion(observation, action).displacement
+        if asked is motion:
+            return self.scaled(observation, action, factor)
+        if self.moves_base_axes:
+            return self.with_displacement(action, factor * motion)
+        # Other actions keep their direction: what is left of it is cut off as before, so it is no longer than this.
+        left, whole = math.hypot(*motion[:3].tolist()), math.hypot(*asked[:3].tolist())
+        return self.scaled(observation, action, factor * left / whole if left < whole else factor)
 
     def hold(self, observation: Observation, action: Action) -> Action:
         """Return the action that stands still, with the gripper as ``action`` has it."""

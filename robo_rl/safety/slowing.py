@@ -66,7 +66,7 @@ class ContactLimits:
             return action, PASSED
         if load < 1.0:
             factor = (1.0 - load) / (1.0 - self._slow_from)
-            return self._actions.scaled(observation, action, factor), Verdict(changed=True, reasons=("contact",))
+            return self._actions.slowed(observation, action, factor), Verdict(changed=True, reasons=("contact",))
         message = (
             f"the wrist measures {force:.0f} N and {torque:.1f} Nm, the limits are {self._force:g} N and "
             f"{self._torque:g} Nm"
@@ -107,4 +107,4 @@ class SingularitySlowdown:
         if there <= here:
             return action, PASSED
         factor = max(0.0, (self._stop - here) / (self._stop - self._slow))
-        return self._actions.scaled(observation, action, factor), Verdict(changed=True, reasons=("singularity",))
+        return self._actions.slowed(observation, action, factor), Verdict(changed=True, reasons=("singularity",))

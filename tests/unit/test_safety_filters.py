@@ -220,6 +220,33 @@ def test_contact_slows_and_then_stops():
     assert verdict.message == "the wrist measures 50 N and 0.0 Nm, the limits are 50 N and 5 Nm"
 
 
+@pytest.mark.parametrize("frame", ["base", "end_effector"])
+def test_beside_the_robots_own_wall_contact_slows_the_motion_that_is_left(frame):
+    backend = arm(axes="full", action_frame=frame)
+    load = {f"wrist_{kind}_{axis}": 0.0 for kind in ("force", "torque") for axis in "xyz"} | {"wrist_force_z": 45.0}
+    observation = observed(backend, **load)
+    _, _, reader, _ = parts(backend)
+    here, rotation = reader.position(observation), reader.rotation(observation) if frame != "base" else np.eye(3)
+    low, high = here - np.array([0.2, 0.2, 0.01]), here + np.array([0.02, 0.2, 0.2])
+    _, _, reader, actions = parts(backend, workspace_low=tuple(low), workspace_high=tuple(high))
+    contact = ContactLimits(force=50.0, torque=5.0, slow_from=0.6, actions=actions, reader=reader)
+
+    def made(action):  # by the robot, whose controller holds its reference in the box
+        return np.clip(here + rotation @ (0.05 * action[:3].astype(np.float64)), low, high) - here
+
+    rng = np.random.default_rng(0)
+    cut = 0
+    for _ in range(200):
+        action = rng.uniform(-1, 1, 7).astype(np.float32)
+        before, after = made(action), made(contact(observation, action, 0)[0])
+        assert np.linalg.norm(after) <= 0.25 * np.linalg.norm(before) + 1e-7
+        assert np.linalg.norm(after) >= 0.02 * np.linalg.norm(before), "it slides on along the wall"
+        if frame == "base":
+            np.testing.assert_allclose(after, 0.25 * before, atol=1e-7)
+        cut += bool(np.abs(before - rotation @ (0.05 * action[:3])).max() > 1e-4)
+    assert 50 < cut < 200
+
+
 def test_motion_into_a_singular_posture_is_slowed_and_out_of_it_free():
     backend = arm()
     _, kinematics, reader, actions = parts(backend, controller_holds_workspace=False)
