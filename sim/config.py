@@ -84,10 +84,11 @@ class ArmConfig:
             require(getattr(self, key) > 0, f"arm.{key}", "positive", getattr(self, key))
         for key in ("torque_limits", "velocity_limits"):
             require(all(value > 0 for value in getattr(self, key)), f"arm.{key}", "positive", getattr(self, key))
-        require(self.home_noise >= 0, "arm.home_noise", "0 or more", self.home_noise)
-        require(
-            self.gripper_open != self.gripper_closed, "arm.gripper_open", "unlike gripper_closed", self.gripper_open
-        )
+        require(all(map(math.isfinite, self.home)), "arm.home", "finite numbers", self.home)
+        require(0 <= self.home_noise < math.inf, "arm.home_noise", "0 or more", self.home_noise)
+        apart = 0 < abs(self.gripper_open - self.gripper_closed) < math.inf
+        require(apart, "arm.gripper_open", f"a number unlike gripper_closed={self.gripper_closed}", self.gripper_open)
+        require(0 <= self.home_opening <= 1, "arm.home_opening", "in [0, 1]", self.home_opening)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Configuration of a robot over ROS 2: which topics and cameras give the observation, which topics take the action."""
 
+import math
 from dataclasses import dataclass, field
 
 from robo_rl.core import nearest, require
@@ -103,7 +104,8 @@ class SourceConfig:
         require(self.reliability in allowed, "robot.sources.*.reliability", " or ".join(allowed), self.reliability)
         fits = not self.latched or self.reliability == "reliable"
         require(fits, "robot.sources.*.reliability", "reliable where latched", self.reliability)
-        require(self.open != self.closed, "robot.sources.*.open", "unlike closed", self.open)
+        apart = 0 < abs(self.open - self.closed) < math.inf
+        require(apart, "robot.sources.*.open", f"a number unlike closed={self.closed}", self.open)
         for key in ("frame", "parent"):
             given, wanted = bool(getattr(self, key)), self.type == TRANSFORMS
             expected = "the name of a frame" if wanted else f"given for {TRANSFORMS} alone"
@@ -189,7 +191,8 @@ class GripperConfig:
     def __post_init__(self) -> None:
         require(self.kind in GRIPPER_COMMANDS, "robot.gripper.kind", nearest(self.kind, GRIPPER_COMMANDS), self.kind)
         require(self.kind == "none" or bool(self.name), "robot.gripper.name", "a topic or action", self.name)
-        require(self.open != self.closed, "robot.gripper.open", "unlike closed", self.open)
+        apart = 0 < abs(self.open - self.closed) < math.inf
+        require(apart, "robot.gripper.open", f"a number unlike closed={self.closed}", self.open)
         require(self.fingers >= 1, "robot.gripper.fingers", "1 or more", self.fingers)
         for key in ("effort", "resolution"):
             require(getattr(self, key) >= 0, f"robot.gripper.{key}", "0 or more", getattr(self, key))

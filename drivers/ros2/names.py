@@ -10,6 +10,7 @@ from robo_rl.core import ConfigError
 _PART = r"[A-Za-z_][A-Za-z0-9_]*"
 _NODE = re.compile(_PART)
 _NAMESPACE = re.compile(rf"/|(/{_PART})+")
+_SPECIAL = re.compile(r"(?:^|(?<=:))__(node|name|ns)$")
 _NAME = re.compile(rf"~|(~/|/)?{_PART}(/{_PART})*")
 
 
@@ -43,8 +44,12 @@ class Names:
         A rule for one node alone is written ``node:from``.
 
         Raises:
-            ConfigError: if a name is not one that ROS 2 allows.
+            ConfigError: if a name is not one that ROS 2 allows. Rules allow less than names do: rcl reads no ``__``
+                in them but that of ``__node``, ``__name`` and ``__ns``.
         """
+        for old, new in remappings.items():
+            if "__" in _SPECIAL.sub("", old) + " " + new:
+                raise ConfigError(f"the remapping {old}:={new} is none that ROS 2 reads: choose names without __")
         own = for_node(node, remappings)
         node = own.pop("__node", own.pop("__name", node))
         namespace = own.pop("__ns", namespace)

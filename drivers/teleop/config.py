@@ -1,5 +1,6 @@
 """Configuration of teleoperation."""
 
+import math
 from dataclasses import dataclass, field
 
 from robo_rl.core import nearest, require
@@ -141,7 +142,8 @@ class LeaderConfig:
     timeout: float = 0.5
 
     def __post_init__(self) -> None:
-        require(self.open != self.closed, "teleop.leader.open", "unlike closed", self.open)
+        apart = 0 < abs(self.open - self.closed) < math.inf
+        require(apart, "teleop.leader.open", f"a number unlike closed={self.closed}", self.open)
         require(self.translation > 0, "teleop.leader.translation", "above 0", self.translation)
         require(self.threshold >= 0, "teleop.leader.threshold", "0 or more", self.threshold)
         require(self.timeout > 0, "teleop.leader.timeout", "above 0", self.timeout)

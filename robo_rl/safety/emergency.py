@@ -8,7 +8,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from robo_rl.core import DEADMAN, EMERGENCY_STOP, Clock, DriverError, MonotonicClock, sync_folder
+from robo_rl.core import DEADMAN, EMERGENCY_STOP, Clock, DriverError, MonotonicClock, require, sync_folder
 
 
 def default_file() -> Path:
@@ -29,10 +29,15 @@ class EmergencyStop:
 
     Args:
         file: whose presence is the stop.
+
+    Raises:
+        ConfigError: if it is a folder, which would always be there.
+        DriverError: if the folder that it is in cannot be made.
     """
 
     def __init__(self, file: Path | None = None) -> None:
         self.file = default_file() if file is None else file
+        require(not self.file.is_dir(), "safety.emergency_stop.file", "a file, not a folder", str(self.file))
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -15,7 +15,7 @@ import pytest
 
 from robo_rl.actor import ActionChoice, Actor
 from robo_rl.cli import main
-from robo_rl.core import ManualClock, SafetyStop, Source
+from robo_rl.core import ConfigError, ManualClock, SafetyStop, Source
 from robo_rl.safety import EmergencyStop, emergency, make_safe_backend
 from robo_rl.safety.config import EmergencyStopConfig
 from robo_rl.safety.emergency import DeadmanSwitch, deadman_file, default_file
@@ -80,6 +80,15 @@ def test_where_the_file_cannot_be_written_this_process_stays_stopped(tmp_path):
         backend.reset(0)  # it has an object of its own, as the key in the terminal has
     assert stop.rearm()
     backend.reset(0)
+
+
+def test_a_folder_is_no_emergency_stop(tmp_path, capsys):
+    """It would be there for ever."""
+    with pytest.raises(ConfigError, match=r"safety\.emergency_stop\.file must be a file, not a folder, got '.+'"):
+        make_safe_backend(arm(), emergency_stop=EmergencyStopConfig(file=str(tmp_path)))
+    with pytest.raises(SystemExit):
+        main(["stop", f"file={tmp_path}"])
+    assert "must be a file, not a folder" in capsys.readouterr().err
 
 
 def test_the_command_does_not_claim_what_it_could_not_do(tmp_path, capsys, monkeypatch):

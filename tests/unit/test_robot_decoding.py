@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from robo_rl.core import ArraySpec, ConfigError, SpecError
-from robo_rl.drivers.robot.config import SourceConfig
+from robo_rl.drivers.robot.config import GripperConfig, SourceConfig
 from robo_rl.drivers.robot.decoding import COLOURS, NamedNumbers, make_decoder
 from robo_rl.drivers.robot.rotation import to_matrix, to_quaternion, to_vector
 from robo_rl.drivers.ros2.message_types import RosbagsTypes
+from robo_rl.drivers.teleop.config import LeaderConfig
 from robo_rl.sim.controller import exponential
 
 TYPES = RosbagsTypes()
@@ -145,6 +146,14 @@ def test_mistakes_in_the_configuration_are_named():
     with pytest.raises(ConfigError, match="'images/side', which the task does not observe"):
         decoder("images/side", "sensor_msgs/msg/Image")
     assert isinstance(decoder("joints", "sensor_msgs/msg/JointState"), NamedNumbers)
+    for opened in (0.5, np.nan, np.inf):
+        said = rf"open must be a number unlike closed=0\.5, got {opened}"
+        with pytest.raises(ConfigError, match=rf"robot\.sources\.\*\.{said}"):
+            SourceConfig("topic", "sensor_msgs/msg/JointState", "gripper", closed=0.5, open=opened)
+        with pytest.raises(ConfigError, match=rf"robot\.gripper\.{said}"):
+            GripperConfig(closed=0.5, open=opened)
+        with pytest.raises(ConfigError, match=rf"teleop\.leader\.{said}"):
+            LeaderConfig(closed=0.5, open=opened)
 
 
 def test_what_mobile_bases_measure():

@@ -58,6 +58,16 @@ def test_bad_nodes_and_namespaces_are_refused() -> None:
         Names.make("a", "a-b", {})
 
 
+@pytest.mark.parametrize(
+    "rule", [{"a__b": "c"}, {"a": "lab/c__d"}, {"__node": "left__arm"}, {"__ns": "/a__b"}, {"my__node:a": "b"}]
+)
+def test_rules_that_rcl_does_not_read_are_refused(rule: dict[str, str]) -> None:
+    """rcl's lexer of remapping rules knows no token with two underscores in a row, though names may have them."""
+    with pytest.raises(ConfigError, match="is none that ROS 2 reads: choose names without __"):
+        Names.make("driver", "", rule)
+    assert Names.make("my__node", "", {"driver:__ns": "/left", "__node": "drive"}).resolve("a__b") == "/a__b"
+
+
 def test_ros_arguments() -> None:
     first = "--verbose --ros-args -r __ns:=/left -r joints:=j -p rate:=20.5 --param names:=[a,b] --"
     parsed = parse_ros_arguments([*first.split(), "file", "--ros-args", "-p", "on:=true"])

@@ -1,6 +1,8 @@
 """The built-in arm against the published numbers, and an arm from a file."""
 
+import math
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -162,6 +164,20 @@ def test_an_arm_without_gripper(small_arm):
 def test_names_that_the_model_lacks(changes, message):
     with pytest.raises(ConfigError, match=message):
         load_arm(ArmConfig(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"home": (math.nan, *ArmConfig().home[1:])}, r"arm\.home must be finite numbers, got \(nan, "),
+        ({"home_noise": math.inf}, r"arm\.home_noise must be 0 or more"),
+        ({"gripper_open": math.nan}, r"arm\.gripper_open must be a number unlike gripper_closed=0\.0, got nan"),
+        ({"home_opening": 1.5}, r"arm\.home_opening must be in \[0, 1\], got 1\.5"),
+    ],
+)
+def test_numbers_that_are_none_or_out_of_range_are_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ArmConfig(**changes)
 
 
 def test_a_file_that_is_no_model(tmp_path):
