@@ -1,11 +1,13 @@
 """Services, parameters and actions of drivers/ros2 between processes, over DDS on loopback."""
 
+import gc
 import logging
 import os
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 from robo_rl.core import ConfigError, DriverError
 from robo_rl.drivers.ros2 import GoalStatus, Node, QoSProfile, ServerGoal, Subscription, open_node
+from robo_rl.drivers.ros2.dds.services import MOST_WAITING, DdsService
 from robo_rl.drivers.ros2.qos import ROSOUT
 
 from ..ros2_domain import free_domain
@@ -213,6 +216,21 @@ def test_a_goal_that_is_accepted_too_late_is_cancelled(node: Node) -> None:
         client.send_goal(goal(node, 0.5), timeout_s=0.5)
     held.set()
     assert ended.wait(20.0)
+
+
+def test_what_is_never_answered_is_not_kept_for_ever(node: Node) -> None:
+    """A server that takes goals and dies leaves requests for results; memory is not to grow with them."""
+    answer = node.types.make(f"{GRIPPER}_SendGoal_Response", accepted=True)
+    node.create_service(f"{GRIPPER}_SendGoal", "dead/_action/send_goal", lambda request: answer)
+    for kind, name in ((f"{GRIPPER}_GetResult", "get_result"), ("action_msgs/srv/CancelGoal", "cancel_goal")):
+        node._servers.append(  # type: ignore[attr-defined]  # of plain DDS
+            DdsService(node, kind, f"/dead/_action/{name}", node._callbacks, lambda request, answer: None)  # type: ignore
+        )
+    client = node.create_action_client(GRIPPER, "dead")
+    goals = [weakref.ref(client.send_goal(goal(node, 0.5), timeout_s=20.0)) for _ in range(MOST_WAITING + 20)]
+    gc.collect()
+    alive = [number for number, one in enumerate(goals) if one() is not None]
+    assert alive == list(range(20, MOST_WAITING + 20)), "the newest may end yet"
 
 
 def test_several_goals_at_once_and_their_status(node: Node) -> None:

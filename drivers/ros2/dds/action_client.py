@@ -64,7 +64,6 @@ class DdsActionClient:
         self._type = action_type
         self._types = endpoints.types
         self._goals: weakref.WeakValueDictionary[bytes, DdsGoal] = weakref.WeakValueDictionary()
-        self._unfinished: dict[bytes, DdsGoal] = {}
         self._send = DdsClient(endpoints, f"{action_type}_SendGoal", f"{action}/_action/send_goal", replies)
         self._get = DdsClient(endpoints, f"{action_type}_GetResult", f"{action}/_action/get_result", replies)
         self._cancel = DdsClient(endpoints, CANCEL_TYPE, f"{action}/_action/cancel_goal", replies)
@@ -101,9 +100,8 @@ class DdsActionClient:
             raise
         if not answer.accepted:
             raise DriverError(f"{self.action}: the server rejected the goal")
-        self._unfinished[handle.identity] = handle
         ask = self._types.make(f"{self._type}_GetResult_Request", goal_id=_uuid(handle.identity))
-        self._get.start(ask, lambda response: self._end(handle, response))
+        self._get.start(ask, handle.end)  # by which the goal is heard of to its end, though nobody else refers to it
         return handle
 
     def cancel(self, identity: bytes, timeout_s: float) -> bool:
@@ -113,10 +111,6 @@ class DdsActionClient:
 
     def _cancellation(self, identity: bytes) -> Message:
         return self._types.make(f"{CANCEL_TYPE}_Request", goal_info={"goal_id": _uuid(identity)})
-
-    def _end(self, handle: DdsGoal, response: Message) -> None:
-        handle.end(response)
-        self._unfinished.pop(handle.identity, None)
 
     def _hear(self, data: memoryview, writer: int) -> None:
         message: Any = self._types.deserialize(f"{self._type}_FeedbackMessage", data)

@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 HEADER = struct.Struct("<Qq")
 CLIENT_READER_SECONDS = 0.1
 """Longest wait for a client's reader of replies: it may be discovered later than its writer of requests."""
+MOST_WAITING = 256
+"""Largest number of requests of a client whose answers are waited for; of more the oldest is given up: its server is gone,
+or dropped it."""
 _POLL_SECONDS = 0.005
 
 
@@ -133,6 +136,8 @@ class DdsClient:
     def start(self, request: Message, then: Callable[[Message], None] | None = None) -> Reply:
         """Send a request and return at once; ``then`` is called with the answer, in the waiter's thread.
 
+        It is not where the answer comes after :data:`MOST_WAITING` later requests that were not answered either.
+
         Raises:
             ConfigError: if the request does not fit the type.
             DriverError: if it cannot be sent.
@@ -141,6 +146,8 @@ class DdsClient:
         header = HEADER.pack(self._guid, number)
         data = self._endpoints.types.serialize(f"{self._type}_Request", request, header)
         self._waiting[number] = reply = Reply(then)
+        if len(self._waiting) > MOST_WAITING:
+            self._waiting.pop(min(list(self._waiting)), None)
         try:
             self._writer.write(data)
         except DDSException as error:
