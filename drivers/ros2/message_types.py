@@ -13,12 +13,12 @@ from rosbags.interfaces import Nodetype
 from rosbags.serde import SerdeError
 from rosbags.typesys import Stores, get_typestore
 from rosbags.typesys.base import normalize_fieldname
-from rosbags.typesys.store import Typestore
 
 from robo_rl.core import ConfigError, DriverError, nearest
 
 from .api import Message
 from .definitions import KNOWN_DEFAULTS, SHIPPED, register
+from .type_descriptions import describe, hash_of
 
 DISTRIBUTIONS = {
     "humble": Stores.ROS2_HUMBLE,
@@ -69,7 +69,6 @@ class RosbagsTypes:
         shipped = (SHIPPED / "common", SHIPPED / self.distribution)
         self._defaults = KNOWN_DEFAULTS | register(self._store, [*shipped, *(Path(folder) for folder in folders)])
         self._recipes: dict[str, _Recipe] = {}
-        self._hashing: Typestore | None = None
         self._hashes: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> type:
@@ -188,20 +187,17 @@ class RosbagsTypes:
     def hash(self, name: str) -> str:
         """Return the type's hash in ROS 2's form ``RIHS01_...`` (REP 2016)."""
         if name not in self._hashes:
-            self._hashes[name] = self._hash(name)
+            self._hashes[name] = hash_of(self.describe(name))
         return self._hashes[name]
 
-    def _hash(self, name: str) -> str:
-        if self._hashing is None:
-            hashing = Typestore()
-            hashing.fielddefs.update(
-                {
-                    key: (constants, [(field, _char_as_uint8(kind)) for field, kind in fields])
-                    for key, (constants, fields) in self._store.fielddefs.items()
-                }
-            )
-            self._hashing = hashing
-        return self._hashing.hash_rihs01(name)
+    def describe(self, name: str) -> dict[str, Any]:
+        """Return the fields of type_description_interfaces/msg/TypeDescription for a type.
+
+        Raises:
+            ConfigError: if it is not known.
+        """
+        self.fields(name)
+        return describe(self._store, name)
 
 
 def _scalar(kind: str) -> _Conversion:
@@ -270,13 +266,3 @@ def _cast(array: Any, dtype: np.dtype[Any]) -> Any:
 def _dtype(kind: str) -> np.dtype[Any]:
     names: dict[str, str] = {"char": "uint8", "byte": "uint8"}
     return np.dtype(names.get(kind, kind))
-
-
-def _char_as_uint8(description: Description) -> Description:
-    kind, what = description
-    if kind == Nodetype.BASE:
-        return (kind, ("uint8", what[1])) if what[0] == "char" else description
-    if kind == Nodetype.NAME:
-        return description
-    inner, length = what
-    return (kind, (_char_as_uint8(inner), length))

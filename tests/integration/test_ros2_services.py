@@ -55,6 +55,27 @@ def test_every_client_gets_its_own_answers(node: Node) -> None:
     assert answers == {True: ["set True"] * 30, False: ["set False"] * 30}
 
 
+def test_a_node_describes_types_as_their_hash_says(node: Node) -> None:
+    kind, name = "type_description_interfaces/srv/GetTypeDescription", "sensor_msgs/msg/Image"
+    types: Any = node.types
+    told = call(node, kind, "/peer/get_type_description", type_name=name, type_hash=types.hash(name))
+    assert told.successful and not told.failure_reason
+    image, others = told.type_description.type_description, told.type_description.referenced_type_descriptions
+    assert image.type_name == name
+    # The numbers of the fields' types: a nested one, uint32, uint32, string, uint8, uint32, and uint8 without a bound.
+    assert [(field.name, field.type.type_id) for field in image.fields] == [
+        ("header", 1), ("height", 7), ("width", 7), ("encoding", 17), ("is_bigendian", 3), ("step", 7), ("data", 147),
+    ]  # fmt: skip
+    assert image.fields[0].type.nested_type_name == "std_msgs/msg/Header"
+    assert [other.type_name for other in others] == ["builtin_interfaces/msg/Time", "std_msgs/msg/Header"]
+    bounded = "type_description_interfaces/msg/FieldType"
+    told = call(node, kind, "/peer/get_type_description", type_name=bounded, type_hash=types.hash(bounded))
+    assert told.type_description.type_description.fields[3].type.string_capacity == 255
+    other = call(node, kind, "/peer/get_type_description", type_name=name, type_hash="RIHS01_0")
+    assert not other.successful and types.hash(name) in other.failure_reason
+    assert "knows no type a/msg/B" in call(node, kind, "/peer/get_type_description", type_name="a/msg/B").failure_reason
+
+
 def test_a_callback_may_call_a_service(node: Node) -> None:
     client = node.create_client(SET_BOOL, "set")
     answers: list[str] = []
@@ -222,15 +243,17 @@ def test_what_is_never_answered_is_not_kept_for_ever(node: Node) -> None:
     """A server that takes goals and dies leaves requests for results; memory is not to grow with them."""
     answer = node.types.make(f"{GRIPPER}_SendGoal_Response", accepted=True)
     node.create_service(f"{GRIPPER}_SendGoal", "dead/_action/send_goal", lambda request: answer)
-    for kind, name in ((f"{GRIPPER}_GetResult", "get_result"), ("action_msgs/srv/CancelGoal", "cancel_goal")):
-        node._servers.append(  # type: ignore[attr-defined]  # of plain DDS
-            DdsService(node, kind, f"/dead/_action/{name}", node._callbacks, lambda request, answer: None)  # type: ignore
-        )
+    plain: Any = node
+    silent = [
+        DdsService(plain, kind, f"/dead/_action/{name}", plain._callbacks, lambda request, answer: None)
+        for kind, name in ((f"{GRIPPER}_GetResult", "get_result"), ("action_msgs/srv/CancelGoal", "cancel_goal"))
+    ]
     client = node.create_action_client(GRIPPER, "dead")
     goals = [weakref.ref(client.send_goal(goal(node, 0.5), timeout_s=20.0)) for _ in range(MOST_WAITING + 20)]
     gc.collect()
     alive = [number for number, one in enumerate(goals) if one() is not None]
     assert alive == list(range(20, MOST_WAITING + 20)), "the newest may end yet"
+    assert silent
 
 
 def test_several_goals_at_once_and_their_status(node: Node) -> None:

@@ -26,6 +26,8 @@ from .timer import DdsTimer
 from .topic_types import shared_types
 from .waiter import Waiter, log_failure
 
+DESCRIBE = "type_description_interfaces/srv/GetTypeDescription"
+
 
 class DdsNode(Closing):
     """As of :class:`Node`. It has a participant of its own, and two threads.
@@ -80,6 +82,8 @@ class DdsNode(Closing):
             self._rosout = Rosout(self.create_publisher(LOG, "/rosout", ROSOUT), self.types, self.name, self.now)
             for service, (kind, answer) in self._parameters.services().items():
                 self._serve(kind, f"{self.name}/{service}", answer, PARAMETERS)
+            if f"{DESCRIBE}_Request" in self.types:  # Humble has none
+                self._serve(DESCRIBE, f"{self.name}/get_type_description", self._describe)
         except BaseException:
             self.close()
             raise
@@ -182,6 +186,16 @@ class DdsNode(Closing):
     def advice(self) -> str:
         """Return what may be the reason that a service does not answer, or nothing."""
         return self._graph.advice()
+
+    def _describe(self, request: Message) -> Message:
+        """Answer what a type's fields are, as nodes of Jazzy do for tools that have no definition of it."""
+        name, response = request.type_name, f"{DESCRIBE}_Response"
+        if name not in self.types:
+            return self.types.make(response, failure_reason=f"{self.name} knows no type {name}")
+        if request.type_hash != self.types.hash(name):
+            reason = f"{self.name} has {name} with the hash {self.types.hash(name)}"
+            return self.types.make(response, failure_reason=reason)
+        return self.types.make(response, successful=True, type_description=self.types.describe(name))
 
     def _user_data(self, message_type: str, more: str) -> str:
         return f"{more}typehash={self.types.hash(message_type)};"

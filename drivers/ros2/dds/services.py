@@ -29,8 +29,7 @@ HEADER = struct.Struct("<Qq")
 CLIENT_READER_SECONDS = 0.1
 """Longest wait for a client's reader of replies: it may be discovered later than its writer of requests."""
 MOST_WAITING = 256
-"""Largest number of requests of a client whose answers are waited for; of more the oldest is given up: its server is gone,
-or dropped it."""
+"""Largest number of requests of a client that are not answered yet; of more the oldest is given up."""
 _POLL_SECONDS = 0.005
 
 

@@ -1,0 +1,66 @@
+"""What a type's fields are, as ROS 2 describes types (REP 2016): its hash is made of that, and nodes tell it."""
+
+import hashlib
+import json
+from typing import Any
+
+from rosbags.interfaces import Nodetype
+from rosbags.typesys.store import Typestore
+
+Described = dict[str, Any]
+"""Fields of a message of type_description_interfaces."""
+
+_WHOLE = [f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u")]
+_NESTED, _BOUNDED_STRING = 1, 21
+_NUMBERS = {
+    "char": 3,  # a uint8, as rosidl has it; FIELD_TYPE_CHAR is that of IDL
+    "bool": 15,
+    "byte": 16,
+    "string": 17,
+    **{name: number for number, name in enumerate([*_WHOLE, "float32", "float64"], 2)},
+}
+"""Constants FIELD_TYPE_... of type_description_interfaces/msg/FieldType."""
+_ARRAY, _BOUNDED, _UNBOUNDED = 48, 96, 144
+"""What is added to them for many of a kind."""
+_EMPTY = [("structure_needs_at_least_one_member", (Nodetype.BASE, ("uint8", 0)))]
+
+
+def describe(store: Typestore, name: str) -> Described:
+    """Return the fields of type_description_interfaces/msg/TypeDescription for a type, without default values."""
+    found: dict[str, Described] = {}
+    _add(store, name, found)
+    return {
+        "type_description": found.pop(name),
+        "referenced_type_descriptions": [found[other] for other in sorted(found)],
+    }
+
+
+def hash_of(description: Described) -> str:
+    """Return a type's hash in ROS 2's form ``RIHS01_...``: of its description as JSON, in this order of keys."""
+    return f"RIHS01_{hashlib.sha256(json.dumps(description).encode()).hexdigest()}"
+
+
+def _add(store: Typestore, name: str, found: dict[str, Described]) -> None:
+    """Put the description of a type, and of those that it refers to, into ``found``."""
+    if name in found:
+        return
+    found[name] = {}
+    fields = [{"name": field, "type": _field(store, what, found)} for field, what in store.fielddefs[name][1] or _EMPTY]
+    found[name] = {"type_name": name, "fields": fields}
+
+
+def _field(store: Typestore, description: Any, found: dict[str, Described]) -> Described:
+    """Return the fields of type_description_interfaces/msg/FieldType."""
+    kind, what = description
+    many, capacity = 0, 0
+    if kind in (Nodetype.ARRAY, Nodetype.SEQUENCE):
+        (kind, what), capacity = what
+        many = _ARRAY if description[0] == Nodetype.ARRAY else _BOUNDED if capacity else _UNBOUNDED
+    nested, longest = "", 0
+    if kind == Nodetype.NAME:
+        number, nested = _NESTED, what
+        _add(store, nested, found)
+    else:
+        base, longest = what
+        number = _BOUNDED_STRING if longest else _NUMBERS[base]
+    return {"type_id": number + many, "capacity": capacity, "string_capacity": longest, "nested_type_name": nested}
