@@ -83,7 +83,8 @@ function insist() {
 
 // What is tapped without a connection would come as a surprise later, but for the emergency stop.
 function tap(name) {
-  if (name === EMERGENCY) stop = { tried: performance.now(), patience: CONFIRM_MS, sent: false };
+  // Whoever taps again and again does not put off that it is said anew.
+  if (name === EMERGENCY) stop ??= { tried: performance.now(), patience: CONFIRM_MS, sent: false };
   else if (connected) tapped.push(name);
   else at("lines").textContent = "Not sent: there is no connection";
   say();
