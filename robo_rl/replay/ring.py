@@ -26,6 +26,9 @@ from .columns import Columns, load_columns
 from .computed_terms import ComputedTerms
 from .slots import Indices, SlotSet
 
+LEAST_DISCOUNTING = 1e-6
+"""Of 1 - gamma: without discount, negative rewards for ever are as good as minus infinity."""
+
 
 class _Tail(NamedTuple):
     """The newest transition of an actor whose episode is still open, and the slot of its next observation."""
@@ -296,24 +299,61 @@ class ReplayRing:
         self._check_indices(indices)
         if out is None:
             out = self.empty_batch(indices.shape, action_chunk)
-        columns, last, chunk = self._columns, indices, [indices]
+        columns = self._columns
+        total, discount, last = self._sum_rewards(indices, gamma, n_step, reward)
+        out["reward"][...] = total
+        np.multiply(discount, ~columns.terminated.take(last), out=out["discount"])
+        columns.take_actions(self._chunks(indices, action_chunk), out)
+        columns.take_observations("observation", indices, out, rng)
+        columns.take_observations("next_observation", columns.next.take(last), out, rng)
+        return out
+
+    def returns_to_go(self, indices: Indices, *, gamma: float, reward: Reward) -> NDArray[np.float32]:
+        """Return lower bounds of the discounted rewards from slots ``indices`` to the ends of their episodes.
+
+        They are exact where the segment ends by termination. What would have followed another end is not known: it is
+        taken to be the smallest reward of this ring for ever, or nothing if that is positive.
+
+        Args:
+            indices: slots, of any shape.
+            gamma: discount per step.
+            reward: makes one number of the reward terms.
+
+        Raises:
+            IndexError: if a slot holds no transition.
+        """
+        self._check_indices(indices)
+        total, discount, last = self._sum_rewards(indices, gamma, self.capacity, reward)
+        values = self._columns.values.take(self._sampleable.members, 0)
+        smallest = min(0.0, float(reward.combine(self.terms, values, gamma).min()))
+        unknown = np.where(self._columns.terminated.take(last), 0, discount)
+        return (total + unknown * smallest / max(1 - gamma, LEAST_DISCOUNTING)).astype(np.float32)
+
+    def _sum_rewards(
+        self, indices: Indices, gamma: float, n_step: int, reward: Reward
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32], Indices]:
+        """Return n-step rewards, gamma to the number of steps summed in each, and the slots of the last of them."""
+        columns, last = self._columns, indices
         total = reward.combine(self.terms, columns.values.take(last, 0), gamma)
         discount = np.full(indices.shape, gamma, dtype=np.float32)
         for step in range(1, n_step):
             following = columns.next.take(last)
             goes_on = self._sampleable.contains(following)
+            if not goes_on.any():
+                break
             rewards = reward.combine(self.terms, columns.values.take(following, 0), gamma)
             total += np.where(goes_on, np.float32(gamma**step) * rewards, np.float32(0))
             discount[goes_on] = gamma ** (step + 1)
             last = np.where(goes_on, following, last)
-            if step < action_chunk:
-                chunk.append(last)
-        out["reward"][...] = total
-        np.multiply(discount, ~columns.terminated.take(last), out=out["discount"])
-        columns.take_actions(np.stack(chunk, axis=-1), out)
-        columns.take_observations("observation", indices, out, rng)
-        columns.take_observations("next_observation", columns.next.take(last), out, rng)
-        return out
+        return total, discount, last
+
+    def _chunks(self, indices: Indices, action_chunk: int) -> Indices:
+        """Return the slots of that many steps from each of ``indices`` on (..., h), its last one where it ends before."""
+        chunks = [indices]
+        for _ in range(1, action_chunk):
+            following = self._columns.next.take(chunks[-1])
+            chunks.append(np.where(self._sampleable.contains(following), following, chunks[-1]))
+        return np.stack(chunks, axis=-1)
 
     def compute_features(self) -> None:
         """Compute all features that are not known yet, in the order of the slots."""

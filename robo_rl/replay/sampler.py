@@ -106,6 +106,23 @@ class MixedSampler:
             self._fill(self._online, {name: view[:, split:] for name, view in views.items()})
         return dict(self._buffers)
 
+    def sample_with_returns(self, n_rows: int) -> Batch:
+        """Draw ``n_rows`` demonstrations, with ``return_to_go`` of :meth:`.ReplayRing.returns_to_go`.
+
+        Meant for before the first step: rewards of learned modules beyond the rows are taken as they were last scored.
+
+        Raises:
+            DataError: if there are no demonstrations.
+        """
+        ring = self._demonstrations
+        if ring is None or not len(ring):
+            raise DataError("nothing to sample: there are no demonstrations")
+        slots = ring.sample_indices(n_rows, self._rng)
+        return self._gather(ring, slots) | {
+            "demonstration": np.ones(n_rows, np.float32),
+            "return_to_go": ring.returns_to_go(slots, gamma=self.gamma, reward=self._reward),
+        }
+
     def _demonstration_rows(self, block: int, shown: int) -> int:
         """Return how many rows of each minibatch are of the ``shown`` demonstrations and interventions."""
         if not len(self._online) and not shown:

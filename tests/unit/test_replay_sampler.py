@@ -217,3 +217,17 @@ def test_reward_must_be_known_to_both_rings():
     without = ReplayRing(10, dataclasses.replace(SPEC, reward_terms=("distance",)))
     with pytest.raises(ConfigError, match="success"):
         sampler_of(ONLINE, without)
+
+
+def test_demonstrations_alone_come_with_their_returns():
+    """The reward in state -k is -k; the segment of states -1 to -15 has no end, so -15 may follow for ever."""
+    batch = sampler_of(ONLINE, DEMONSTRATIONS, 0.25, n_step=2).sample_with_returns(500)
+    places = -batch["observation/state"][:, 0].astype(int)
+    assert set(places) == set(range(1, 16)) and (batch["demonstration"] == 1).all()
+    for place, found, reward in zip(places, batch["return_to_go"], batch["reward"], strict=True):
+        expected = [-(0.9**k) * min(place + k, 15) for k in range(400)]
+        assert found == pytest.approx(sum(expected), rel=1e-4)
+        assert reward == pytest.approx(-place - (0.9 * (place + 1) if place < 15 else 0), rel=1e-5)
+    for none in (None, ReplayRing(10, SPEC)):
+        with pytest.raises(DataError, match="there are no demonstrations"):
+            sampler_of(ONLINE, none).sample_with_returns(5)
