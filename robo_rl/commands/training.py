@@ -15,10 +15,12 @@ from ..app import Components, RunConfig, section
 from ..core import (
     CheckpointError,
     ComparisonLearner,
+    ConfigError,
     DataError,
     DivergenceError,
     DriverError,
     Metrics,
+    OfflineLearner,
     RankError,
     SafetyStop,
     Scorer,
@@ -71,6 +73,11 @@ class Training(ABC):
         added_terms = self._scorer.terms if self._scorer else ()
         self.online = ReplayRing(self.settings.replay_capacity, spec, added_terms, agent.features)
         self.demonstrations, self._demonstration_episodes = load_demonstrations(config, self.parts, folder)
+        if isinstance(agent, OfflineLearner) and agent.offline_steps and self.demonstrations is None:
+            raise ConfigError(
+                "agent.pretrain_critics learns from demonstrations, and this run has none. Give some by "
+                "demonstrations.path, or use agent.pretrain_critics=none"
+            )
         self.sampler = MixedSampler(
             self.online,
             self.demonstrations,
@@ -158,7 +165,7 @@ class Training(ABC):
         self.parts.close()
 
     def _begin(self) -> None:
-        """What comes before the first step: rewards, normalisation and behaviour cloning from the demonstrations."""
+        """What comes before the first step: rewards, normalisation, and learning from the demonstrations."""
         agent = self.parts.agent
         self._tell("learning from demonstrations")
         if self._scorer is not None:
@@ -182,7 +189,18 @@ class Training(ABC):
                 metrics = agent.pretrain(self.sampler.sample(agent.config.batch_size, agent.config.batch_size))
                 if update % PRETRAIN_LOG_INTERVAL == 0:
                     self.logger.log("train", 0, pretrain_update=update, **metrics)
+            self._pretrain_critics()
         self._save()
+
+    def _pretrain_critics(self) -> None:
+        """Let an agent whose values are to know the demonstrations learn them, after its cloning."""
+        agent = self.parts.agent
+        if not isinstance(agent, OfflineLearner):
+            return
+        for update in range(1, agent.offline_steps + 1):
+            metrics = agent.pretrain_critics(self.sampler.sample_with_returns(agent.config.batch_size))
+            if update % PRETRAIN_LOG_INTERVAL == 0:
+                self.logger.log("train", 0, offline_update=update, **metrics)
 
     def _follow_discount(self) -> None:
         """Discount as the reward asks for, where it does."""

@@ -137,6 +137,20 @@ class RankedLearner(Protocol):
 
 
 @runtime_checkable
+class OfflineLearner(Protocol):
+    """What an agent offers if its values too can be learned from demonstrations before the first step."""
+
+    @property
+    def offline_steps(self) -> int:
+        """Steps that it wants to take; 0: none."""
+        ...
+
+    def pretrain_critics(self, batch: Batch) -> Metrics:
+        """Take one step on a batch of demonstrations that has ``return_to_go``, after all steps of ``pretrain``."""
+        ...
+
+
+@runtime_checkable
 class ComparisonLearner(Protocol):
     """What an agent offers if it learns from preferences directly, without a reward model between."""
 

@@ -126,6 +126,14 @@ def test_values_out_of_range_are_named(
     assert fails(["train", "task=reach", override, f"run.dir={tmp_path / 'run'}"], capsys) == message
 
 
+def test_critics_are_not_pretrained_on_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "task=reach", "agent.pretrain_critics=iql", "demonstrations.episodes=0"]
+    assert fails([*words, f"run.dir={tmp_path / 'run'}"], capsys) == (
+        "robo-rl: agent.pretrain_critics learns from demonstrations, and this run has none. Give some by "
+        "demonstrations.path, or use agent.pretrain_critics=none"
+    )
+
+
 def test_a_run_is_not_overwritten_by_accident(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "config.yaml").touch()
     line = fails(["train", "task=reach", f"run.dir={tmp_path}"], capsys)

@@ -94,8 +94,8 @@ class DrQConfig(SACConfig):
     """DrQ (Yarats et al. 2021, 2022) with the critics and the demonstrations of RLPD.
 
     All fields of :class:`~robo_rl.agents.sac.SACConfig` mean the same, with these differences: ``observation_keys``
-    are what the actor sees beside the images; ``backend`` has no ``native``. The defaults suit two cores: the images,
-    not the critics, take the time.
+    are what the actor sees beside the images; ``backend`` has no ``native``, and ``pretrain_critics`` is
+    ``none``. The defaults suit two cores: the images, not the critics, take the time.
 
     Attributes:
         encoder: of the images.
@@ -122,3 +122,9 @@ class DrQConfig(SACConfig):
                 object.__setattr__(self, key, tuple(getattr(self, key)))
         require(self.shift >= 0, "agent.shift", "0 or more", self.shift)
         require_choice("agent.backend", self.backend, BACKENDS)
+        require(
+            self.pretrain_critics == "none",
+            "agent.pretrain_critics",
+            "none for an agent that learns from images",
+            self.pretrain_critics,
+        )

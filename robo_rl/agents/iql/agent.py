@@ -9,6 +9,7 @@ from torch import Tensor
 from robo_rl.core import Batch, DivergenceError, EnvSpec, Metrics, derive_seed
 
 from ..sac.adam import adam_step, bias_corrections
+from ..sac.critic_pretraining import expectile_loss
 from ..sac.networks import Parameters, actor_distribution, apply_network, critic_values, initialise_network
 from ..sac.offline import OfflineAgent
 from ..sac.policy import TanhGaussianPolicy
@@ -139,12 +140,6 @@ class IQL(OfflineAgent):
             | prefixed("adam_second", self._second)
             | {"updates": self._updates}
         )
-
-
-def expectile_loss(difference: Tensor, expectile: float) -> Tensor:
-    """Return the mean of |expectile - 1(u < 0)| u^2 over differences u (B,)."""
-    share = torch.where(difference < 0, 1 - expectile, expectile)
-    return (share * difference.square()).mean()
 
 
 def make_iql(*, spec: EnvSpec, seed: int, **fields: Any) -> IQL:

@@ -24,6 +24,7 @@ from robo_rl.core import (
 from .backend import make_update
 from .cloning import BehaviourCloning
 from .config import SACConfig
+from .critic_pretraining import make_critic_pretraining
 from .networks import Parameters, critic_values, initialise_network
 from .policy import TanhGaussianPolicy
 from .ranks import RankedUpdate
@@ -66,6 +67,7 @@ class SAC:
         self._noise = torch.Generator().manual_seed(derive_seed(seed, "agent", "update"))
         self._generators = {"update": self._noise, "exploration": self._policy.exploration}
         self._cloning = BehaviourCloning(self._policy, config.actor_learning_rate)
+        self._critic_pretraining = make_critic_pretraining(config, self._parameters, self._noise)
         self._update, self.backend = self._make_update()
 
     def _make_policy(self, spec: EnvSpec, seed: int) -> TanhGaussianPolicy:
@@ -143,7 +145,7 @@ class SAC:
         Raises:
             RuntimeError: if the agent has learned already.
         """
-        if self._updates or self._cloning.steps:
+        if self._updates or self._cloning.steps or (self._critic_pretraining and self._critic_pretraining.steps):
             raise RuntimeError("the normalisation cannot change once the agent has learned")
         self._policy.observations.fit(batch)
 
@@ -154,6 +156,33 @@ class SAC:
             DivergenceError: if the loss is not finite.
         """
         return self._cloning.step(batch)
+
+    @property
+    def offline_steps(self) -> int:
+        """Steps of :meth:`pretrain_critics` that the configuration asks for."""
+        return self.config.offline_steps if self._critic_pretraining else 0
+
+    def pretrain_critics(self, batch: Batch) -> Metrics:
+        """Take one step of offline reinforcement learning, as ``config.pretrain_critics`` says.
+
+        Return the :attr:`metrics` that there are, and of ``cal_ql`` ``conservative_gap``, how far other actions are
+        above the demonstrated ones; of ``iql`` ``value_loss`` and ``value_mean``, of V.
+
+        Args:
+            batch: B demonstrations, with ``return_to_go`` (B,) float32, a lower bound of the return from there on.
+
+        Raises:
+            DivergenceError: as of :meth:`update`.
+            RuntimeError: if the configuration asks for none.
+        """
+        if self._critic_pretraining is None:
+            raise RuntimeError("agent.pretrain_critics is none: there is nothing to do before the first step")
+        device = self._policy.device
+        rows = Minibatches(*(field[0].to(device) for field in self._minibatches(batch, 1)))
+        metrics = self._critic_pretraining.step(rows, torch.from_numpy(batch["return_to_go"]).to(device))
+        self._policy.average(self.config.actor_tau)
+        self._check(metrics, f"offline step {self._critic_pretraining.steps}")
+        return metrics
 
     def update(self, batch: Batch) -> Metrics:
         """Do U critic updates and one of actor and temperature; return the :attr:`metrics`.
@@ -167,7 +196,7 @@ class SAC:
         self._policy.average(self.config.actor_tau)
         self._updates += 1
         metrics = dict(zip(self.metrics, result.tolist(), strict=True))
-        self._check(metrics, updates + 1)
+        self._check(metrics, f"update {updates + 1}")
         return metrics
 
     def follow(self) -> None:
@@ -181,8 +210,8 @@ class SAC:
             raise RuntimeError("this process is none of several: torchrun starts such")
         self._compute.follow()
 
-    def _minibatches(self, batch: Batch) -> Minibatches:
-        lead = (self.config.update_to_data, self.config.batch_size)
+    def _minibatches(self, batch: Batch, updates: int | None = None) -> Minibatches:
+        lead = (updates or self.config.update_to_data, self.config.batch_size)
 
         def shaped(rows: NDArray[np.float32]) -> Tensor:
             return torch.from_numpy(rows).view(*lead, *rows.shape[1:])
@@ -202,14 +231,14 @@ class SAC:
         first, last = self.config.cloning_weight, self.config.final_cloning_weight
         return last + (first - last) * math.exp2(-int(self._updates) / self.config.cloning_half_life)
 
-    def _check(self, metrics: Metrics, update: int) -> None:
+    def _check(self, metrics: Metrics, step: str) -> None:
         advice = "Lower the learning rates or agent.update_to_data, or look at the rewards."
         for name, value in metrics.items():
             if not math.isfinite(value):
-                raise DivergenceError(f"training diverged: {name} is {value} at update {update}. {advice}")
+                raise DivergenceError(f"training diverged: {name} is {value} at {step}. {advice}")
         if metrics["q_abs_max"] > self.config.q_limit:
             raise DivergenceError(
-                f"training diverged: a value estimate has magnitude {metrics['q_abs_max']:.4g} at update {update}, "
+                f"training diverged: a value estimate has magnitude {metrics['q_abs_max']:.4g} at {step}, "
                 f"agent.q_limit is {self.config.q_limit:g}. {advice} If returns are that large, raise agent.q_limit."
             )
         # The metrics of an update come before its last step; only the networks of that step remain to be seen.
@@ -217,7 +246,7 @@ class SAC:
         finite = torch.stack([tensor.isfinite().all() for tensor in parameters.values()])
         for name, good in zip(parameters, finite.tolist(), strict=True):
             if not good:
-                raise DivergenceError(f"training diverged: {name} is not finite after update {update}. {advice}")
+                raise DivergenceError(f"training diverged: {name} is not finite after {step}. {advice}")
 
     def _slots(self) -> dict[str, Tensor]:
         return (
@@ -227,6 +256,7 @@ class SAC:
             | prefixed("adam_first", self._first)
             | prefixed("adam_second", self._second)
             | self._cloning.slots()
+            | (self._critic_pretraining.slots() if self._critic_pretraining else {})
             | {"updates": self._updates}
         )
 

@@ -12,6 +12,7 @@ ACTIVATIONS = ("relu", "silu", "tanh")
 BACKENDS = ("auto", "compile", "native", "torch")
 PRECISIONS = ("bfloat16", "float32")
 ACTOR_Q = ("mean", "min")
+PRETRAIN_CRITICS = ("none", "cal_ql", "iql")
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,13 @@ class SACConfig:
         learning_starts: environment steps before the first update.
         random_steps: environment steps with uniformly random actions at the start.
         pretrain_steps: steps of behaviour cloning of the actor on the demonstrations before training.
+        pretrain_critics: how the critics learn from the demonstrations alone, after the cloning and before training:
+            ``cal_ql``, calibrated Q-learning, which trains the actor too (Nakamoto et al. 2023); ``iql``, implicit
+            Q-learning (Kostrikov et al. 2022); or ``none``.
+        offline_steps: steps of ``pretrain_critics``, of one update each and in PyTorch; not used with ``none``.
+        conservative_weight: of ``cal_ql``: weight of how far values of other actions are above those of demonstrated
+            ones, beside the squared error of values. It raises values of the latter by half of it at most.
+        expectile: of ``iql``, in [0.5, 1): 0.5 is the mean value of the demonstrated actions, 1 that of the best.
         observation_keys: what the networks see; null: every key that is not an image.
         normalise_observations: shift and scale observations by mean and deviation of the demonstrations, fixed
             from the start.
@@ -108,6 +116,10 @@ class SACConfig:
     learning_starts: int = 100
     random_steps: int = 0
     pretrain_steps: int = 2000
+    pretrain_critics: str = "none"
+    offline_steps: int = 1000
+    conservative_weight: float = 0.1
+    expectile: float = 0.7
     observation_keys: tuple[str, ...] | None = None
     normalise_observations: bool = True
     q_limit: float = 1e4
@@ -127,7 +139,7 @@ class SACConfig:
             expected = f"1 or agent.action_chunk = {self.action_chunk}, as returns are those of whole chunks"
             require(self.n_step in (1, self.action_chunk), "agent.n_step", expected, self.n_step)
             object.__setattr__(self, "n_step", self.action_chunk)
-        for key in ("learning_starts", "random_steps", "pretrain_steps"):
+        for key in ("learning_starts", "random_steps", "pretrain_steps", "offline_steps"):
             require(getattr(self, key) >= 0, f"agent.{key}", "0 or more", getattr(self, key))
         for key in ("actor_learning_rate", "critic_learning_rate", "temperature_learning_rate"):
             require(0 < getattr(self, key) < 1, f"agent.{key}", "in (0, 1)", getattr(self, key))
@@ -166,7 +178,15 @@ class SACConfig:
             require(0 < getattr(self, key) <= 1, f"agent.{key}", "in (0, 1]", getattr(self, key))
         require(self.initial_temperature > 0, "agent.initial_temperature", "above 0", self.initial_temperature)
         require(0 <= self.demonstration_ratio <= 1, "agent.demonstration_ratio", "in [0, 1]", self.demonstration_ratio)
-        for key in ("cloning_weight", "final_cloning_weight"):
+        require_choice("agent.pretrain_critics", self.pretrain_critics, PRETRAIN_CRITICS)
+        require(
+            self.pretrain_critics == "none" or self.demonstration_ratio > 0,
+            "agent.demonstration_ratio",
+            f"above 0 with agent.pretrain_critics={self.pretrain_critics}: it learns from demonstrations",
+            self.demonstration_ratio,
+        )
+        require(0.5 <= self.expectile < 1, "agent.expectile", "in [0.5, 1)", self.expectile)
+        for key in ("cloning_weight", "final_cloning_weight", "conservative_weight"):
             require(getattr(self, key) >= 0, f"agent.{key}", "0 or more", getattr(self, key))
         require(self.cloning_half_life > 0, "agent.cloning_half_life", "above 0", self.cloning_half_life)
         require(self.q_limit > 0, "agent.q_limit", "above 0", self.q_limit)

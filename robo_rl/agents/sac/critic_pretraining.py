@@ -1,0 +1,258 @@
+"""Offline reinforcement learning from the demonstrations, so that critics know their values before the first step."""
+
+import math
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from robo_rl.core import Metrics
+
+from .adam import adam_step, bias_corrections
+from .config import SACConfig
+from .networks import Parameters, actor_distribution, apply_network, critic_values, initialise_network, sample_action
+from .slots import prefixed
+from .update import METRICS, Minibatches, actor_step, critic_loss, critic_metrics, critic_target, move_targets
+
+CANDIDATES = 4
+"""Actions of each of three kinds that Cal-QL compares with that of a row. Its authors draw 10, at twice the time."""
+
+
+class CriticPretraining(ABC):
+    """Steps on demonstrations that move the critics of an agent, and their targets, in place.
+
+    Adam has moments of its own here, which are left behind: those of the online updates begin at zero, as their bias
+    corrections assume.
+
+    Args:
+        config: of the agent.
+        parameters: of the agent, and others that are trained.
+        trained: how the names of those begin that are trained.
+        noise: source of all randomness.
+    """
+
+    def __init__(
+        self, config: SACConfig, parameters: Parameters, trained: tuple[str, ...], noise: torch.Generator
+    ) -> None:
+        self._config = config
+        self._parameters = parameters
+        self._noise = noise
+        moved = {name: tensor for name, tensor in parameters.items() if name.startswith(trained)}
+        self._first = {name: torch.zeros_like(tensor) for name, tensor in moved.items()}
+        self._second = {name: torch.zeros_like(tensor) for name, tensor in moved.items()}
+        self._steps = torch.zeros((), dtype=torch.int64)
+
+    @property
+    def steps(self) -> int:
+        """Steps taken so far."""
+        return int(self._steps)
+
+    @torch.no_grad()
+    def step(self, rows: Minibatches, return_to_go: Tensor) -> Metrics:
+        """Take one step.
+
+        Args:
+            rows: of demonstrations, fields without the leading axis U.
+            return_to_go: (B,) lower bounds of what the demonstrators earned from there on.
+        """
+        self._steps += 1
+        return self._step(rows, return_to_go, torch.tensor(bias_corrections(self.steps)))
+
+    @abstractmethod
+    def _step(self, rows: Minibatches, return_to_go: Tensor, corrections: Tensor) -> Metrics:
+        """As :meth:`step`; ``corrections`` (2,) are those of Adam."""
+
+    def slots(self) -> dict[str, Tensor]:
+        """Return the optimiser's tensors, and those of networks that nothing else has."""
+        return (
+            prefixed("offline_first", self._first)
+            | prefixed("offline_second", self._second)
+            | {"offline_steps": self._steps}
+        )
+
+    def _draw(self, *shape: int) -> Tensor:
+        """Return standard normal noise where the parameters are."""
+        return torch.randn(*shape, generator=self._noise).to(self._parameters["temperature/log_alpha"].device)
+
+    def _draw_subset(self) -> Tensor:
+        """Return which target critics count (M,), see :class:`~robo_rl.agents.sac.update.Noise`."""
+        order = torch.rand(self._config.ensemble_size, generator=self._noise).argsort()
+        return order[: self._config.target_subset].to(self._parameters["temperature/log_alpha"].device)
+
+    def _part(self, prefix: str) -> Parameters:
+        return {name: tensor for name, tensor in self._parameters.items() if name.startswith(prefix)}
+
+    def _descend(self, gradients: Parameters, corrections: Tensor) -> None:
+        """Take a step of Adam with the critics' learning rate."""
+        rate = self._config.critic_learning_rate
+        adam_step(self._parameters, gradients, self._first, self._second, rate, corrections)
+
+
+class Candidates(NamedTuple):
+    """Actions that Cal-QL compares with the one of a row, N for each of B rows.
+
+    Attributes:
+        action: (N, B, A).
+        log_density: (N, B) of the distribution that each was drawn from.
+        floor: (N, B), a value below this counts as this: there the critics are not too optimistic.
+    """
+
+    action: Tensor
+    log_density: Tensor
+    floor: Tensor
+
+
+class CalQL(CriticPretraining):
+    """Calibrated Q-learning (Nakamoto et al. 2023): the update of SAC with one more term of the critics' loss.
+
+    The term lowers values of actions that are better than the demonstrated one only as far as nobody tried them, and
+    never below what the demonstrators earned, so that learning online has nothing to unlearn; see :func:`cal_ql_loss`.
+    Critics, actor and temperature move once each, the actor with the first weight of cloning.
+    """
+
+    def __init__(self, config: SACConfig, parameters: Parameters, noise: torch.Generator) -> None:
+        super().__init__(config, parameters, ("critic/", "actor/", "temperature/"), noise)
+
+    def _step(self, rows: Minibatches, return_to_go: Tensor, corrections: Tensor) -> Metrics:
+        config, parameters = self._config, self._parameters
+        next_distribution = self._distribution(rows.next_observation)
+        next_draw = sample_action(*next_distribution, self._draw(*rows.action.shape))
+        target = critic_target(parameters, config, rows, *next_draw, self._draw_subset())
+        candidates = self._candidates(rows, next_distribution, return_to_go)
+        temperature = parameters["temperature/log_alpha"].exp()
+        gradients, (_, (error, gap, values)) = torch.func.grad_and_value(cal_ql_loss, has_aux=True)(
+            self._part("critic/"), config, rows, target, candidates, temperature
+        )
+        self._descend(gradients, corrections)
+        move_targets(parameters, config)
+        noise = self._draw(*rows.action.shape)
+        actor_metrics = actor_step(parameters, self._first, self._second, config, rows, noise, corrections)
+        known = torch.cat((critic_metrics(config, error, values, target), actor_metrics)).tolist()
+        return dict(zip(METRICS, known, strict=True)) | {"conservative_gap": float(gap) / config.ensemble_size}
+
+    def _distribution(self, observation: Tensor) -> tuple[Tensor, Tensor]:
+        return actor_distribution(self._parameters, observation, self._config.activation, self._config.precision)
+
+    def _candidates(
+        self, rows: Minibatches, next_distribution: tuple[Tensor, Tensor], return_to_go: Tensor
+    ) -> Candidates:
+        """Draw uniform actions, which know no floor, and the policy's on these and the next observations."""
+        shape = (CANDIDATES, *rows.action.shape)
+        uniform = 2 * torch.rand(shape, generator=self._noise).to(rows.action.device) - 1
+        uniform_density = torch.full(shape[:2], -shape[2] * math.log(2), device=rows.action.device)
+        here, here_density = sample_action(*self._distribution(rows.observation), self._draw(*shape))
+        there, there_density = sample_action(*next_distribution, self._draw(*shape))
+        floor = return_to_go.expand(shape[:2])
+        return Candidates(
+            torch.cat((uniform, here, there)),
+            torch.cat((uniform_density, here_density, there_density)),
+            torch.cat((torch.full_like(floor, -math.inf), floor, floor)),
+        )
+
+
+def cal_ql_loss(
+    critic: Parameters,
+    config: SACConfig,
+    rows: Minibatches,
+    target: Tensor,
+    candidates: Candidates,
+    temperature: Tensor,
+) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
+    """Return the loss of critics Q, summed over them; beside it its two parts and the values (E, B).
+
+    For each critic it is the mean over rows of (Q(s, a) - target)^2 + conservative_weight * (V(s) - Q(s, a)). V is the
+    value that a policy with entropy could have, T log of the integral of exp(max(Q(s, .), floor) / T), estimated from
+    the candidates, each weighing one over its density. The authors have T = 1 and rewards of the order of 10; the
+    temperature T of the agent fits rewards of any order.
+
+    Args:
+        critic: parameters ``critic/...``.
+        config: of the agent.
+        rows: fields without the leading axis U.
+        target: (B,) what the critics should say of the rows.
+        candidates: what else could be done there.
+        temperature: of the entropy.
+    """
+    others = len(candidates.action)
+    observation = rows.observation.repeat(1 + others, 1)
+    action = torch.cat((rows.action.unsqueeze(0), candidates.action)).flatten(0, 1)
+    values = critic_values(critic, "critic", observation, action, config.activation, config.precision)
+    values = values.view(len(values), 1 + others, -1)
+    shown, compared = values[:, 0], values[:, 1:]
+    weighed = compared.maximum(candidates.floor) / temperature - candidates.log_density
+    possible = temperature * (weighed.logsumexp(1) - math.log(others))
+    error = (shown - target).square().mean(1).sum()
+    gap = (possible - shown).mean(1).sum()
+    return error + config.conservative_weight * gap, (error, gap, shown)
+
+
+class ImplicitQ(CriticPretraining):
+    """Implicit Q-learning (Kostrikov et al. 2022) of the critics: no action is looked at that nobody demonstrated.
+
+    A network V of observations learns the expectile of the smallest of a random subset of target critics, and all
+    critics learn the reward plus the discounted V of the next observation. The actor stays as it was cloned:
+    where all demonstrations succeed, imitating the better ones more changes little.
+
+    Args:
+        config: of the agent.
+        parameters: of the agent.
+        noise: source of all randomness, and of the initial V.
+    """
+
+    def __init__(self, config: SACConfig, parameters: Parameters, noise: torch.Generator) -> None:
+        inputs = parameters["actor/0/weight"].shape[0]
+        initial = initialise_network(
+            "value", (inputs, *config.hidden, 1), noise, layer_norm=config.layer_norm, output_gain=1.0
+        )
+        device = parameters["temperature/log_alpha"].device
+        self._value = {name: tensor.to(device) for name, tensor in initial.items()}
+        super().__init__(config, parameters | self._value, ("critic/", "value/"), noise)
+
+    def slots(self) -> dict[str, Tensor]:
+        """Return the optimiser's tensors, and V."""
+        return super().slots() | prefixed("offline", self._value)
+
+    def _step(self, rows: Minibatches, return_to_go: Tensor, corrections: Tensor) -> Metrics:
+        config, subset = self._config, self._draw_subset()
+        chosen = {name: tensor.index_select(0, subset) for name, tensor in self._part("target_critic/").items()}
+        best = critic_values(
+            chosen, "target_critic", rows.observation, rows.action, config.activation, config.precision
+        ).amin(0)
+
+        def value_loss(value: Parameters) -> tuple[Tensor, Tensor]:
+            values = self._values(value, rows.observation)
+            return expectile_loss(best - values, config.expectile), values
+
+        gradients, (value_error, value) = torch.func.grad_and_value(value_loss, has_aux=True)(self._part("value/"))
+        self._descend(gradients, corrections)
+        target = rows.reward + rows.discount * self._values(self._parameters, rows.next_observation)
+        gradients, (total, values) = torch.func.grad_and_value(critic_loss, has_aux=True)(
+            self._part("critic/"), config, rows.observation, rows.action, target
+        )
+        self._descend(gradients, corrections)
+        move_targets(self._parameters, config)
+        known = critic_metrics(config, total, values, target).tolist()
+        return dict(zip(METRICS, known, strict=False)) | {
+            "value_loss": float(value_error),
+            "value_mean": float(value.mean()),
+        }
+
+    def _values(self, parameters: Parameters, observation: Tensor) -> Tensor:
+        return apply_network(parameters, "value", observation, self._config.activation, self._config.precision).squeeze(
+            -1
+        )
+
+
+def expectile_loss(difference: Tensor, expectile: float) -> Tensor:
+    """Return the mean of |expectile - 1(u < 0)| u^2 over differences u (B,)."""
+    share = torch.where(difference < 0, 1 - expectile, expectile)
+    return (share * difference.square()).mean()
+
+
+def make_critic_pretraining(
+    config: SACConfig, parameters: Parameters, noise: torch.Generator
+) -> CriticPretraining | None:
+    """Return what ``config.pretrain_critics`` asks for."""
+    kinds = {"cal_ql": CalQL, "iql": ImplicitQ}
+    return kinds[config.pretrain_critics](config, parameters, noise) if config.pretrain_critics in kinds else None
