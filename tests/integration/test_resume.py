@@ -195,6 +195,6 @@ def test_critics_are_pretrained_once(kind: str, runtime: str, tmp_path: Path) ->
     learned = [line for line in lines if "offline_update" in line]
     assert [line["offline_update"] for line in learned] == [100] and learned[0]["step"] == 0
     assert ("conservative_gap" in learned[0]) == (kind == "cal_ql")
-    assert json.loads((folder / "summary.json").read_text())["env_steps"] == 30
+    assert json.loads((folder / "summary.json").read_text())["env_steps"] >= 30
     checkpoint = CheckpointFolder(folder / "checkpoints").load_newest()
     assert checkpoint is not None and checkpoint.parts["agent"]["offline_steps"].item() == 100
