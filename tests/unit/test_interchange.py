@@ -3,8 +3,10 @@
 import dataclasses
 import json
 
+import cv2
 import h5py
 import numpy as np
+import pyarrow
 import pyarrow.parquet as parquet
 import pytest
 from rosbags.highlevel import AnyReader
@@ -180,6 +182,23 @@ def test_what_lerobot_cannot_hold_is_refused(recorded, tmp_path):
             LeRobot().export(dataclasses.replace(data, spec=spec), tmp_path / "there")
 
 
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [
+        ("lerobot_v3", "object", "environment_state"),
+        ("lerobot_v21", "object", "environment_state"),
+        ("rlds", "arm/joints", "arm_joints"),
+        ("robomimic", "arm/joints", "arm_joints"),
+    ],
+)
+def test_observations_never_take_the_place_of_others(tmp_path, name, first, second):
+    observation = {first: ArraySpec((2,)), second: ArraySpec((2,))}
+    store, _ = record(tmp_path / "set", dataclasses.replace(SPEC, observation=observation))
+    with store, pytest.raises(DataError, match=f"the observations '{first}' and '{second}' would both be"):
+        FORMATS[name].export(data_set(store, None), tmp_path / "there")
+    assert not (tmp_path / "there").exists()
+
+
 def test_robomimic_file_is_as_documented(recorded, tmp_path):
     store, episodes = recorded
     Robomimic(action="executed").export(data_set(store, None), tmp_path / "demo.hdf5")
@@ -199,6 +218,29 @@ def test_robomimic_file_is_as_documented(recorded, tmp_path):
             demo["rewards"][()], np.float32([step.rewards["success"] for step in episodes[2]])
         )
         assert demo["dones"][()].sum() == 0 and file["data/demo_0/dones"][()].tolist() == [0] * 6 + [1]
+        assert json.loads(demo.attrs["ep_meta"]) == {"lang": "put the cube away"}
+
+
+def test_what_a_robot_was_told_is_read_from_where_robosuite_has_it(recorded, tmp_path):
+    store, _ = recorded
+    path = tmp_path / "demo.hdf5"
+    Robomimic().export(data_set(store, None), path)
+    with h5py.File(path, "r+") as file:
+        del file["robo_rl"]
+        for demo in file["data"].values():
+            del demo.attrs["lang"]
+        file["data/demo_0"].attrs["ep_meta"] = '{"layout_id": 3, "lang": "open the drawer"}'
+        file["data/demo_1"].attrs["ep_meta"] = "{}"
+        del file["data/demo_2"].attrs["ep_meta"]
+    assert list(Robomimic().load(path, ForeignConfig(task="kitchen")).instructions) == [
+        "open the drawer",
+        "kitchen",
+        "kitchen",
+    ]
+    with h5py.File(path, "r+") as file:
+        file["data/demo_2"].attrs["ep_meta"] = "{"
+    with pytest.raises(DataError, match="demo_2/ep_meta is damaged"):
+        Robomimic().load(path, ForeignConfig())
 
 
 def test_a_robomimic_file_of_an_earlier_version_is_read(recorded, tmp_path):
@@ -309,6 +351,32 @@ def test_foreign_data_becomes_episodes(recorded, tmp_path, name):
                 np.testing.assert_array_equal(ours.observation["images/front"], theirs.observation["images/front"])
                 np.testing.assert_allclose(2 * ours.executed_action, theirs.proposed_action, atol=1e-6)
                 assert ours.rewards["success"] == theirs.rewards["success"]
+
+
+def test_words_and_depth_of_others_are_left_out(recorded, tmp_path):
+    """As LeRobot has them: strings, and depth of one channel in PNG files of 16 bit."""
+    _, episodes = recorded
+    with EpisodeStore.create(tmp_path / "one", SPEC, {}) as one:
+        one.append_episode(episodes[0])
+        LeRobot().export(data_set(one, "push"), tmp_path / "there")
+    strip("lerobot_v3", tmp_path / "there")
+    steps, data = len(episodes[0]), tmp_path / "there/data/chunk-000/file-000.parquet"
+    depth = {"bytes": cv2.imencode(".png", np.full((24, 24), 700, np.uint16))[1].tobytes(), "path": None}
+    table = parquet.read_table(data)
+    table = table.append_column("observation.language", pyarrow.array(["push"] * steps))
+    parquet.write_table(table.append_column("observation.images.depth", pyarrow.array([depth] * steps)), data)
+    info = json.loads((tmp_path / "there/meta/info.json").read_text())
+    info["features"] |= {
+        "observation.language": {"dtype": "string", "shape": [1], "names": None},
+        "observation.images.depth": {"dtype": "image", "shape": [24, 24, 1], "info": {"is_depth_map": True}},
+    }
+    (tmp_path / "there/meta/info.json").write_text(json.dumps(info))
+    found = LeRobot().load(tmp_path / "there", ForeignConfig(action_low=[-2.0], action_high=[2.0]))
+    assert found.metadata["imported"]["left_out"] == ["observation.language", "observation.images.depth"]
+    (episode,) = found.episodes()
+    assert set(episode.observation) == {"state", "images/front"}
+    for row, step in zip(episode.observation["images/front"], episodes[0], strict=False):
+        np.testing.assert_array_equal(row, step.observation["images/front"])
 
 
 def test_damage_is_named(recorded, tmp_path):

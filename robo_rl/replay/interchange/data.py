@@ -114,6 +114,25 @@ def library(name: str) -> Any:
         raise ConfigError(f"this format needs {name.split('.')[0]}: pip install 'robo-rl[interchange]'") from error
 
 
+def check_names(spec: EnvSpec, name_of: Callable[[str], str]) -> None:
+    """Check that no two observations get the same name in a format: one would stand in the other's place.
+
+    Args:
+        spec: of the data set.
+        name_of: returns the format's name of an observation key.
+
+    Raises:
+        DataError: if two do.
+    """
+    keys: dict[str, str] = {}
+    for key in spec.observation:
+        if (other := keys.setdefault(name_of(key), key)) != key:
+            raise DataError(
+                f"the observations {other!r} and {key!r} would both be {name_of(key)!r} in this format; export to "
+                "another one, or record with other keys"
+            )
+
+
 # --- data that robo-rl wrote -----------------------------------------------------------------------------------------
 
 

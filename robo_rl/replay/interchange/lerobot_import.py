@@ -69,6 +69,11 @@ class LeRobotReader:
                 "format": f"LeRobotDataset {self._version}",
                 "robot_type": self.info.get("robot_type"),
                 "statistics": self._read_json(layout.STATS) if (self._root / layout.STATS).is_file() else None,
+                "left_out": [
+                    name
+                    for name, feature in self.features.items()
+                    if name.startswith("observation.") and not _is_read(feature)
+                ],
             }
         }
         instructions = ["; ".join(entry["tasks"]) for entry in self._episodes]
@@ -98,7 +103,7 @@ class LeRobotReader:
     def _foreign_spec(self, config: ForeignConfig) -> EnvSpec:
         observation = {}
         for name, feature in self.features.items():
-            if not name.startswith("observation."):
+            if not name.startswith("observation.") or not _is_read(feature):
                 continue
             key, shape = layout.key_of(name), tuple(feature["shape"])
             if feature["dtype"] in ("image", "video"):
@@ -221,6 +226,13 @@ class LeRobotReader:
 
 
 _NOT_NUMBERS = ("image", "video", "string", "language")
+
+
+def _is_read(feature: Mapping[str, Any]) -> bool:
+    """Return whether an observation of others is numbers or a colour image: not words, not depth."""
+    if feature["dtype"] in ("image", "video"):
+        return 3 in (feature["shape"][0], feature["shape"][-1])
+    return feature["dtype"] not in _NOT_NUMBERS
 
 
 def _names(feature: Mapping[str, Any]) -> tuple[str, ...]:

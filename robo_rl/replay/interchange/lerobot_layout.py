@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from robo_rl.core import DataError, EnvSpec
 
 from ..layout import EpisodeArrays, step_fields
-from .data import IMAGES, library, step_columns
+from .data import IMAGES, check_names, library, step_columns
 
 Array = NDArray[Any]
 Feature = dict[str, Any]
@@ -69,6 +69,7 @@ def check_holds(spec: EnvSpec) -> None:
     """Raise :class:`DataError` for what a LeRobotDataset cannot hold."""
     if spec.control_rate != round(spec.control_rate):
         raise DataError(f"a LeRobotDataset holds whole numbers of frames a second, the data has {spec.control_rate} Hz")
+    check_names(spec, feature_of)
     for key, array in spec.observation.items():
         if key.startswith(IMAGES) and array.shape[2] != 3:
             raise DataError(

@@ -17,6 +17,7 @@ from . import rlds_layout as layout
 from .data import (
     DataSet,
     ForeignConfig,
+    check_names,
     facts_json,
     foreign_episode,
     foreign_spec,
@@ -63,6 +64,7 @@ class Rlds:
 
     def export(self, data: DataSet, path: Path) -> None:
         """Write ``data`` to the folder ``path``; see :class:`DataFormat`."""
+        check_names(data.spec, layout.observation_name)
         path.mkdir(parents=True)
         features, statistics = layout.features_of(data.spec), FeatureStatistics()
         name = re.sub(r"\W+", "_", data.spec.task).lower()

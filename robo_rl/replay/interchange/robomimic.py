@@ -16,6 +16,7 @@ from .data import (
     IMAGES,
     DataSet,
     ForeignConfig,
+    check_names,
     facts_json,
     foreign_episode,
     foreign_spec,
@@ -55,6 +56,7 @@ class Robomimic:
     def export(self, data: DataSet, path: Path) -> None:
         """Write ``data`` to the file ``path``; see :class:`DataFormat`."""
         spec, total = data.spec, 0
+        check_names(spec, _name)
         compression = {"compression": "gzip", "compression_opts": self.compression} if self.compression else {}
         path.parent.mkdir(parents=True, exist_ok=True)
         with library("h5py").File(path, "w") as file:
@@ -67,6 +69,7 @@ class Robomimic:
                 demo = group.create_group(f"demo_{number}")
                 demo.attrs["num_samples"] = episode.record.steps
                 demo.attrs["lang"] = data.instructions[number]
+                demo.attrs["ep_meta"] = json.dumps({"lang": data.instructions[number]})  # where robosuite has it
                 demo.create_dataset(f"{_OURS}/record", data=record_json(episode.record))
                 for name, rows in self._arrays(episode, spec).items():
                     demo.create_dataset(name, data=rows, **compression)
@@ -97,7 +100,7 @@ class Robomimic:
                 spec, metadata, instructions = read_facts(facts[()], path)
                 return DataSet(spec, metadata, instructions, lambda: _own_episodes(path, demos, spec))
             spec, environment = _foreign_spec(group, demos[0], foreign, path)
-            instructions = [str(group[demo].attrs.get("lang", foreign.task)) for demo in demos]
+            instructions = [_instruction(group[demo], path) or foreign.task for demo in demos]
         metadata = {"imported": {"format": "robomimic", "environment": environment}}
         return DataSet(spec, metadata, instructions, lambda: _foreign_episodes(path, demos, spec, foreign))
 
@@ -146,6 +149,15 @@ def _observation(demo: Any, name: str, path: Path) -> Array:
     if f"next_obs/{name}" not in demo:
         return rows
     return np.concatenate([rows, _read(demo, f"next_obs/{name}", path)[-1:]])
+
+
+def _instruction(demo: Any, path: Path) -> str:
+    """Return what the robot was told: in ``ep_meta`` where robosuite recorded it; empty where nothing says."""
+    try:
+        told = json.loads(demo.attrs.get("ep_meta", "{}")).get("lang")
+    except (ValueError, AttributeError) as error:
+        raise DataError(f"{path}: {demo.name}/ep_meta is damaged ({error})") from error
+    return str(demo.attrs.get("lang") or told or "")
 
 
 def _foreign_spec(group: Any, first: str, config: ForeignConfig, path: Path) -> tuple[EnvSpec, Mapping[str, Any]]:
