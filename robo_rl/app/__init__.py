@@ -26,6 +26,7 @@ from .config import (
     LocalRuntimeConfig,
     RayRuntimeConfig,
     RunConfig,
+    check_resources,
 )
 from .expert import make_intervention
 from .trained import (
@@ -54,6 +55,7 @@ __all__ = [
     "build_backend",
     "build_resets",
     "build_reward",
+    "check_resources",
     "complete_config",
     "emergency_stop",
     "has_robot",

@@ -1,5 +1,6 @@
 """Configuration of runs, runtimes and actors."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..core import require
@@ -127,6 +128,18 @@ class AsyncRuntimeConfig:
         require(given, "runtime.transport.address", "given where runtime.actors is 0", None)
 
 
+def check_resources(key: str, amounts: Mapping[str, float]) -> None:
+    """Check what is asked of Ray, which counts in ten-thousandths and has names of its own.
+
+    Raises:
+        ConfigError: if Ray would not take it.
+    """
+    fits = all(amount == 0 or 1e-4 <= amount < float("inf") for amount in amounts.values())
+    require(fits, key, "0, or 0.0001 or more, of each", dict(amounts))
+    taken = {"object_store_memory", "bundle"} & amounts.keys()
+    require(not taken, key, "CPU, GPU, memory [bytes] and names of your own", sorted(taken))
+
+
 @dataclass(frozen=True)
 class RayRuntimeConfig(AsyncRuntimeConfig):
     """As ``async``, with a learner and simulators that Ray places and starts again. Other attributes mean the same.
@@ -137,7 +150,8 @@ class RayRuntimeConfig(AsyncRuntimeConfig):
         cluster: ``auto`` (the cluster that this machine is part of) or HOST:PORT of its head; null: a Ray of this run's
             own, on this machine alone.
         environments: simulators in each process, in threads of their own.
-        learner_resources: what Ray reserves for the learner: ``CPU``, ``GPU``, and what a cluster defines of its own.
+        learner_resources: what Ray reserves for the learner: ``CPU``, ``GPU``, ``memory`` [bytes], and what a cluster
+            defines of its own.
         actor_resources: the same for each process of simulators.
     """
 
@@ -151,8 +165,7 @@ class RayRuntimeConfig(AsyncRuntimeConfig):
         super().__post_init__()
         require(self.environments >= 1, "runtime.environments", "1 or more", self.environments)
         for key in ("learner_resources", "actor_resources"):
-            amounts = getattr(self, key)
-            require(min(amounts.values(), default=0) >= 0, f"runtime.{key}", "0 or more of each", amounts)
+            check_resources(f"runtime.{key}", getattr(self, key))
         reachable = self.cluster is None or self.transport.address is not None
         require(
             reachable,

@@ -17,6 +17,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 from rich.table import Table
 
+from ..app import check_resources
 from ..core import ConfigError, RoboRLError, config_node
 
 COMMAND = "train"
@@ -31,7 +32,7 @@ class RayLauncherConfig:
 
     Attributes:
         cluster: address of a running Ray, ``auto`` for that of this machine; null: start one here for the sweep.
-        resources: what each run needs, by the names that Ray has for it: ``CPU``, ``GPU``.
+        resources: what each run needs, by the names that Ray has for it: ``CPU``, ``GPU``, ``memory`` [bytes].
     """
 
     cluster: str | None = None
@@ -62,24 +63,29 @@ class RayLauncher(Launcher):
         """Run a batch, and print what each run came to.
 
         Raises:
-            ConfigError: if this is no sweep of ``train``, ``run.dir`` is given, or there is no Ray.
+            ConfigError: if this is no sweep of ``train``, ``run.dir`` is given, Ray cannot reserve what a run needs, or
+                there is no Ray.
             RoboRLError: once all have ended, if some failed.
+            SystemExit: once all have ended, if Ctrl-C or SIGTERM interrupted them.
         """
         assert self._config is not None
         if self._config.hydra.job.config_name != COMMAND:
             raise ConfigError(f"hydra/launcher=ray sweeps robo-rl {COMMAND} alone")
+        check_resources("hydra.launcher.resources", self._resources)
         try:
             from .ray_training import run_tasks
         except ModuleNotFoundError as error:
             raise ConfigError("hydra/launcher=ray needs Ray: pip install 'robo-rl[ray]'") from error
         sweep = Path(self._config.hydra.sweep.dir).resolve() / f"{datetime.datetime.now():%Y-%m-%d_%H-%M-%S}_sweep"
         jobs = [_with_folder(overrides, sweep / str(initial_job_idx + n)) for n, overrides in enumerate(job_overrides)]
-        ends = run_tasks(_train, jobs, self._cluster, self._resources)
+        ends, signal = run_tasks(_train, jobs, self._cluster, self._resources)
         table = Table("run", "values", "ended", "steps", "success", "return", title=f"{len(jobs)} runs", expand=True)
         same = set(jobs[0]).intersection(*jobs[1:]) if len(jobs) > 1 else set()
         for job, end in zip(jobs, ends, strict=True):
             table.add_row(*_row(job, same, end))
         Console().print(table)
+        if signal is not None:
+            raise SystemExit(128 + signal)
         if failed := sum(end != "" for end in ends):
             raise RoboRLError(f"{failed} of {len(jobs)} runs failed; the table says why")
         return [JobReturn(overrides=job, status=JobStatus.COMPLETED) for job in jobs]
@@ -113,6 +119,8 @@ def _train(overrides: list[str]) -> str:
         code = run_command(COMMAND, overrides)
     except RoboRLError as error:
         return str(error)
+    if code > 128:
+        return "interrupted"
     return f"exit code {code}" if code else ""
 
 

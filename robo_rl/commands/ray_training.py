@@ -14,7 +14,7 @@ from typing import Any, cast
 import ray
 import torch
 from omegaconf import DictConfig, OmegaConf, open_dict
-from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.exceptions import RayActorError, RayError, RayTaskError, TaskCancelledError
 
 from ..app import ActorConfig, RayRuntimeConfig, build_backend, complete_config, emergency_stop, register_all_configs
 from ..core import ConfigError, DriverError, RoboRLError
@@ -78,14 +78,20 @@ def run_tasks(
     jobs: Sequence[list[str]],
     cluster: str | None,
     resources: Mapping[str, float],
-) -> list[str]:
-    """Call ``task`` once for each of ``jobs``, in processes of Ray; return what it returned, or how its process failed.
+) -> tuple[list[str], int | None]:
+    """Call ``task`` once for each of ``jobs``, in processes of Ray.
+
+    Ctrl-C or SIGTERM interrupts those that go on, as Ctrl-C in a terminal of their own would, and waits for them; those
+    that wait for room do not begin. A second one ends all at once.
 
     Args:
         task: called in a process of its own.
         jobs: its arguments.
         cluster: address of the Ray; None: one on this machine, for these tasks.
         resources: what each needs.
+
+    Returns:
+        What each returned, or how its process failed; the signal that interrupted them, None where none did.
 
     Raises:
         ConfigError: if there is no such Ray, or it has not what one needs.
@@ -97,7 +103,14 @@ def run_tasks(
             raise ConfigError(f"hydra.launcher.resources: a run asks for {lacking} that there are")
         # A process for each: what one leaves behind, threads and settings of libraries, the next does not meet.
         remote = ray.remote(max_calls=1)(task).options(**_demands(resources), max_retries=0)
-        return [_outcome(result) for result in [remote.remote(job) for job in jobs]]
+        with Interruption() as interruption:  # Ray takes SIGTERM for itself when it starts: this comes after
+            results, told = [remote.remote(job) for job in jobs], False
+            while not _are_done(results, POLL_SECONDS):
+                if interruption.signal is not None and not told:
+                    for result in results:
+                        ray.cancel(result)
+                    told = True
+            return [_outcome(result) for result in results], interruption.signal
     finally:
         ray.shutdown()
 
@@ -105,6 +118,8 @@ def run_tasks(
 def _outcome(result: Any) -> str:
     try:
         return str(ray.get(result))
+    except TaskCancelledError:
+        return "interrupted"
     except RayError as error:
         return _first_line(error)
 
@@ -331,8 +346,9 @@ def _lacking(asked: Mapping[str, float]) -> str:
 
 
 def _demands(resources: Mapping[str, float]) -> dict[str, Any]:
-    own = {name: amount for name, amount in resources.items() if name not in ("CPU", "GPU")}
-    return {"num_cpus": resources.get("CPU", 0), "num_gpus": resources.get("GPU", 0), "resources": own}
+    own = {name: amount for name, amount in resources.items() if name not in ("CPU", "GPU", "memory")}
+    demands = {"num_cpus": resources.get("CPU", 0), "num_gpus": resources.get("GPU", 0), "resources": own}
+    return demands | ({"memory": int(resources["memory"])} if "memory" in resources else {})
 
 
 def _text(config: DictConfig) -> str:
@@ -347,7 +363,12 @@ def _parsed(text: str) -> DictConfig:
 
 def _is_done(result: Any, timeout: float = 0.0) -> bool:
     """Return whether a call has ended, well or not, within ``timeout`` [s]."""
-    return bool(ray.wait([result], timeout=timeout)[0])
+    return _are_done([result], timeout)
+
+
+def _are_done(results: list[Any], timeout: float) -> bool:
+    """Return whether all calls have ended, well or not, within ``timeout`` [s]."""
+    return not ray.wait(results, num_returns=len(results), timeout=timeout)[1]
 
 
 def _first_line(error: Exception) -> str:

@@ -104,3 +104,28 @@ def test_a_sweep_runs_on_ray_and_a_run_that_fails_stops_no_other(tmp_path: Path)
     (folder,) = tmp_path.glob("*_sweep")
     assert summary_of(folder / "1")["env_steps"] == 20
     assert load_run(folder / "1").config["agent"]["gamma"] == 0.95
+
+
+def test_ctrl_c_interrupts_the_runs_of_a_sweep_as_it_does_one_run(tmp_path: Path) -> None:
+    """Each writes a checkpoint where it is; one that waits for room does not begin."""
+    room = f"hydra.launcher.resources.CPU={os.cpu_count()}"  # for one run at a time
+    sweep = ["-m", "hydra/launcher=ray", room, f"hydra.sweep.dir={tmp_path}"]
+    words = [*AGENT, *RUN, "run.env_steps=100000", "run.evaluation_interval=0", "seed=0,1", *sweep]
+    settings = os.environ | {"RAY_worker_niceness": "0", "COLUMNS": "400"}
+    with (tmp_path / "output").open("w") as stream:
+        command = [sys.executable, "-m", "robo_rl.cli", "train", *words]
+        process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, env=settings)
+    try:
+        wait_until(lambda: process.poll() is not None or any(tmp_path.glob("*_sweep/0/checkpoints/step_*")), SECONDS)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(SECONDS) == 130, (tmp_path / "output").read_text()
+    finally:
+        process.kill()
+    (folder,) = tmp_path.glob("*_sweep")
+    summary = summary_of(folder / "0")
+    assert summary["status"] == "interrupted"
+    assert (folder / "0" / "checkpoints" / f"step_{summary['env_steps']:09}").is_dir()
+    assert not (folder / "1").exists()
+    lines = (tmp_path / "output").read_text().splitlines()
+    rows = [line for line in lines if line.startswith("\u2502") and "_sweep/" in line]
+    assert len(rows) == 2 and all("interrupted" in row for row in rows)

@@ -19,14 +19,14 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     def run_tasks(
         task: Callable[[list[str]], str], jobs: list[list[str]], cluster: str | None, resources: Mapping[str, float]
-    ) -> list[str]:
+    ) -> tuple[list[str], int | None]:
         assert (cluster, dict(resources)) == ("head:6379", {"CPU": 2.0})
         given.extend(jobs)
         folder = Path(jobs[0][-1].partition("=")[2])
         folder.mkdir(parents=True)
         rate = {"value": 0.75, "low": 0.5, "high": 0.9, "episodes": 4}
         write_summary(folder, status="completed", env_steps=1200, success_rate=rate, return_mean=None)
-        return ["", *("the worker died" for _ in jobs[1:])]
+        return ["", *("the worker died" for _ in jobs[1:])], None
 
     monkeypatch.setattr(ray_training, "run_tasks", run_tasks)
     return given
@@ -56,6 +56,10 @@ def test_only_train_is_swept_and_folders_are_not_given(
     for words, reason in (
         (["doctor"], "hydra/launcher=ray sweeps robo-rl train alone"),
         (["train", "run.dir=runs/mine"], "a sweep on Ray gives each run a folder of its own: give hydra.sweep.dir "),
+        (
+            ["train", "hydra.launcher.resources={CPU:-1}"],
+            "hydra.launcher.resources must be 0, or 0.0001 or more, of each",
+        ),
     ):
         with pytest.raises(SystemExit) as ended:
             main([*words, *SWEEP, f"hydra.sweep.dir={tmp_path}"])

@@ -151,8 +151,21 @@ def test_a_process_of_ray_begins_no_other(monkeypatch: pytest.MonkeyPatch) -> No
 def test_bounds() -> None:
     with pytest.raises(ConfigError, match=r"runtime.environments must be 1 or more, got 0"):
         RayRuntimeConfig(environments=0)
-    with pytest.raises(ConfigError, match=r"runtime.actor_resources must be 0 or more of each"):
+    with pytest.raises(ConfigError, match=r"runtime.actor_resources must be 0, or 0.0001 or more, of each, got"):
         RayRuntimeConfig(actor_resources={"CPU": -1})
+    with pytest.raises(ConfigError, match=r"runtime.learner_resources must be 0, or 0.0001 or more, of each"):
+        RayRuntimeConfig(learner_resources={"GPU": 0.00001})
+    with pytest.raises(
+        ConfigError, match=r"must be CPU, GPU, memory \[bytes\] and names of your own, got \['object_st"
+    ):
+        RayRuntimeConfig(learner_resources={"CPU": 1, "object_store_memory": 1e9})
+
+
+def test_what_is_asked_for_is_what_ray_reserves() -> None:
+    """Ray takes CPU, GPU and memory by keywords alone."""
+    options = ray_training._demands({"CPU": 0.5, "GPU": 1.0, "memory": 2e9, "lab": 1.0})
+    assert options == {"num_cpus": 0.5, "num_gpus": 1.0, "memory": 2_000_000_000, "resources": {"lab": 1.0}}
+    assert ray_training._demands({"CPU": 1.0}) == {"num_cpus": 1.0, "num_gpus": 0, "resources": {}}
 
 
 @pytest.mark.parametrize(
