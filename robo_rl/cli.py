@@ -62,6 +62,8 @@ LASTING = ("train", "learner", "actor", "record", "robot", "guard", "reward publ
 """Commands that a robot or a long run depends on: they outlast a disk that takes no more of their output."""
 
 EXIT_USAGE = 2
+EXIT_SIGNAL = 128
+"""A command that a signal interrupted ends with this plus the signal's number."""
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
@@ -175,6 +177,8 @@ def run_command(command: str, overrides: list[str]) -> int:
             raise SystemExit from error
         if status and os.getpid() != process:
             raise RoboRLError(f"robo-rl {command} ended with exit code {status}")
+        if status > EXIT_SIGNAL:
+            raise SystemExit  # Who interrupts a run of a sweep wants no other to begin.
 
     application = hydra.main(config_path="pkg://robo_rl.configs", config_name=name, version_base="1.3")(job)
     try:
@@ -183,6 +187,8 @@ def run_command(command: str, overrides: list[str]) -> int:
     except SystemExit as stop:
         if failure is not None:
             raise failure from stop.__cause__
+        if status > EXIT_SIGNAL:
+            return status
         raise
     except Exception as error:
         # Hydra has others beside its own, for flags that contradict each other or a dictionary where there is none yet.
