@@ -348,7 +348,7 @@ class ReplayRing:
         return total, discount, last
 
     def _chunks(self, indices: Indices, action_chunk: int) -> Indices:
-        """Return the slots of that many steps from each of ``indices`` on (..., h), its last one where it ends before."""
+        """Return the slots of h steps from each of ``indices`` on (..., h), of the last one where they end before."""
         chunks = [indices]
         for _ in range(1, action_chunk):
             following = self._columns.next.take(chunks[-1])

@@ -53,6 +53,8 @@ ABLATIONS = {
     "newest_actor": ["agent.actor_tau=1"],
     "3_step_returns": ["agent.n_step=3"],
     "3_step_chunks": ["agent.action_chunk=3"],
+    "cal_ql": ["agent.pretrain_critics=cal_ql"],
+    "iql": ["agent.pretrain_critics=iql"],
     "simba": ["agent.network=simba", "agent.hidden=[64,64]"],
     "101_bins": ["agent.value_bins=101", "agent.value_range=[-1,1]"],
     "float32": ["agent.precision=float32"],

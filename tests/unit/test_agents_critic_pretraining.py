@@ -252,3 +252,14 @@ def test_values_out_of_range_are_named(fields, message):
 def test_agents_that_see_images_refuse():
     with pytest.raises(ConfigError, match=r"agent\.pretrain_critics must be none for an agent that learns from images"):
         DrQConfig(pretrain_critics="cal_ql")
+
+
+@pytest.mark.parametrize("kind", ["cal_ql", "iql"])
+def test_residual_critics_with_bins_are_pretrained_too(kind):
+    bins = {"value_bins": 61, "value_range": [-0.1, 1.1], "network": "simba", "hidden": [16]}
+    agent = make(pretrain_critics=kind, conservative_weight=0.02, critic_learning_rate=3e-3, tau=0.05, **bins)
+    for seed in range(100):
+        agent.pretrain(chain(seed))
+    for seed in range(400):
+        agent.pretrain_critics(chain(seed))
+    np.testing.assert_allclose(values(agent, 0.8), EARNED, atol=0.06)

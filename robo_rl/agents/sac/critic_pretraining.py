@@ -11,9 +11,28 @@ from robo_rl.core import Metrics
 
 from .adam import adam_step, bias_corrections
 from .config import SACConfig
-from .networks import Parameters, actor_distribution, apply_network, critic_values, initialise_network, sample_action
+from .networks import (
+    Parameters,
+    actor_distribution,
+    apply_network,
+    critic_outputs,
+    critic_values,
+    initialise_network,
+    input_size,
+    output_values,
+    sample_action,
+)
 from .slots import prefixed
-from .update import METRICS, Minibatches, actor_step, critic_loss, critic_metrics, critic_target, move_targets
+from .update import (
+    METRICS,
+    Minibatches,
+    actor_step,
+    critic_error,
+    critic_loss,
+    critic_metrics,
+    critic_target,
+    move_targets,
+)
 
 CANDIDATES = 4
 """Actions of each of three kinds that Cal-QL compares with that of a row. Its authors draw 10, at twice the time."""
@@ -161,10 +180,10 @@ def cal_ql_loss(
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
     """Return the loss of critics Q, summed over them; beside it its two parts and the values (E, B).
 
-    For each critic it is the mean over rows of (Q(s, a) - target)^2 + conservative_weight * (V(s) - Q(s, a)). V is the
-    value that a policy with entropy could have, T log of the integral of exp(max(Q(s, .), floor) / T), estimated from
-    the candidates, each weighing one over its density. The authors have T = 1 and rewards of the order of 10; the
-    temperature T of the agent fits rewards of any order.
+    For each critic it is its error, see :func:`.critic_error`, and conservative_weight times the mean over rows of
+    V(s) - Q(s, a). V is the value that a policy with entropy could have, T log of the integral of
+    exp(max(Q(s, .), floor) / T), estimated from the candidates, each weighing one over its density. The authors have
+    T = 1 and rewards of the order of 10; the temperature T of the agent fits rewards of any order.
 
     Args:
         critic: parameters ``critic/...``.
@@ -177,12 +196,13 @@ def cal_ql_loss(
     others = len(candidates.action)
     observation = rows.observation.repeat(1 + others, 1)
     action = torch.cat((rows.action.unsqueeze(0), candidates.action)).flatten(0, 1)
-    values = critic_values(critic, "critic", observation, action, config.activation, config.precision)
-    values = values.view(len(values), 1 + others, -1)
+    outputs = critic_outputs(critic, "critic", observation, action, config.activation, config.precision)
+    outputs = outputs.unflatten(1, (1 + others, -1))
+    values = output_values(outputs, config.value_range)
     shown, compared = values[:, 0], values[:, 1:]
     weighed = compared.maximum(candidates.floor) / temperature - candidates.log_density
     possible = temperature * (weighed.logsumexp(1) - math.log(others))
-    error = (shown - target).square().mean(1).sum()
+    error = critic_error(outputs[:, 0], config, target)
     gap = (possible - shown).mean(1).sum()
     return error + config.conservative_weight * gap, (error, gap, shown)
 
@@ -201,9 +221,13 @@ class ImplicitQ(CriticPretraining):
     """
 
     def __init__(self, config: SACConfig, parameters: Parameters, noise: torch.Generator) -> None:
-        inputs = parameters["actor/0/weight"].shape[0]
         initial = initialise_network(
-            "value", (inputs, *config.hidden, 1), noise, layer_norm=config.layer_norm, output_gain=1.0
+            "value",
+            (input_size(parameters, "actor"), *config.hidden, 1),
+            noise,
+            layer_norm=config.layer_norm,
+            output_gain=1.0,
+            network=config.network,
         )
         device = parameters["temperature/log_alpha"].device
         self._value = {name: tensor.to(device) for name, tensor in initial.items()}
@@ -217,7 +241,13 @@ class ImplicitQ(CriticPretraining):
         config, subset = self._config, self._draw_subset()
         chosen = {name: tensor.index_select(0, subset) for name, tensor in self._part("target_critic/").items()}
         best = critic_values(
-            chosen, "target_critic", rows.observation, rows.action, config.activation, config.precision
+            chosen,
+            "target_critic",
+            rows.observation,
+            rows.action,
+            config.activation,
+            config.precision,
+            config.value_range,
         ).amin(0)
 
         def value_loss(value: Parameters) -> tuple[Tensor, Tensor]:
@@ -239,9 +269,8 @@ class ImplicitQ(CriticPretraining):
         }
 
     def _values(self, parameters: Parameters, observation: Tensor) -> Tensor:
-        return apply_network(parameters, "value", observation, self._config.activation, self._config.precision).squeeze(
-            -1
-        )
+        config = self._config
+        return apply_network(parameters, "value", observation, config.activation, config.precision).squeeze(-1)
 
 
 def expectile_loss(difference: Tensor, expectile: float) -> Tensor:

@@ -212,6 +212,10 @@ def critic_values(
     precision: str = "float32",
     value_range: tuple[float, float] | None = None,
 ) -> Tensor:
-    """Return the values (E, B) that :func:`critic_outputs` stand for; of critics with bins over ``value_range``."""
-    outputs = critic_outputs(parameters, name, observation, action, activation, precision)
+    """Return the values (E, B) of the rows; of critics with bins over ``value_range``."""
+    return output_values(critic_outputs(parameters, name, observation, action, activation, precision), value_range)
+
+
+def output_values(outputs: Tensor, value_range: tuple[float, float] | None) -> Tensor:
+    """Return the values (...,) that :func:`critic_outputs` (..., 1), or (..., K) over ``value_range``, stand for."""
     return outputs.squeeze(-1) if value_range is None else expected_value(outputs, value_range)

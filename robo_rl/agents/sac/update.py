@@ -15,10 +15,17 @@ import torch
 from torch import Tensor
 
 from .adam import adam_step, bias_corrections
-from .categorical import expected_value, hl_gauss
+from .categorical import hl_gauss
 from .config import SACConfig
 from .device import captured
-from .networks import Parameters, actor_distribution, critic_outputs, critic_values, sample_action
+from .networks import (
+    Parameters,
+    actor_distribution,
+    critic_outputs,
+    critic_values,
+    output_values,
+    sample_action,
+)
 
 METRICS = ("critic_loss", "q_mean", "q_abs_max", "target_mean", "actor_loss", "entropy", "temperature")
 """What the elements of an update's result are.
@@ -244,18 +251,21 @@ def critic_target(
 def critic_loss(
     critic: Parameters, config: SACConfig, observation: Tensor, action: Tensor, target: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return the error, mean over rows and summed over critics, and the values (E, B).
-
-    The error is the square, or of critics with bins the cross-entropy to the projection of the target.
-    """
+    """Return :func:`critic_error` of the rows, and the values (E, B)."""
     outputs = critic_outputs(critic, "critic", observation, action, config.activation, config.precision)
+    return critic_error(outputs, config, target), output_values(outputs, config.value_range)
+
+
+def critic_error(outputs: Tensor, config: SACConfig, target: Tensor) -> Tensor:
+    """Return how far critics are from ``target`` (B,) that gave ``outputs`` (E, B, ...), summed over them.
+
+    It is the mean over rows of the square, or of critics with bins of the cross-entropy to the projected target.
+    """
     if config.value_range is None:
-        values = outputs.squeeze(-1)
-        error = (values - target).square()
+        error = (outputs.squeeze(-1) - target).square()
     else:
-        values = expected_value(outputs, config.value_range)
         error = -(hl_gauss(target, config.value_bins, config.value_range) * outputs.log_softmax(-1)).sum(-1)
-    return error.mean(1).sum(), values
+    return error.mean(1).sum()
 
 
 def move_targets(parameters: Parameters, config: SACConfig) -> None:
