@@ -3,6 +3,17 @@
 This package imports nothing else of robo-rl; every other package imports only this one.
 """
 
+from .agent_protocols import (
+    Agent,
+    AgentConfig,
+    ComparisonLearner,
+    Critic,
+    FeatureExtractor,
+    OfflineLearner,
+    Policy,
+    RankedLearner,
+    ScriptedExpert,
+)
 from .clock import Clock, ManualClock, MonotonicClock
 from .closing import Closing
 from .config import as_config, config_node, require
@@ -26,21 +37,12 @@ from .errors import (
 )
 from .native import native_library
 from .protocols import (
-    Agent,
-    AgentConfig,
-    ComparisonLearner,
-    Critic,
     EnvBackend,
-    FeatureExtractor,
     ObservationGuard,
-    OfflineLearner,
     PersistentWorld,
-    Policy,
-    RankedLearner,
     ResetController,
     ReturnLearner,
     SafetyFilter,
-    ScriptedExpert,
     Teleop,
 )
 from .reward import RewardWeights

@@ -24,6 +24,7 @@ from robo_rl.core import (
 
 from .columns import Columns, load_columns
 from .computed_terms import ComputedTerms
+from .segments import Segments
 from .slots import Indices, SlotSet
 
 LEAST_DISCOUNTING = 1e-6
@@ -87,6 +88,7 @@ class ReplayRing:
         self._holds_back = bool(added_terms)
         self._sampleable = SlotSet(capacity)
         self._computed = ComputedTerms(self._columns, self._sampleable)
+        self._segments = Segments(self._columns, self._sampleable)
         self._cursor = 0
         self._filled = 0
         self._tails: dict[str, _Tail] = {}
@@ -300,12 +302,12 @@ class ReplayRing:
         if out is None:
             out = self.empty_batch(indices.shape, action_chunk)
         columns = self._columns
-        total, discount, last = self._sum_rewards(indices, gamma, n_step, reward)
-        out["reward"][...] = total
-        np.multiply(discount, ~columns.terminated.take(last), out=out["discount"])
-        columns.take_actions(self._chunks(indices, action_chunk), out)
+        sums = self._segments.sum_rewards(indices, self.terms, gamma=gamma, n_step=n_step, reward=reward)
+        out["reward"][...] = sums.total
+        np.multiply(sums.discount, ~columns.terminated.take(sums.last), out=out["discount"])
+        columns.take_actions(self._segments.chunks(indices, action_chunk), out)
         columns.take_observations("observation", indices, out, rng)
-        columns.take_observations("next_observation", columns.next.take(last), out, rng)
+        columns.take_observations("next_observation", columns.next.take(sums.last), out, rng)
         return out
 
     def returns_to_go(self, indices: Indices, *, gamma: float, reward: Reward) -> NDArray[np.float32]:
@@ -323,37 +325,11 @@ class ReplayRing:
             IndexError: if a slot holds no transition.
         """
         self._check_indices(indices)
-        total, discount, last = self._sum_rewards(indices, gamma, self.capacity, reward)
+        sums = self._segments.sum_rewards(indices, self.terms, gamma=gamma, n_step=self.capacity, reward=reward)
         values = self._columns.values.take(self._sampleable.members, 0)
         smallest = min(0.0, float(reward.combine(self.terms, values, gamma).min()))
-        unknown = np.where(self._columns.terminated.take(last), 0, discount)
-        return (total + unknown * smallest / max(1 - gamma, LEAST_DISCOUNTING)).astype(np.float32)
-
-    def _sum_rewards(
-        self, indices: Indices, gamma: float, n_step: int, reward: Reward
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32], Indices]:
-        """Return n-step rewards, gamma to the number of steps summed in each, and the slots of the last of them."""
-        columns, last = self._columns, indices
-        total = reward.combine(self.terms, columns.values.take(last, 0), gamma)
-        discount = np.full(indices.shape, gamma, dtype=np.float32)
-        for step in range(1, n_step):
-            following = columns.next.take(last)
-            goes_on = self._sampleable.contains(following)
-            if not goes_on.any():
-                break
-            rewards = reward.combine(self.terms, columns.values.take(following, 0), gamma)
-            total += np.where(goes_on, np.float32(gamma**step) * rewards, np.float32(0))
-            discount[goes_on] = gamma ** (step + 1)
-            last = np.where(goes_on, following, last)
-        return total, discount, last
-
-    def _chunks(self, indices: Indices, action_chunk: int) -> Indices:
-        """Return the slots of h steps from each of ``indices`` on (..., h), of the last one where they end before."""
-        chunks = [indices]
-        for _ in range(1, action_chunk):
-            following = self._columns.next.take(chunks[-1])
-            chunks.append(np.where(self._sampleable.contains(following), following, chunks[-1]))
-        return np.stack(chunks, axis=-1)
+        unknown = np.where(self._columns.terminated.take(sums.last), 0, sums.discount)
+        return (sums.total + unknown * smallest / max(1 - gamma, LEAST_DISCOUNTING)).astype(np.float32)
 
     def compute_features(self) -> None:
         """Compute all features that are not known yet, in the order of the slots."""

@@ -197,7 +197,7 @@ def cal_ql_loss(
     observation = rows.observation.repeat(1 + others, 1)
     action = torch.cat((rows.action.unsqueeze(0), candidates.action)).flatten(0, 1)
     outputs = critic_outputs(critic, "critic", observation, action, config.activation, config.precision)
-    outputs = outputs.unflatten(1, (1 + others, -1))
+    outputs = outputs.view(len(outputs), 1 + others, -1, outputs.shape[-1])
     values = output_values(outputs, config.value_range)
     shown, compared = values[:, 0], values[:, 1:]
     weighed = compared.maximum(candidates.floor) / temperature - candidates.log_density
