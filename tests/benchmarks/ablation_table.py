@@ -1,0 +1,99 @@
+"""What single options of the default agent change, seed by seed: from results of learning_table.py.
+
+    python tests/benchmarks/learning_table.py --agents cal_ql simba --tasks cable_route --seeds 3 \
+      --env-steps 2000 --name ablation --overrides runtime.threads=1 agent.precision=bfloat16
+    python tests/benchmarks/ablation_table.py
+
+Reads docs/results/learning.json (the default agent) and docs/results/ablation.json, writes docs/results/ablation.md.
+
+The score of a run is its mean success over the evaluations at 500, 1,000, ... STEPS environment steps: it rises with
+how early something is learned as well as with what comes of it. A run that ended before counts as what it ended with.
+Each run is compared with the default's of the same task and seed, which begin with the same demonstrations and, where
+the option does not change that, the same networks. The difference is the interquartile mean over tasks and seeds with
+its stratified bootstrap 95 % interval.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+
+from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
+
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
+INTERVAL = 500
+"""Environment steps from evaluation to evaluation."""
+
+Runs = dict[tuple[str, int], list[dict]]
+"""The evaluations of the runs of one agent, by task and seed."""
+
+Pair = tuple[float, float]
+"""Scores [%] of a run, and of the default's with the same task and seed."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=2_000, help="environment steps that are looked at")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the result files")
+    options = parser.parse_args()
+    steps = range(INTERVAL, options.steps + 1, INTERVAL)
+    default = read(RESULTS / "learning.json")["rlpd"]
+    lines = [
+        f"| option | task | seeds | mean success until {options.steps:,} steps | default, same seeds | difference |",
+        "|---|---|---|---|---|---|",
+    ]
+    for agent, runs in sorted(read(options.results / "ablation.json").items()):
+        pairs: dict[str, list[Pair]] = {}
+        for (task, seed), evaluations in sorted(runs.items()):
+            if (task, seed) in default:
+                pair = score(evaluations, steps), score(default[task, seed], steps)
+                pairs.setdefault(task, []).append(pair)
+        lines += [row(agent, task, found) for task, found in pairs.items()]
+        if len(pairs) > 1:
+            lines.append(all_row(agent, list(pairs.values())))
+    (options.results / "ablation.md").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+
+
+def read(file: Path) -> dict[str, Runs]:
+    """Return the runs of each agent."""
+    agents: dict[str, Runs] = {}
+    for run in json.loads(file.read_text()):
+        agents.setdefault(run["agent"], {})[run["task"], run["seed"]] = run["evaluations"]
+    return agents
+
+
+def score(evaluations: list[dict], steps: range) -> float:
+    """Return the mean success [%] over evaluations at ``steps``; those after the end of the run count as its last."""
+    rates = {line["step"]: line["success_rate"] for line in reversed(evaluations)}  # the first of a step counts
+    held = [max((step for step in rates if step <= wanted), default=None) for wanted in steps]
+    return 100 * float(np.mean([0.0 if step is None else rates[step] for step in held]))
+
+
+def row(agent: str, task: str, pairs: list[Pair]) -> str:
+    """Return the line of one task."""
+    ours, default = np.array(pairs).T
+    change = difference([ours - default])
+    return f"| {agent} | {task} | {len(pairs)} | {numbers(ours)} % | {numbers(default)} % | {change} |"
+
+
+def all_row(agent: str, tasks: list[list[Pair]]) -> str:
+    """Return the line of all tasks together, of as many seeds each."""
+    seeds = min(map(len, tasks))
+    differences = [np.subtract(*np.array(pairs[:seeds]).T) for pairs in tasks]
+    return f"| {agent} | all {len(tasks)} tasks | {seeds} each | | | {difference(differences)} |"
+
+
+def numbers(values: np.ndarray) -> str:
+    return ", ".join(f"{value:.0f}" for value in values)
+
+
+def difference(tasks: list[np.ndarray]) -> str:
+    """Return the interquartile mean of differences (runs,) of each task with its interval, in points of percent."""
+    interval = bootstrap_interval(interquartile_mean, np.stack(tasks, axis=1))
+    return f"{interval.value:+.1f} [{interval.low:+.1f}, {interval.high:+.1f}]"
+
+
+if __name__ == "__main__":
+    main()
