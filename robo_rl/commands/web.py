@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -81,7 +81,8 @@ class Dashboard:
     """What pages are told about runs, and what they ask for. One object serves all pages.
 
     Messages to a page are JSON objects: ``runs`` and the chosen ``run`` where they changed, ``alive`` else, ``answer``
-    to a command; and pictures: bytes whose first line is a JSON object that says of what, and then a JPEG file.
+    to a command, with ``stopped``, the run of an emergency stop, after that was pressed: otherwise the page says so
+    again, anew connected; and pictures: bytes whose first line is a JSON object that says of what, then a JPEG file.
     Messages of a page choose a run, ``{"run": path}``, or command it, ``{"command": name, "robot": name}``.
     """
 
@@ -92,21 +93,27 @@ class Dashboard:
 
     async def serve(self, page: Any) -> None:
         """Talk to a page until it leaves."""
+        from websockets.exceptions import ConnectionClosed
+
         from ..web.server import read_message
+
+        async def while_open(talk: Coroutine[Any, Any, None]) -> None:
+            with suppress(ConnectionClosed):  # what the page said before it left is still to be heard
+                await talk
 
         visit = Visit(page)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._tell(visit)), group.create_task(self._show(visit))]
+            tasks = [group.create_task(while_open(talk)) for talk in (self._tell(visit), self._show(visit))]
             async for data in page:
                 message = read_message(data)
-                path = self._paths.get(str(message.get("run", visit.chosen)))
+                run = message.get("run", visit.chosen)
                 if isinstance(name := message.get("command"), str):
                     # Here and at once: no thread that reads files may hold up an emergency stop.
-                    answer = self._command(path, name, str(message.get("robot", "")))
+                    told = self._command(run, name, str(message.get("robot", "")))
                     visit.changed.set()
-                    await page.send(json.dumps({"answer": answer}))
-                elif path is not None:
-                    visit.choose(str(path))
+                    await while_open(page.send(json.dumps(told)))
+                elif str(run) in self._paths:
+                    visit.choose(str(run))
             for task in tasks:
                 task.cancel()
 
@@ -147,13 +154,12 @@ class Dashboard:
     def _look(self, chosen: str | None) -> dict[str, Any]:
         """Return what there is to tell: the runs, and the chosen one, the newest by default."""
         try:
-            found = find_runs(self._settings.runs)
-            dated = sorted(((newest_change(path), path) for path in found), reverse=True)
+            dated = sorted(((newest_change(path), path) for path in find_runs(self._settings.runs)), reverse=True)
             paths = [path for _, path in dated[: self._settings.newest]]
             self._paths |= {str(path): path for path in paths}
             path = self._paths.get(chosen or "", paths[0])
             return {"runs": [{"path": str(each), "name": each.name} for each in paths], "run": self._look_at(path)}
-        except (DataError, OSError) as error:  # there is none, or its files were removed meanwhile
+        except (RoboRLError, OSError) as error:  # there is none, or its files were removed meanwhile
             return {"runs": [], "run": None, "note": str(error)}
 
     def _look_at(self, path: Path) -> dict[str, Any]:
@@ -176,25 +182,41 @@ class Dashboard:
             "emergency": None if look.emergency is None else look.emergency.pressed(),
         }
 
-    def _command(self, path: Path | None, name: str, robot: str) -> str:
-        """Do what a page asks for of the run that it shows; return what to tell the person."""
+    def _command(self, run: object, name: str, robot: str) -> dict[str, object]:
+        """Do what a page asks for of the run that it names; return what to tell it."""
         try:
-            if name == "emergency_stop":  # this user's where no run is shown
-                return _stop(EmergencyStop(None) if path is None else self._emergency(path))
+            if name == "emergency_stop":
+                return self._stop(run)
+            path = self._paths.get(str(run))
             if path is None:
-                return "no run is chosen"
+                return {"answer": "no run is chosen"}
             LiveWatch(path).send(Command(name, robot))
         except RoboRLError as error:
-            return str(error)
-        return f"{Command(name, robot)}: asked for"
+            return {"answer": str(error)}
+        return {"answer": f"{Command(name, robot)}: asked for"}
 
-    def _emergency(self, path: Path) -> EmergencyStop | None:
-        """Return the emergency stop of a run; this user's where the run cannot be read, rather than none."""
-        if path not in self._looks:
-            try:
-                self._look_at(path)
-            except (DataError, OSError):
+    def _stop(self, run: object) -> dict[str, object]:
+        """Press the emergency stop of the run that a page names, and say so."""
+        emergency = self._emergency(run)
+        if emergency is None:
+            return {"answer": "This run has no emergency stop (safety=none)"}
+        if not emergency.press("the page of robo-rl web"):
+            answer = f"ROBOTS ARE NOT STOPPED: {emergency.file} cannot be written. Use the button that cuts the power"
+            return {"answer": answer}
+        return {"answer": "Robots are stopped", "stopped": run}
+
+    def _emergency(self, run: object) -> EmergencyStop | None:
+        """Return the emergency stop of a run; this user's where it is not known or cannot be read, rather than none."""
+        try:
+            if run is not None and str(run) not in self._paths:  # the page chose it before this server was started
+                self._paths |= {str(path): path for path in find_runs(self._settings.runs)}
+            path = self._paths.get(str(run))
+            if path is None:
                 return EmergencyStop(None)
+            if path not in self._looks:
+                self._look_at(path)
+        except (DataError, OSError):
+            return EmergencyStop(None)
         return self._looks[path].emergency
 
 
@@ -244,15 +266,6 @@ def refused_commands(status: LiveStatus | None, going_on: bool) -> dict[str, str
     if status is None:
         return dict.fromkeys(COMMANDS, "the run is starting")
     return dict(status.refused)
-
-
-def _stop(emergency: EmergencyStop | None) -> str:
-    """Press an emergency stop; return what to tell the person."""
-    if emergency is None:
-        return "This run has no emergency stop (safety=none)"
-    if emergency.press("the page of robo-rl web"):
-        return "Robots are stopped"
-    return f"ROBOTS ARE NOT STOPPED: {emergency.file} cannot be written. Use the button that cuts the power"
 
 
 def emergency_of(run: Run) -> EmergencyStop | None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -23,8 +23,14 @@ from robo_rl.sim import make_backend
 from robo_rl.web import WebConfig
 from robo_rl.web.person import TAKEN, PersonPage
 
-from ..benchmarks.tcp_proxy import TcpProxy
-from ..browser import open_browser, wait_until
+from ..browser import (
+    NOTICES_NO_SILENCE,
+    before_pages,
+    open_browser,
+    press_stop_on_a_dead_network,
+    proxied,
+    wait_until,
+)
 
 FAKE_WEBXR = """
 window.pose = {position: {x: 0, y: 1, z: 0}, orientation: {x: 0, y: 0, z: 0, w: 1}};
@@ -69,12 +75,6 @@ sockets.at(-1).addEventListener("close", () => {
 sockets.at(-1).close();
 """
 """Two buttons that are tapped when the connection is gone."""
-
-NOTICES_NO_SILENCE = """
-const every = window.setInterval;
-window.setInterval = (does, milliseconds) => milliseconds === 500 ? 0 : every(does, milliseconds);
-"""
-"""Takes away the look after a connection that is silent (``Link.watch``): so long a robot must not move on."""
 
 TURNED = """
 const done = arguments[0], position = {x: 0, y: 0, z: 0};
@@ -139,15 +139,12 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @contextmanager
 def opened(browser: Any, driven: Driven, before: str) -> Iterator[None]:
     """Open the page, after the script ``before``."""
-    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": before})
-    try:
+    with before_pages(browser, before):
         browser.get("about:blank")
         browser.get(driven.page.link)
         wait_until(lambda: browser.find_elements("css selector", "[data-pad=x-y]"))
         driven.handed_back()
         yield
-    finally:
-        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": added["identifier"]})
 
 
 def touch(browser: Any, kind: str, *point: float) -> None:
@@ -228,28 +225,10 @@ def test_of_what_is_tapped_without_a_connection_the_emergency_stop_alone_is_sent
 
 
 def test_an_emergency_stop_comes_through_though_its_connection_died_unnoticed(browser: Any, driven: Driven) -> None:
-    proxy = TcpProxy(urlsplit(driven.page.link).port or 0)
-    driven.page._server._port = proxy.port  # the page's address, and its origin
-    try:
-        with opened(browser, driven, NOTICES_NO_SILENCE):
-            alert = browser.find_element("css selector", "#unconfirmed")
-            proxy.swallow()
-            assert not alert.is_displayed()
-            browser.execute_script("window.taps = setInterval(() => document.getElementById('emergency').click(), 100)")
-            wait_until(alert.is_displayed)
-            browser.execute_script("clearInterval(taps)")
-            assert "NOT CONFIRMED" in alert.text
-            assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
-            assert not driven.stops
-            proxy.mend()
-            wait_until(lambda: driven.stops)
-            wait_until(lambda: not alert.is_displayed())
-            wait_until(lambda: driven.read() and driven.buttons == {"emergency_stop"})
-            chip = "return document.querySelector('#connection').textContent"
-            wait_until(lambda: browser.execute_script(chip) == "connected")
-            assert len(driven.stops) == 1, "once it is confirmed it is not said again"
-    finally:
-        proxy.close()
+    with proxied(driven.page._server) as proxy, opened(browser, driven, NOTICES_NO_SILENCE):
+        press_stop_on_a_dead_network(browser, proxy, lambda: driven.stops)
+        wait_until(lambda: driven.read() and driven.buttons == {"emergency_stop"})
+        assert len(driven.stops) == 1, "once it is confirmed it is not said again"
 
 
 def test_the_pose_of_a_controller_drives_while_it_is_gripped_and_seen(browser: Any, driven: Driven) -> None:

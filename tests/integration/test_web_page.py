@@ -21,7 +21,14 @@ from robo_rl.telemetry import Command, LiveRobot, LiveRun, LiveStatus
 from robo_rl.web import WebConfig
 from robo_rl.web.server import PageServer
 
-from ..browser import open_browser, wait_until
+from ..browser import (
+    NOTICES_NO_SILENCE,
+    before_pages,
+    open_browser,
+    press_stop_on_a_dead_network,
+    proxied,
+    wait_until,
+)
 
 TOKEN = "a secret of this test"
 ROBOTS = tuple(
@@ -39,7 +46,6 @@ class ServedDashboard:
         self.said: list[str] = []
         self._token_file = str(folder / "token")
         self._dashboard = Dashboard(WatchConfig(runs=[str(runs)], newest=4, interval=0.2))
-        self.origin = ""
         self.port = 0
 
     def start(self) -> None:
@@ -47,10 +53,9 @@ class ServedDashboard:
 
         async def serve() -> None:
             config = WebConfig(address=f"127.0.0.1:{self.port}", token_file=self._token_file)
-            server = PageServer(config, PAGES, self._dashboard.serve, self.said.append)
+            self.server = server = PageServer(config, PAGES, self._dashboard.serve, self.said.append)
             self._ended = asyncio.Event()
             async with server.serving():
-                self.origin = server.origin
                 self.port = int(server.origin.rpartition(":")[2])
                 ready.set()
                 await self._ended.wait()
@@ -126,7 +131,7 @@ def press(browser: Any, command: str, robot: str = "") -> None:
 
 def opened(browser: Any, served: ServedDashboard, token: str = TOKEN) -> None:
     browser.get("about:blank")
-    browser.get(f"{served.origin}/#{quote(token)}")
+    browser.get(f"{served.server.origin}/#{quote(token)}")
 
 
 def commanded(run: LiveRun) -> list[Command]:
@@ -198,6 +203,74 @@ def test_a_dropped_connection_recovers(browser: Any, served: ServedDashboard, ru
     wait_until(lambda: text(browser, "#connection") == "connected")
     press(browser, "pause")
     assert commanded(run) == [Command("pause")]
+
+
+def test_an_emergency_stop_comes_through_though_its_connection_died_unnoticed(
+    browser: Any, served: ServedDashboard, run: LiveRun, folder: Path
+) -> None:
+    emergency = EmergencyStop(folder / "stop")
+    with proxied(served.server) as proxy, before_pages(browser, NOTICES_NO_SILENCE):
+        opened(browser, served)
+        wait_until(lambda: text(browser, "#state") == "training")
+        press_stop_on_a_dead_network(browser, proxy, emergency.pressed)
+        assert wait_until(lambda: text(browser, "#answer")) == "Robots are stopped"
+        wait_until(lambda: "the page of robo-rl web" in text(browser, "#notice"))
+        emergency.rearm()
+        wait_until(lambda: not text(browser, "#notice"))
+        assert not emergency.pressed(), "once it is confirmed it is not said again"
+
+
+def test_an_emergency_stop_without_a_connection_is_kept_for_the_run_that_it_was_of(
+    browser: Any, served: ServedDashboard, run: LiveRun, folder: Path
+) -> None:
+    opened(browser, served)
+    wait_until(lambda: text(browser, "#state") == "training")
+    emergency = EmergencyStop(folder / "stop")
+    served.stop()
+    try:
+        wait_until(lambda: text(browser, "#connection") == "connection lost")
+        press(browser, "emergency_stop")
+        assert browser.find_element("css selector", "#unconfirmed").is_displayed()
+        # As a server that was started anew: it has not looked at any run.
+        served._dashboard._looks.clear()
+        served._dashboard._paths.clear()
+    finally:
+        served.start()
+    wait_until(lambda: not browser.find_element("css selector", "#unconfirmed").is_displayed())
+    assert emergency.rearm()
+
+
+def test_without_a_run_the_emergency_stop_is_that_of_this_user(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    served = ServedDashboard(tmp_path, tmp_path)
+    served.start()
+    try:
+        opened(browser, served)
+        wait_until(lambda: "no run found" in text(browser, "#notice"))
+        press(browser, "emergency_stop")
+        wait_until(lambda: text(browser, "#notice") == "Robots are stopped")
+        assert EmergencyStop().pressed() == "the page of robo-rl web"
+        assert not browser.find_element("css selector", "#unconfirmed").is_displayed()
+    finally:
+        served.stop()
+
+
+def test_an_emergency_stop_that_cannot_be_pressed_is_never_shown_as_confirmed(
+    browser: Any, served: ServedDashboard, run: LiveRun, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(browser, served)
+    wait_until(lambda: text(browser, "#state") == "training")
+    presses: list[str] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(EmergencyStop, "press", lambda _, reason: bool(presses.append(reason)))
+        press(browser, "emergency_stop")
+        wait_until(lambda: len(presses) > 1)
+        assert browser.find_element("css selector", "#unconfirmed").is_displayed()
+        wait_until(lambda: text(browser, "#answer").startswith("ROBOTS ARE NOT STOPPED"))
+    wait_until(lambda: not browser.find_element("css selector", "#unconfirmed").is_displayed())
+    assert EmergencyStop(folder / "stop").rearm()
 
 
 def test_a_connection_that_comes_back_shows_and_commands_the_run_that_was_chosen(

@@ -1,12 +1,10 @@
 // The page by which a person drives a robot: touched pads, or the pose of a WebXR controller or phone.
 // Whatever is said is said many times a second; the robot holds still when that ends.
 
-import { Link, make, showPicture } from "/link.js";
+import { EmergencyStops, Link, make, showPicture } from "/link.js";
 
 const SAY_MS = 50;
 const EMERGENCY = "emergency_stop";
-const CONFIRM_MS = 500; // an emergency stop that is not confirmed by then is said again, on a new connection
-const LONGEST_CONFIRM_MS = 4000; // doubled up to this: a network may need long to connect
 const POSE_MS = 150; // a pose that is older is not seen any more
 const POSE_METRES = 0.12; // displacement of a full deflection
 const POSE_RADIANS = 0.6;
@@ -30,7 +28,6 @@ const pads = new Map(); // deflections by the pad that is touched; a touch that 
 let gripped = null; // the WebXR input source that is gripped, and its pose then
 let pose = null; // deflections by pose, while it is gripped, and when it was seen
 let tapped = [];
-let stop = null; // the emergency stop, until it is confirmed: when it was tried, how long that may take, whether it was sent
 let connected = false;
 let elements = [];
 
@@ -38,8 +35,7 @@ const link = new Link({
   message({ about, lines, heard }) {
     if (about) showAbout(about);
     if (heard?.includes(EMERGENCY)) {
-      stop = null;
-      at("unconfirmed").hidden = true;
+      stops.confirm(EMERGENCY);
       at("lines").textContent = "Emergency stop: confirmed";
     }
     if (lines) at("lines").textContent = lines.filter((line) => line).join(" · ");
@@ -50,7 +46,6 @@ const link = new Link({
     if (!connected) {
       release();
       tapped = [];
-      if (stop) stop.sent = false;
     }
     at("connection").textContent = CONNECTION[name];
     at("connection").className = `chip ${connected ? "good" : "bad"}`;
@@ -58,33 +53,19 @@ const link = new Link({
     document.body.classList.toggle("stale", !connected);
   },
 });
+const stops = new EmergencyStops(link, at("unconfirmed"));
 
 function say() {
   if (pose && performance.now() - pose.seen > POSE_MS) pose = null;
   const axes = Object.assign({}, ...pads.values(), pose?.axes ?? {});
   const held = pads.size || pose ? ["deadman"] : [];
-  const taps = stop && !stop.sent ? [...tapped, EMERGENCY] : tapped;
-  if (connected && link.send({ axes, held, tapped: taps })) {
-    tapped = [];
-    if (stop) stop.sent = true;
-  }
-  if (stop) insist();
+  if (connected && link.send({ axes, held, tapped })) tapped = [];
 }
 setInterval(say, SAY_MS);
 
-// A connection may have died without a word: only what is confirmed has arrived.
-function insist() {
-  const late = performance.now() - stop.tried > stop.patience;
-  if (late || !connected) at("unconfirmed").hidden = false;
-  if (!late) return;
-  stop = { tried: performance.now(), patience: Math.min(2 * stop.patience, LONGEST_CONFIRM_MS), sent: false };
-  link.open();
-}
-
 // What is tapped without a connection would come as a surprise later, but for the emergency stop.
 function tap(name) {
-  // Whoever taps again and again does not put off that it is said anew.
-  if (name === EMERGENCY) stop ??= { tried: performance.now(), patience: CONFIRM_MS, sent: false };
+  if (name === EMERGENCY) stops.press(EMERGENCY, { tapped: [EMERGENCY] });
   else if (connected) tapped.push(name);
   else at("lines").textContent = "Not sent: there is no connection";
   say();

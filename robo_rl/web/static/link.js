@@ -4,6 +4,9 @@ const SILENCE_MS = 6000; // the server says something every second
 const RETRY_MS = [300, 1000, 2000];
 const REFUSED = 4401;
 const TAKEN = 4409; // another page has what only one can have
+const INSIST_MS = 50;
+const CONFIRM_MS = 500; // an emergency stop that is not confirmed by then is said again, on a new connection
+const LONGEST_CONFIRM_MS = 4000; // doubled up to this: a network may need long to connect
 
 // Return the token of the address, which then no longer shows it, or the one of this tab before it was loaded again.
 function token() {
@@ -24,6 +27,10 @@ export class Link {
     setInterval(() => this.watch(), 500);
     addEventListener("hashchange", () => this.open());
     this.open();
+  }
+
+  get connected() {
+    return this.failures < 0;
   }
 
   open() {
@@ -92,6 +99,45 @@ export class Link {
     if (this.socket?.readyState !== WebSocket.OPEN) return false;
     this.socket.send(JSON.stringify(message));
     return true;
+  }
+}
+
+// The emergency stops that were pressed on a page. Each is said until the server confirms that it is pressed: a connection
+// may have died without a word. `alert` is shown meanwhile.
+export class EmergencyStops {
+  constructor(link, alert) {
+    this.link = link;
+    this.alert = alert;
+    this.unconfirmed = new Map(); // messages by the name under which each is confirmed
+    setInterval(() => this.insist(), INSIST_MS);
+  }
+
+  press(name, message) {
+    // Whoever presses again and again does not put off that it is said on a new connection.
+    if (this.unconfirmed.has(name)) return;
+    if (!this.unconfirmed.size) Object.assign(this, { tried: performance.now(), patience: CONFIRM_MS });
+    this.unconfirmed.set(name, message);
+    this.saidOn = null;
+    this.insist();
+  }
+
+  confirm(name) {
+    this.unconfirmed.delete(name);
+    this.alert.hidden = this.alert.hidden || !this.unconfirmed.size;
+  }
+
+  insist() {
+    if (!this.unconfirmed.size) return;
+    const { socket, connected } = this.link;
+    if (socket !== this.saidOn && [...this.unconfirmed.values()].every((message) => this.link.send(message))) {
+      this.saidOn = socket;
+    }
+    const late = performance.now() - this.tried > this.patience;
+    if (late || !connected) this.alert.hidden = false;
+    if (!late) return;
+    this.tried = performance.now();
+    this.patience = Math.min(2 * this.patience, LONGEST_CONFIRM_MS);
+    this.link.open();
   }
 }
 

@@ -1,8 +1,9 @@
 // The page that watches runs and commands them.
 
-import { Link, make, showPicture } from "/link.js";
+import { EmergencyStops, Link, make, showPicture } from "/link.js";
 
-const CONFIRM_MS = 3000;
+const ARMED_MS = 3000;
+const EMERGENCY = "emergency_stop";
 const EXPLAINED = {
   pause: "No new episode begins",
   resume: "Episodes begin again",
@@ -30,7 +31,8 @@ const link = new Link({
   message(news) {
     if ("runs" in news) showRuns(news.runs);
     if ("note" in news) at("notice").textContent = news.note;
-    if ("answer" in news) at("answer").textContent = news.answer;
+    if ("stopped" in news) stops.confirm(news.stopped);
+    if ("answer" in news) showAnswer(news.answer);
     if ("run" in news) showRun(news.run);
   },
   picture: showCamera,
@@ -45,6 +47,7 @@ const link = new Link({
     enableButtons();
   },
 });
+const stops = new EmergencyStops(link, at("unconfirmed"));
 
 at("ask").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -68,6 +71,11 @@ setInterval(showAges, 1000);
 
 function press(button) {
   const { command, robot = "" } = button.dataset;
+  if (command === EMERGENCY) {
+    const path = run?.path ?? null; // null: where no run is shown, the robots of this user
+    stops.press(path, { command, run: path });
+    return;
+  }
   const sent = link.send({ command, robot, run: run?.path });
   at("answer").textContent = sent ? `${command} ${robot}: sent` : "Not sent: there is no connection";
 }
@@ -81,14 +89,15 @@ function confirmed(button) {
   setTimeout(() => {
     delete button.dataset.armed;
     button.textContent = text;
-  }, CONFIRM_MS);
+  }, ARMED_MS);
   return false;
 }
 
 function enableButtons() {
   for (const button of document.querySelectorAll("button[data-command]")) {
     const command = button.dataset.command;
-    const why = !connected ? "There is no connection" : !run ? "There is no run" : (run.refused[command] ?? "");
+    const lacks = !connected ? "There is no connection" : !run ? "There is no run" : "";
+    const why = (command !== EMERGENCY && lacks) || (run?.refused[command] ?? "");
     button.disabled = why !== "";
     button.title = why ? `${EXPLAINED[command]}. Not now: ${why}` : EXPLAINED[command];
   }
@@ -104,6 +113,11 @@ function showRuns(runs) {
   at("runs").replaceChildren(...runs.map(({ path, name }) => make("option", name, { value: path })));
   at("runs").disabled = runs.length < 2;
   if (run) at("runs").value = run.path;
+}
+
+function showAnswer(text) {
+  at(run ? "answer" : "notice").textContent = text;
+  showNotice();
 }
 
 function showNotice() {
