@@ -16,12 +16,11 @@ class AnswerCache:
         folder: made where it is missing; None: ``robo-rl/answers`` in ``XDG_CACHE_HOME``, by default ``~/.cache``.
 
     Raises:
-        ConfigError: if nothing can be written there.
+        ConfigError: if nothing can be written there, or there is no home folder and nothing in place of it.
     """
 
     def __init__(self, folder: str | None) -> None:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        self._folder = Path(base, "robo-rl", "answers") if folder is None else Path(folder)
+        self._folder = _default_folder() if folder is None else Path(folder)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -51,3 +50,10 @@ class AnswerCache:
 
     def _file(self, asked: bytes) -> Path:
         return self._folder / f"{hashlib.sha256(asked).hexdigest()}.json"
+
+
+def _default_folder() -> Path:
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "robo-rl", "answers")
+    except RuntimeError as error:  # a user without a home, as some containers have
+        raise ConfigError(f"no place for answers ({error}): set endpoint.cache or XDG_CACHE_HOME") from error

@@ -8,13 +8,23 @@ import contextlib
 import os
 from pathlib import Path
 
-from robo_rl.core import DEADMAN, EMERGENCY_STOP, Clock, DriverError, MonotonicClock, require, sync_folder
+from robo_rl.core import DEADMAN, EMERGENCY_STOP, Clock, ConfigError, DriverError, MonotonicClock, require, sync_folder
 
 
 def default_file() -> Path:
-    """Return where the emergency stop of this user is."""
-    state = os.environ.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "robo_rl" / "emergency_stop"
+    """Return where the emergency stop of this user is.
+
+    Raises:
+        ConfigError: if this user has no home folder, and XDG_STATE_HOME is not set.
+    """
+    try:
+        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    except RuntimeError as error:  # as some containers have it
+        raise ConfigError(
+            f"no place for the emergency stop ({error}): set XDG_STATE_HOME, the same for every process of this user, "
+            "or safety.emergency_stop.file"
+        ) from error
+    return state / "robo_rl" / "emergency_stop"
 
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -31,7 +41,7 @@ class EmergencyStop:
         file: whose presence is the stop.
 
     Raises:
-        ConfigError: if it is a folder, which would always be there.
+        ConfigError: if it is a folder, which would always be there, or has no default (:func:`default_file`).
         DriverError: if the folder that it is in cannot be made.
     """
 

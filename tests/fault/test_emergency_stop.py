@@ -68,6 +68,20 @@ def test_the_actor_waits_without_using_up_episodes(file):
     assert (first.episode, second.episode, second.sequence) == (0, 1, 1)
 
 
+def test_a_user_without_a_home_is_told_where_the_file_is_set(monkeypatch, tmp_path, capsys):
+    """As in a container that was started with the number of a user whom it does not know."""
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # what it does where there is no home
+    with pytest.raises(ConfigError, match=r"no place for the emergency stop \(.*\): set XDG_STATE_HOME"):
+        EmergencyStop()
+    assert EmergencyStop(tmp_path / "stop").pressed() is None
+    with pytest.raises(SystemExit) as ended:
+        main(["stop"])
+    assert ended.value.code == 2 and "set XDG_STATE_HOME" in capsys.readouterr().err
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert EmergencyStop().file == tmp_path / "robo_rl" / "emergency_stop"
+
+
 def test_where_the_file_cannot_be_written_this_process_stays_stopped(tmp_path):
     folder = tmp_path / "state"
     stop = EmergencyStop(folder / "emergency_stop")

@@ -1,12 +1,14 @@
 """A model's server that is right, slow, failing, malformed or expensive: a real one, in another process."""
 
 import json
+import os
 import time
 
 import numpy as np
 import pytest
 
 from robo_rl.core import CheckpointError, ConfigError
+from robo_rl.rewards.vlm.answers import AnswerCache
 from robo_rl.rewards.vlm.endpoint import BudgetSpentError, Endpoint, EndpointConfig, EndpointError
 from robo_rl.rewards.vlm.inquiries import Inquiries
 
@@ -194,3 +196,15 @@ def test_errors_come_back_as_answers_and_defects_as_what_they_are():
         time.sleep(0.001)
     with pytest.raises(KeyError, match="defect"):
         inquiries.collect()
+
+
+def test_a_user_without_a_home_is_told_where_answers_are_set(monkeypatch, tmp_path):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # what it does where there is no home
+    with pytest.raises(ConfigError, match=r"no place for answers \(.*\): set endpoint.cache or XDG_CACHE_HOME"):
+        AnswerCache(None)
+    AnswerCache(str(tmp_path / "given")).keep(b"asked", "yes")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    AnswerCache(None).keep(b"asked", "no")
+    assert AnswerCache(str(tmp_path / "given")).find(b"asked") == "yes"
+    assert AnswerCache(str(tmp_path / "robo-rl" / "answers")).find(b"asked") == "no"
