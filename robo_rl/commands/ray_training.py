@@ -133,6 +133,7 @@ def learn(config: DictConfig, folder: Path) -> int:
     settings = cast(RayRuntimeConfig, OmegaConf.to_object(config.runtime))
     options = _options(settings, settings.learner_resources)
     learner = ray.remote(RayLearner).options(**options).remote(_text(config), str(folder.resolve()))
+    placed = learner.__ray_ready__.remote()
     try:
         # Ray takes SIGTERM for itself when it starts: this comes after.
         with Interruption(emergency_stop(config, "Ctrl-\\ in the terminal of the run")) as interruption:
@@ -140,6 +141,8 @@ def learn(config: DictConfig, folder: Path) -> int:
             told = False
             while not _is_done(code, POLL_SECONDS):
                 if interruption.signal is not None and not told:
+                    if not _is_done(placed):  # until there is room for it, it hears nothing
+                        return _not_begun(config, folder, interruption.signal)
                     learner.interrupt.remote(interruption.signal)
                     told = True
             return int(ray.get(code))
@@ -154,6 +157,18 @@ def learn(config: DictConfig, folder: Path) -> int:
         ) from error
     finally:
         ray.shutdown()
+
+
+def _not_begun(config: DictConfig, folder: Path, number: int) -> int:
+    """Give up a run that the signal ``number`` ended while its learner waited for room; return the exit code."""
+    if config.resume is None:
+        (folder / "config.yaml").unlink(missing_ok=True)
+    print(
+        "Ended before the learner began: Ray had not given it its place yet. "
+        f"Does the cluster have runtime.learner_resources={config.runtime.learner_resources}?",
+        flush=True,
+    )
+    return 128 + number
 
 
 class RayTraining(AsyncTraining):

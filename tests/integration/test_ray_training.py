@@ -129,3 +129,30 @@ def test_ctrl_c_interrupts_the_runs_of_a_sweep_as_it_does_one_run(tmp_path: Path
     lines = (tmp_path / "output").read_text().splitlines()
     rows = [line for line in lines if line.startswith("\u2502") and "_sweep/" in line]
     assert len(rows) == 2 and all("interrupted" in row for row in rows)
+
+
+PENDING = """
+import os, signal, sys
+from robo_rl.cli import main
+from robo_rl.commands import ray_training
+
+is_done = ray_training._is_done
+ray_training._lacking = lambda asked: ""  # a cluster might grow: it does not refuse
+
+def is_done_and_interrupt(*words):
+    ray_training._is_done = is_done
+    os.kill(os.getpid(), signal.SIGTERM)
+    return is_done(*words)
+
+ray_training._is_done = is_done_and_interrupt
+main(sys.argv[1:])
+"""
+
+
+def test_a_run_whose_learner_waits_for_room_ends_at_the_first_signal(tmp_path: Path) -> None:
+    words = [*AGENT, *RUN, "runtime=ray", "runtime.learner_resources={elsewhere:1}", f"run.dir={tmp_path / 'run'}"]
+    command = [sys.executable, "-c", PENDING, "train", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 143, done.stderr
+    assert "Ended before the learner began" in done.stdout and "'elsewhere': 1" in done.stdout
+    assert not (tmp_path / "run" / "config.yaml").exists(), "the same command may be given again"

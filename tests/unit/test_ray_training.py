@@ -1,5 +1,6 @@
 """What runs inside the processes of Ray, without Ray; tests/integration/test_ray_training.py has it as a whole."""
 
+import os
 import signal
 import sys
 import threading
@@ -110,6 +111,49 @@ def test_a_learner_goes_on_where_there_is_a_checkpoint(
     again.interrupt(signal.SIGINT)
     assert again.run() == 130
     assert began == [None, str(tmp_path / "run")]
+
+
+class PlayedCluster:
+    """Stands for Ray with a learner that is placed or not, and that ends once it is told to."""
+
+    def __init__(self, placed: bool) -> None:
+        self.placed, self.ended = placed, False
+        self.told: list[int] = []
+
+    def remote(self, _: object) -> Any:
+        learner = SimpleNamespace(
+            __ray_ready__=SimpleNamespace(remote=lambda: "placed"),
+            run=SimpleNamespace(remote=lambda: "code"),
+            interrupt=SimpleNamespace(remote=self.told.append),
+        )
+        return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=lambda *_: learner))
+
+    def wait(self, results: list[str], num_returns: int, timeout: float) -> tuple[list[str], list[str]]:
+        if results == ["code"] and not self.told:
+            os.kill(os.getpid(), signal.SIGTERM)
+        done = self.placed and (results == ["placed"] or bool(self.told))
+        return (results, []) if done else ([], results)
+
+    def get(self, _: str) -> int:
+        return 128 + self.told[0]
+
+    def shutdown(self) -> None:
+        self.ended = True
+
+
+@pytest.mark.parametrize("placed", [True, False])
+@pytest.mark.parametrize("resumed", [True, False])
+def test_the_first_signal_ends_a_run_whether_its_learner_has_a_place_or_not(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, placed: bool, resumed: bool
+) -> None:
+    cluster = PlayedCluster(placed)
+    monkeypatch.setattr(ray_training, "ray", cluster)
+    config = ray_training._parsed(text)
+    config.resume = str(tmp_path) if resumed else None
+    (tmp_path / "config.yaml").write_text(text)
+    assert ray_training.learn(config, tmp_path) == 143
+    assert cluster.told == ([signal.SIGTERM] if placed else []) and cluster.ended
+    assert (tmp_path / "config.yaml").exists() == (placed or resumed)
 
 
 def test_more_than_the_machine_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
