@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ..core import require
 from ..evaluation.aggregate import group_runs
-from ..evaluation.report import RESULTS, markdown_table, results, write_report
+from ..evaluation.report import RESULTS, markdown_table, repeated_seeds, results, write_report
 from ..evaluation.runs import find_runs, load_run
 
 
@@ -34,6 +34,8 @@ def run(cfg: DictConfig) -> int:
     for each in runs:
         for problem in each.problems:
             console.print(f"{each.name}: {problem}", style="yellow", markup=False)
+    for text in repeated_seeds(groups):
+        console.print(text, style="yellow", markup=False, soft_wrap=True)
     if cfg.table is not None:
         Path(cfg.table).parent.mkdir(parents=True, exist_ok=True)
         Path(cfg.table).write_text(markdown_table(groups), encoding="utf-8")

@@ -47,6 +47,18 @@ class Group:
         """Control steps per second [Hz], if it is known."""
         return next((run.control_rate for run in self.runs if run.control_rate is not None), None)
 
+    def repeats(self) -> list[tuple[Run, ...]]:
+        """Return the runs that share their seed, where several do.
+
+        They begin with the same weights and start states, or one is a copy of the other: they are not independent, as
+        intervals over runs suppose, which are then too narrow. Which of them counts is for a person to say.
+        """
+        by_seed: dict[int, list[Run]] = {}
+        for run in self.runs:
+            if run.seed is not None:
+                by_seed.setdefault(run.seed, []).append(run)
+        return [tuple(runs) for runs in by_seed.values() if len(runs) > 1]
+
     def success(self) -> Interval | None:
         """Interquartile mean of the final success rates with its interval; None where nobody knows success."""
         rates = [run.success_rate.value for run in self.runs if run.success_rate is not None]

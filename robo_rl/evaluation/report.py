@@ -48,6 +48,7 @@ def write_report(runs: Sequence[Run], path: Path, embed: bool = False) -> Path:
     sections = (
         _cards(groups[0]) if len(groups) == 1 else "",
         _problems(runs),
+        _repeats(groups),
         section("Results", table(RESULTS, results(groups), numbers_from=2)) if len(groups) > 1 else "",
         _curves(groups),
         _videos(runs, path, embed),
@@ -69,7 +70,7 @@ def results(groups: Sequence[Group]) -> list[list[str]]:
             [
                 group.task,
                 group.label,
-                str(len(group.runs)),
+                _count(group),
                 _result(group),
                 _threshold(steps),
                 _threshold(steps, 1 / (60 * rate)) if rate else _NOTHING,
@@ -79,10 +80,27 @@ def results(groups: Sequence[Group]) -> list[list[str]]:
     return rows
 
 
+def repeated_seeds(groups: Sequence[Group]) -> list[str]:
+    """Return a sentence for each seed of which a group has several runs: its intervals are then too narrow."""
+    return [
+        f"{group.task}, {group.label}: seed {runs[0].seed} counts {len(runs)} times "
+        f"({', '.join(str(run.path) for run in runs)}). Runs of one seed are not independent: the intervals are too "
+        "narrow. Name one of these folders in runs, or give each run a seed of its own."
+        for group in groups
+        for runs in group.repeats()
+    ]
+
+
 def markdown_table(groups: Sequence[Group]) -> str:
     """Return :func:`results` as a Markdown table, for documents."""
     rows = [list(RESULTS), ["---"] * len(RESULTS), *results(groups)]
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in rows)
+
+
+def _count(group: Group) -> str:
+    """How many runs and, where some share one, how many seeds."""
+    seeds = len(group.runs) - sum(len(runs) - 1 for runs in group.repeats())
+    return str(len(group.runs)) + ("" if seeds == len(group.runs) else f" ({seeds} seed{'s' * (seeds > 1)})")
 
 
 def _result(group: Group) -> str:
@@ -145,6 +163,11 @@ def _cards(group: Group) -> str:
 def _problems(runs: Sequence[Run]) -> str:
     lines = [f"<li><b>{html.escape(run.name)}</b>: {html.escape(text)}</li>" for run in runs for text in run.problems]
     return f'<div class="warn">Not all runs are complete.<ul>{"".join(lines)}</ul></div>' if lines else ""
+
+
+def _repeats(groups: Sequence[Group]) -> str:
+    lines = "".join(f"<li>{html.escape(text)}</li>" for text in repeated_seeds(groups))
+    return f'<div class="warn">Some runs have the same seed.<ul>{lines}</ul></div>' if lines else ""
 
 
 def _curves(groups: Sequence[Group]) -> str:

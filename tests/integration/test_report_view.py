@@ -125,6 +125,22 @@ def test_figures_of_a_group_whose_first_run_died_early_are_those_of_all(tmp_path
     assert "700environment steps a run, on average" in text, "(100 + 1000 + 1000) / 3"
 
 
+def test_runs_of_one_seed_are_named_wherever_their_interval_is(tmp_path, capsys):
+    """Two folders of a seed, by a copy or a second start, are no two samples of what a seed may bring."""
+    for name, seed in {"first/0": 0, "first/1": 1, "second/0": 0}.items():
+        make_run(tmp_path / name, seed=seed)
+    table = tmp_path / "table.md"
+    report.run(configuration("report", runs=[str(tmp_path)], output=str(tmp_path / "all.html"), table=str(table)))
+    twice = f"seed 0 counts 2 times ({tmp_path}/first/0, {tmp_path}/second/0). Runs of one seed are not independent"
+    output = capsys.readouterr().out
+    assert twice in output and "3 (2 seeds)" in output
+    assert twice in Page(tmp_path / "all.html").text
+    assert "| rlpd | 3 (2 seeds) |" in table.read_text()
+    report.run(configuration("report", runs=[str(tmp_path / "first")], table=str(table)))
+    assert "not independent" not in capsys.readouterr().out + Page(tmp_path / "first" / "report.html").text
+    assert "| rlpd | 2 |" in table.read_text()
+
+
 def test_square_brackets_are_no_markup(tmp_path, capsys):
     for name in ("[/b]", "[bold]x"):
         report.run(configuration("report", runs=[str(make_run(tmp_path / name, agent=name))]))

@@ -172,6 +172,16 @@ def test_seeds_are_one_group_and_other_settings_another(tmp_path):
     assert [run.seed for run in groups[0].runs] == [0, 1, 2]
 
 
+def test_runs_of_one_seed_are_told_apart_from_runs_of_several(tmp_path):
+    seeds = {"a": 0, "b": 1, "c": 0, "d": 2, "e": 0, "f": 1}
+    runs = [load_run(make_run(tmp_path / name, seed=seed)) for name, seed in seeds.items()]
+    runs += [load_run(make_run(tmp_path / name, seed="null", summary=False)) for name in "gh"]
+    (group,) = group_runs(runs)
+    assert [[run.name for run in same] for same in group.repeats()] == [["a", "c", "e"], ["b", "f"]]
+    other = load_run(make_run(tmp_path / "other", seed=0, utd=5))
+    assert all(not group.repeats() for group in group_runs([runs[0], runs[1], other]))
+
+
 def test_results_of_a_group(tmp_path):
     rates = {0: (0.0, 1.0, 1.0), 1: (0.0, 0.5, 1.0), 2: (0.0, 0.0, 0.5)}
     runs = [load_run(make_run(tmp_path / str(seed), seed=seed, rates=rates[seed])) for seed in rates]
