@@ -58,6 +58,8 @@ class TcpProxy:
                 self._connections.add(other)
                 pumps = [asyncio.ensure_future(self._pump(*pair)) for pair in ((reader, other), (other_reader, writer))]
                 await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+                if self._swallows or writer in self._forgotten:  # nor is one end told that the other has closed
+                    await asyncio.wait(pumps)
                 for pump in pumps:
                     pump.cancel()
         for connection in (writer, other):
