@@ -9,6 +9,7 @@ from scipy import linalg
 
 from robo_rl.agents import bc, cpl, iql, sac
 from robo_rl.agents.sac import SAC, SACConfig, make_sac
+from robo_rl.agents.sac.native import available as native_available
 from robo_rl.agents.sac.update import METRICS
 from robo_rl.core import ArraySpec, CheckpointError, ConfigError, DivergenceError
 
@@ -32,6 +33,7 @@ def make_spec(state=3, action=2, **more):
 
 RESIDUAL = {"network": "simba", "hidden": [8, 8]}
 BINS = {"value_bins": 11, "value_range": [-1, 2]}
+AUTO_BINS = {"backend": "auto", **BINS}
 SPEC = make_spec(object=ArraySpec((2,)), **{"images/front": ArraySpec((4, 4, 3), "uint8")})
 
 
@@ -76,7 +78,7 @@ def test_equal_seeds_learn_equally_and_others_do_not():
     assert not same(states[0], states[2])
 
 
-@pytest.mark.parametrize("fields", [{"backend": "torch"}, {"backend": "auto"}, RESIDUAL | BINS])
+@pytest.mark.parametrize("fields", [{"backend": "torch"}, {"backend": "auto"}, RESIDUAL | BINS, AUTO_BINS])
 def test_an_agent_goes_on_from_its_state_bit_for_bit(fields):
     unbroken = make(normalise_observations=True, **fields)
     unbroken.fit_normaliser(make_batch(50))
@@ -338,11 +340,23 @@ def test_without_a_compiler_torch_stands_in_or_the_reason_is_given(monkeypatch):
         make(backend="native", precision="bfloat16")
 
 
-@pytest.mark.parametrize(("fields", "lacking"), [(RESIDUAL, "residual networks"), (BINS, "critics with bins")])
-def test_what_the_native_update_lacks_torch_computes(fields, lacking):
-    assert make(backend="auto", **fields).backend == f"torch (native cannot be had: it has no {lacking})"
-    with pytest.raises(ConfigError, match=f"agent.backend=native cannot be had: it has no {lacking}. Use agent.backe"):
+@pytest.mark.parametrize("fields", [RESIDUAL, RESIDUAL | BINS])
+def test_what_the_native_update_lacks_torch_computes(fields):
+    lacking = "it has no residual networks"
+    assert make(backend="auto", **fields).backend == f"torch (native cannot be had: {lacking})"
+    with pytest.raises(ConfigError, match=f"agent.backend=native cannot be had: {lacking}. Use agent.backend=auto"):
         make(backend="native", **fields)
+
+
+@pytest.mark.skipif(not native_available()[0], reason=native_available()[1])
+def test_the_native_update_has_critics_with_bins():
+    agent, other = make(**AUTO_BINS), make(backend="torch", **BINS)
+    assert agent.backend.startswith("native (")
+    metrics, expected = (each.update(make_batch(each.update_rows)) for each in (agent, other))
+    assert metrics == pytest.approx(expected, rel=1e-4)
+    state, wanted = agent.state(), other.state()
+    for name in ("critic/output/weight", "target_critic/output/bias", "actor/output/weight"):
+        np.testing.assert_allclose(state[name], wanted[name], rtol=1e-3, atol=1e-5)
 
 
 def test_residual_networks_and_bins_are_chosen_on_the_command_line():

@@ -31,8 +31,10 @@ class _Settings(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("observation_size", "action_size", "ensemble", "subset", "batch")),
         *((name, ctypes.c_int32) for name in ("updates", "threads", "entropy_backup", "actor_minimum")),
+        ("bins", ctypes.c_int32),
         *((name, ctypes.c_double) for name in ("actor_learning_rate", "critic_learning_rate")),
         *((name, ctypes.c_double) for name in ("temperature_learning_rate", "tau", "target_entropy")),
+        *((name, ctypes.c_double) for name in ("value_low", "value_high")),
     )
 
 
@@ -84,9 +86,7 @@ def available(precision: str = "float32") -> tuple[bool, str]:
 
 def lacks(config: SACConfig) -> str:
     """Return what the native update would need for ``config`` and does not have; else nothing."""
-    if config.network != "mlp":
-        return "residual networks"
-    return "critics with bins" if config.value_bins else ""
+    return "residual networks" if config.network != "mlp" else ""
 
 
 class NativeUpdate:
@@ -106,6 +106,7 @@ class NativeUpdate:
         self._config = config
         self._action_size = parameters["actor/output/bias"].shape[0] // 2
         self._observation_size = parameters["actor/0/weight"].shape[0]
+        value_low, value_high = config.value_range or (0.0, 0.0)
         settings = _Settings(
             observation_size=self._observation_size,
             action_size=self._action_size,
@@ -116,11 +117,14 @@ class NativeUpdate:
             threads=torch.get_num_threads(),
             entropy_backup=config.entropy_backup,
             actor_minimum=config.actor_q == "min",
+            bins=config.value_bins,
             actor_learning_rate=config.actor_learning_rate,
             critic_learning_rate=config.critic_learning_rate,
             temperature_learning_rate=config.temperature_learning_rate,
             tau=config.tau,
             target_entropy=-0.5 * self._action_size if config.target_entropy is None else config.target_entropy,
+            value_low=value_low,
+            value_high=value_high,
         )
         # Kept, so that the memory lives as long as the pointers to it.
         self._tensors = list(self._stored_tensors(parameters, first, second))
@@ -208,9 +212,12 @@ class NativeUpdate:
             yield from stored(f"{name}/output/bias", (*lead, outputs))
 
         o, a = self._observation_size, self._action_size
-        yield from network("critic", (config.ensemble_size,), o + a, 1, config.layer_norm)
+        without_norm = (None,) * 8  # scale and shift of an output that is a layer
+        yield from network("critic", (config.ensemble_size,), o + a, config.value_bins or 1, config.layer_norm)
+        if config.value_bins:
+            yield from without_norm
         yield from network("actor", (), o, 2 * a, config.actor_layer_norm)
-        yield from (None,) * 8  # the actor's output is a layer without LayerNorm
+        yield from without_norm
         yield from stored("temperature/log_alpha", ())
 
 

@@ -44,8 +44,8 @@ EXPORT int robo_rl_has_bfloat16() {
 }
 
 /// Make an update. `tensors`: for each hidden layer of the critics weight, bias, scale, shift (null where there is
-/// no LayerNorm), then the output's weight and bias; the same for the actor, its output a layer without LayerNorm;
-/// then the log temperature. Return null, with the reason in `error`, where memory is short.
+/// no LayerNorm), then the output's weight and bias; the same for the actor; then the log temperature. The actor's
+/// output, and that of critics with bins, is a layer without LayerNorm. Return null, with the reason in `error`, where memory is short.
 EXPORT void* robo_rl_update_new(const Settings* settings, int bfloat16, int activation, int depth, const int* hidden,
                          float* const* tensors, char* error, size_t error_size) {
     try {
@@ -54,9 +54,13 @@ EXPORT void* robo_rl_update_new(const Settings* settings, int bfloat16, int acti
         Network critic, actor;
         int in = settings->observation_size + settings->action_size;
         for (int l = 0; l < depth; in = hidden[l++]) critic.layers.push_back(reader.read_layer(in, hidden[l], kind));
-        critic.scalar_head = true;
-        critic.head_weight = reader.read(in);
-        critic.head_bias = reader.read(1);
+        critic.scalar_head = settings->bins == 0;
+        if (critic.scalar_head) {
+            critic.head_weight = reader.read(in);
+            critic.head_bias = reader.read(1);
+        } else {
+            critic.layers.push_back(reader.read_layer(in, settings->bins, Activation::kNone));
+        }
         in = settings->observation_size;
         for (int l = 0; l < depth; in = hidden[l++]) actor.layers.push_back(reader.read_layer(in, hidden[l], kind));
         actor.layers.push_back(reader.read_layer(in, 2 * settings->action_size, Activation::kNone));

@@ -1,6 +1,7 @@
 // The whole update of soft actor-critic on a pool of threads; robo_rl/agents/sac/update.py defines it.
 #pragma once
 
+#include "bins.h"
 #include "network.h"
 #include "policy.h"
 
@@ -10,7 +11,9 @@ namespace robo_rl {
 struct Settings {
     int32_t observation_size, action_size, ensemble, subset, batch, updates, threads;
     int32_t entropy_backup, actor_minimum;  // truth values
+    int32_t bins;                           // of the critics' values; 0: an output is a value
     double actor_learning_rate, critic_learning_rate, temperature_learning_rate, tau, target_entropy;
+    double value_low, value_high;           // range of the bins
 };
 
 /// Rows and randomness of one update; shapes as in update.py's Minibatches and Noise.
@@ -62,12 +65,15 @@ class Update final : public AnyUpdate {
           claims_(kCriticStage + 2 * settings.updates),
           claimed_member_(settings.threads),
           rows_(settings.batch, kTileRows, 2),
+          bins_(settings.bins, settings.value_low, settings.value_high),
           actor_weights_(actor_, actor_.inputs()),
           actor_saved_(actor_, settings.batch),
           next_action_(size_t(s_.updates) * s_.batch * s_.action_size),
           next_log_prob_(size_t(s_.updates) * s_.batch),
           target_values_(size_t(s_.subset) * s_.batch),
           target_(s_.batch),
+          target_shares_(s_.bins ? size_t(s_.batch) * row_stride(s_.bins) : 0),
+          cross_entropy_(s_.bins ? size_t(s_.ensemble) * s_.batch : 0),
           values_(size_t(s_.ensemble) * s_.batch),
           value_gradient_(size_t(s_.ensemble) * s_.batch * s_.action_size),
           new_action_(size_t(s_.batch) * s_.action_size),
@@ -116,6 +122,10 @@ class Update final : public AnyUpdate {
             all.wait();
             evaluate_targets(thread, u);
             all.wait();
+            if (s_.bins) {
+                project_targets(all, u);
+                all.wait();
+            }
             const Adam adam(s_.critic_learning_rate, updates_before * s_.updates + u + 1, s_.tau);
             for (int member; (member = claim_member(team, group, kCriticStage + u)) < s_.ensemble;)
                 update_critic(team, group, thread, member, u, adam);
@@ -160,7 +170,17 @@ class Update final : public AnyUpdate {
             scratch.begin(nullptr, 0);
             set_critic_input(scratch, in_.next_observation, next_action_.data(), u * s_.batch + first, rows);
             forward(critic_, target_weights_[m], scratch, rows);
-            head_forward(critic_, target_weights_[m], scratch, rows, target_values_.data() + m * s_.batch + first);
+            output_values(target_weights_[m], scratch, rows, target_values_.data() + m * s_.batch + first);
+        }
+    }
+
+    /// The values that scratch.output() stands for; where there are bins scratch.gradients.back() becomes their shares.
+    void output_values(const Weights<Unit>& weights, Scratch<Unit>& scratch, int rows, float* values) const {
+        if (!s_.bins) return head_forward(critic_, weights, scratch, rows, values);
+        for (int i = 0; i < rows; ++i) {
+            float* shares = scratch.gradients.back() + i * row_stride(s_.bins);
+            bins_.softmax(scratch.output() + i * row_stride(s_.bins), shares);
+            values[i] = bins_.value(shares);
         }
     }
 
@@ -171,6 +191,15 @@ class Update final : public AnyUpdate {
         const size_t at = size_t(u) * s_.batch + row;
         if (s_.entropy_backup) value -= alpha_ * next_log_prob_.data()[at];
         return in_.reward[at] + in_.discount[at] * value;
+    }
+
+    /// What the targets say of the bins, the same for all critics.
+    void project_targets(const Team& team, int u) {
+        const Share share = team.share(s_.batch);
+        for (int row = share.begin; row < share.end; ++row) {
+            target_.data()[row] = target(u, row);
+            bins_.project(target_.data()[row], target_shares_.data() + size_t(row) * row_stride(s_.bins));
+        }
     }
 
     // ---- Critics -------------------------------------------------------------------------------------------
@@ -184,22 +213,46 @@ class Update final : public AnyUpdate {
         const Share share = team.share(rows_.count);
         for (int block = share.begin; block < share.end; ++block) {
             const int first = rows_.start(block), rows = rows_.size(block);
-            float* values = values_.data() + size_t(member) * s_.batch + first;
-            float gradient[kTileRows];
             scratch.begin(&saved, first);
             set_critic_input(scratch, in_.observation, in_.action, u * s_.batch + first, rows);
             forward(critic_, weights, scratch, rows);
-            head_forward(critic_, weights, scratch, rows, values);
-            for (int i = 0; i < rows; ++i) {
-                const float y = target(u, first + i);
-                gradient[i] = 2.0f / s_.batch * (values[i] - y);
-                if (member == 0) target_.data()[first + i] = y;
-            }
-            head_backward(critic_, weights, scratch, rows, gradient, &saved, block);
+            if (s_.bins)
+                differentiate_cross_entropy(scratch, member, first, rows);
+            else
+                differentiate_square(weights, scratch, member, u, first, rows, saved, block);
             backward(critic_, weights, scratch, rows, Backward::kHidden, &saved, block);
         }
         team.wait();
         apply(critic_, member, saved, s_.batch, adam, team);
+    }
+
+    /// The values, and scratch.gradients.back(): the gradient of the mean squared error by scratch.output().
+    void differentiate_square(const Weights<Unit>& weights, Scratch<Unit>& scratch, int member, int u, int first,
+                              int rows, Saved<Unit>& saved, int block) {
+        float* values = values_.data() + size_t(member) * s_.batch + first;
+        float gradient[kTileRows];
+        head_forward(critic_, weights, scratch, rows, values);
+        for (int i = 0; i < rows; ++i) {
+            const float y = target(u, first + i);
+            gradient[i] = 2.0f / s_.batch * (values[i] - y);
+            if (member == 0) target_.data()[first + i] = y;
+        }
+        head_backward(critic_, weights, scratch, rows, gradient, &saved, block);
+    }
+
+    /// The same of critics with bins, of the mean cross-entropy.
+    void differentiate_cross_entropy(Scratch<Unit>& scratch, int member, int first, int rows) {
+        const int stride = row_stride(s_.bins);
+        for (int i = 0; i < rows; ++i) {
+            const size_t at = size_t(member) * s_.batch + first + i;
+            const float* logits = scratch.output() + i * stride;
+            float* shares = scratch.gradients.back() + i * stride;
+            const float log_normaliser = bins_.softmax(logits, shares);
+            values_.data()[at] = bins_.value(shares);
+            cross_entropy_.data()[at] =
+                bins_.cross_entropy(logits, log_normaliser, target_shares_.data() + size_t(first + i) * stride,
+                                    1.0f / s_.batch, shares);
+        }
     }
 
     void collect() {
@@ -208,7 +261,7 @@ class Update final : public AnyUpdate {
         for (int e = 0; e < s_.ensemble; ++e)
             for (int row = 0; row < s_.batch; ++row, ++values) {
                 const double error = double(*values) - target_.data()[row];
-                sums_.loss += error * error;
+                sums_.loss += s_.bins ? cross_entropy_.data()[size_t(e) * s_.batch + row] : error * error;
                 sums_.value += *values;
                 sums_.largest = larger(sums_.largest, std::fabs(*values));
             }
@@ -233,19 +286,30 @@ class Update final : public AnyUpdate {
         for (int block = share.begin; block < share.end; ++block) {
             const int first = rows_.start(block), rows = rows_.size(block);
             const size_t at = size_t(member) * s_.batch + first;
-            float ones[kTileRows];
-            std::fill_n(ones, kTileRows, 1.0f);
             scratch.begin(nullptr, 0);
             set_critic_input(scratch, last(in_.observation, s_.observation_size), new_action_.data(), first, rows);
             forward(critic_, weights, scratch, rows);
-            head_forward(critic_, weights, scratch, rows, values_.data() + at);
-            head_backward<Unit>(critic_, weights, scratch, rows, ones, nullptr, block);
+            output_values(weights, scratch, rows, values_.data() + at);
+            differentiate_outputs(weights, scratch, rows, values_.data() + at, block);
             backward<Unit>(critic_, weights, scratch, rows, Backward::kInput, nullptr, block);
             for (int i = 0; i < rows; ++i)
                 std::copy_n(scratch.input_gradient.data() + i * row_stride(s_.action_size), s_.action_size,
                             value_gradient_.data() + (at + i) * s_.action_size);
         }
         team.wait();
+    }
+
+    /// scratch.gradients.back(): the gradient of the values by scratch.output(), after output_values().
+    void differentiate_outputs(const Weights<Unit>& weights, Scratch<Unit>& scratch, int rows, const float* values,
+                               int block) const {
+        if (s_.bins) {
+            for (int i = 0; i < rows; ++i)
+                bins_.value_gradient(values[i], scratch.gradients.back() + i * row_stride(s_.bins));
+        } else {
+            float ones[kTileRows];
+            std::fill_n(ones, kTileRows, 1.0f);
+            head_backward<Unit>(critic_, weights, scratch, rows, ones, nullptr, block);
+        }
     }
 
     /// What the actor climbs in one row, the mean or the smallest of all values, and its gradient by the action.
@@ -371,6 +435,7 @@ class Update final : public AnyUpdate {
     std::vector<std::atomic<int>> claims_;  // by stage
     std::vector<int> claimed_member_;       // by team
     const Blocks rows_;
+    const Bins bins_;
 
     Weights<Unit> actor_weights_;
     std::vector<Weights<Unit>> critic_weights_;  // by team
@@ -379,8 +444,8 @@ class Update final : public AnyUpdate {
     std::vector<Saved<Unit>> critic_saved_;                      // by team
     Saved<Unit> actor_saved_;
 
-    Buffer<float> next_action_, next_log_prob_, target_values_, target_, values_, value_gradient_, new_action_,
-        log_prob_;
+    Buffer<float> next_action_, next_log_prob_, target_values_, target_, target_shares_, cross_entropy_, values_,
+        value_gradient_, new_action_, log_prob_;
     Inputs in_{};
     Sums sums_;
     float alpha_ = 0;
