@@ -10,7 +10,7 @@ The score of a run is its mean success over the evaluations at 500, 1,000, ... S
 how early something is learned as well as with what comes of it. A run that ended before counts as what it ended with.
 Each run is compared with the default's of the same task and seed, which begin with the same demonstrations and, where
 the option does not change that, the same networks. The difference is the interquartile mean over tasks and seeds with
-its stratified bootstrap 95 % interval.
+its stratified bootstrap 95 % interval, where there are three seeds or more.
 """
 
 import argparse
@@ -24,6 +24,9 @@ from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 INTERVAL = 500
 """Environment steps from evaluation to evaluation."""
+
+ENOUGH = 3
+"""Seeds of a task that counts in the line of all tasks, and has an interval."""
 
 Runs = dict[tuple[str, int], list[dict]]
 """The evaluations of the runs of one agent, by task and seed."""
@@ -50,8 +53,9 @@ def main() -> None:
                 pair = score(evaluations, steps), score(default[task, seed], steps)
                 pairs.setdefault(task, []).append(pair)
         lines += [row(agent, task, found) for task, found in pairs.items()]
-        if len(pairs) > 1:
-            lines.append(all_row(agent, list(pairs.values())))
+        enough = [found for found in pairs.values() if len(found) >= ENOUGH]
+        if len(enough) > 1:
+            lines.append(all_row(agent, enough))
     (options.results / "ablation.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 
@@ -82,7 +86,7 @@ def all_row(agent: str, tasks: list[list[Pair]]) -> str:
     """Return the line of all tasks together, of as many seeds each."""
     seeds = min(map(len, tasks))
     differences = [np.subtract(*np.array(pairs[:seeds]).T) for pairs in tasks]
-    return f"| {agent} | all {len(tasks)} tasks | {seeds} each | | | {difference(differences)} |"
+    return f"| {agent} | these {len(tasks)} tasks | {seeds} each | | | {difference(differences)} |"
 
 
 def numbers(values: np.ndarray) -> str:
@@ -92,6 +96,8 @@ def numbers(values: np.ndarray) -> str:
 def difference(tasks: list[np.ndarray]) -> str:
     """Return the interquartile mean of differences (runs,) of each task with its interval, in points of percent."""
     interval = bootstrap_interval(interquartile_mean, np.stack(tasks, axis=1))
+    if len(tasks[0]) < ENOUGH:
+        return f"{interval.value:+.1f}"
     return f"{interval.value:+.1f} [{interval.low:+.1f}, {interval.high:+.1f}]"
 
 
