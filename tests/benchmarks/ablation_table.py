@@ -4,7 +4,8 @@
       --env-steps 2000 --name ablation --overrides runtime.threads=1 agent.precision=bfloat16
     python tests/benchmarks/ablation_table.py
 
-Reads docs/results/learning.json (the default agent) and docs/results/ablation.json, writes docs/results/ablation.md.
+Reads docs/results/learning.json (the default agent) and docs/results/ablation.json, writes
+docs/results/ablation_differences.md.
 
 The score of a run is its mean success over the evaluations at 500, 1,000, ... STEPS environment steps: it rises with
 how early something is learned as well as with what comes of it. A run that ended before counts as what it ended with.
@@ -56,7 +57,7 @@ def main() -> None:
         enough = [found for found in pairs.values() if len(found) >= ENOUGH]
         if len(enough) > 1:
             lines.append(all_row(agent, enough))
-    (options.results / "ablation.md").write_text("\n".join(lines) + "\n")
+    (options.results / "ablation_differences.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 
 
