@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from robo_rl.cli import main
-from robo_rl.learner import CheckpointFolder
 
 from ..command_line import SMALL_AGENT
+from ..run_folder import newest_state
 
 STEPS = 50
 TRAIN = [
@@ -36,11 +36,6 @@ def robo_rl(*words: str) -> None:
     assert not caught.value.code
 
 
-def state(run: Path) -> dict[str, np.ndarray]:
-    checkpoint = CheckpointFolder(run / "checkpoints").load_newest()
-    return {f"{part}/{key}": value for part, arrays in checkpoint.parts.items() for key, value in arrays.items()}
-
-
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("unbroken") / "run"
@@ -50,9 +45,9 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_run_goes_on_in_mid_chunk_bit_for_bit(unbroken: Path, tmp_path: Path) -> None:
     robo_rl("train", *TRAIN, f"run.dir={tmp_path}/run", "run.env_steps=32")
-    assert state(tmp_path / "run")["agent/exploring_plan/left"][0] > 0
+    assert newest_state(tmp_path / "run")["agent/exploring_plan/left"][0] > 0
     robo_rl("train", f"resume={tmp_path}/run", f"run.env_steps={STEPS}")
-    first, second = state(unbroken), state(tmp_path / "run")
+    first, second = newest_state(unbroken), newest_state(tmp_path / "run")
     assert first.keys() == second.keys()
     for key, value in first.items():
         np.testing.assert_array_equal(value, second[key], err_msg=key, strict=True)

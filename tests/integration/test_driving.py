@@ -6,10 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robo_rl.learner import CheckpointFolder
-
 from ..command_line import robo_rl
-from ..run_folder import records
+from ..run_folder import newest_state, records
 
 STEPS = 300
 COMMON = [
@@ -29,11 +27,6 @@ COMMON = [
     "runtime.threads=1",
     "task.driver.speed=3",
 ]
-
-
-def newest(folder: Path) -> dict[str, np.ndarray]:
-    checkpoint = CheckpointFolder(folder / "checkpoints").load_newest()
-    return {f"{part}/{key}": value for part, state in checkpoint.parts.items() for key, value in state.items()}
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +58,7 @@ def test_a_resumed_run_is_the_unbroken_one_bit_for_bit(unbroken: Path, tmp_path:
     assert in_an_episode not in ends
     robo_rl("train", *COMMON, f"run.env_steps={in_an_episode}", f"run.dir={folder}")
     robo_rl("train", f"resume={folder}", f"run.env_steps={STEPS}")
-    expected, resumed = newest(unbroken), newest(folder)
+    expected, resumed = newest_state(unbroken), newest_state(folder)
     assert expected.keys() == resumed.keys()
     assert "run/actor/world/physics" in expected
     for key, value in expected.items():
