@@ -121,15 +121,18 @@ def test_labels_by_keys_in_a_terminal_and_the_classifier_of_them(recorded, tmp_p
     printed = b""
 
     def until(text, keys=b""):
-        """Press ``keys`` again and again until something like ``text`` (a pattern) is printed."""
+        """Press ``keys`` and let go, once a second, until something like ``text`` (a pattern) is printed."""
         nonlocal printed
         deadline, start = time.monotonic() + 60, len(printed)
+        press = time.monotonic()
         while not re.search(text, printed[start:]):
             assert time.monotonic() < deadline and process.poll() is None, printed[-2000:]
+            if time.monotonic() >= press:
+                os.write(far, keys)
+                press += 1
             if select.select([far], [], [], 0.05)[0]:
                 with contextlib.suppress(OSError):
                     printed += os.read(far, 65536)
-            os.write(far, keys)
 
     until(rb"episode 0 of 6, frame \d+ of 13: failure \(the end")
     until(rb"episode 0 of 6, frame [1-8] of 13", b"s")
