@@ -2,25 +2,24 @@
 
 import hashlib
 import json
-import os
 import tempfile
 from pathlib import Path
 
-from robo_rl.core import ConfigError
+from robo_rl.core import ConfigError, user_folder
 
 
 class AnswerCache:
     """Answers by the SHA-256 of all that was asked, one JSON file each. Threads and processes may share a folder.
 
     Args:
-        folder: made where it is missing; None: ``robo-rl/answers`` in ``XDG_CACHE_HOME``, by default ``~/.cache``.
+        folder: made where it is missing; None: ``robo_rl/answers`` in ``XDG_CACHE_HOME``, by default ``~/.cache``.
 
     Raises:
         ConfigError: if nothing can be written there, or there is no home folder and nothing in place of it.
     """
 
     def __init__(self, folder: str | None) -> None:
-        self._folder = _default_folder() if folder is None else Path(folder)
+        self._folder = Path(folder or user_folder("cache", "answers", " or endpoint.cache") / "answers")
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -50,10 +49,3 @@ class AnswerCache:
 
     def _file(self, asked: bytes) -> Path:
         return self._folder / f"{hashlib.sha256(asked).hexdigest()}.json"
-
-
-def _default_folder() -> Path:
-    try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "robo-rl", "answers")
-    except RuntimeError as error:  # a user without a home, as some containers have
-        raise ConfigError(f"no place for answers ({error}): set endpoint.cache or XDG_CACHE_HOME") from error

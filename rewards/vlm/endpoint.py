@@ -60,7 +60,7 @@ class EndpointConfig:
             are under way when it is reached are over it.
         input_price: of a million tokens read, in any currency, for the cost that is shown.
         output_price: of a million tokens written.
-        cache: folder of answers, by a hash of all that was asked; null: ``robo-rl/answers`` in the user's cache.
+        cache: folder of answers, by a hash of all that was asked; null: ``robo_rl/answers`` in the user's cache.
     """
 
     url: str = "http://127.0.0.1:8000/v1"

@@ -35,6 +35,7 @@ from .errors import (
     TransportError,
     nearest,
 )
+from .folders import user_folder
 from .native import native_library
 from .protocols import (
     EnvBackend,
@@ -152,5 +153,6 @@ __all__ = [
     "passed_on",
     "require",
     "sync_folder",
+    "user_folder",
     "write_durably",
 ]

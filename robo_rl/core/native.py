@@ -8,7 +8,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from .errors import NativeBuildError
+from .errors import ConfigError, NativeBuildError
+from .folders import user_folder
 
 # No -ffast-math: it would let the compiler assume that NaN does not occur, and divergence must show.
 _FLAGS = (
@@ -49,7 +50,10 @@ def native_library(source: Path, arguments: tuple[str, ...] = ()) -> Path:
     for file in sorted([*source.parent.glob("*.h"), source]):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     name = digest.hexdigest()[:32]
-    cache = _cache()
+    try:
+        cache = user_folder("cache", "the compiled library") / "native"
+    except ConfigError as error:
+        raise NativeBuildError(str(error)) from error
     try:
         cache.mkdir(parents=True, exist_ok=True)
         path = _whole(cache, name)
@@ -61,13 +65,6 @@ def native_library(source: Path, arguments: tuple[str, ...] = ()) -> Path:
     except OSError as error:
         raise NativeBuildError(f"cannot write the compiled library to {cache}: {error}") from error
     return path
-
-
-def _cache() -> Path:
-    try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "robo_rl" / "native"
-    except RuntimeError as error:  # a user without a home, as some containers have
-        raise NativeBuildError(f"no place for the compiled library ({error}): set XDG_CACHE_HOME") from error
 
 
 def _whole(cache: Path, name: str) -> Path | None:

@@ -8,7 +8,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from robo_rl.core import DEADMAN, EMERGENCY_STOP, Clock, ConfigError, DriverError, MonotonicClock, require, sync_folder
+from robo_rl.core import DEADMAN, EMERGENCY_STOP, Clock, DriverError, MonotonicClock, require, sync_folder, user_folder
 
 
 def default_file() -> Path:
@@ -17,14 +17,8 @@ def default_file() -> Path:
     Raises:
         ConfigError: if this user has no home folder, and XDG_STATE_HOME is not set.
     """
-    try:
-        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    except RuntimeError as error:  # as some containers have it
-        raise ConfigError(
-            f"no place for the emergency stop ({error}): set XDG_STATE_HOME, the same for every process of this user, "
-            "or safety.emergency_stop.file"
-        ) from error
-    return state / "robo_rl" / "emergency_stop"
+    otherwise = ", the same for every process of this user, or safety.emergency_stop.file"
+    return user_folder("state", "the emergency stop", otherwise) / "emergency_stop"
 
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")

@@ -201,10 +201,10 @@ def test_errors_come_back_as_answers_and_defects_as_what_they_are():
 def test_a_user_without_a_home_is_told_where_answers_are_set(monkeypatch, tmp_path):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # what it does where there is no home
-    with pytest.raises(ConfigError, match=r"no place for answers \(.*\): set endpoint.cache or XDG_CACHE_HOME"):
+    with pytest.raises(ConfigError, match=r"no place for answers \(.*\): set XDG_CACHE_HOME or endpoint.cache"):
         AnswerCache(None)
     AnswerCache(str(tmp_path / "given")).keep(b"asked", "yes")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     AnswerCache(None).keep(b"asked", "no")
     assert AnswerCache(str(tmp_path / "given")).find(b"asked") == "yes"
-    assert AnswerCache(str(tmp_path / "robo-rl" / "answers")).find(b"asked") == "no"
+    assert AnswerCache(str(tmp_path / "robo_rl" / "answers")).find(b"asked") == "no"
