@@ -41,7 +41,7 @@ help:
 	@echo "make lint    ruff and mypy --strict"
 	@echo "make bench   speed of the learner and the replay, side by side with other ways to do it"
 	@echo "make soak    half an hour of kills, stops, cut connections and full disks; MINUTES=5: fewer"
-	@echo "make table   the learning results of the README, all seeds (hours); writes docs/results"
+	@echo "make table   the learning results of docs/results.md, all seeds (hours); writes docs/results"
 	@echo "make clean   remove the environment and everything that was built"
 
 setup: $(READY)

@@ -1,4 +1,4 @@
-"""The learning results of the README, and ablations of the default agent: one run after another.
+"""The learning results of docs/results.md, and ablations of the default agent: one run after another.
 
 Takes hours; it may be stopped and started again: finished runs are kept, unfinished ones are resumed.
 
