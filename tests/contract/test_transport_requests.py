@@ -12,7 +12,7 @@ import grpc
 import numpy as np
 import pytest
 
-from robo_rl.core import ArraySpec, TransportError
+from robo_rl.core import ArraySpec, ManualClock, TransportError
 from robo_rl.transport import RecordEncoder
 from robo_rl.transport import messages_pb2 as messages
 from robo_rl.transport.service import EXCHANGE, JOIN, PROTOCOL, RETRY_KEY, WATCH
@@ -166,13 +166,20 @@ def test_an_actor_sends_no_larger_messages_than_its_learner_takes(intake, tmp_pa
 
 @pytest.mark.parametrize("limit", [{"bytes_per_second": 200_000.0}, {"requests_per_second": 4.0}])
 def test_an_actor_that_sends_too_much_is_told_to_wait_and_loses_nothing(intake, tmp_path: Path, limit) -> None:
-    server = make_server(dataclasses.replace(LOCAL, **limit), intake)
+    clock = ManualClock()
+    server = make_server(dataclasses.replace(LOCAL, **limit), intake, clock=clock)
     rig = ActorRig(config_for(server), tmp_path / "spool")
     session = rig.join()
     rig.link._batch_bytes = 50_000
     steps = steps_of(session, [100, 100])
     rig.put(steps)
     wait_until(lambda: "robot sends more than" in rig.link.status.blocked)
+
+    def stored_after_another_second() -> bool:
+        clock.advance_ns(1_000_000_000)
+        return intake.totals().stored == len(steps)
+
+    wait_until(stored_after_another_second)
     rig.finish()
     rig.close()
     assert intake.totals()[:3] == (200, 200, 0)
