@@ -32,7 +32,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from update_implementations import IMPLEMENTATIONS
+from update_implementations import IMPLEMENTATIONS, with_bins
 from update_problem import Problem, UnavailableError
 
 PACKAGES = ("torch", "jax", "optax", "sbx-rl", "stable-baselines3", "numpy")
@@ -216,10 +216,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--hidden", type=positive, nargs="+", default=Problem.hidden, help="widths of all networks")
     parser.add_argument("--batch", type=positive, default=Problem.batch, help="rows of each critic update")
     parser.add_argument("--updates", type=positive, default=Problem.updates, help="critic updates in an iteration")
+    parser.add_argument("--bins", type=int, default=0, help="of critics that classify, which ours alone can; 0: none")
     parser.add_argument("--rounds", type=positive, default=15)
     parser.add_argument("--iterations", type=positive, default=3, help="iterations in each turn")
     parser.add_argument("--threads", type=positive, default=min(2, processors))
-    parser.add_argument("--only", nargs="+", choices=IMPLEMENTATIONS, default=list(IMPLEMENTATIONS))
+    parser.add_argument("--only", nargs="+", choices=IMPLEMENTATIONS, help="implementations; all that can, by default")
     parser.add_argument("--cold", action="store_true", help="start with empty compiler caches")
     parser.add_argument("--json", type=Path, default=Path("runs/bench_update.json"))
     options = parser.parse_args(arguments)
@@ -227,6 +228,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"--threads: this process may use {processors} processors, got {options.threads}")
     if options.batch % 2:
         parser.error(f"--batch: half of the rows are demonstrations, so expected an even number, got {options.batch}")
+
+    capable = with_bins() if options.bins else list(IMPLEMENTATIONS)
+    names = capable if options.only is None else options.only
+    if unable := set(names) - set(capable):
+        parser.error(f"--only: no critics that classify (--bins) in {', '.join(sorted(unable))}")
 
     facts = machine() | {"rounds": options.rounds, "iterations": options.iterations, "cold": options.cold}
     results = []
@@ -238,8 +244,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             batch=options.batch,
             updates=options.updates,
             threads=options.threads,
+            bins=options.bins,
         )
-        for row in compare(problem, options.only, options.rounds, options.iterations, options.cold):
+        for row in compare(problem, names, options.rounds, options.iterations, options.cold):
             results.append({**row, "problem": dataclasses.asdict(problem)})
             print(line_of(row), flush=True)
     options.json.parent.mkdir(parents=True, exist_ok=True)

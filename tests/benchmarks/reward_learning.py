@@ -245,6 +245,20 @@ ROWS = {
         "successes",
         instead=("++reward.terms.success.weight=1",),
     ),
+    "pick_cube_successes": Row(
+        "pick_cube",
+        "successes (SRPO)",
+        "success at the end of an episode; 5 demonstrations with actions",
+        5_000,
+        (
+            "reward=successes",
+            "reward.modules.successes.keys=[object]",
+            "agent.precision=bfloat16",
+            "demonstrations.episodes=5",
+        ),
+        "successes",
+        instead=("++reward.terms.success.weight=1",),
+    ),
     "reach_clip": Row("reach", "CLIP, the bundled model", "nothing", 5_000, ("reward=clip", *CAMERAS, *NONE), "clip"),
     "open_door_gail": Row(
         "open_door",

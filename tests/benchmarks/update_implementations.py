@@ -70,6 +70,8 @@ class Ours:
             update_to_data=problem.updates,
             backend=backend,
             precision=precision,
+            value_bins=problem.bins,
+            value_range=(-1.0, 1.0) if problem.bins else None,
         )
         self._config = config
         self._agent = SAC(config, spec, seed=0)
@@ -258,6 +260,11 @@ class Kind(NamedTuple):
 def _ours(backend: str, precision: str) -> Kind:
     make = functools.partial(Ours, backend=backend, precision=precision)
     return Kind(("robo_rl.agents.sac", "robo_rl.replay"), make, precision)
+
+
+def with_bins() -> list[str]:
+    """Return the implementations whose critics can classify."""
+    return [name for name, kind in IMPLEMENTATIONS.items() if kind.precision is not None]
 
 
 IMPLEMENTATIONS = {

@@ -18,10 +18,12 @@ def benchmark(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
 
 
-def test_ours_alone_in_a_tiny_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bins", [0, 7])
+def test_ours_alone_in_a_tiny_run(bins: int, tmp_path: Path) -> None:
     file = tmp_path / "result.json"
     command = [sys.executable, str(BENCHMARKS / "bench_update.py"), "--only", "native float32", "torch eager"]
     sizes = "--critics 2 --hidden 16 8 --batch 4 --updates 3 --rounds 2 --iterations 2 --threads 1"
+    sizes += f" --bins {bins}"
     command += [*sizes.split(), "--json", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
@@ -35,6 +37,14 @@ def test_ours_alone_in_a_tiny_run(tmp_path: Path) -> None:
     if "unavailable" not in native:
         # That by the clock may be anything on a busy machine.
         assert all(0 < row["share_by_cpu"] < 1 for row in rows)
+
+
+def test_no_peer_has_critics_that_classify(benchmark, capsys: pytest.CaptureFixture[str]) -> None:
+    import bench_update
+
+    with pytest.raises(SystemExit):
+        bench_update.main(["--bins", "7", "--only", "native float32", "SBX"])
+    assert "--only: no critics that classify (--bins) in SBX" in capsys.readouterr().err
 
 
 def test_a_missing_package_says_how_to_install_it(benchmark, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,12 @@ def torch_state(sizes: dict) -> tuple[dict[str, torch.Tensor], ...]:
     generator = torch.Generator().manual_seed(0)
     inputs, hidden = sizes["observation"] + sizes["action"], sizes["hidden"]
     critic = initialise_network(
-        "critic", [inputs, *hidden, 1], generator, layer_norm=True, output_gain=1, ensemble=sizes["critics"]
+        "critic",
+        [inputs, *hidden, sizes.get("bins") or 1],
+        generator,
+        layer_norm=True,
+        output_gain=1,
+        ensemble=sizes["critics"],
     )
     actor_sizes = [sizes["observation"], *hidden, 2 * sizes["action"]]
     actor = initialise_network("actor", actor_sizes, generator, layer_norm=False, output_gain=1)
@@ -59,27 +64,33 @@ def sac_config(sizes: dict) -> SACConfig:
         hidden=sizes["hidden"],
         batch_size=sizes["batch"],
         update_to_data=sizes["updates"],
+        value_bins=sizes.get("bins", 0),
+        value_range=(-1.0, 1.0) if sizes.get("bins") else None,
     )
 
 
-def test_operations_are_those_that_torch_counts(benchmark) -> None:
+@pytest.mark.parametrize("bins", [0, 7])
+def test_operations_are_those_that_torch_counts(bins, benchmark) -> None:
     from update_problem import Problem
 
-    problem = Problem(**SIZES)
-    config = sac_config(SIZES)
-    update = TorchUpdate(config, *torch_state(SIZES))
+    sizes = SIZES | {"bins": bins}
+    problem = Problem(**sizes)
+    config = sac_config(sizes)
+    update = TorchUpdate(config, *torch_state(sizes))
     with FlopCounterMode(display=False) as counter:
-        update(torch_batch(SIZES), draw_noise(config, problem.action, torch.Generator().manual_seed(2)), 0)
+        update(torch_batch(sizes), draw_noise(config, problem.action, torch.Generator().manual_seed(2)), 0)
     # Autograd also makes the gradient on the observations in the actor's step, which nothing needs.
     waste = 2 * problem.observation * problem.hidden[0] * problem.critics * problem.batch
     assert counter.get_total_flops() == problem.operations + waste
 
 
-def test_all_networks_have_the_parameters_that_a_problem_says(benchmark) -> None:
+@pytest.mark.parametrize("bins", [0, 7])
+def test_all_networks_have_the_parameters_that_a_problem_says(bins, benchmark) -> None:
     from update_problem import Problem
 
-    parameters, *_ = torch_state(SIZES)
-    problem = Problem(**SIZES)
+    sizes = SIZES | {"bins": bins}
+    parameters, *_ = torch_state(sizes)
+    problem = Problem(**sizes)
     for network, size in problem.parameters.items():
         assert sum(value.numel() for name, value in parameters.items() if name.startswith(f"{network}/")) == size
     assert Problem.from_json(problem.to_json()) == problem
