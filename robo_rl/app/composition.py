@@ -1,5 +1,6 @@
 """A configuration in, running objects out."""
 
+import functools
 import importlib.metadata
 from collections.abc import Callable
 from pathlib import Path
@@ -70,8 +71,9 @@ def register_configs() -> None:
     register_formats()
 
 
+@functools.cache
 def register_all_configs() -> None:
-    """Offer the configuration classes of every installed package that has the entry point ``robo_rl.config``."""
+    """Offer the configuration classes of every installed package that has the entry point ``robo_rl.config``, once."""
     for entry in importlib.metadata.entry_points(group="robo_rl.config"):
         entry.load()()
 

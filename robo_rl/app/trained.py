@@ -13,7 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ..core import Agent, CheckpointError, ConfigError, EnvSpec, Policy, Reward
 from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
-from .composition import build_agent, build_reward
+from .composition import build_agent, build_reward, register_all_configs
 
 
 def run_config(run: Path) -> DictConfig:
@@ -42,6 +42,7 @@ def complete_config(saved: DictConfig, file: Path) -> DictConfig:
     choices = saved.pop("choices", None)
     if not isinstance(choices, DictConfig):
         raise ConfigError(f"{file} was not written by robo-rl train: it does not say which choices were made")
+    register_all_configs()
     outer = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
     try:
@@ -64,23 +65,25 @@ class TrainedPolicy:
 
     Attributes:
         policy: what acts.
+        spec: what it was trained for: observations, actions and their rate.
         config: of the run.
         step: environment steps after which it was saved.
         action_chunk: how many actions it decides at once.
     """
 
     policy: Policy
+    spec: EnvSpec
     config: DictConfig
     step: int
     action_chunk: int
 
 
-def load_policy(run: Path, spec: EnvSpec, checkpoint: str = "best") -> TrainedPolicy:
+def load_policy(run: Path, spec: EnvSpec | None = None, checkpoint: str = "best") -> TrainedPolicy:
     """Return the policy of a run, for an environment of ``spec``.
 
     Args:
         run: folder of the run.
-        spec: where the policy will act; refused unless it is what the policy was trained for.
+        spec: where the policy will act; refused unless it is what the policy was trained for. None: not known.
         checkpoint: ``best``, ``newest`` or the number of a step.
 
     Raises:
@@ -88,9 +91,10 @@ def load_policy(run: Path, spec: EnvSpec, checkpoint: str = "best") -> TrainedPo
     """
     config = run_config(run)
     loaded = _load_part(run, spec, checkpoint, "policy")
+    spec = EnvSpec.from_json(loaded.facts["spec"])
     agent = build_agent(config.agent, spec, config.seed)
     agent.load_policy(loaded.parts["policy"])
-    return TrainedPolicy(agent, config, loaded.step, agent.config.action_chunk)
+    return TrainedPolicy(agent, spec, config, loaded.step, agent.config.action_chunk)
 
 
 def load_agent(run: Path, spec: EnvSpec, checkpoint: str = "best") -> Agent:
@@ -131,7 +135,7 @@ def load_reward(run: Path, spec: EnvSpec, checkpoint: str = "newest") -> Trained
     return TrainedReward(reward, config, loaded.step)
 
 
-def _load_part(run: Path, spec: EnvSpec, checkpoint: str, part: str) -> Checkpoint:
+def _load_part(run: Path, spec: EnvSpec | None, checkpoint: str, part: str) -> Checkpoint:
     """Return a checkpoint of a run with one part alone, or without it where it has none."""
     folder = CheckpointFolder(run / "checkpoints")
     if checkpoint == "best":
@@ -144,7 +148,7 @@ def _load_part(run: Path, spec: EnvSpec, checkpoint: str, part: str) -> Checkpoi
         held = ", ".join(str(int(p.name.removeprefix("step_"))) for p in folder.folders()) or "none"
         raise CheckpointError(f"{run} has no checkpoint {checkpoint!r}; it holds the steps: {held}")
     loaded = load_checkpoint(path, only=(part,))
-    differences = EnvSpec.from_json(loaded.facts["spec"]).differences(spec)
+    differences = EnvSpec.from_json(loaded.facts["spec"]).differences(spec) if spec is not None else []
     if differences:
         raise CheckpointError(f"{path} was trained for another environment: " + "; ".join(differences))
     return loaded

@@ -434,6 +434,19 @@ def test_collected_actions_are_the_policys(run_folder: Path, tmp_path: Path) -> 
     assert store.metadata["policy"] == str(run_folder)
 
 
+def test_the_readmes_program_runs_a_policy(run_folder: Path) -> None:
+    """In a process of its own, which has nothing but what the program imports."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    (program,) = re.findall(r"```python\n([^`]*load_policy[^`]*)```", readme)
+    assert 'Path("runs/demo")' in program and 'make_backend("pick_cube")' in program
+    program = program.replace('"runs/demo"', repr(str(run_folder))).replace("pick_cube", "reach")
+    program += "print(trained.spec.task)\n"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    success, task = done.stdout.split()
+    assert success in ("True", "False") and task == "reach"
+
+
 @pytest.mark.parametrize("option", ["video", "output"])
 def test_no_episode_is_evaluated_for_a_file_that_cannot_be(
     option: str, run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
