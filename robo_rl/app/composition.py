@@ -140,6 +140,17 @@ def build_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:
     return cast(Agent, build(node, spec=spec, seed=seed))
 
 
+def build_acting_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:
+    """As :func:`build_agent`, of an agent that acts with the policies of another: on the CPU.
+
+    It decides on one observation at a time, where a GPU would only add its delay.
+    """
+    chosen = node.copy()
+    if "device" in chosen:
+        chosen.device = "cpu"
+    return build_agent(chosen, spec, seed)
+
+
 def agent_facts(node: DictConfig) -> dict[str, Any]:
     """Return the agent's configuration as JSON values: what an actor and its learner must agree on."""
     facts = OmegaConf.to_container(node, resolve=True, enum_to_str=True)

@@ -91,9 +91,10 @@ class AsyncRuntimeConfig:
     """Learner and actors in processes of their own, here or on other machines.
 
     Ratios are learner steps to environment steps (both after ``agent.learning_starts``); a learner step is
-    ``agent.update_to_data`` updates of the critics. The learner waits where it would exceed ``max_ratio``. While it is
-    more than a few steps below ``min_ratio``, or evaluates, an actor begins no other episode; a simulator waits within
-    one too, a robot never.
+    ``agent.update_to_data`` updates of the critics. The learner waits where it would exceed ``max_ratio``, and where an
+    evaluation is due while the one before goes on: it learns while a copy of its policy is evaluated. While it is more
+    than a few steps below ``min_ratio``, or waits for an evaluation, an actor begins no other episode; a simulator
+    waits within one too, a robot never.
 
     Attributes:
         threads: threads for PyTorch and the native update of the learner; null: one for each core that it may use, but

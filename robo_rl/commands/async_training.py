@@ -9,12 +9,13 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 
-from ..app import AsyncRuntimeConfig, agent_facts, has_robot, section
+from ..app import AsyncRuntimeConfig, agent_facts, build_acting_agent, has_robot, section
 from ..core import ConfigError, EnvSpec, State, Transition, require
 from ..learner import Checkpoint
 from ..replay import Intake
@@ -23,6 +24,7 @@ from ..transport import ActorView, LearnerServer, TransportConfig, wanted_actors
 from .actor_processes import ActorGroup, ActorProcesses
 from .async_operators import AsyncOperators
 from .earnings import Earnings
+from .evaluations import BackgroundEvaluations
 from .interruption import Interruption
 from .takeover import check_screen, has_person
 from .training import Training
@@ -43,15 +45,29 @@ class _OpenEpisode:
     length: int = 0
 
 
+@dataclasses.dataclass(frozen=True)
+class _Snapshot:
+    """What is being evaluated: the policy of the checkpoint of ``step``, learned from ``learned`` steps."""
+
+    step: int
+    updates: int
+    learned: float
+
+
 class AsyncTraining(Training):
     """Learns from what actors send, and keeps the ratio of learner steps to environment steps in bounds.
 
     What differs from a run in one process: steps come through an :class:`Intake`, which stores them durably before
     actors forget them. So a checkpoint holds no replay; a resumed run finds in its store every step that was ever
     acknowledged, and makes up for updates that the checkpoint lacks. Such a run is not deterministic.
+
+    It learns while a copy of its policy is evaluated. The checkpoint of that policy is written when the evaluation
+    begins and is given its score when it ends. A run that is interrupted in between makes the evaluation anew when it
+    goes on; one whose evaluation is good enough goes back to what was evaluated, and ends.
     """
 
     _operators: AsyncOperators
+    _evaluations: BackgroundEvaluations
 
     def __init__(self, config: DictConfig, folder: Path, interruption: Interruption) -> None:
         self.runtime: AsyncRuntimeConfig = section(config, "runtime")
@@ -62,13 +78,14 @@ class AsyncTraining(Training):
         self._published: OrderedDict[int, float] = OrderedDict()
         self._newest: dict[str, Transition] = {}
         self._episodes: dict[str, _OpenEpisode] = {}
+        self._snapshot: _Snapshot | None = None
+        self._learned_evaluation = 0.0
         if self.runtime.actors:
             check_screen(config, "actors that the learner starts have none")
         for single, there in (("robot", has_robot(config)), ("person", has_person(config))):
             actors = self.runtime.actors
             require(not there or actors <= 1, "runtime.actors", f"0 or 1 with a {single}: there is one", actors)
         super().__init__(config, folder, interruption)
-        self._learned_evaluation = self._learned()
         self._saved_step = self.step
         if not hasattr(self, "server"):  # the run is resumed
             self._open_wire()
@@ -134,8 +151,9 @@ class AsyncTraining(Training):
         return code
 
     def close(self) -> None:
-        """End the actors that the learner started, and the wire, and free the store."""
+        """End the actors that the learner started, an evaluation, and the wire, and free the store."""
         self.actors.stop()
+        self._evaluations.close()
         self._close_wire()
         super().close()
 
@@ -165,6 +183,10 @@ class AsyncTraining(Training):
         """Return the actors that are connected and have not ended their session: they may hold steps."""
         return [name for name, actor in self.server.actors().items() if actor.is_present]
 
+    def _make_evaluations(self) -> BackgroundEvaluations:
+        make_copy = partial(build_acting_agent, self.config.agent, self.parts.backend.spec, self.config.seed)
+        return BackgroundEvaluations(self.settings, self.parts, self.logger, self._interruption, make_copy)
+
     # --- experience --------------------------------------------------------------------------------------------------
 
     def _open_experience(self) -> None:
@@ -176,10 +198,11 @@ class AsyncTraining(Training):
         self.online.end_episodes()  # only whole ones are stored: what goes on of the last one comes as another segment
 
     def _save_experience(self, parts: dict[str, State], facts: dict[str, Any]) -> None:
-        """Nothing: steps are stored as they come."""
+        facts["learned_evaluation"] = self._learned_evaluation  # steps are stored as they come
 
     def _load_experience(self, checkpoint: Checkpoint) -> None:
         self.step = self.intake.totals().stored
+        self._learned_evaluation = checkpoint.facts.get("learned_evaluation", self._learned())
 
     def _load(self, checkpoint: Checkpoint) -> None:
         super()._load(checkpoint)
@@ -217,6 +240,12 @@ class AsyncTraining(Training):
 
     def _loop(self) -> str:
         status = self._learn_until_done()
+        if status != "interrupted" and self._snapshot is not None:
+            self._await_evaluation()
+            if not self._evaluations.is_done():
+                status = "interrupted"
+            elif self._end_evaluation():
+                status = "reached"
         self._end_actors()
         return status
 
@@ -314,20 +343,55 @@ class AsyncTraining(Training):
         return self.learner.updates / learnable if learnable else None
 
     def _evaluate_or_save(self) -> bool:
-        """Evaluate and write checkpoints when they are due; return whether that is good enough to end the run."""
-        interval, reached = self.settings.evaluation_interval, False
-        evaluated = bool(interval) and self._learned() // interval > self._learned_evaluation // interval
-        if evaluated:
-            self._learned_evaluation = self._learned()
-            self._tell("evaluating")
-            if self.runtime.min_ratio > 0:  # nothing is learned meanwhile
-                self.server.guide(room=0, stop=False, env_steps=self.step)
-            reached = self._evaluations.good_enough(self.step, self.learner.updates, self.config.seed)
-        self._reached = reached
-        if evaluated or self.step - self._saved_step >= self.settings.checkpoint_interval:
+        """Begin and end evaluations, and write checkpoints, when they are due; return whether the run is to end.
+
+        While an evaluation goes on no checkpoint is due: it would lack what the evaluation comes to.
+        """
+        interval = self.settings.evaluation_interval
+        latest = self._learned_evaluation if self._snapshot is None else self._snapshot.learned
+        is_due = bool(interval) and self._learned() // interval > latest // interval
+        if is_due and self._snapshot is not None:
+            self._await_evaluation()
+        if self._evaluations.is_done() and self._end_evaluation():
+            return True
+        if self._snapshot is None and (is_due or self.step - self._saved_step >= self.settings.checkpoint_interval):
             self._saved_step = self.step
             self._if_possible(self._save)
-        return reached
+            if is_due:
+                self._begin_evaluation()
+        return False
+
+    def _begin_evaluation(self) -> None:
+        step, updates = self.step, self.learner.updates
+        self._evaluations.begin(step, updates, self.config.seed, self.parts.agent.policy_state())
+        self._snapshot = _Snapshot(step, updates, self._learned())
+
+    def _await_evaluation(self) -> None:
+        """Wait until the evaluation is done that goes on, or the run is interrupted."""
+        self._tell("evaluating")
+        if self.runtime.min_ratio > 0:  # nothing is learned meanwhile
+            self.server.guide(room=0, stop=False, env_steps=self.step)
+        while not self._evaluations.is_done() and self._interruption.signal is None:
+            time.sleep(IDLE_SECONDS)
+
+    def _end_evaluation(self) -> bool:
+        """Take note of the evaluation that is done; return whether it was good enough to end the run."""
+        assert self._snapshot is not None
+        snapshot, self._snapshot = self._snapshot, None
+        self._reached = self._evaluations.finish()
+        self._learned_evaluation = snapshot.learned
+        facts = self._evaluations.state(snapshot.updates)
+        facts |= {"reached": self._reached, "learned_evaluation": snapshot.learned}
+        self._if_possible(partial(self._checkpoints.amend, snapshot.step, facts))
+        if self._reached:
+            self._if_possible(partial(self._go_back, snapshot))
+        return self._reached
+
+    def _go_back(self, snapshot: _Snapshot) -> None:
+        """Forget what was learned since ``snapshot``: the run ends with what was found good enough."""
+        checkpoint = self._checkpoints.load(snapshot.step, only=("agent",))
+        self.parts.agent.load(checkpoint.parts["agent"])
+        self.learner.updates = self._policy_version = snapshot.updates
 
     def _guide(self) -> None:
         self._take()
@@ -339,6 +403,8 @@ class AsyncTraining(Training):
         self.server.guide(room=wanted - self.step, stop=False, env_steps=self.step)
 
     def _obey(self, command: Command) -> None:
+        if command.name == "checkpoint" and self._snapshot is not None and self._snapshot.step == self.step:
+            return  # there is one of this step, which is to have its score
         super()._obey(command)
         wanted = wanted_actors(command.name)
         if wanted is None:

@@ -1,13 +1,16 @@
 """The evaluations of a run: how good its policies are, and whether rewards rise without them."""
 
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..app import Components, RunConfig
-from ..core import SafetyStop
-from ..evaluation import EvaluationResult, evaluate
+from ..core import Agent, Policy, SafetyStop, State
+from ..evaluation import EpisodeOutcome, EvaluationResult, evaluate
 from ..evaluation.hacking import RewardWatch
 from ..telemetry import RunLogger
 from .interruption import Interruption
@@ -62,8 +65,10 @@ class Evaluations:
 
     def good_enough(self, step: int, updates: int, seed: int) -> bool:
         """Evaluate during training; return whether ``run.stop_at_success_rate`` or ``stop_at_return`` is reached."""
+        return self._suffices(self(step, updates, seed, self._settings.evaluation_episodes))
+
+    def _suffices(self, result: EvaluationResult) -> bool:
         settings = self._settings
-        result = self(step, updates, seed, settings.evaluation_episodes)
         rate, wanted = result.success_rate, settings.stop_at_success_rate
         succeeds = wanted is not None and rate is not None and rate.value >= wanted
         return succeeds or (settings.stop_at_return is not None and result.return_mean >= settings.stop_at_return)
@@ -71,7 +76,7 @@ class Evaluations:
     def __call__(
         self, step: int, updates: int, seed: int, episodes: int, video: Path | None = None
     ) -> EvaluationResult:
-        """Evaluate the policy.
+        """Evaluate the policy, now.
 
         Args:
             step: environment steps so far.
@@ -83,7 +88,13 @@ class Evaluations:
         Raises:
             SafetyStop: if an episode cannot begin. For a stop that a person makes it waits, and begins anew.
         """
-        result = self._evaluate(step, seed, episodes, video)
+        wall_seconds = self._logger.wall_seconds
+        result = self._evaluate(self._parts.agent, step, seed, episodes, video)
+        self._note(step, updates, wall_seconds, result)
+        return result
+
+    def _note(self, step: int, updates: int, wall_seconds: float, result: EvaluationResult) -> None:
+        """Remember and log the result of the policy that there was at ``wall_seconds``."""
         rate = result.success_rate
         self._scored = updates, rate.value if rate else result.return_mean
         if rate and rate.value >= SOLVED and self.steps_to_95 is None:
@@ -91,8 +102,9 @@ class Evaluations:
         self._logger.log(
             "evaluation",
             step,
+            wall_seconds=wall_seconds,
             success_rate=rate.value if rate else None,
-            episodes=episodes,
+            episodes=len(result.episodes),
             return_mean=result.return_mean,
             length_median=result.length_median,
             lap_seconds_median=result.lap_seconds_median,
@@ -100,9 +112,10 @@ class Evaluations:
         if self.watch is not None and (warning := self.watch.evaluated(step, rate.value if rate else None)):
             self._logger.message(warning)
             self._logger.log("reward", step, warning=warning)
-        return result
 
-    def _evaluate(self, step: int, seed: int, episodes: int, video: Path | None) -> EvaluationResult:
+    def _evaluate(
+        self, policy: Policy, step: int, seed: int, episodes: int, video: Path | None = None
+    ) -> EvaluationResult:
         backend, reward = self._parts.evaluation_backend(), self._parts.reward.task
         terms = backend.spec.reward_terms
         waits = False
@@ -110,18 +123,106 @@ class Evaluations:
             try:
                 return evaluate(
                     backend,
-                    self._parts.agent,
+                    policy,
                     episodes,
                     seed,
                     reward_weights=dict(zip(terms, reward.vector(terms).tolist(), strict=True)),
                     reward_offset=reward.offset,
                     video=video if self._settings.video_episodes else None,
                     video_episodes=self._settings.video_episodes,
+                    on_episode=self._check_wanted,
                 )
             except SafetyStop as stop:
+                self._check_wanted()
                 if not stop.by_person or self._interruption.signal is not None:
                     raise
                 if not waits:
                     self._logger.message(f"Evaluation stopped at step {step}: {stop}")
                 waits = True
                 time.sleep(PERSON_POLL_SECONDS)
+
+    def _check_wanted(self, _: EpisodeOutcome | None = None) -> None:
+        """Raise CancelledError if nobody waits for the result any more."""
+
+
+@dataclass(frozen=True)
+class _Open:
+    """An evaluation that goes on: of the policy of ``step``, ``updates`` and ``wall_seconds``."""
+
+    step: int
+    updates: int
+    wall_seconds: float
+    result: Future[EvaluationResult]
+
+
+class BackgroundEvaluations(Evaluations):
+    """Evaluates a copy of the policy in a thread, while its agent goes on to learn; one evaluation at a time.
+
+    A thread will do, with nothing to start, to send to or to end by force: what takes the time of an update or of a
+    physics step leaves the interpreter to others.
+
+    Args:
+        settings: of the run.
+        parts: of the run.
+        logger: takes results and warnings.
+        interruption: ends the wait for a person.
+        make_copy: makes an agent like that of the run, to take over its policies.
+    """
+
+    def __init__(
+        self,
+        settings: RunConfig,
+        parts: Components,
+        logger: RunLogger,
+        interruption: Interruption,
+        make_copy: Callable[[], Agent],
+    ) -> None:
+        super().__init__(settings, parts, logger, interruption)
+        self._make_copy = make_copy
+        self._copy: Agent | None = None
+        self._thread = ThreadPoolExecutor(1, "evaluation")
+        self._open: _Open | None = None
+        self._cancelled = threading.Event()
+
+    def begin(self, step: int, updates: int, seed: int, policy: State) -> None:
+        """Begin an evaluation during training of ``policy``, which is that of ``step`` and ``updates``."""
+        if self._open is not None:
+            raise RuntimeError("an evaluation is going on: finish or cancel it first")
+        if self._copy is None:
+            self._copy = self._make_copy()
+        self._copy.load_policy(policy)
+        result = self._thread.submit(self._evaluate, self._copy, step, seed, self._settings.evaluation_episodes)
+        self._open = _Open(step, updates, self._logger.wall_seconds, result)
+
+    def is_done(self) -> bool:
+        """Whether an evaluation was begun that :meth:`finish` need not wait for."""
+        return self._open is not None and self._open.result.done()
+
+    def finish(self) -> bool:
+        """Take note of the evaluation that was begun; return whether it is good enough to end the run.
+
+        Raises:
+            SafetyStop: as of an evaluation that is made at once.
+        """
+        assert self._open is not None
+        done, self._open = self._open, None
+        result = done.result.result()
+        self._note(done.step, done.updates, done.wall_seconds, result)
+        return self._suffices(result)
+
+    def cancel(self) -> None:
+        """End an evaluation that goes on, after its episode: what it came to is not told."""
+        if self._open is not None:
+            self._cancelled.set()
+            self._open.result.exception()
+            self._cancelled.clear()
+            self._open = None
+
+    def close(self) -> None:
+        """End the thread."""
+        self.cancel()
+        self._thread.shutdown()
+
+    def _check_wanted(self, _: EpisodeOutcome | None = None) -> None:
+        if self._cancelled.is_set():
+            raise CancelledError

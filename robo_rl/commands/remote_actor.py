@@ -17,7 +17,7 @@ from ..actor import (
     SpoolFullError,
     View,
 )
-from ..app import ActorConfig, agent_facts, build_agent, build_resets, has_robot, make_intervention, section
+from ..app import ActorConfig, agent_facts, build_acting_agent, build_resets, has_robot, make_intervention, section
 from ..core import (
     Agent,
     CheckpointError,
@@ -153,10 +153,7 @@ class RemoteActor:
         name = self._settings.name
         self._resets = self._make_resets(derive_seed(seed, "actor", name))
         actor = Actor(self._backend, seed, name, link.session, self._resets)
-        chosen = self._config.agent.copy()
-        if "device" in chosen:
-            chosen.device = "cpu"  # one observation at a time: a GPU would only add its delay
-        agent = build_agent(chosen, self._backend.spec, derive_seed(seed, "actor", name))
+        agent = build_acting_agent(self._config.agent, self._backend.spec, derive_seed(seed, "actor", name))
         choose = partial(self._choose, agent)
         period_ns = int(1e9 / self._backend.spec.control_rate)
         while not self._must_end() and not link.status.stop:

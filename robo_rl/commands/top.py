@@ -148,7 +148,7 @@ def newest(lines: Iterable[Mapping[str, Any]], kind: str, keys: Iterable[str]) -
 
 def step_rate(lines: Iterable[Mapping[str, Any]]) -> float | None:
     """Return environment steps per second of wall-clock time over the last minute; None where that is not known."""
-    points = [(float(line["wall_seconds"]), int(line["step"])) for line in lines]
+    points = sorted((float(line["wall_seconds"]), int(line["step"])) for line in lines)
     if not points:
         return None
     recent = [point for point in points if point[0] >= points[-1][0] - RECENT_SECONDS]

@@ -59,6 +59,7 @@ class Training(ABC):
     """
 
     _operators: Operators
+    _evaluations: Evaluations
 
     def __init__(self, config: DictConfig, folder: Path, interruption: Interruption) -> None:
         self.config = config
@@ -108,7 +109,7 @@ class Training(ABC):
             run_config=OmegaConf.to_container(config, resolve=True),
             resume_step=None if checkpoint is None else self.step,
         )
-        self._evaluations = Evaluations(self.settings, self.parts, self.logger, interruption)
+        self._evaluations = self._make_evaluations()
         if checkpoint is None:
             self._begin()
         else:
@@ -163,6 +164,9 @@ class Training(ABC):
         self._operators.close()
         self.logger.close()
         self.parts.close()
+
+    def _make_evaluations(self) -> Evaluations:
+        return Evaluations(self.settings, self.parts, self.logger, self._interruption)
 
     def _begin(self) -> None:
         """What comes before the first step: rewards, normalisation, and learning from the demonstrations."""

@@ -61,7 +61,7 @@ class CheckpointFolder:
         Raises:
             CheckpointError: if the disk does not take it; those before it are as they were.
         """
-        target = self.path / f"step_{checkpoint.step:09d}"
+        target = self._folder(checkpoint.step)
         partial = self.path / f".partial_{target.name}"
         try:
             self._write(checkpoint, partial, target)
@@ -93,6 +93,30 @@ class CheckpointFolder:
         partial.rename(target)
         sync_folder(self.path)
         shutil.rmtree(self.path / f"{_REPLACED}{target.name}", ignore_errors=True)
+
+    def amend(self, step: int, facts: Mapping[str, Any]) -> None:
+        """Change some facts of the checkpoint of ``step``, where it is still there.
+
+        Raises:
+            CheckpointError: if it is damaged, or the disk does not take the change; it is as it was then.
+        """
+        folder = self._folder(step)
+        if not folder.exists():
+            return
+        manifest = _read_manifest(folder)
+        manifest["facts"] |= facts
+        try:
+            write_durably(folder / "manifest.json", json.dumps(manifest, indent=2).encode())
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise CheckpointError(f"{folder} cannot be changed: {reason}; free space on this disk") from error
+
+    def load(self, step: int, only: tuple[str, ...] | None = None) -> Checkpoint:
+        """Read the checkpoint of ``step`` as :func:`load_checkpoint` does."""
+        return load_checkpoint(self._folder(step), only)
+
+    def _folder(self, step: int) -> Path:
+        return self.path / f"step_{step:09d}"
 
     def _put_back(self) -> None:
         """Give a checkpoint its place back that was to be replaced by one that did not come."""

@@ -68,7 +68,7 @@ class RunLogger(Closing):
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / METRICS_FILE
         earlier = _truncate(file, resume_step)
-        self._seconds_before = float(earlier[-1]["wall_seconds"]) if earlier else 0.0
+        self._seconds_before = max((float(record["wall_seconds"]) for record in earlier), default=0.0)
         for record in earlier:
             self._note(record["kind"], record)
         self._start_ns = self._clock.now_ns()
@@ -86,7 +86,7 @@ class RunLogger(Closing):
         """Whether the training metrics of environment step ``step`` are to be logged."""
         return step % self._config.train_interval == 0
 
-    def log(self, kind: Kind, step: int, **values: Value) -> None:
+    def log(self, kind: Kind, step: int, *, wall_seconds: float | None = None, **values: Value) -> None:
         """Write one record.
 
         The progress line shows ``episode_return`` and ``success`` of records of the kind ``episode``.
@@ -95,10 +95,12 @@ class RunLogger(Closing):
             kind: ``train`` (an update), ``episode`` (one ended), ``evaluation``, ``reward`` (a learned one was
                 updated) or ``runtime`` (of processes apart).
             step: environment steps taken so far.
+            wall_seconds: when what is told was so, on the clock of :attr:`wall_seconds` [s]; None: now.
             values: what to log; NumPy scalars are welcome. A number that is not finite becomes null in the file.
         """
         plain = {name: _plain(value) for name, value in values.items()}
-        record = {"step": int(step), "wall_seconds": round(self.wall_seconds, 3), "kind": kind, **plain}
+        seconds = self.wall_seconds if wall_seconds is None else wall_seconds
+        record = {"step": int(step), "wall_seconds": round(seconds, 3), "kind": kind, **plain}
         finite = {name: _finite(value) for name, value in record.items()}
         numbers = {name: float(value) for name, value in plain.items() if isinstance(value, bool | int | float)}
         curves = {f"{kind}/{name}": number for name, number in numbers.items()}

@@ -7,13 +7,14 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from robo_rl.core import Transition
+from robo_rl.learner import CheckpointFolder, load_checkpoint
 from robo_rl.replay import EpisodeStore
 from robo_rl.telemetry import Command, LiveWatch
 
@@ -99,7 +100,7 @@ def test_two_actors_and_a_learner_keep_the_ratio_and_leave_nothing_behind(tmp_pa
     assert actor_processes(folder) == []
 
 
-def test_actors_do_not_run_ahead_while_the_learner_evaluates(tmp_path: Path) -> None:
+def test_actors_do_not_run_ahead_while_the_learner_waits_for_an_evaluation(tmp_path: Path) -> None:
     folder, interval, episode_steps = tmp_path / "run", 50, 25
     often = ["run.env_steps=150", f"run.evaluation_interval={interval}", "run.evaluation_episodes=60"]
     robo_rl("train", *AGENT, *RUN, *often, "runtime=async", f"run.dir={folder}")
@@ -107,6 +108,49 @@ def test_actors_do_not_run_ahead_while_the_learner_evaluates(tmp_path: Path) -> 
     assert len(evaluated) >= 3, "each takes the time of a thousand steps of an actor"
     for number, step in enumerate(evaluated, 1):
         assert step <= number * interval / 0.9 + 3 * episode_steps, f"evaluations at {evaluated}"
+
+
+def test_it_learns_while_it_evaluates_and_an_evaluation_that_was_cut_off_is_made_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    endless = ["run.env_steps=100000", "run.evaluation_interval=100", "run.evaluation_episodes=100000"]
+    endless += ["logging.train_interval=10"]
+    process = start("train", *AGENT, *RUN, *endless, "runtime=async", f"run.dir={folder}")
+    wait_until(lambda: records(folder, "train") and records(folder, "train")[-1]["step"] >= 150)
+    assert facts_of(folder)["learned_evaluation"] == 0, "nobody knows yet what the first has come to"
+    process.kill()
+    process.communicate()
+    wait_until(lambda: actor_processes(folder) == [])
+    known = set((folder / "checkpoints").glob("step_*"))
+    process = start("train", f"resume={folder}", *endless)
+    wait_until(lambda: set((folder / "checkpoints").glob("step_*")) - known)  # it has begun to make it anew
+    process.send_signal(signal.SIGINT)
+    finish(process, code=130)
+    assert actor_processes(folder) == [] and not records(folder, "evaluation")
+    before = summary_of(folder)["env_steps"]
+    robo_rl("train", f"resume={folder}", f"run.env_steps={before + 20}", "run.evaluation_episodes=2")
+    evaluated = [record["step"] for record in records(folder, "evaluation")]
+    assert len(evaluated) >= 2 and before <= evaluated[0] <= before + 5, f"the first is made up for: {evaluated}"
+    check_conservation(folder)
+
+
+def facts_of(folder: Path) -> Mapping[str, Any]:
+    return CheckpointFolder(folder / "checkpoints").load_newest().facts
+
+
+def test_a_run_ends_with_the_policy_that_was_good_enough(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    good = ["run.evaluation_interval=100", "run.evaluation_episodes=40", "run.stop_at_return=-1000"]
+    robo_rl("train", *AGENT, *RUN, *good, "logging.train_interval=10", "runtime=async", f"run.dir={folder}")
+    assert summary_of(folder)["status"] == "reached"
+    found, last = map(load_checkpoint, CheckpointFolder(folder / "checkpoints").folders()[-2:])
+    assert found.facts["reached"] and found.facts["score"] is not None
+    evaluated, final = records(folder, "evaluation")
+    assert (evaluated["step"], final["step"]) == (found.step, last.step)
+    learned = [record["step"] for record in records(folder, "train")]
+    assert learned[-1] > found.step, "it went on to learn meanwhile"
+    for name, values in found.parts["agent"].items():
+        np.testing.assert_array_equal(last.parts["agent"][name], values, strict=True)
+    assert last.parts["run"]["counters"][1] == found.parts["run"]["counters"][1]
 
 
 def test_an_interrupted_run_goes_on_with_everything_that_was_stored(tmp_path: Path) -> None:

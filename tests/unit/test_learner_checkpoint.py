@@ -132,6 +132,26 @@ def test_a_disk_that_is_full_leaves_what_was_there_and_no_rest(tmp_path: Path, m
     assert folder.save(make(2)) == tmp_path / "step_000000002"
 
 
+def test_facts_that_come_later_are_added_or_the_checkpoint_is_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = CheckpointFolder(tmp_path)
+    folder.save(make(1, 0.5))
+    folder.save(make(2))
+    folder.amend(3, {"score": 1.0})  # it was dropped meanwhile, or never written
+    assert folder.best() == tmp_path / "step_000000001"
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full_disk)
+        with pytest.raises(CheckpointError, match=r"step_000000002 cannot be changed: No space left"):
+            folder.amend(2, {"score": 0.9})
+    assert folder.load(2).facts == {"score": None, "note": "ä"}
+    folder.amend(2, {"score": 0.9})
+    assert folder.best() == tmp_path / "step_000000002"
+    loaded = folder.load(2, only=("agent",))
+    assert loaded.facts == {"score": 0.9, "note": "ä"} and list(loaded.parts) == ["agent"]
+    assert {path.name for path in tmp_path.iterdir()} == {"step_000000001", "step_000000002"}
+
+
 def test_a_checkpoint_that_was_to_be_replaced_stays_until_the_other_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

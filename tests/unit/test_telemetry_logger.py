@@ -79,6 +79,19 @@ def test_resuming_removes_what_lies_beyond_and_keeps_counting_seconds(tmp_path: 
     assert _points(tmp_path, "episode/episode_return") == [10, 20]
 
 
+def test_what_is_told_late_keeps_its_second_and_the_run_goes_on_from_the_latest(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with make_logger(tmp_path, clock)[0] as logger:
+        clock.advance_ns(6 * SECOND)
+        logger.log("train", 30, critic_loss=1.0)
+        logger.log("evaluation", 20, wall_seconds=4.0, success_rate=0.5)
+    records = read_metrics(tmp_path / "metrics.jsonl")
+    assert [(record["step"], record["wall_seconds"]) for record in records] == [(30, 6.0), (20, 4.0)]
+    assert _points(tmp_path, "evaluation/success_rate") == [20]
+    with make_logger(tmp_path, clock, resume_step=30)[0] as logger:
+        assert logger.wall_seconds == 6.0
+
+
 def test_what_a_full_disk_refuses_is_written_later_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logger, stream = make_logger(tmp_path, ManualClock())
     file = tmp_path / "metrics.jsonl"
