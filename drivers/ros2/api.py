@@ -12,10 +12,15 @@ from enum import IntEnum
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .qos import QoSProfile
 
 Message = Any
 """An object with the fields of a message definition."""
+
+TIME = "builtin_interfaces/msg/Time"
 
 DEFAULT_QOS = QoSProfile()
 
@@ -89,7 +94,27 @@ class MessageTypes(Protocol):
 def wall_time(types: MessageTypes) -> Message:
     """Return builtin_interfaces/msg/Time of the wall clock: for stamps alone, never for time-outs."""
     seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
-    return types.make("builtin_interfaces/msg/Time", sec=seconds, nanosec=nanoseconds)
+    return types.make(TIME, sec=seconds, nanosec=nanoseconds)
+
+
+class Repeater(Protocol):
+    """Sends one message again and again, at other times and with other numbers: in a tenth of the time of a new one.
+
+    For one thread.
+    """
+
+    def publish(self, stamp: Message, numbers: NDArray[np.float64]) -> None:
+        """Send the message.
+
+        Args:
+            stamp: for every builtin_interfaces/msg/Time in the message.
+            numbers: (n,) for all its float64, in the order of their definition.
+
+        Raises:
+            ValueError: if the message has another number of them.
+            DriverError: if it cannot be sent.
+        """
+        ...
 
 
 class Publisher(Protocol):
@@ -104,6 +129,14 @@ class Publisher(Protocol):
         ...
 
     def publish(self, message: Message) -> None: ...
+
+    def repeater(self, message: Message) -> Repeater:
+        """Return what sends ``message`` with other times and numbers. Names and lengths stay as they are in it.
+
+        Raises:
+            ConfigError: if it does not fit the topic's type.
+        """
+        ...
 
 
 class Subscription(Protocol):

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rosbags.interfaces import Nodetype
@@ -16,7 +16,7 @@ from rosbags.typesys.base import normalize_fieldname
 
 from robo_rl.core import ConfigError, DriverError, nearest
 
-from .api import Message
+from .api import TIME, Message
 from .definitions import KNOWN_DEFAULTS, SHIPPED, register
 from .type_descriptions import describe, hash_of
 
@@ -27,7 +27,7 @@ DISTRIBUTIONS = {
 DEFAULT_DISTRIBUTION = "jazzy"
 
 _WHOLE = {"byte", "char"} | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-_HEADER_BYTES = 4
+HEADER_BYTES = 4
 """Of CDR: byte order and options."""
 
 Description = Any
@@ -50,6 +50,18 @@ def distribution_of_environment() -> str:
             "or source that distribution so that rclpy is used"
         )
     return name
+
+
+class Places(NamedTuple):
+    """Where something stands in a message's CDR, in bytes after its header.
+
+    Attributes:
+        times: of each builtin_interfaces/msg/Time, in the order of the definition.
+        numbers: of each float64, in that order: multiples of 8.
+    """
+
+    times: list[int]
+    numbers: list[int]
 
 
 class RosbagsTypes:
@@ -156,10 +168,10 @@ class RosbagsTypes:
         begin = len(prefix)
         try:
             end = definition.getsize_cdr(begin, message, self._store)
-            data = bytearray(-(-(_HEADER_BYTES + end) // 4) * 4)
+            data = bytearray(-(-(HEADER_BYTES + end) // 4) * 4)
             data[1] = 1
-            data[_HEADER_BYTES : _HEADER_BYTES + begin] = prefix
-            definition.serialize_cdr_le(memoryview(data)[_HEADER_BYTES:], begin, message, self._store)
+            data[HEADER_BYTES : HEADER_BYTES + begin] = prefix
+            definition.serialize_cdr_le(memoryview(data)[HEADER_BYTES:], begin, message, self._store)
         except Exception as error:  # generated code fails in many ways on a value of a wrong type
             raise ConfigError(
                 f"{name} cannot be sent: {error}. Make messages with node.types.make, which checks and converts fields"
@@ -173,16 +185,45 @@ class RosbagsTypes:
             DriverError: if the bytes are no message of that type.
         """
         definition = self._store.get_msgdef(name)
-        if len(data) < _HEADER_BYTES + skip or data[0] != 0 or data[1] > 1:
+        if len(data) < HEADER_BYTES + skip or data[0] != 0 or data[1] > 1:
             raise DriverError(f"{name} was received in an encoding that is not plain CDR: {bytes(data[:4]).hex()}")
         decode = definition.deserialize_cdr_le if data[1] else definition.deserialize_cdr_be
         try:
-            message, end = decode(data[_HEADER_BYTES:], skip, definition.cls, self._store)
+            message, end = decode(data[HEADER_BYTES:], skip, definition.cls, self._store)
         except (SerdeError, struct.error, ValueError, LookupError, ArithmeticError) as error:
             raise DriverError(f"{name} was received damaged: {error}") from error
-        if end + _HEADER_BYTES > len(data):
-            raise DriverError(f"{name} was received incomplete: {len(data)} bytes of {end + _HEADER_BYTES}")
+        if end + HEADER_BYTES > len(data):
+            raise DriverError(f"{name} was received incomplete: {len(data)} bytes of {end + HEADER_BYTES}")
         return message
+
+    def places(self, name: str, message: Message) -> Places:
+        """Return where in the CDR of a message its times and float64 numbers stand."""
+        places = Places([], [])
+        self._place((Nodetype.NAME, name), message, 0, places)
+        return places
+
+    def _place(self, description: Description, value: Any, at: int, places: Places) -> int:
+        """Note the times and numbers of a field that begins at ``at`` or after it; return where it ends."""
+        kind, what = description
+        if kind == Nodetype.NAME:
+            if what == TIME:
+                places.times.append(_aligned(at, 4))
+            for field, inner in self.fields(what):
+                at = self._place(inner, getattr(value, normalize_fieldname(field)), at, places)
+            return at
+        if kind == Nodetype.BASE:
+            if what[0] == "string":
+                return _aligned(at, 4) + 4 + len(value.encode()) + 1
+            size = _dtype(what[0]).itemsize
+            at = _aligned(at, size)
+            if what[0] == "float64":
+                places.numbers.append(at)
+            return at + size
+        if kind == Nodetype.SEQUENCE:
+            at = _aligned(at, 4) + 4
+        for item in value:
+            at = self._place(what[0], item, at, places)
+        return at
 
     def hash(self, name: str) -> str:
         """Return the type's hash in ROS 2's form ``RIHS01_...`` (REP 2016)."""
@@ -198,6 +239,10 @@ class RosbagsTypes:
         """
         self.fields(name)
         return describe(self._store, name)
+
+
+def _aligned(at: int, size: int) -> int:
+    return -(-at // size) * size
 
 
 def _scalar(kind: str) -> _Conversion:

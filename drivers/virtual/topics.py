@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from robo_rl.core import ArmPose, ArmTarget, BaseTarget, FrameTransform
 
 from ..robot.rotation import to_matrix, to_quaternion
-from ..ros2 import LATCHED, Node, QoSProfile, ServerGoal
+from ..ros2 import LATCHED, Node, QoSProfile, Repeater, ServerGoal
 from .config import VirtualRobotConfig
 from .controllers import ControllerManager, arm_controllers
 from .trajectories import NAME as TRAJECTORIES
@@ -26,6 +26,8 @@ Array = NDArray[np.float64]
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 POSE = "geometry_msgs/msg/PoseStamped"
+TWIST = "geometry_msgs/msg/TwistStamped"
+WRENCH = "geometry_msgs/msg/WrenchStamped"
 TRANSFORMS = "tf2_msgs/msg/TFMessage"
 NUMBERS = "std_msgs/msg/Float64MultiArray"
 ACKERMANN = "ackermann_msgs/msg/AckermannDriveStamped"
@@ -63,9 +65,10 @@ class Topics(ABC):
         self._compressed = config.compressed
         self._image_type = f"sensor_msgs/msg/{'CompressedImage' if config.compressed else 'Image'}"
         publish = node.create_publisher
-        self._objects = publish(JOINT_STATE, "task/objects", STATE_QOS) if robot.object_names else None
-        self._rewards = publish(JOINT_STATE, "task/rewards", STATE_QOS)
+        self._objects = self._named_numbers("task/objects", robot.object_names) if robot.object_names else None
+        self._rewards: Repeater | None = None  # made when there is a state to be judged
         self._transforms = publish(TRANSFORMS, "/tf", QoSProfile(depth=100))
+        self._moving: Repeater | None = None
         self._states = 0
         self._states_a_transform = round(config.state_rate / config.transform_rate)
         self._said_ready: bool | None = None
@@ -82,15 +85,26 @@ class Topics(ABC):
         measured = self._robot.measure()
         self._publish_measured(measured, stamp)
         if self._states % self._states_a_transform == 0:
-            self._transforms.publish(self._transforms_message(self._moving_frames(measured), stamp))
+            self._publish_moving(self._moving_frames(measured), stamp)
         self._states += 1
-        make, header = self._node.types.make, {"stamp": stamp, "frame_id": BASE}
         if self._objects is not None:
-            positions = self._robot.objects()
-            names = list(self._robot.object_names)
-            self._objects.publish(make(JOINT_STATE, header=header, name=names, position=positions))
+            self._objects.publish(stamp, self._robot.objects())
         rewards = self._robot.rewards()
-        self._rewards.publish(make(JOINT_STATE, header=header, name=list(rewards), position=list(rewards.values())))
+        if self._rewards is None:
+            self._rewards = self._named_numbers("task/rewards", [*rewards])
+        self._rewards.publish(stamp, np.array([*rewards.values()]))
+
+    def _named_numbers(self, topic: str, names: Sequence[str]) -> Repeater:
+        """Return what publishes the positions of ``names`` as a JointState."""
+        fields = {"header": {"frame_id": BASE}, "name": list(names), "position": np.zeros(len(names))}
+        message = self._node.types.make(JOINT_STATE, **fields)
+        return self._node.create_publisher(JOINT_STATE, topic, STATE_QOS).repeater(message)
+
+    def _publish_moving(self, frames: Sequence[FrameTransform], stamp: Any) -> None:
+        if self._moving is None:
+            self._moving = self._transforms.repeater(self._transforms_message(frames, stamp))
+        numbers = [part for frame in frames for part in (frame.position, to_quaternion(frame.rotation))]
+        self._moving.publish(stamp, np.concatenate(numbers))
 
     @abstractmethod
     def _publish_measured(self, measured: Mapping[str, Array], stamp: Any) -> None:
@@ -163,15 +177,20 @@ class ArmTopics(Topics):
         super().__init__(node, config, arm)
         self._arm, self._obey = arm, obey
         self._positions = np.zeros(len(arm.joints))
-        self._fingers = np.zeros(len(arm.fingers))
+        self._fingers = self._still = np.zeros(len(arm.fingers))
         self._controllers = ControllerManager(node, arm_controllers(arm.joints, arm.fingers, arm.takes), hold)
-        publish = node.create_publisher
+        publish, make = node.create_publisher, node.types.make
         self._fixed = publish(TRANSFORMS, "/tf_static", LATCHED)
         self._fixed.publish(self._transforms_message(arm.fixed_frames(), node.now()))
-        self._joints = publish(JOINT_STATE, "joint_states", STATE_QOS)
-        self._pose = publish(POSE, "cartesian_pose_broadcaster/pose", STATE_QOS)
-        self._velocity = publish("geometry_msgs/msg/TwistStamped", "cartesian_pose_broadcaster/twist", STATE_QOS)
-        self._wrench = publish("geometry_msgs/msg/WrenchStamped", "force_torque_sensor_broadcaster/wrench", STATE_QOS)
+        names, header = [*arm.joints, *arm.fingers], {"frame_id": BASE}
+        still = np.zeros(len(names))
+        state = {"header": header, "name": names, "position": still, "velocity": still, "effort": still}
+        broadcaster = "cartesian_pose_broadcaster"
+        self._joints = publish(JOINT_STATE, "joint_states", STATE_QOS).repeater(make(JOINT_STATE, **state))
+        self._pose = publish(POSE, f"{broadcaster}/pose", STATE_QOS).repeater(make(POSE, header=header))
+        self._velocity = publish(TWIST, f"{broadcaster}/twist", STATE_QOS).repeater(make(TWIST, header=header))
+        wrench = make(WRENCH, header={"frame_id": "wrist"})
+        self._wrench = publish(WRENCH, "force_torque_sensor_broadcaster/wrench", STATE_QOS).repeater(wrench)
         if arm.takes == "pose":
             self._listen(POSE, "cartesian_impedance_controller", "equilibrium_pose", self._take_pose)
         else:
@@ -203,31 +222,19 @@ class ArmTopics(Topics):
         return self._arm.moving_frames(measured)
 
     def _publish_measured(self, measured: Mapping[str, Array], stamp: Any) -> None:
-        arm, make = self._arm, self._node.types.make
-        header = {"stamp": stamp, "frame_id": BASE}
-        fingers, still = measured["fingers"], np.zeros(len(arm.fingers))
-        self._fingers, self._positions = fingers, measured["joint_positions"]
-        joints = make(
-            JOINT_STATE,
-            header=header,
-            name=[*arm.joints, *arm.fingers],
-            position=np.concatenate([measured["joint_positions"], fingers]),
-            velocity=np.concatenate([measured["joint_velocities"], still]),
-            effort=np.concatenate([measured["joint_efforts"], still]),
-        )
-        w, x, y, z = measured["quaternion"].tolist()
-        pose = {"position": _vector(measured["position"]), "orientation": {"x": x, "y": y, "z": z, "w": w}}
-        twist = {"linear": _vector(measured["linear_velocity"]), "angular": _vector(measured["angular_velocity"])}
-        wrench = {"force": _vector(measured["wrist_force"]), "torque": _vector(measured["wrist_torque"])}
-        wrist = {"stamp": stamp, "frame_id": "wrist"}
-        is_active = self._controllers.is_active
+        self._fingers, self._positions = measured["fingers"], measured["joint_positions"]
+        is_active, still = self._controllers.is_active, self._still
         if is_active("joint_state_broadcaster"):
-            self._joints.publish(joints)
+            position, velocity, effort = self._positions, measured["joint_velocities"], measured["joint_efforts"]
+            self._joints.publish(stamp, np.concatenate([position, self._fingers, velocity, still, effort, still]))
         if is_active("cartesian_pose_broadcaster"):
-            self._pose.publish(make(POSE, header=header, pose=pose))
-            self._velocity.publish(make("geometry_msgs/msg/TwistStamped", header=header, twist=twist))
+            w, *xyz = measured["quaternion"].tolist()
+            self._pose.publish(stamp, np.array([*measured["position"].tolist(), *xyz, w]))
+            linear, angular = measured["linear_velocity"], measured["angular_velocity"]
+            self._velocity.publish(stamp, np.concatenate([linear, angular]))
         if is_active("force_torque_sensor_broadcaster"):
-            self._wrench.publish(make("geometry_msgs/msg/WrenchStamped", header=wrist, wrench=wrench))
+            force, torque = measured["wrist_force"], measured["wrist_torque"]
+            self._wrench.publish(stamp, np.concatenate([force, torque]))
 
     def _take_pose(self, message: Any) -> None:
         """What is no pose is not obeyed."""

@@ -16,6 +16,7 @@ from robo_rl.drivers.robot.commanding import ArmCommander, BaseCommander, Grippe
 from robo_rl.drivers.robot.config import CommandConfig, GripperConfig, RobotConfig
 from robo_rl.drivers.robot.layout import ObservationLayout
 from robo_rl.drivers.robot.listening import Listener, timings_of
+from robo_rl.drivers.ros2.dds.endpoints import DdsRepeater
 from robo_rl.drivers.ros2.message_types import RosbagsTypes
 from robo_rl.drivers.virtual.config import VirtualRobotConfig
 from robo_rl.drivers.virtual.topics import ArmTopics
@@ -58,7 +59,14 @@ class Recorder:
             assert type(message) is self.types[kind]
             messages.append(message)
 
-        return SimpleNamespace(publish=publish, topic=topic)
+        def send(data):
+            publish(self.types.deserialize(kind, memoryview(bytearray(data))))
+
+        def repeater(message):
+            data, places = self.types.serialize(kind, message), self.types.places(kind, message)
+            return DdsRepeater(SimpleNamespace(topic=topic, send=send), data, places)
+
+        return SimpleNamespace(publish=publish, repeater=repeater, topic=topic)
 
     def create_subscription(self, kind, topic, callback, qos):
         self.taking[topic] = callback
@@ -71,7 +79,7 @@ class Recorder:
         self.taking[name] = answer
 
     def now(self):
-        return {"sec": 1, "nanosec": 2}
+        return self.types.make("builtin_interfaces/msg/Time", sec=1, nanosec=2)
 
     def close(self): ...
 

@@ -1,6 +1,8 @@
 """Message types of drivers/ros2: making, bytes, hashes, and definitions of a user's own."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from rosbags.interfaces import Nodetype
 from rosbags.typesys import get_typestore
 
 from robo_rl.core import ConfigError, DriverError
+from robo_rl.drivers.ros2.dds.endpoints import DdsRepeater
 from robo_rl.drivers.ros2.dds.topic_types import TopicTypes, dds_type_name, ros_type_name
 from robo_rl.drivers.ros2.message_types import DISTRIBUTIONS, RosbagsTypes
 
@@ -56,6 +59,52 @@ def test_bytes_of_every_type_equal_those_of_rosbags_and_of_cyclone(distribution:
         assert issubclass(struct, IdlStruct)
         copied = struct.__idl__.deserialize(expected).serialize(use_version_2=False)
         assert copied[4:] == expected[4:], name
+
+
+def with_other_numbers(value: Any, time: dict[str, int], numbers: Iterator[float]) -> Any:
+    """Return plain values with every time in the place of theirs, and every float64 from ``numbers``."""
+    kind, what = value[0]
+    if kind == Nodetype.NAME and what == "builtin_interfaces/msg/Time":
+        return time
+    if kind == Nodetype.NAME:
+        return {
+            field: with_other_numbers((inner, value[1][field]), time, numbers) for field, inner in TYPES.fields(what)
+        }
+    if kind == Nodetype.BASE:
+        return next(numbers) if what[0] == "float64" else value[1]
+    return [with_other_numbers((what[0], each), time, numbers) for each in value[1]]
+
+
+def test_a_repeated_message_has_the_bytes_of_one_made_anew() -> None:
+    """Of every type, with random strings and lengths, so that numbers stand at all places that they may stand at."""
+    rng, found = np.random.default_rng(1), np.zeros(3, int)
+    sent: list[bytes] = []
+    publisher: Any = SimpleNamespace(topic="/topic", send=lambda data: sent.append(bytes(data)))
+    for name in TYPES.names():
+        description = (Nodetype.NAME, name)
+        fields = random_value(TYPES, description, rng)
+        message = TYPES.make(name, **fields)
+        places = TYPES.places(name, message)
+        repeater = DdsRepeater(publisher, TYPES.serialize(name, message), places)
+        for _ in range(2):
+            numbers, time_ns = rng.normal(size=len(places.numbers)), int(rng.integers(2**60))
+            time, supply = dict(zip(("sec", "nanosec"), divmod(time_ns, 10**9), strict=True)), iter(numbers.tolist())
+            changed = with_other_numbers((description, fields), time, supply)
+            assert next(supply, None) is None, f"{name} has fewer numbers"
+            repeater.publish(SimpleNamespace(**time), numbers)
+            assert sent[-1] == bytes(TYPES.serialize(name, TYPES.make(name, **changed))), name
+        found += 1, len(places.numbers), len(places.times)
+    assert (found > (190, 1000, 50)).all(), found
+
+
+def test_a_repeated_message_refuses_another_number_of_numbers() -> None:
+    name = "geometry_msgs/msg/Vector3"
+    message = TYPES.make(name)
+    publisher: Any = SimpleNamespace(topic="/force", send=print)
+    repeater = DdsRepeater(publisher, TYPES.serialize(name, message), TYPES.places(name, message))
+    for numbers in (np.zeros(2), np.zeros((1, 3))):
+        with pytest.raises(ValueError, match=r"/force: expected 3 numbers, got \("):
+            repeater.publish(TYPES.make("builtin_interfaces/msg/Time"), numbers)
 
 
 def test_a_prefix_keeps_the_alignment() -> None:

@@ -2,11 +2,13 @@
 
 import importlib
 import sys
+from array import array
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
+import numpy as np
 import pytest
 
 from robo_rl.core import ConfigError, DriverError
@@ -90,6 +92,43 @@ def test_a_goal_ends_when_its_node_is_closed(rclpy: Callable[[str], Any]) -> Non
     left.canceled()
     cancelled.canceled()
     assert ends == ["aborted", "canceled"], "rclpy has nothing canceled that the client did not ask for"
+
+
+class Part:
+    """A message of rclpy's: fields that say of what type they are."""
+
+    def __init__(self, **fields: tuple[str, Any]) -> None:
+        self._types = {name: kind for name, (kind, _) in fields.items()}
+        for name, (_, value) in fields.items():
+            setattr(self, name, value)
+
+    def get_fields_and_field_types(self) -> dict[str, str]:
+        return self._types
+
+
+def test_a_repeated_message_has_its_times_and_numbers_set(rclpy: Callable[[str], Any]) -> None:
+    stamps = [Part(sec=("int32", 0), nanosec=("uint32", 0)) for _ in range(2)]
+    headers = [Part(stamp=("builtin_interfaces/Time", stamp), frame_id=("string", "base")) for stamp in stamps]
+    points = [Part(x=("double", 0.0), flag=("boolean", True)) for _ in range(2)]
+    message = Part(
+        header=("std_msgs/Header", headers[0]),
+        name=("sequence<string>", ["a"]),
+        position=("sequence<double>", array("d", [0.0, 0.0])),
+        points=("sequence<geometry_msgs/Point>", points),
+        covariance=("double[3]", np.zeros(3)),
+        steps=("sequence<int32>", array("i", [7])),
+        last=("std_msgs/Header", headers[1]),
+    )
+    inner = MagicMock(topic_name="/state")
+    repeater = rclpy("endpoints").RclpyPublisher(inner, "a/msg/B", None).repeater(message)
+    repeater.publish(SimpleNamespace(sec=1_500_000_000, nanosec=7), np.arange(7.0))
+    assert inner.publish.call_args.args == (message,)
+    assert [(stamp.sec, stamp.nanosec) for stamp in stamps] == [(1_500_000_000, 7)] * 2
+    assert message.position == array("d", [0.0, 1.0]) and [point.x for point in points] == [2.0, 3.0]
+    assert message.covariance.tolist() == [4.0, 5.0, 6.0]
+    assert (message.name, message.steps, points[0].flag) == (["a"], array("i", [7]), True)
+    with pytest.raises(ValueError, match=r"/state: expected 7 numbers, got \(6,\)"):
+        repeater.publish(stamps[0], np.zeros(6))
 
 
 def test_names_that_ros_2_does_not_allow_are_said_as_of_plain_dds(rclpy: Callable[[str], Any]) -> None:

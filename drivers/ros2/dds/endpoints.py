@@ -1,10 +1,12 @@
 """Writers and readers of topics: bytes in and out, and the public API's publishers and subscriptions on them."""
 
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 from cyclonedds.builtin import DcpsEndpoint, DcpsParticipant
 from cyclonedds.core import DDSException
 from cyclonedds.domain import DomainParticipant
@@ -13,15 +15,18 @@ from cyclonedds.qos import Policy, Qos
 from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
 from cyclonedds.util import duration
+from numpy.typing import NDArray
 
 from robo_rl.core import DriverError
 
 from ..api import Message
-from ..message_types import RosbagsTypes
+from ..message_types import HEADER_BYTES, Places, RosbagsTypes
 from ..qos import QoSProfile
 from . import library
 from .waiter import Waiter, log_failure
 
+TIME = struct.Struct("<iI")
+"""Seconds and nanoseconds of a builtin_interfaces/msg/Time."""
 _FOREVER = duration(infinite=True)
 FAST_DDS = b"\x01\x0f"
 """First bytes of what identifies Fast DDS's participants and endpoints."""
@@ -191,11 +196,46 @@ class DdsPublisher:
             ConfigError: if it does not fit the topic's type.
             DriverError: if it cannot be sent.
         """
-        data = self._messages.serialize(self._name, message)
+        self.send(self._messages.serialize(self._name, message))
+
+    def repeater(self, message: Message) -> "DdsRepeater":
+        return DdsRepeater(
+            self, self._messages.serialize(self._name, message), self._messages.places(self._name, message)
+        )
+
+    def send(self, data: bytearray) -> None:
+        """Send the bytes of a message.
+
+        Raises:
+            DriverError: if they cannot be sent.
+        """
         try:
             self._writer.write(data)
         except DDSException as error:
             raise DriverError(f"{self.topic}: {self._name} could not be sent: {error}") from error
+
+
+class DdsRepeater:
+    """As of :class:`Repeater`: writes times and numbers into a message's bytes.
+
+    Args:
+        publisher: sends them.
+        data: of the message.
+        places: where in it times and numbers stand.
+    """
+
+    def __init__(self, publisher: DdsPublisher, data: bytearray, places: Places) -> None:
+        self._publisher, self._data, self._times = publisher, data, places.times
+        self._words = np.frombuffer(data, "<f8", (len(data) - HEADER_BYTES) // 8, HEADER_BYTES)
+        self._numbers = np.array(places.numbers, np.intp) // 8
+
+    def publish(self, stamp: Message, numbers: NDArray[np.float64]) -> None:
+        if numbers.shape != self._numbers.shape:
+            raise ValueError(f"{self._publisher.topic}: expected {self._numbers.size} numbers, got {numbers.shape}")
+        self._words[self._numbers] = numbers
+        for place in self._times:
+            TIME.pack_into(self._data, HEADER_BYTES + place, stamp.sec, stamp.nanosec)
+        self._publisher.send(self._data)
 
 
 class DdsSubscription:

@@ -1,11 +1,14 @@
 """Publishers, subscriptions and clients of services on rclpy."""
 
+import array
 import threading
 import time
 import traceback
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rclpy.duration import Duration
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, ReliabilityPolicy
 from rclpy.qos import QoSProfile as RclpyProfile
@@ -72,6 +75,55 @@ class RclpyPublisher:
             self._publisher.publish(message)
         except TypeError as error:
             raise ConfigError(f"{self.topic} ({self.message_type}): {error}") from error
+
+    def repeater(self, message: Message) -> "RclpyRepeater":
+        return RclpyRepeater(self, message)
+
+
+class RclpyRepeater:
+    """As of :class:`Repeater`: sets the fields of a message.
+
+    Args:
+        publisher: sends it.
+        message: what is sent.
+    """
+
+    def __init__(self, publisher: RclpyPublisher, message: Message) -> None:
+        self._publisher, self._message = publisher, message
+        self._times: list[Message] = []
+        self._fields: list[tuple[Message, str, int | None]] = []  # of float64: how many, None for one that is no array
+        self._find(message)
+        self._count = sum(1 if size is None else size for _, _, size in self._fields)
+
+    def _find(self, message: Message) -> None:
+        """Note the times and numbers of a message and of those in it."""
+        if message.get_fields_and_field_types() == {"sec": "int32", "nanosec": "uint32"}:
+            self._times.append(message)
+        for field, kind in message.get_fields_and_field_types().items():
+            value = getattr(message, field)
+            if kind == "double":
+                self._fields.append((message, field, None))
+            elif kind.startswith(("double[", "sequence<double")):
+                self._fields.append((message, field, len(value)))
+            elif "/" in kind:
+                for each in value if isinstance(value, list) else [value]:
+                    self._find(each)
+
+    def publish(self, stamp: Message, numbers: NDArray[np.float64]) -> None:
+        if numbers.shape != (self._count,):
+            raise ValueError(f"{self._publisher.topic}: expected {self._count} numbers, got {numbers.shape}")
+        for each in self._times:
+            each.sec, each.nanosec = stamp.sec, stamp.nanosec
+        first = 0
+        for message, field, size in self._fields:
+            if size is None:
+                setattr(message, field, float(numbers[first]))
+            elif isinstance(getattr(message, field), np.ndarray):
+                setattr(message, field, numbers[first : first + size])
+            else:  # rclpy checks the elements of anything but an array.array one by one
+                setattr(message, field, array.array("d", numbers[first : first + size].tobytes()))
+            first += 1 if size is None else size
+        self._publisher.publish(self._message)
 
 
 class RclpySubscription:
