@@ -23,6 +23,7 @@ class VirtualRobotConfig:
         camera_rate: of each camera.
         compressed: publish CompressedImage (JPEG) rather than Image.
         camera_noise: standard deviation of the noise on pixels, of 255; real cameras never give the same picture twice.
+            It is normal, rounded, and for each picture another part of what is drawn once for eight.
         watchdog: what the robot does when commands stop, in real time.
         seed: of the episodes' starts.
         real_time_priority: of the process, before all ordinary ones (SCHED_FIFO, 1 to 99), where the system permits it:

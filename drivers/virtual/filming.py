@@ -3,6 +3,7 @@
 import threading
 from typing import TYPE_CHECKING
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +12,10 @@ from .topics import Topics
 
 if TYPE_CHECKING:
     from .robot import Simulated
+
+NOISY_PICTURES = 8
+"""Noise is drawn for so many pictures at once, and taken from another place of it for each: drawing as many random
+numbers as a picture has would take as long as half of its rendering."""
 
 
 class CameraThread:
@@ -34,6 +39,8 @@ class CameraThread:
         self._closed = threading.Event()
         self._failure: Exception | None = None
         self._rng = np.random.default_rng(config.seed)
+        self._drawn: tuple[float, int] | None = None  # deviation and size of pictures that the noise is for
+        self._noise = np.empty(0, np.int16)
         self._thread = threading.Thread(target=self._run, name="cameras", daemon=True)
         self._thread.start()
 
@@ -73,8 +80,12 @@ class CameraThread:
             self._robot.close_cameras()
 
     def _noisy(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        if self.noise == 0:
+        deviation = self.noise  # another thread may change it
+        if deviation == 0:
             return image
-        noise = self._rng.standard_normal(image.shape, np.float32) * np.float32(self.noise)
-        noisy: NDArray[np.uint8] = np.clip(image + np.rint(noise), 0, 255).astype(np.uint8)
-        return noisy
+        if self._drawn != (deviation, image.size):
+            drawn = self._rng.standard_normal(NOISY_PICTURES * image.size, np.float32) * np.float32(deviation)
+            self._noise, self._drawn = np.rint(drawn).astype(np.int16), (deviation, image.size)
+        first = int(self._rng.integers(self._noise.size - image.size))
+        noise = self._noise[first : first + image.size].reshape(image.shape)
+        return np.asarray(cv2.add(image, noise, dtype=cv2.CV_8U), np.uint8)  # saturates

@@ -115,9 +115,46 @@ def test_noise_has_the_deviation_that_was_asked_for(noise):
     thread.turn(10**12)
     wait_until(lambda: len(topics.pictures) == 2)
     thread.close()
-    pixels = topics.pictures[0][1].astype(float)
-    assert pixels.mean() == pytest.approx(100, abs=0.1)
-    assert pixels.std() == pytest.approx(noise, abs=0.1)
+    first, second = (image.astype(float) for _, image in topics.pictures)
+    assert first.mean() == pytest.approx(100, abs=0.1)
+    assert first.std() == pytest.approx(noise, abs=0.1)
+    assert np.array_equal(first, second) is (noise == 0), "no two pictures have the same noise"
+
+
+def test_noise_is_independent_in_neighbours_and_from_picture_to_picture_and_saturates():
+    """Correlations of n independent pairs have a deviation of 1 / sqrt(n); five of them are the bound."""
+    thread = CameraThread(VirtualRobotConfig(camera_noise=5.0), Robot(), Topics())
+    try:
+        grey = np.full((64, 64, 3), 128, np.uint8)
+        noise = np.stack([thread._noisy(grey).astype(float) - 128 for _ in range(50)])
+        pairs = {
+            "pixels": (noise[:, :, 1:], noise[:, :, :-1]),
+            "colours": (noise[..., 1:], noise[..., :-1]),
+            "pictures": (noise[1:], noise[:-1]),
+        }
+        for name, (one, other) in pairs.items():
+            correlation = np.corrcoef(one[0].ravel(), other[0].ravel())[0, 1]
+            assert abs(correlation) < 5 / np.sqrt(one[0].size), name
+        for value, share in ((0, 0.54), (255, 0.54)):  # half of all, and what is rounded to zero: P(|x| < 0.5) / 2
+            noisy = thread._noisy(np.full((64, 64, 3), value, np.uint8))
+            assert abs(int(np.median(noisy)) - value) <= 1
+            assert (noisy == value).mean() == pytest.approx(share, abs=0.03)
+        thread.noise = 1.0
+        assert (thread._noisy(grey).astype(float) - 128).std() == pytest.approx(np.sqrt(1 + 1 / 12), abs=0.03)
+    finally:
+        thread.close()
+
+
+def test_noise_follows_the_size_of_the_picture_and_none_is_none():
+    thread = CameraThread(VirtualRobotConfig(camera_noise=2.0), Robot(), Topics())
+    try:
+        for shape in ((4, 6, 3), (32, 24, 3), (2, 2, 3)):
+            image = np.full(shape, 90, np.uint8)
+            assert thread._noisy(image).shape == shape and (image == 90).all()
+        thread.noise = 0.0
+        assert thread._noisy(image) is image
+    finally:
+        thread.close()
 
 
 @pytest.mark.parametrize("task", ["reach", "drive"])
