@@ -86,6 +86,30 @@ class Process:
         self._drain.join()
 
 
+class Stalls:
+    """Times at which a core stood still, see stalls.py; meanwhile nobody can keep a period."""
+
+    def __enter__(self) -> "Stalls":
+        script = str(ROOT / "tests/benchmarks/stalls.py")
+        self._watchers = [
+            subprocess.Popen([sys.executable, script, str(core)], stdout=subprocess.PIPE, text=True)
+            for core in sorted(os.sched_getaffinity(0))
+        ]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        found = []
+        for watcher in self._watchers:
+            watcher.terminate()
+            found += [json.loads(line) for line in watcher.communicate()[0].splitlines()]
+        self.late_ns: list[tuple[int, int]] = sorted((at, late) for at, late in found)
+
+    def longest_ms(self, from_ns: int, until_ns: int) -> float:
+        """Return how long a core stood still at most, of the times that reach into an interval [ms]."""
+        late = [late for at, late in self.late_ns if at >= from_ns and at - late <= until_ns]
+        return max(late, default=0) * 1e-6
+
+
 def cpu_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -111,12 +135,21 @@ def measure(rate: RateKeeper, minutes: float, processes: dict[str, int], found: 
             values.clear()
         periods, overruns, began = rate.periods, rate.overruns, time.monotonic()
         used = {name: cpu_seconds(pid) for name, pid in processes.items()}
-        time.sleep(60 * minutes)
+        missed, noted_ns = [], time.monotonic_ns()
+        with Stalls() as stalls:
+            while time.monotonic() < began + 60 * minutes:
+                time.sleep(1.0)
+                before_ns, noted_ns = noted_ns, time.monotonic_ns()
+                missed += [(before_ns, noted_ns)] * (rate.overruns - overruns - len(missed))
         seconds = time.monotonic() - began
         found |= {
             "seconds": seconds,
             "periods": rate.periods - periods,
             "missed": rate.overruns - overruns,
+            "missed_while_a_core_stood_still_for_ms": [round(stalls.longest_ms(*when), 1) for when in missed],
+            "cores_stood_still": {
+                f"{limit}_ms_or_more": sum(late >= limit * 1e6 for _, late in stalls.late_ns) for limit in (5, 25)
+            },
             "late_ms": summary(list(rate.late)),
             "complete_observation_to_command_ms": summary(list(rate.reactions)),
             "oldest_measurement_to_command_ms": summary(list(rate.ages)),
