@@ -15,7 +15,11 @@ from .images import ImagesConfig
 from .module import Floats, Module, VectorInput, require_episodes, take_over, taken
 from .sinkhorn import sinkhorn
 
-METRICS = ("euclidean", "cosine")
+REWARDS = ("cost", "progress")
+METRICS = ("euclidean", "cauchy", "cosine")
+
+ALIKE = 0.1
+"""Difference of an element, in its deviations, from which on the metric ``cauchy`` counts its logarithm."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +29,12 @@ class OptimalTransportConfig:
     Attributes:
         keys: observation keys to look at; null: all that are not images.
         images: how those among them that are images are seen.
+        reward: of a step: ``cost``, minus the cost of what it is moved onto, as published; or ``progress``, minus the
+            share of the demonstration that is still to come there, whatever the cost.
         metric: cost of two states: ``euclidean`` (states, each element divided by its deviation over the
-            demonstrations) or ``cosine`` (features of images).
+            demonstrations), ``cauchy`` (the mean, over those elements, of minus their log density under Cauchy's
+            distribution, so that some that are far from all demonstrations do not drown the others) or ``cosine``
+            (features of images).
         epsilon: weight of the plan's entropy, relative to the mean cost.
         iterations: of Sinkhorn's algorithm.
         scheduled_discount: let the agent look only as far ahead as it has learned to follow the demonstrations.
@@ -39,6 +47,7 @@ class OptimalTransportConfig:
 
     keys: tuple[str, ...] | None = None
     images: ImagesConfig = field(default_factory=ImagesConfig)
+    reward: str = "cost"
     metric: str = "euclidean"
     epsilon: float = 0.01
     iterations: int = 100
@@ -51,6 +60,7 @@ class OptimalTransportConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
+        require(self.reward in REWARDS, "reward", f"one of {', '.join(REWARDS)}", self.reward)
         require(self.metric in METRICS, "metric", f"one of {', '.join(METRICS)}", self.metric)
         require(self.epsilon > 0, "epsilon", "positive", self.epsilon)
         require(self.iterations >= 1, "iterations", "1 or more", self.iterations)
@@ -75,9 +85,15 @@ class OptimalTransportReward(Module):
     in which the first episode sums to -10. A unit that followed the policy, which comes to cost a sixth of that, would
     make the stored rewards grow while values are learned from them.)
 
-    Progress k begins at ``first_progress`` of the shortest demonstration and only grows: while, for episodes and
-    demonstrations of the first k steps, the longest increasing run of nearest demonstration states, at the 90th
-    percentile of the newest episodes, reaches ``threshold`` of its median among demonstrations.
+    That tells how far an episode is from the demonstrations, not how far a step has come: one that is as it should be
+    costs nothing, be it the first or the last. With ``reward=progress`` a step is worth -L * sum_j T_tj (M - j) / M
+    instead, j = 1 to M, in the mean over demonstrations: nearly -1 where they begin, 0 in their last states. T is then
+    semi-relaxed: a step may be moved anywhere, and not all states of the demonstration need to be served, as that would
+    move an episode that stands still onto its end, too. With the entropy such a plan is a softmax of the costs.
+
+    The schedule's progress k begins at ``first_progress`` of the shortest demonstration and only grows: while, for
+    episodes and demonstrations of the first k steps, the longest increasing run of nearest demonstration states, at the
+    90th percentile of the newest episodes, reaches ``threshold`` of its median among demonstrations.
 
     Args:
         config: of the module.
@@ -115,7 +131,7 @@ class OptimalTransportReward(Module):
         """
         require_episodes(episodes, self._name)
         vectors = [self._input(episode) for episode in episodes]
-        if self.config.metric == "euclidean":
+        if self.config.metric != "cosine":
             deviation = np.concatenate(vectors).std(0)
             self._scale[...] = np.where(deviation > 1e-6, deviation, 1.0)
         self._demonstrations = [self._features(each) for each in vectors]
@@ -143,26 +159,41 @@ class OptimalTransportReward(Module):
         return self.config.discount_base ** (1 / self.progress) if self.config.scheduled_discount else None
 
     def __call__(self, batch: Batch) -> Floats:
-        """Return the rewards (n,), at most 0, of the n steps of one episode in order."""
+        """Return the rewards (n,), at most 0 (of ``progress`` at least -1), of the n steps of one episode in order."""
         episode = self._features(self._input(batch))
-        compared = torch.stack([self._compared(episode, each) for each in self._demonstrations])
-        rewards: Floats = (compared[compared.sum(1).argmax()] / float(self._unit[0])).numpy()
-        return rewards
+        each_costs = [self._costs(episode, each) for each in self._demonstrations]
+        if self.config.reward == "progress":
+            rewards = torch.stack([-self._still_to_come(costs) for costs in each_costs]).mean(0)
+        else:
+            compared = torch.stack([-self._transported(costs) for costs in each_costs])
+            rewards = compared[compared.sum(1).argmax()] / float(self._unit[0])
+        found: Floats = rewards.numpy()
+        return found
 
-    def _compared(self, episode: Tensor, demonstration: Tensor) -> Tensor:
-        costs = self._costs(episode, demonstration)
-        epsilon = self.config.epsilon * float(costs.mean()) + 1e-9
-        return -len(costs) * (sinkhorn(costs, epsilon, self.config.iterations) * costs).sum(1)
+    def _transported(self, costs: Tensor) -> Tensor:
+        """Return the mean cost (L,) of what each step of the episode is moved onto, of costs (L, M)."""
+        return len(costs) * (sinkhorn(costs, self._entropy(costs), self.config.iterations) * costs).sum(1)
+
+    def _still_to_come(self, costs: Tensor) -> Tensor:
+        """Return the mean share (L,) of the demonstration that comes after what each step is moved onto."""
+        count = costs.shape[1]
+        return torch.softmax(-costs / self._entropy(costs), dim=1) @ (torch.arange(count - 1, -1, -1) / count)
+
+    def _entropy(self, costs: Tensor) -> float:
+        """Return the weight of the plan's entropy, in units of the costs."""
+        return self.config.epsilon * float(costs.mean()) + 1e-9
 
     def _features(self, vectors: Floats) -> Tensor:
         """Return states (n, F) in the units that costs are computed in."""
         features = torch.from_numpy(vectors / self._scale)
-        return features if self.config.metric == "euclidean" else torch.nn.functional.normalize(features, dim=1)
+        return torch.nn.functional.normalize(features, dim=1) if self.config.metric == "cosine" else features
 
     def _costs(self, episode: Tensor, demonstration: Tensor) -> Tensor:
-        if self.config.metric == "euclidean":
-            return torch.cdist(episode, demonstration, compute_mode="donot_use_mm_for_euclid_dist")
-        return 1 - episode @ demonstration.T
+        if self.config.metric == "cosine":
+            return 1 - episode @ demonstration.T
+        if self.config.metric == "cauchy":
+            return ((episode[:, None] - demonstration) / ALIKE).square_().log1p_().mean(-1)
+        return torch.cdist(episode, demonstration, compute_mode="donot_use_mm_for_euclid_dist")
 
     def _follows(self, steps: int) -> bool:
         """Whether the newest episodes follow the demonstrations for ``steps`` steps, and more could be followed."""

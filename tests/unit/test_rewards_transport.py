@@ -7,9 +7,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linear_sum_assignment, linprog
+from scipy.optimize import linear_sum_assignment, linprog, minimize
 
-from robo_rl.core import ArraySpec, DataError, EnvSpec
+from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
 from robo_rl.rewards.sinkhorn import sinkhorn
 from robo_rl.rewards.transport import OptimalTransportConfig, longest_increasing
 
@@ -127,6 +127,69 @@ def test_rewards_follow_from_the_plan_and_the_best_demonstration_counts():
     paths = [each["next_observation/state"].astype(np.float64) / scale for each in demonstrations]
     unit = np.mean([min(np.linalg.norm(path - start, axis=1).mean() for path in paths) for start, *_ in paths])
     np.testing.assert_allclose(module(agent), max(candidates, key=np.sum) / unit, rtol=1e-3)
+
+
+def plan_with_free_columns(costs, epsilon):
+    """The cheapest but for its entropy of all whose rows sum to 1, found by descent."""
+
+    def rows_of(logits):
+        weights = np.exp(logits.reshape(costs.shape))
+        return weights / weights.sum(1, keepdims=True)
+
+    def objective(logits):
+        plan = rows_of(logits)
+        return (plan * costs).sum() + epsilon * (plan * np.log(plan)).sum()
+
+    return rows_of(minimize(objective, np.zeros(costs.size), tol=1e-12).x)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cauchy"])
+def test_progress_is_what_lies_behind_the_states_that_a_step_is_moved_onto(metric):
+    rng = np.random.default_rng(4)
+    demonstrations = [episode(rng.normal(size=(length, 2))) for length in (5, 7)]
+    agent = episode(rng.normal(size=(5, 2)))
+    scale = np.concatenate([each["next_observation/state"] for each in demonstrations]).std(0)
+    expected = np.zeros(4)
+    for each in demonstrations:
+        ours, theirs = (x["next_observation/state"].astype(np.float64) / scale for x in (agent, each))
+        costs = np.zeros((len(ours), len(theirs)))
+        for t, j, f in np.ndindex(len(ours), len(theirs), 2):
+            squared = (ours[t, f] - theirs[j, f]) ** 2
+            costs[t, j] += squared if metric == "euclidean" else np.log(1 + squared / 0.01) / 2
+        costs = np.sqrt(costs) if metric == "euclidean" else costs
+        plan = plan_with_free_columns(costs, 0.3 * costs.mean())
+        for t, j in np.ndindex(plan.shape):
+            expected[t] -= plan[t, j] * (len(theirs) - 1 - j) / len(theirs) / 2
+    module = fitted(demonstrations, reward="progress", metric=metric, epsilon=0.3)
+    np.testing.assert_allclose(module(agent), expected, atol=1e-5)
+
+
+def test_progress_rises_along_a_demonstration_and_not_in_an_episode_that_stands_still():
+    module = fitted([line(10), line(14)], reward="progress")
+    there = module(line(20))
+    assert (np.diff(there) > -1e-6).all()
+    assert there[0] < -0.85
+    assert there[-1] == pytest.approx(0, abs=1e-3)
+    still = module(episode(np.full((21, 2), 0.05)))
+    assert still.max() < -0.85
+    assert np.ptp(still) == 0
+
+
+def test_one_element_far_from_all_demonstrations_does_not_drown_the_others():
+    """Wherever the second element is, the first tells by the metric ``cauchy`` how far an episode has come."""
+    demonstration = line(10, 0.01)
+    lost = line(10)
+    lost["next_observation/state"] = lost["next_observation/state"] * np.float32([1, 0]) + np.float32([0, 1.2])
+    by = {metric: fitted([demonstration], reward="progress", metric=metric)(lost) for metric in ("cauchy", "euclidean")}
+    assert by["euclidean"][2] > -0.35
+    np.testing.assert_allclose(by["cauchy"], -np.linspace(0.9, 0, 10), atol=0.12)
+
+
+def test_unknown_rewards_and_metrics_are_refused():
+    with pytest.raises(ConfigError, match="reward must be one of cost, progress"):
+        OptimalTransportConfig(reward="advance")
+    with pytest.raises(ConfigError, match="metric must be one of euclidean, cauchy, cosine"):
+        OptimalTransportConfig(metric="manhattan")
 
 
 @pytest.mark.parametrize("factor", [1, 100])
