@@ -1,10 +1,12 @@
 """Rewards from preferences between stretches of behaviour (Christiano et al. 2017)."""
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
+from torch.nn.functional import logsigmoid
 
 from robo_rl.core import Batch, Comparisons, EnvSpec, Metrics, require
 
@@ -39,6 +41,9 @@ class PreferencesConfig(DistillationConfig):
         indifference: the scripted oracle has no preference where the sums differ by at most this; such pairs are left
             out.
         analysis: ask at the endpoint for a description of the pictures first, and then for the answer.
+        mistakes: share of the answers, 0 to less than 0.5, that are taken to be wrong however clear the case is
+            (Christiano et al. 2017 take a tenth to be given at random: 0.05). At 0 an answer against the odds moves the
+            networks the more the clearer the case is, and they learn the wrong answers by heart.
         length: steps of a segment. Several are shown as a strip of pictures; RL-VLM-F compares single ones.
     """
 
@@ -50,6 +55,7 @@ class PreferencesConfig(DistillationConfig):
     noise: float = 0.0
     indifference: float = 0.0
     analysis: bool = True
+    mistakes: float = 0.0
     length: int = 8
 
     def __post_init__(self) -> None:
@@ -58,6 +64,7 @@ class PreferencesConfig(DistillationConfig):
         require(self.oracle in ORACLES, "oracle", f"one of {', '.join(ORACLES)}", self.oracle)
         require(self.oracle == "scripted" or bool(self.goal.strip()), "goal", "what is wanted, in words", self.goal)
         require(0 <= self.noise <= 0.5, "noise", "in [0, 0.5]", self.noise)
+        require(0 <= self.mistakes < 0.5, "mistakes", "in [0, 0.5)", self.mistakes)
         require(not (self.ranking and self.term), "term", "null where ranking names terms", self.term)
         require(self.length >= 1, "length", "1 or more", self.length)
         require(self.length >= 2 or not self.regret, "length", "2 or more where regret is true", self.length)
@@ -123,7 +130,7 @@ class PreferenceReward(DistilledReward):
         return torch.tanh(outputs)
 
     def _loss(self, outputs: Tensor, answers: Tensor) -> Tensor:
-        return preference_loss(self._rewards(outputs), answers)
+        return preference_loss(self._rewards(outputs), answers, self.config.mistakes)
 
     def _explained(self, rewards: Tensor, answers: Tensor) -> Metrics:
         sums = rewards.sum(-1)
@@ -139,12 +146,18 @@ def comparisons_of(segments: Batch, answered: Answered) -> Comparisons:
     return Comparisons(pairs, answered.values)
 
 
-def preference_loss(rewards: Tensor, second: Tensor) -> Tensor:
+def preference_loss(rewards: Tensor, second: Tensor, mistakes: float = 0.0) -> Tensor:
     """Return the mean negative log likelihood of answers under Bradley and Terry's model.
 
     Args:
         rewards: (n, 2, length) of the steps of two segments.
         second: (n,) 1 where the second was preferred, else 0.
+        mistakes: probability of the other answer than the one that is meant, in [0, 0.5).
     """
     sums = rewards.sum(-1)
-    return cross_entropy(sums[:, 1] - sums[:, 0], second)
+    logits = sums[:, 1] - sums[:, 0]
+    if not mistakes:
+        return cross_entropy(logits, second)
+    meant = logits * (2 * second - 1)
+    right, wrong = math.log1p(-mistakes) + logsigmoid(meant), math.log(mistakes) + logsigmoid(-meant)
+    return -torch.logaddexp(right, wrong).mean()

@@ -99,6 +99,35 @@ def learned(noise, seed=0, times=15):
     return module, metrics
 
 
+@pytest.mark.parametrize("mistakes", [0.01, 0.2, 0.45])
+def test_answers_may_be_taken_for_mistakes(mistakes):
+    """Against the probability of each answer; a large difference neither overflows nor outweighs all others."""
+    rng = np.random.default_rng(0)
+    rewards, second = rng.normal(size=(7, 2, 5)), rng.integers(0, 2, 7).astype(float)
+    first_better = 1 / (1 + np.exp(rewards[:, 1].sum(1) - rewards[:, 0].sum(1)))
+    first_said = (1 - mistakes) * first_better + mistakes * (1 - first_better)
+    expected = -np.log(np.where(second == 1, 1 - first_said, first_said)).mean()
+    found = preference_loss(torch.from_numpy(rewards), torch.from_numpy(second), mistakes)
+    assert float(found) == pytest.approx(expected, rel=1e-12)
+    contradicted = torch.tensor([[[1e3], [-1e3]]], dtype=torch.float64, requires_grad=True)
+    loss = preference_loss(contradicted, torch.ones(1, dtype=torch.float64), mistakes)
+    assert float(loss.detach()) == pytest.approx(-np.log(mistakes))
+    (slope,) = torch.autograd.grad(loss, contradicted)
+    assert not slope.any()
+    with pytest.raises(ConfigError, match=r"mistakes must be in \[0, 0\.5\)"):
+        PreferencesConfig(mistakes=0.5)
+
+
+def test_the_likeliest_difference_is_that_of_the_answers_without_the_mistakes():
+    """Seven of ten for the second, two of ten mistaken: 0.7 = 0.8 p + 0.2 (1 - p) at p = 5/6, odds of 5."""
+    second = torch.tensor([1.0] * 7 + [0.0] * 3, dtype=torch.float64)
+    for mistakes, odds in ((0.0, 7 / 3), (0.2, 5.0)):
+        difference = torch.tensor(np.log(odds), requires_grad=True)
+        rewards = torch.stack((torch.zeros_like(difference), difference)).expand(10, 2)[..., None]
+        (slope,) = torch.autograd.grad(preference_loss(rewards, second, mistakes), difference)
+        assert float(slope) == pytest.approx(0, abs=1e-12)
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.2])
 def test_the_true_order_is_learned_from_answers_of_which_some_are_wrong(noise):
     module, metrics = learned(noise)
