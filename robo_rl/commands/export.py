@@ -1,6 +1,5 @@
 """robo-rl export: a data set into the format of another project."""
 
-import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -25,20 +24,17 @@ def run(config: DictConfig) -> int:
     with EpisodeStore.open(path) as store:
         if not len(store):
             raise DataError(f"{path} holds no episode, so there is nothing to export")
-        # Made beside its place and moved there whole.
-        draft = output.with_name(f"{output.name}.partial-{os.getpid()}")
+        # Made beside its place, under its own name, which some formats use within, and moved there whole.
+        folder = output.with_name(f"{output.name}.partial-{os.getpid()}")
+        draft = folder / output.name
         try:
-            output.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
             format_.export(data_set(store, config.instruction), draft)
             draft.replace(output)
         except OSError as error:
             raise DataError(f"{output} cannot be written ({error})") from error
         finally:
-            with contextlib.suppress(OSError):  # there may be no such folder
-                if draft.is_dir():
-                    shutil.rmtree(draft)
-                else:
-                    draft.unlink(missing_ok=True)
+            shutil.rmtree(folder, ignore_errors=True)
         Console(highlight=False).print(f"{output} holds {len(store)} episodes", markup=False, soft_wrap=True)
     return 0
 

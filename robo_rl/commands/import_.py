@@ -1,7 +1,9 @@
 """robo-rl import: a data set out of the format of another project."""
 
+import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
@@ -9,7 +11,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from ..app import build, section
-from ..core import DataError
+from ..core import DataError, RoboRLError
 from ..replay import EpisodeStore
 from ..replay.interchange import DataFormat, ForeignConfig
 from .recording import print_summary
@@ -23,6 +25,13 @@ def run(config: DictConfig) -> int:
     path, output = Path(config.path), Path(config.output)
     if output.exists():
         raise DataError(f"{output} exists already; choose another output")
+    with _reading(path, type(format_).__name__):
+        _import(format_, path, output, foreign)
+    print_summary(output, Console(highlight=False, markup=False))
+    return 0
+
+
+def _import(format_: DataFormat, path: Path, output: Path, foreign: ForeignConfig) -> None:
     data = format_.load(path, foreign)
     origin = {"path": str(path), "format": type(format_).__name__, "versions": versions()}
     metadata = {**data.metadata, "imported_from": origin, "instructions": list(data.instructions)}
@@ -35,5 +44,17 @@ def run(config: DictConfig) -> int:
         draft.replace(output)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    print_summary(output, Console(highlight=False, markup=False))
-    return 0
+
+
+@contextlib.contextmanager
+def _reading(path: Path, name: str) -> Iterator[None]:
+    """Turn whatever a reader stumbles over in a file that is damaged, or made to harm, into a :class:`DataError`."""
+    try:
+        yield
+    except (RoboRLError, OSError):
+        raise
+    except Exception as error:
+        raise DataError(
+            f"{path} cannot be read as {name} ({type(error).__name__}: {error}): it is damaged, or of another format "
+            "or layout (--debug shows where)"
+        ) from error

@@ -86,6 +86,7 @@ class DataFormat(Protocol):
 
         Raises:
             DataError: if the format cannot hold it; the message says what.
+            OSError: if it cannot be written.
         """
         ...
 
@@ -235,6 +236,19 @@ def _shaped(rows: Array, shape: tuple[int, ...], dtype: str, name: str, where: P
         return np.ascontiguousarray(rows.reshape(len(rows), *shape), dtype=dtype)
     except ValueError as error:
         raise DataError(f"{where}: expected rows of shape {shape} in {name!r}, found {rows.shape[1:]}") from error
+
+
+def counted(episodes: Iterator[EpisodeArrays], count: int, where: Path) -> Iterator[EpisodeArrays]:
+    """Yield ``episodes``, and see that there are ``count``: of a copy that was cut short, files may be missing.
+
+    Raises:
+        DataError: if there are more or fewer.
+    """
+    found = 0
+    for found, episode in enumerate(episodes, start=1):  # noqa: B007
+        yield episode
+    if found != count:
+        raise DataError(f"{where}: {count} episodes were exported, found {found}; copy or export the data again")
 
 
 # --- data that others wrote ------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from .data import (
     IMAGES,
     DataSet,
     ForeignConfig,
+    counted,
     foreign_episode,
     foreign_spec,
     library,
@@ -62,7 +63,8 @@ class LeRobotReader:
         facts = self._root / layout.FACTS
         if facts.is_file():
             spec, metadata, instructions = read_facts(facts.read_bytes(), facts)
-            return DataSet(spec, metadata, instructions, lambda: self._own_episodes(spec))
+            count = len(instructions)
+            return DataSet(spec, metadata, instructions, lambda: counted(self._own_episodes(spec), count, self._root))
         spec = self._foreign_spec(foreign)
         metadata = {
             "imported": {

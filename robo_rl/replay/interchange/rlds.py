@@ -18,6 +18,7 @@ from .data import (
     DataSet,
     ForeignConfig,
     check_names,
+    counted,
     facts_json,
     foreign_episode,
     foreign_spec,
@@ -125,13 +126,23 @@ class Rlds:
                 f"{path} is no RLDS data set of TensorFlow Datasets: it has no {layout.FEATURES}; give the folder of a "
                 "version, such as NAME/1.0.0"
             )
-        features = layout.read_features((path / layout.FEATURES).read_text(), path / layout.FEATURES)
+        features = layout.read_features((path / layout.FEATURES).read_bytes(), path / layout.FEATURES)
         shards = sorted(path.glob(layout.shard_name("*", self.split, "*", "*")))
         if not shards:
             raise DataError(f"{path} has no TFRecord files of split {self.split!r}; is it of another one, or format?")
+        counts = {shard.name.rpartition("-of-")[2] for shard in shards}
+        if counts != {f"{len(shards):05d}"}:
+            told = " or ".join(sorted(counts))
+            raise DataError(
+                f"{path}: by their names there are {told} TFRecord files of split {self.split!r}, found {len(shards)}; "
+                "copy the data again"
+            )
         if (facts := path / layout.FACTS).is_file():
-            spec, metadata, instructions = read_facts(facts.read_text(), facts)
-            return DataSet(spec, metadata, instructions, lambda: _own_episodes(shards, features, spec))
+            spec, metadata, instructions = read_facts(facts.read_bytes(), facts)
+            count = len(instructions)
+            return DataSet(
+                spec, metadata, instructions, lambda: counted(_own_episodes(shards, features, spec), count, path)
+            )
         return self._foreign(shards, features, foreign)
 
     def _foreign(self, shards: list[Path], features: Mapping[str, Feature], foreign: ForeignConfig) -> DataSet:

@@ -134,7 +134,7 @@ def features_json(features: Mapping[str, Feature]) -> str:
     return json.dumps(_dictionary({**tree, STEPS: {"sequence": tree[STEPS]}}), indent=2)
 
 
-def read_features(text: str, where: Path) -> dict[str, Feature]:
+def read_features(text: str | bytes, where: Path) -> dict[str, Feature]:
     """Inverse of :func:`features_json`; what is neither numbers, 3-channel images nor text is of kind ``other``.
 
     Raises:
@@ -168,8 +168,9 @@ def _read_feature(node: Mapping[str, Any]) -> Feature:
         shape, dtype, encoding = _shape(tensor), tensor.get("dtype", "float32"), tensor.get("encoding", "none")
         if dtype in ("string", "object"):
             return Feature("text")
-        if None not in shape and encoding in ("none", "bytes"):
-            return Feature("tensor", shape, str(np.dtype(dtype)), encoding == "bytes")
+        number = np.dtype(dtype)
+        if number.kind in "biuf" and None not in shape and encoding in ("none", "bytes"):
+            return Feature("tensor", shape, str(number), encoding == "bytes")
     return Feature("text" if "text" in node else "other")
 
 

@@ -1,8 +1,13 @@
 """HDF5 files of robomimic: https://robomimic.github.io/docs/datasets/overview.html."""
 
+import errno
+import io
 import json
+import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +22,7 @@ from .data import (
     DataSet,
     ForeignConfig,
     check_names,
+    counted,
     facts_json,
     foreign_episode,
     foreign_spec,
@@ -33,6 +39,8 @@ Array = NDArray[Any]
 
 _OURS = "robo_rl"
 _IMAGE = "_image"
+_PACKED = 2000
+"""More than this to one no compression of HDF5 packs; gzip comes to 1032."""
 _GYM_ENVIRONMENT = 2
 """``EnvType.GYM_TYPE`` of robomimic: of its kinds of environments the nearest."""
 
@@ -59,7 +67,7 @@ class Robomimic:
         check_names(spec, _name)
         compression = {"compression": "gzip", "compression_opts": self.compression} if self.compression else {}
         path.parent.mkdir(parents=True, exist_ok=True)
-        with library("h5py").File(path, "w") as file:
+        with _PatientFile(path) as stream, library("h5py").File(stream, "w") as file:
             group = file.create_group("data")
             arguments = {"control_freq": spec.control_rate, "lang": next(iter(data.instructions), "")}
             environment = {"env_name": spec.task, "type": _GYM_ENVIRONMENT, "env_kwargs": arguments}
@@ -74,7 +82,11 @@ class Robomimic:
                 for name, rows in self._arrays(episode, spec).items():
                     demo.create_dataset(name, data=rows, **compression)
                 total += episode.record.steps
+                file.flush()
+                stream.check()
             group.attrs["total"] = total
+            file.close()
+            stream.check()
 
     def _arrays(self, episode: EpisodeArrays, spec: EnvSpec) -> dict[str, Array]:
         steps = step_columns(episode, spec)
@@ -92,17 +104,52 @@ class Robomimic:
         """Read the file ``path``; see :class:`DataFormat`."""
         with _open(path) as file:
             group = file["data"]
-            demos = sorted((name for name in group if name.startswith("demo_")), key=lambda name: int(name[5:]))
+            demos = sorted((name for name in group if re.fullmatch(r"demo_\d+", name)), key=lambda name: int(name[5:]))
             if not demos:
                 raise DataError(f"{path}: there is no episode data/demo_0 in it")
-            facts = file.get(_OURS, group.get(_OURS))  # in older files it lies in ``data``
-            if facts is not None:
-                spec, metadata, instructions = read_facts(facts[()], path)
-                return DataSet(spec, metadata, instructions, lambda: _own_episodes(path, demos, spec))
+            holder = file if _OURS in file else group  # in older files it lies in ``data``
+            if _OURS in holder:
+                spec, metadata, instructions = read_facts(_read(holder, _OURS, path).item(), path)
+                episodes = partial(_own_episodes, path, demos, spec)
+                return DataSet(spec, metadata, instructions, lambda: counted(episodes(), len(instructions), path))
             spec, environment = _foreign_spec(group, demos[0], foreign, path)
             instructions = [_instruction(group[demo], path) or foreign.task for demo in demos]
         metadata = {"imported": {"format": "robomimic", "environment": environment}}
         return DataSet(spec, metadata, instructions, lambda: _foreign_episodes(path, demos, spec, foreign))
+
+
+class _PatientFile(io.FileIO):
+    """A file to write that takes what a full disk does not: HDF5 crashes the process where its file refuses to grow.
+
+    What was refused is gone: :meth:`check` tells.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "w+")
+        self._refusal: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        """Write all of ``data``, or note that it could not be."""
+        size = memoryview(data).nbytes
+        try:
+            if self._refusal is None and super().write(data) < size:
+                self._refusal = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            self._refusal = error
+        return size
+
+    def truncate(self, size: int | None = None) -> int:
+        """Set the size, or note that it could not be."""
+        try:
+            return super().truncate(size)
+        except OSError as error:
+            self._refusal = self._refusal or error
+            return size or 0
+
+    def check(self) -> None:
+        """Raise the error of the first write that was refused."""
+        if self._refusal is not None:
+            raise self._refusal
 
 
 def _name(key: str) -> str:
@@ -125,8 +172,20 @@ def _open(path: Path) -> Any:
 
 
 def _read(demo: Any, name: str, path: Path) -> Array:
+    """Return an array that lies in the file itself.
+
+    Raises:
+        DataError: if it is missing or damaged, lies in another file, which is whatever the author of this one named, or
+            says that it is larger than what there is.
+    """
     try:
-        return np.asarray(demo[name][()])
+        rows = demo[name]
+        if rows.file.filename != str(path) or rows.external or rows.is_virtual:
+            raise DataError(f"{path}: {demo.name}/{name} lies in another file; copy it into this one (h5repack)")
+        size, stored = rows.size * rows.dtype.itemsize, rows.id.get_storage_size()
+        if size > _PACKED * stored:
+            raise DataError(f"{path}: {demo.name}/{name} says it has {size} bytes, stored are {stored}; it is damaged")
+        return np.asarray(rows[()])
     except (KeyError, OSError) as error:
         raise DataError(f"{path}: {demo.name}/{name} is missing or damaged ({error})") from error
 
@@ -135,7 +194,7 @@ def _own_episodes(path: Path, demos: list[str], spec: EnvSpec) -> Iterator[Episo
     with _open(path) as file:
         for name in demos:
             demo = file["data"][name]
-            record = read_record(demo[f"{_OURS}/record"][()], path)
+            record = read_record(_read(demo, f"{_OURS}/record", path).item(), path)
             columns = {field: _read(demo, f"{_OURS}/{field}", path) for field in demo[_OURS] if field != "record"}
             if not spec.reward_terms:
                 columns["rewards"] = np.zeros((record.steps, 0), np.float32)

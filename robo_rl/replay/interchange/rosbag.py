@@ -1,6 +1,7 @@
 """rosbag2, MCAP and SQLite: a data set as topics that ROS 2 tools play and show, and bags of robots as episodes."""
 
 import json
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from .data import (
     IMAGES,
     DataSet,
     ForeignConfig,
+    counted,
     facts_json,
     library,
     make_episode,
@@ -73,11 +75,14 @@ class Rosbag:
                 raise DataError(f"a bag has numbers of type float64, {key!r} is {array.dtype}; export to robomimic")
         rosbag2 = library("rosbags.rosbag2")
         plugin = rosbag2.StoragePlugin[self.storage.upper()]
-        with rosbag2.Writer(path, version=_BAG_VERSION, storage_plugin=plugin) as bag:
-            writer = _BagWriter(bag, self._store(), data.spec)
-            writer.write(FACTS, STRING, _BETWEEN_NS, {"data": facts_json(data)})
-            for episode, instruction in zip(data.episodes(), data.instructions, strict=True):
-                writer.add(episode, instruction)
+        try:
+            with rosbag2.Writer(path, version=_BAG_VERSION, storage_plugin=plugin) as bag:
+                writer = _BagWriter(bag, self._store(), data.spec)
+                writer.write(FACTS, STRING, _BETWEEN_NS, {"data": facts_json(data)})
+                for episode, instruction in zip(data.episodes(), data.instructions, strict=True):
+                    writer.add(episode, instruction)
+        except sqlite3.Error as error:  # what SQLite says of a full disk
+            raise OSError(str(error)) from error
 
     def load(self, path: Path, foreign: ForeignConfig) -> DataSet:
         """Read the bag ``path``, or a folder of bags that robo-rl did not write; see :class:`DataFormat`."""
@@ -87,7 +92,10 @@ class Rosbag:
             facts = next((message for topic, _, message in messages(bag, [FACTS])), None)
         if facts is not None:
             spec, metadata, instructions = read_facts(facts.data, path)
-            return DataSet(spec, metadata, instructions, lambda: _own_episodes(bags[0], store, spec))
+            count = len(instructions)
+            return DataSet(
+                spec, metadata, instructions, lambda: counted(_own_episodes(bags[0], store, spec), count, path)
+            )
         reader = TopicsReader(bags, self.topics, foreign, lambda bag: open_bag(bag, store))
         metadata = {"imported": {"format": "rosbag2", "bags": [str(bag) for bag in bags]}}
         return DataSet(reader.spec, metadata, [foreign.task] * len(bags), reader.episodes)

@@ -40,11 +40,12 @@ def read_records(path: Path) -> Iterator[bytes]:
         DataError: if it cannot be read, or is damaged.
     """
     try:
+        size = path.stat().st_size
         with path.open("rb") as stream:
             while length := stream.read(8):
                 if len(length) < 8 or stream.read(4) != _checksum(length):
                     raise DataError(f"{path}: a record's length does not fit its checksum; the file is damaged")
-                data = stream.read(struct.unpack("<Q", length)[0])
+                data = stream.read(min(struct.unpack("<Q", length)[0], size))
                 if stream.read(4) != _checksum(data):
                     raise DataError(f"{path}: a record does not fit its checksum; the file is damaged or cut short")
                 yield data
