@@ -4,7 +4,6 @@ import dataclasses
 import json
 import math
 import shutil
-import tempfile
 import time
 import uuid
 from collections import OrderedDict
@@ -20,7 +19,7 @@ from ..core import ConfigError, EnvSpec, State, Transition, require
 from ..learner import Checkpoint
 from ..replay import Intake
 from ..telemetry import Command
-from ..transport import ActorView, LearnerServer, TransportConfig, wanted_actors
+from ..transport import SOCKET, ActorView, LearnerServer, TransportConfig, new_socket_folder, wanted_actors
 from .actor_processes import ActorGroup, ActorProcesses
 from .async_operators import AsyncOperators
 from .earnings import Earnings
@@ -106,9 +105,8 @@ class AsyncTraining(Training):
         """Let actors join, and start those of this machine. They wait for a policy."""
         transport = self.runtime.transport
         if transport.address is None:
-            # Not in the run folder: the path of a socket may have 107 characters.
-            self._socket_folder = Path(tempfile.mkdtemp(prefix="robo-rl-"))
-            transport = dataclasses.replace(transport, address=f"unix:{self._socket_folder}/learner")
+            self._socket_folder = new_socket_folder()
+            transport = dataclasses.replace(transport, address=f"unix:{self._socket_folder / SOCKET}")
         self.server = LearnerServer(
             transport, self._run_identity(), self.parts.backend.spec, self.intake, self._differences
         )

@@ -124,11 +124,18 @@ def _outcome(result: Any) -> str:
         return _first_line(error)
 
 
-def learn(config: DictConfig, folder: Path) -> int:
+def learn(config: DictConfig, folder: Path, on_begun: Callable[[], None]) -> int:
     """Have Ray run the learner in ``folder``, on whatever machine it chooses; return the exit code.
+
+    Args:
+        config: of the run.
+        folder: of the run.
+        on_begun: called once the learner has begun. Until then it may wait for room or refuse its configuration, and a
+            run that it is to replace must not be gone.
 
     Raises:
         RoboRLError: what the learner raised, or that it failed more often than ``runtime.restarts``.
+        SystemExit: if a signal came while it waited for room.
     """
     settings = cast(RayRuntimeConfig, OmegaConf.to_object(config.runtime))
     options = _options(settings, settings.learner_resources)
@@ -137,12 +144,16 @@ def learn(config: DictConfig, folder: Path) -> int:
     try:
         # Ray takes SIGTERM for itself when it starts: this comes after.
         with Interruption(emergency_stop(config, "Ctrl-\\ in the terminal of the run")) as interruption:
-            code = learner.run.remote()
+            code, begun = learner.run.remote(), learner.wait_begun.remote()
             told = False
             while not _is_done(code, POLL_SECONDS):
+                if begun is not None and _is_done(begun):
+                    ray.get(begun)
+                    on_begun()
+                    begun = None
                 if interruption.signal is not None and not told:
                     if not _is_done(placed):  # until there is room for it, it hears nothing
-                        return _not_begun(config, folder, interruption.signal)
+                        raise SystemExit(_not_begun(config, folder, interruption.signal))
                     learner.interrupt.remote(interruption.signal)
                     told = True
             return int(ray.get(code))
@@ -193,6 +204,7 @@ class RayLearner:
         self._folder.mkdir(parents=True, exist_ok=True)
         if not (self._folder / "config.yaml").exists():
             (self._folder / "config.yaml").write_text(config)
+        self._begun = threading.Event()
 
     def run(self) -> int:
         """Learn until the run is over; return its exit code."""
@@ -200,10 +212,15 @@ class RayLearner:
             self._config.resume = str(self._folder)
         with claimed(self._config, self._folder):
             training = RayTraining(self._config, self._folder, self._interruption)
+        self._begun.set()
         try:
             return training.run()
         finally:
             training.close()
+
+    def wait_begun(self) -> None:
+        """Return when the run has begun: its configuration is good, and all that it needs is there."""
+        self._begun.wait()
 
     def interrupt(self, number: int) -> None:
         """End the run as the signal ``number`` does in other runtimes."""
@@ -350,7 +367,7 @@ def _options(settings: RayRuntimeConfig, resources: Mapping[str, float]) -> dict
     return _demands(resources) | {
         "max_restarts": settings.restarts,
         "max_task_retries": settings.restarts,
-        "max_concurrency": 2,  # ``run``, and what is said to it meanwhile
+        "max_concurrency": 3,  # ``run``, ``wait_begun``, and what is said to it meanwhile
     }
 
 

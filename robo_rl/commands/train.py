@@ -81,7 +81,8 @@ def claimed(config: DictConfig, folder: Path, earlier: Path | None = None) -> It
 
 
 def _with_ray(config: DictConfig, folder: Path, earlier: Path | None) -> int:
-    with claimed(config, folder, earlier):
+    with contextlib.ExitStack() as claim:
+        claim.enter_context(claimed(config, folder, earlier))
         if several_ranks():
             raise ConfigError("runtime=ray starts its learner itself: under torchrun choose runtime=local or async")
         settings: RayRuntimeConfig = section(config, "runtime")
@@ -94,7 +95,7 @@ def _with_ray(config: DictConfig, folder: Path, earlier: Path | None) -> int:
         except ModuleNotFoundError as error:
             raise ConfigError("runtime=ray needs Ray: pip install 'robo-rl[ray]'") from error
         connect(settings)
-    return learn(config, folder)
+        return learn(config, folder, claim.close)
 
 
 def _claim(config: DictConfig, folder: Path) -> Path | None:

@@ -7,9 +7,11 @@ from .control import COMMANDS, send_command, wanted_actors
 from .keys import make_keys
 from .policy import PolicyMessage, pack_policy, unpack_policy
 from .server import ActorView, LearnerServer
+from .service import SOCKET, new_socket_folder
 
 __all__ = [
     "COMMANDS",
+    "SOCKET",
     "ActorView",
     "LearnerLink",
     "LearnerServer",
@@ -19,6 +21,7 @@ __all__ = [
     "RecordEncoder",
     "TransportConfig",
     "make_keys",
+    "new_socket_folder",
     "pack_policy",
     "send_command",
     "unpack_policy",

@@ -1,7 +1,12 @@
 """The four calls of the wire, and how both sides make channels of it."""
 
+import contextlib
 import os
+import shutil
 import socket
+import stat
+import tempfile
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +22,11 @@ SERVICE = "robo_rl.transport.v1.Learner"
 TOKEN_KEY = "robo-rl-token"
 RETRY_KEY = "robo-rl-retry-seconds"
 """Of what accompanies a refusal for now: when to come again."""
+
+SOCKET = "learner"
+"""Name of a learner's socket in the folder that is made for it."""
+_SOCKET_FOLDER = "robo-rl-"
+_MAKING_SECONDS = 60.0
 
 
 class Call(NamedTuple):
@@ -134,6 +144,22 @@ def metadata(token: str) -> list[tuple[str, str]]:
     return [(TOKEN_KEY, token)] if token else []
 
 
+def new_socket_folder() -> Path:
+    """Make a folder for the :data:`SOCKET` of a learner of this machine; remove those of this user's killed learners.
+
+    Not in the run folder: the path of a socket may have 107 characters.
+    """
+    for folder in Path(tempfile.gettempdir()).glob(f"{_SOCKET_FOLDER}*"):
+        with contextlib.suppress(OSError):  # of others, or removed meanwhile
+            path = folder / SOCKET
+            made = path.lstat()
+            own = stat.S_ISSOCK(made.st_mode) and made.st_uid == os.getuid()
+            # One that is being made does not listen yet.
+            if own and time.time() - made.st_mtime > _MAKING_SECONDS and not _listens(path):
+                shutil.rmtree(folder)
+    return Path(tempfile.mkdtemp(prefix=_SOCKET_FOLDER))
+
+
 def _remove_dead_socket(path: Path) -> None:
     """Remove the socket that a killed learner left behind.
 
@@ -142,10 +168,16 @@ def _remove_dead_socket(path: Path) -> None:
     """
     if path.exists() and not path.is_socket():
         raise ConfigError(f"transport.address {UNIX}{path} is taken by something that is no socket; choose another")
+    if _listens(path):
+        raise ConfigError(f"cannot listen on transport.address {UNIX}{path}: is another learner there?")
+    path.unlink(missing_ok=True)
+
+
+def _listens(path: Path) -> bool:
+    """Return whether a process listens on the socket."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))
         except OSError:
-            path.unlink(missing_ok=True)
-            return
-    raise ConfigError(f"cannot listen on transport.address {UNIX}{path}: is another learner there?")
+            return False
+    return True

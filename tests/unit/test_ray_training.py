@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from robo_rl.app import RayRuntimeConfig, register_all_configs
 from robo_rl.cli import main
-from robo_rl.commands import ray_training
+from robo_rl.commands import ray_training, train
 from robo_rl.commands.interruption import Interruption
 from robo_rl.commands.ray_training import RayLearner, Simulators, connect
 from robo_rl.core import ConfigError, DataError, DriverError
@@ -124,6 +125,7 @@ class PlayedCluster:
         learner = SimpleNamespace(
             __ray_ready__=SimpleNamespace(remote=lambda: "placed"),
             run=SimpleNamespace(remote=lambda: "code"),
+            wait_begun=SimpleNamespace(remote=lambda: "begun"),
             interrupt=SimpleNamespace(remote=self.told.append),
         )
         return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=lambda *_: learner))
@@ -134,8 +136,8 @@ class PlayedCluster:
         done = self.placed and (results == ["placed"] or bool(self.told))
         return (results, []) if done else ([], results)
 
-    def get(self, _: str) -> int:
-        return 128 + self.told[0]
+    def get(self, result: str) -> int | None:
+        return 128 + self.told[0] if result == "code" else None
 
     def shutdown(self) -> None:
         self.ended = True
@@ -151,9 +153,63 @@ def test_the_first_signal_ends_a_run_whether_its_learner_has_a_place_or_not(
     config = ray_training._parsed(text)
     config.resume = str(tmp_path) if resumed else None
     (tmp_path / "config.yaml").write_text(text)
-    assert ray_training.learn(config, tmp_path) == 143
+    if placed:
+        assert ray_training.learn(config, tmp_path, lambda: None) == 143
+    else:
+        with pytest.raises(SystemExit, match="143"):
+            ray_training.learn(config, tmp_path, lambda: None)
     assert cluster.told == ([signal.SIGTERM] if placed else []) and cluster.ended
     assert (tmp_path / "config.yaml").exists() == (placed or resumed)
+
+
+class PlayedRuns:
+    """Stands for Ray with a learner that begins, refuses what it is to learn, or waits until a signal comes."""
+
+    def __init__(self, ends: str, gone: Callable[[], bool]) -> None:
+        self.ends, self.gone, self.seen = ends, gone, [gone()]
+
+    def remote(self, _: object) -> Any:
+        names = {name: SimpleNamespace(remote=lambda name=name: name) for name in ("run", "wait_begun", "interrupt")}
+        learner = SimpleNamespace(__ray_ready__=SimpleNamespace(remote=lambda: "placed"), **names)
+        return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=lambda *_: learner))
+
+    def wait(self, results: list[str], num_returns: int, timeout: float) -> tuple[list[str], list[str]]:
+        if self.ends == "waits" and results == ["run"]:
+            os.kill(os.getpid(), signal.SIGTERM)
+        self.seen.append(self.gone())
+        begun = self.ends == "begins" and len(self.seen) > 3
+        done = {"run": self.ends == "refuses" or (begun and self.seen[-1]), "wait_begun": begun}
+        return (results, []) if done.get(results[0], False) else ([], results)
+
+    def get(self, result: str) -> int:
+        if self.ends == "refuses":
+            raise ConfigError("no such thing")
+        return 0
+
+    def shutdown(self) -> None: ...
+
+
+@pytest.mark.parametrize("ends", ["begins", "refuses", "waits"])
+def test_a_run_is_replaced_only_by_one_that_began(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    config, folder, earlier = ray_training._parsed(text), tmp_path / "run", tmp_path / ".run.replaced-1"
+    for path, content in ((folder, text), (earlier, "weeks of work")):
+        path.mkdir()
+        (path / "config.yaml").write_text(content)
+    cluster = PlayedRuns(ends, lambda: not earlier.exists())
+    monkeypatch.setattr(ray_training, "ray", cluster)
+    monkeypatch.setattr(ray_training, "connect", lambda _: None)
+    if ends == "begins":
+        assert train._with_ray(config, folder, earlier) == 0
+        assert cluster.seen[:3] == [False] * 3 and cluster.seen[-1], (
+            "it goes when the new one began, not before or after"
+        )
+    else:
+        with pytest.raises(ConfigError if ends == "refuses" else SystemExit):
+            train._with_ray(config, folder, earlier)
+    assert (folder / "config.yaml").read_text() == (text if ends == "begins" else "weeks of work")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_more_than_the_machine_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
