@@ -1,8 +1,10 @@
-"""Rank 1 of 2 that compute updates together: python -m tests.second_rank STORE BEHAVIOUR.
+"""Rank 1 of 2 that compute updates together: python -m tests.second_rank STORE BEHAVIOUR [VARIANT].
 
 BEHAVIOUR: follow; differ: change a parameter by one bit in the second update; die: in the second update.
+VARIANT: of the configuration, one of those that the update is tested with.
 """
 
+import dataclasses
 import os
 import sys
 
@@ -12,13 +14,14 @@ import torch.distributed as dist
 from robo_rl.agents.sac import ranks
 from robo_rl.agents.sac.ranks import RankedUpdate
 
-from .unit.test_agents_update import SMALL, initial, moments
+from .unit.test_agents_update import SMALL, VARIANTS, initial, moments
 
-store, behaviour = sys.argv[1:]
+store, behaviour, *variant = sys.argv[1:]
+config = dataclasses.replace(SMALL, **VARIANTS[variant[0]]) if variant else SMALL
 torch.set_num_threads(1)
 dist.init_process_group("gloo", init_method=f"file://{store}", rank=1, world_size=2)
-parameters = initial(SMALL, torch.float64, seed=7)  # others than rank 0 has: its parameters count
-update = RankedUpdate(SMALL, parameters, moments(parameters), moments(parameters))
+parameters = initial(config, torch.float64, seed=7)  # others than rank 0 has: its parameters count
+update = RankedUpdate(config, parameters, moments(parameters), moments(parameters))
 compute = update._compute
 
 

@@ -16,7 +16,7 @@ from robo_rl.commands import ranks as commands_ranks
 from robo_rl.commands.ranks import check_ranks
 from robo_rl.core import ConfigError, RankError
 
-from .test_agents_update import SMALL, experience, initial, moments
+from .test_agents_update import SMALL, VARIANTS, experience, initial, moments
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def second(tmp_path, monkeypatch):
     monkeypatch.setattr(ranks, "CHECK_INTERVAL", 2)
     processes = []
 
-    def start(behaviour):
-        command = [sys.executable, "-m", "tests.second_rank", str(tmp_path / "store"), behaviour]
+    def start(*behaviour):
+        command = [sys.executable, "-m", "tests.second_rank", str(tmp_path / "store"), *behaviour]
         processes.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
         dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=2)
         return processes[0]
@@ -43,17 +43,19 @@ class Follower:
         pass
 
 
-def state():
-    parameters = initial(SMALL, torch.float64)
+def state(config=SMALL):
+    parameters = initial(config, torch.float64)
     return parameters, moments(parameters), moments(parameters)
 
 
-def test_two_ranks_do_the_update_of_one(second):
-    process = second("follow")
-    ours, alone = state(), state()
-    update, reference = RankedUpdate(SMALL, *ours), TorchUpdate(SMALL, *alone)
+@pytest.mark.parametrize("variant", ["rlpd", "simba", "bins", "bins_of_simba"])
+def test_two_ranks_do_the_update_of_one(second, variant):
+    process = second("follow", variant)
+    config = dataclasses.replace(SMALL, **VARIANTS[variant])
+    ours, alone = state(config), state(config)
+    update, reference = RankedUpdate(config, *ours), TorchUpdate(config, *alone)
     for number in range(3):
-        data = experience(SMALL, torch.float64, seed=number)
+        data = experience(config, torch.float64, seed=number)
         torch.testing.assert_close(update(*data, number), reference(*data, number), rtol=1e-10, atol=1e-12)
     for found, expected in zip(ours, alone, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-12)
