@@ -10,15 +10,19 @@ import h5py
 import numpy as np
 import pytest
 from omegaconf import OmegaConf
+from rosbags.rosbag2 import StoragePlugin, Writer
+from rosbags.typesys import Stores, get_typestore
 
 from robo_rl.commands import export, import_
 from robo_rl.commands.export import data_set
 from robo_rl.core import DataError
 from robo_rl.replay import EpisodeStore
-from robo_rl.replay.interchange import ForeignConfig, LeRobot, Rlds, Robomimic
+from robo_rl.replay.interchange import ForeignConfig, LeRobot, Rlds, Robomimic, Rosbag
 from robo_rl.replay.interchange.rlds_layout import FEATURES
+from robo_rl.replay.interchange.rosbag_topics import TopicConfig
 from robo_rl.replay.interchange.tfrecord import _checksum
 
+from ..bags import write_bag
 from ..interchange import FORMATS, record
 
 SCALING = {"control_rate": 10.0, "action_low": [-2.0], "action_high": [2.0]}
@@ -121,6 +125,40 @@ def test_an_episode_more_or_less_than_was_said_is_missed(recorded, tmp_path, nam
         monkeypatch.setattr(module, "read_facts", lambda *a, real=real: (*real(*a)[:2], ["push"] * 4))
     with pytest.raises(DataError, match="4 episodes were exported, found 3"):
         list(FORMATS[name].load(tmp_path / "there", ForeignConfig()).episodes())
+
+
+def test_a_bag_whose_recorder_was_killed_says_how_it_is_repaired(recorded, tmp_path):
+    write_bag(tmp_path / "bag")
+    (file,) = (tmp_path / "bag").glob("*.mcap")
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(DataError, match=r"damaged .*repaired by mcap recover, or by ros2 bag reindex"):
+        Rosbag().load(tmp_path / "bag", ForeignConfig())
+    (tmp_path / "bag/metadata.yaml").unlink()
+    with pytest.raises(DataError, match="where the recorder was killed, ros2 bag reindex makes one"):
+        Rosbag().load(tmp_path / "bag", ForeignConfig())
+
+
+@pytest.mark.parametrize("storage", ["MCAP", "SQLITE3"])
+def test_what_is_out_of_order_in_a_bag_is_read_in_order(tmp_path, storage):
+    """Topics of different rates, written in any order: the newest message at each tick counts."""
+    types = get_typestore(Stores.ROS2_JAZZY)
+    kind = "std_msgs/msg/Float64"
+    rows = [("/state", n / 20, n / 20) for n in range(41)] + [("/command", n / 25, n / 50) for n in range(51)]
+    with Writer(tmp_path / "bag", version=8, storage_plugin=StoragePlugin[storage]) as bag:
+        bag_topics = {topic: bag.add_connection(topic, kind, typestore=types) for topic in ("/state", "/command")}
+        for index in np.random.default_rng(0).permutation(len(rows)):
+            topic, seconds, value = rows[index]
+            message = types.types[kind](data=value)
+            bag.write(bag_topics[topic], 10**15 + round(seconds * 1e9), types.serialize_cdr(message, kind))
+    topics = {
+        "state": TopicConfig(topic="state", gives="state", fields=("data",)),
+        "command": TopicConfig(topic="command", gives="action", fields=("data",)),
+    }
+    (episode,) = Rosbag(topics=topics).load(tmp_path / "bag", ForeignConfig(control_rate=10.0)).episodes()
+    ticks = np.arange(20) / 10
+    np.testing.assert_allclose(episode.observation["state"][:-1, 0], ticks, atol=1e-6)
+    commands = np.floor((ticks + 0.1) * 25 + 1e-9) / 50  # at the end of each period
+    np.testing.assert_allclose(episode.executed_action[:19, 0], commands[:19], atol=1e-6)
 
 
 # --- files made to harm ----------------------------------------------------------------------------------------------

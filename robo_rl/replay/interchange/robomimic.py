@@ -85,8 +85,6 @@ class Robomimic:
                 file.flush()
                 stream.check()
             group.attrs["total"] = total
-            file.close()
-            stream.check()
 
     def _arrays(self, episode: EpisodeArrays, spec: EnvSpec) -> dict[str, Array]:
         steps = step_columns(episode, spec)
@@ -121,7 +119,7 @@ class Robomimic:
 class _PatientFile(io.FileIO):
     """A file to write that takes what a full disk does not: HDF5 crashes the process where its file refuses to grow.
 
-    What was refused is gone: :meth:`check` tells.
+    What was refused is gone: :meth:`check` tells, and so does the end of a ``with``, whatever HDF5 made of it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -145,6 +143,10 @@ class _PatientFile(io.FileIO):
         except OSError as error:
             self._refusal = self._refusal or error
             return size or 0
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self.check()
 
     def check(self) -> None:
         """Raise the error of the first write that was refused."""

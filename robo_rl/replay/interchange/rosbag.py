@@ -238,7 +238,10 @@ def _bags(path: Path) -> list[Path]:
         return [path]
     inside = sorted(entry.parent for entry in path.glob("*/metadata.yaml"))
     if not inside:
-        raise DataError(f"{path} is no bag of rosbag2, nor are there any in it: expected a metadata.yaml")
+        raise DataError(
+            f"{path} is no bag of rosbag2, nor are there any in it: expected a metadata.yaml; where the recorder was "
+            "killed, ros2 bag reindex makes one"
+        )
     return inside
 
 
@@ -256,7 +259,10 @@ def open_bag(path: Path, store: Any) -> Iterator[Any]:
         reader = make_reader([path], default_typestore=store)
         reader.open()
     except Exception as error:  # whatever rosbags meets in a damaged file
-        raise DataError(f"{path} is no bag, or damaged ({error})") from error
+        raise DataError(
+            f"{path} is no bag, or damaged ({error}); one whose recorder was killed is repaired by mcap recover, or by "
+            "ros2 bag reindex (SQLite)"
+        ) from error
     try:
         yield reader
     finally:
