@@ -34,7 +34,7 @@ BUDGETS = {
 ENVIRONMENTS = {"FetchReach-v4": 10_000, "Hopper-v5": 100_000}
 """Environment steps in Gymnasium's environments."""
 
-META_WORLD = {"pick-place-v3": 10_000, "hammer-v3": 10_000}
+META_WORLD = {"pick-place-v3": 10_000, "hammer-v3": 10_000, "door-open-v3": 10_000}
 """Environment steps in tasks of Meta-World (``pip install --no-deps metaworld``), which have scripted experts."""
 
 RETURNS = {"Hopper-v5": 2_500}
