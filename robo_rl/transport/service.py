@@ -176,8 +176,11 @@ def _remove_dead_socket(path: Path) -> None:
 def _listens(path: Path) -> bool:
     """Return whether a process listens on the socket."""
     with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
         try:
             probe.connect(str(path))
+        except BlockingIOError:  # one that was stopped, with a full queue
+            return True
         except OSError:
             return False
     return True

@@ -1,5 +1,6 @@
 """Folders of sockets in the machine's folder for temporary files: those of killed learners go, no others do."""
 
+import contextlib
 import os
 import socket
 import stat
@@ -43,3 +44,18 @@ def test_folders_of_killed_learners_are_removed_and_no_others(monkeypatch: pytes
         names = {"robo-rl-young", "robo-rl-view-1", "robo-rl-file", "robo-rl-link", "robo-rl-alive", "other-dead"}
         assert left == names
         assert (Path(short) / "other-dead" / SOCKET).is_socket(), "what a link leads to is not ours to remove"
+
+
+def test_a_learner_that_was_stopped_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody takes what waits in its queue, which is full."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as short, contextlib.ExitStack() as waiting:
+        monkeypatch.setattr(tempfile, "tempdir", short)
+        listener = waiting.enter_context(make_folder("robo-rl-stopped", 3600, listening=False))
+        listener.listen(0)
+        with pytest.raises(BlockingIOError):
+            while True:
+                client = waiting.enter_context(socket.socket(socket.AF_UNIX))
+                client.setblocking(False)
+                client.connect(str(Path(short) / "robo-rl-stopped" / SOCKET))
+        made = new_socket_folder()
+        assert {path.name for path in Path(short).iterdir()} == {made.name, "robo-rl-stopped"}
