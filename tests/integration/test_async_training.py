@@ -1,5 +1,6 @@
 """runtime=async and robo-rl learner, actor, control, keys: real processes, killed and interrupted."""
 
+import contextlib
 import json
 import os
 import resource
@@ -120,9 +121,17 @@ def test_it_learns_while_it_evaluates_and_an_evaluation_that_was_cut_off_is_made
     process.kill()
     process.communicate()
     wait_until(lambda: actor_processes(folder) == [])
-    known = set((folder / "checkpoints").glob("step_*"))
+
+    def written() -> dict[str, int]:
+        found = {}
+        for file in folder.glob("checkpoints/step_*/manifest.json"):
+            with contextlib.suppress(FileNotFoundError):  # it is being replaced
+                found[file.parent.name] = file.stat().st_mtime_ns
+        return found
+
+    known = written()
     process = start("train", f"resume={folder}", *endless)
-    wait_until(lambda: set((folder / "checkpoints").glob("step_*")) - known)  # it has begun to make it anew
+    wait_until(lambda: written() != known)  # it has begun to make it anew
     process.send_signal(signal.SIGINT)
     finish(process, code=130)
     assert actor_processes(folder) == [] and not records(folder, "evaluation")
