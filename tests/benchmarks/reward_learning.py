@@ -157,6 +157,15 @@ ROWS = {
     "reach_preferences": Row(
         "reach", "preferences of a script, 20 % wrong", "1,000 answers", 10_000, ONLINE, "preferences"
     ),
+    "reach_preferences_expected": Row(
+        "reach",
+        "preferences of a script, 20 % wrong, which is expected",
+        "1,000 answers",
+        10_000,
+        (*ONLINE, "reward.modules.preferences.mistakes=0.2", "reward.modules.preferences.hidden=[32]"),
+        "preferences",
+        control="reach_preferences",
+    ),
     "open_door_perceptual": Row(
         "open_door",
         "perceptual",
