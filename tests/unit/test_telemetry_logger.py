@@ -98,7 +98,9 @@ def test_what_a_full_disk_refuses_is_written_later_whole(tmp_path: Path, monkeyp
     with logger:
         logger.log("episode", 10, episode_return=1.0, success=True)
         before = file.read_bytes()
+        deadline = time.monotonic() + 60
         while not _points(tmp_path, "episode/success"):  # the limit is of all threads, TensorBoard's too
+            assert time.monotonic() < deadline, "TensorBoard has not written its first points"
             time.sleep(0.01)
         largest = resource.getrlimit(resource.RLIMIT_FSIZE)
         with monkeypatch.context() as patched:

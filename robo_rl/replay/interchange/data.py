@@ -245,7 +245,8 @@ def counted(episodes: Iterator[EpisodeArrays], count: int, where: Path) -> Itera
         DataError: if there are more or fewer.
     """
     found = 0
-    for found, episode in enumerate(episodes, start=1):  # noqa: B007
+    for episode in episodes:
+        found += 1
         yield episode
     if found != count:
         raise DataError(f"{where}: {count} episodes were exported, found {found}; copy or export the data again")
