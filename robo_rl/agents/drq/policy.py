@@ -71,7 +71,7 @@ class PixelPolicy(TanhGaussianPolicy):
         """As of :class:`~robo_rl.agents.sac.policy.TanhGaussianPolicy`, of shifted images."""
         shifted = self.training_images(batch)
         vector = torch.from_numpy(self.observations.rows(batch)).to(self.device)
-        activation = self._activation
+        activation = self.config.activation
         return lambda parameters: actor_distribution(parameters, self.inputs(parameters, shifted, vector), activation)
 
     def slots(self) -> dict[str, Tensor]:

@@ -66,7 +66,7 @@ class SAC:
         self._updates = torch.zeros((), dtype=torch.int64)
         self._noise = torch.Generator().manual_seed(derive_seed(seed, "agent", "update"))
         self._generators = {"update": self._noise, "exploration": self._policy.exploration}
-        self._cloning = BehaviourCloning(self._policy, config.actor_learning_rate)
+        self._cloning = BehaviourCloning(self._policy, config.actor_learning_rate, config.backend)
         self._critic_pretraining = make_critic_pretraining(config, self._parameters, self._noise)
         self._update, self.backend = self._make_update()
 

@@ -1,5 +1,6 @@
 """Behaviour cloning of the actor: a baseline by itself, and a start for reinforcement learning."""
 
+import math
 from typing import cast
 
 import torch
@@ -7,6 +8,7 @@ from torch import Tensor
 
 from robo_rl.core import Batch, DivergenceError, Metrics
 
+from . import native
 from .adam import adam_step, bias_corrections
 from .networks import Parameters
 from .policy import TanhGaussianPolicy
@@ -20,14 +22,24 @@ class BehaviourCloning:
     The loss is the squared error. A likelihood would also shrink the deviation to that of the demonstrations, almost
     nothing for a scripted expert, and leave reinforcement learning that starts from it without exploration.
 
+    Attributes:
+        backend: which implementation computes the steps: ``native`` or ``torch``.
+
     Args:
         policy: trained in place.
         learning_rate: of Adam.
+        backend: as SACConfig's; ``auto`` and ``native`` are native where that is possible, the others PyTorch.
     """
 
-    def __init__(self, policy: TanhGaussianPolicy, learning_rate: float) -> None:
+    def __init__(self, policy: TanhGaussianPolicy, learning_rate: float, backend: str = "auto") -> None:
         self._policy = policy
         self._learning_rate = learning_rate
+        looks_at_images = policy.input_size != policy.observations.size
+        possible = policy.device.type == "cpu" and not looks_at_images and not native.lacks(policy.config)
+        self.backend = (
+            "native" if backend in ("auto", "native") and possible and native.available("float32")[0] else "torch"
+        )
+        self._native: native.NativeCloning | None = None
         self._first = {name: torch.zeros_like(tensor) for name, tensor in policy.parameters.items()}
         self._second = {name: torch.zeros_like(tensor) for name, tensor in policy.parameters.items()}
         self._steps = torch.zeros((), dtype=torch.int64)
@@ -44,6 +56,27 @@ class BehaviourCloning:
         Raises:
             DivergenceError: if the loss is not finite.
         """
+        self._steps += 1
+        value = (self._native_step if self.backend == "native" else self._torch_step)(batch)
+        if not math.isfinite(value):
+            raise DivergenceError(
+                f"behaviour cloning diverged: bc_loss is {value} at step {self.steps}. "
+                "Look for values that are not finite in the demonstrations, or lower the actor's learning rate."
+            )
+        self._policy.average(1.0)
+        return {"bc_loss": value}
+
+    def _native_step(self, batch: Batch) -> float:
+        rows = len(batch["proposed_action"])
+        if self._native is None or self._native.rows != rows:
+            policy, rate = self._policy, self._learning_rate
+            self._native = native.NativeCloning(
+                policy.config, policy.parameters, self._first, self._second, learning_rate=rate, rows=rows
+            )
+        observation = torch.from_numpy(self._policy.observations.rows(batch))
+        return self._native(observation, torch.from_numpy(batch["proposed_action"]), self.steps)
+
+    def _torch_step(self, batch: Batch) -> float:
         distribution = self._policy.distribution(batch)
         action = torch.from_numpy(batch["proposed_action"]).to(self._policy.device)
 
@@ -51,19 +84,14 @@ class BehaviourCloning:
             mean, _ = distribution(actor)
             return (mean.tanh() - action).square().mean()
 
-        gradients, error = torch.func.grad_and_value(loss)(self._policy.parameters)
-        self._steps += 1
-        value = float(error)
-        if not torch.isfinite(error):
-            raise DivergenceError(
-                f"behaviour cloning diverged: bc_loss is {value} at step {self.steps}. "
-                "Look for values that are not finite in the demonstrations, or lower the actor's learning rate."
-            )
-        corrections = bias_corrections(self.steps)
         parameters = self._policy.parameters
-        adam_step(parameters, cast(Parameters, gradients), self._first, self._second, self._learning_rate, corrections)
-        self._policy.average(1.0)
-        return {"bc_loss": value}
+        gradients, error = torch.func.grad_and_value(loss)(parameters)
+        value = float(error)
+        if math.isfinite(value):
+            corrections = bias_corrections(self.steps)
+            moved = cast(Parameters, gradients)
+            adam_step(parameters, moved, self._first, self._second, self._learning_rate, corrections)
+        return value
 
     def slots(self) -> dict[str, Tensor]:
         """Return the optimiser's tensors."""

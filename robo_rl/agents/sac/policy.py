@@ -49,6 +49,7 @@ class TanhGaussianPolicy:
     With action chunks the network gives the actions of h steps at once, and :meth:`act` returns one after the other.
 
     Attributes:
+        config: as given.
         observations: makes the network's input.
         input_size: width of the network's input.
         parameters: ``actor/...``, trained in place by the agent.
@@ -77,16 +78,15 @@ class TanhGaussianPolicy:
         self.observations = ObservationVector(spec, config.observation_keys, config.normalise_observations)
         self.input_size = further_inputs + self.observations.size
         self.device = choose_device(config.device)
-        self._config = config
+        self.config = config
         parameters = self.initial_actor(torch.Generator().manual_seed(derive_seed(seed, "agent", "actor")))
         self.parameters: Parameters = {name: tensor.to(self.device) for name, tensor in parameters.items()}
         self.averaged: Parameters = {name: tensor.clone() for name, tensor in self.parameters.items()}
         self.exploration = torch.Generator().manual_seed(derive_seed(seed, "agent", "exploration"))
-        self._activation = config.activation
 
     def initial_actor(self, generator: torch.Generator) -> Parameters:
         """Return new parameters ``actor/...``, as before anything is learned."""
-        config = self._config
+        config = self.config
         parameters = initialise_network(
             "actor",
             (self.input_size, *config.hidden, 2 * self.action_size),
@@ -116,7 +116,7 @@ class TanhGaussianPolicy:
     def _decide(self, observation: Observation, sample: bool) -> NDArray[np.float32]:
         """Return a chunk of actions (h A,)."""
         parameters = self.parameters if sample else self.averaged
-        mean, log_std = actor_distribution(parameters, self.row(parameters, observation), self._activation)
+        mean, log_std = actor_distribution(parameters, self.row(parameters, observation), self.config.activation)
         if sample:
             mean = mean + log_std.exp() * torch.randn(1, self.action_size, generator=self.exploration).to(self.device)
         chunk: NDArray[np.float32] = mean.tanh().squeeze(0).numpy(force=True)
@@ -134,7 +134,7 @@ class TanhGaussianPolicy:
     def distribution(self, batch: Batch) -> Callable[[Parameters], tuple[Tensor, Tensor]]:
         """Return the function that gives mean and log deviation (B, A) in the rows of ``batch``, for parameters."""
         rows = torch.from_numpy(self.observations.rows(batch)).to(self.device)
-        return lambda parameters: actor_distribution(parameters, rows, self._activation)
+        return lambda parameters: actor_distribution(parameters, rows, self.config.activation)
 
     def slots(self) -> dict[str, Tensor]:
         """Return the tensors that make the policy: parameters, their average and normalisation."""
@@ -142,7 +142,7 @@ class TanhGaussianPolicy:
 
     def plan_slots(self) -> dict[str, Tensor]:
         """Return the tensors of what is left of chunks of actions; none where every step is decided by itself."""
-        if self._config.action_chunk == 1:
+        if self.config.action_chunk == 1:
             return {}
         names = {True: "exploring_plan", False: "plan"}
         return {f"{names[e]}/{name}": x for e, plan in self._plans.items() for name, x in plan.slots().items()}

@@ -1,6 +1,7 @@
 // The C interface, which Python calls through ctypes.
 
 #include "bfloat16.h"
+#include "cloning.h"
 #include "measure.h"
 #include "update.h"
 
@@ -26,6 +27,18 @@ class TensorReader {
         return layer;
     }
 
+    void read_hidden(Network& network, int in, int depth, const int* hidden, Activation activation) {
+        for (int l = 0; l < depth; in = hidden[l++]) network.layers.push_back(read_layer(in, hidden[l], activation));
+    }
+
+    /// The output is a layer without LayerNorm.
+    Network read_actor(int in, int depth, const int* hidden, int actions, Activation activation) {
+        Network actor;
+        read_hidden(actor, in, depth, hidden, activation);
+        actor.layers.push_back(read_layer(actor.outputs(), 2 * actions, Activation::kNone));
+        return actor;
+    }
+
    private:
     float* const* next_;
 };
@@ -45,25 +58,24 @@ EXPORT int robo_rl_has_bfloat16() {
 
 /// Make an update. `tensors`: for each hidden layer of the critics weight, bias, scale, shift (null where there is
 /// no LayerNorm), then the output's weight and bias; the same for the actor; then the log temperature. The actor's
-/// output, and that of critics with bins, is a layer without LayerNorm. Return null, with the reason in `error`, where memory is short.
+/// output, and that of critics with bins, is a layer without LayerNorm. Return null, with the reason in `error`, where
+/// memory is short.
 EXPORT void* robo_rl_update_new(const Settings* settings, int bfloat16, int activation, int depth, const int* hidden,
-                         float* const* tensors, char* error, size_t error_size) {
+                                float* const* tensors, char* error, size_t error_size) {
     try {
         const Activation kind = static_cast<Activation>(activation);
         TensorReader reader(tensors);
-        Network critic, actor;
-        int in = settings->observation_size + settings->action_size;
-        for (int l = 0; l < depth; in = hidden[l++]) critic.layers.push_back(reader.read_layer(in, hidden[l], kind));
+        Network critic;
+        reader.read_hidden(critic, settings->observation_size + settings->action_size, depth, hidden, kind);
         critic.scalar_head = settings->bins == 0;
         if (critic.scalar_head) {
-            critic.head_weight = reader.read(in);
+            critic.head_weight = reader.read(critic.outputs());
             critic.head_bias = reader.read(1);
         } else {
-            critic.layers.push_back(reader.read_layer(in, settings->bins, Activation::kNone));
+            critic.layers.push_back(reader.read_layer(critic.outputs(), settings->bins, Activation::kNone));
         }
-        in = settings->observation_size;
-        for (int l = 0; l < depth; in = hidden[l++]) actor.layers.push_back(reader.read_layer(in, hidden[l], kind));
-        actor.layers.push_back(reader.read_layer(in, 2 * settings->action_size, Activation::kNone));
+        const Network actor =
+            reader.read_actor(settings->observation_size, depth, hidden, settings->action_size, kind);
         const Tensor log_alpha = reader.read(1);
         AnyUpdate* update = nullptr;
         if (!bfloat16) update = new Update<float>(*settings, critic, actor, log_alpha);
@@ -82,6 +94,26 @@ EXPORT void robo_rl_update_run(void* update, const Inputs* inputs, int64_t updat
 }
 
 EXPORT void robo_rl_update_delete(void* update) { delete static_cast<AnyUpdate*>(update); }
+
+/// Make a cloning. `tensors`: the actor's, as above. Return null, with the reason in `error`, where memory is short.
+EXPORT void* robo_rl_cloning_new(const CloningSettings* settings, int activation, int depth, const int* hidden,
+                                 float* const* tensors, char* error, size_t error_size) {
+    try {
+        return new Cloning(*settings,
+                           TensorReader(tensors).read_actor(settings->observation_size, depth, hidden,
+                                                            settings->action_size, static_cast<Activation>(activation)));
+    } catch (const std::exception& problem) {
+        std::strncpy(error, problem.what(), error_size - 1);
+        return nullptr;
+    }
+}
+
+EXPORT float robo_rl_cloning_run(void* cloning, const float* observation, const float* proposed_action,
+                                 int64_t count) {
+    return static_cast<Cloning*>(cloning)->run(observation, proposed_action, count);
+}
+
+EXPORT void robo_rl_cloning_delete(void* cloning) { delete static_cast<Cloning*>(cloning); }
 
 /// See measure.h.
 EXPORT void robo_rl_dense_products(int bfloat16, int rows, int in, int out, const float* x, const float* w,

@@ -145,6 +145,13 @@ struct Scratch {
     std::vector<Buffer<float>> own_activations, own_gradients;
 };
 
+/// Rows [first, first + rows) of (B, inputs()), as the input of a block.
+template <class Unit>
+void set_input(Scratch<Unit>& scratch, const float* batch, size_t first, int rows) {
+    const int width = scratch.network.inputs(), stride = row_stride(width);
+    for (int i = 0; i < rows; ++i) std::copy_n(batch + (first + i) * width, width, scratch.input() + i * stride);
+}
+
 /// scratch.input() -> scratch.output().
 template <class Unit>
 void forward(const Network& network, const Weights<Unit>& weights, Scratch<Unit>& scratch, int rows) {

@@ -50,14 +50,18 @@ inline void action_gradient(const ActionRow& row, const float* action, const flo
     }
 }
 
-/// Add the gradient of `weight` |tanh(mean) - shown|^2, `shown` being what a demonstrator proposed.
-inline void add_cloning_gradient(const ActionRow& row, const float* shown, float weight, float* gradient) {
+/// Add the gradient of `weight` |tanh(mean) - shown|^2, `shown` being what a demonstrator proposed; return the square.
+inline float add_cloning_gradient(const ActionRow& row, const float* shown, float weight, float* gradient) {
+    Vector square{};
     for (int j = 0; j < row.size; j += kLanes) {
         const int count = row.size - j < kLanes ? row.size - j : kLanes;
         const Vector mode = hyperbolic_tangent(row.mean(j));
-        const Vector by_mean = 2.0f * weight * (mode - load_at_most(shown + j, count)) * (1.0f - mode * mode);
+        const Vector error = lane_mask(count) * (mode - load_at_most(shown + j, count));
+        const Vector by_mean = 2.0f * weight * error * (1.0f - mode * mode);
         store_some(gradient + j, load_at_most(gradient + j, count) + by_mean, count);
+        square += error * error;
     }
+    return sum(square);
 }
 
 }  // namespace robo_rl

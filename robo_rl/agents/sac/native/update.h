@@ -393,13 +393,6 @@ class Update final : public AnyUpdate {
         return field + size_t(s_.updates - 1) * s_.batch * size;
     }
 
-    void set_input(Scratch<Unit>& scratch, const float* observation, size_t first, int rows) const {
-        const int stride = row_stride(s_.observation_size);
-        for (int i = 0; i < rows; ++i)
-            std::copy_n(observation + (first + i) * s_.observation_size, s_.observation_size,
-                        scratch.input() + i * stride);
-    }
-
     void set_critic_input(Scratch<Unit>& scratch, const float* observation, const float* action, size_t first,
                           int rows) const {
         const int stride = row_stride(critic_.inputs());

@@ -1,0 +1,90 @@
+"""Behaviour cloning in C++."""
+
+import ctypes
+
+import torch
+from torch import Tensor
+
+from ..networks import Parameters
+from ..policy import PolicyConfig
+from .library import Stores, library, made, pointer
+
+
+class _CloningSettings(ctypes.Structure):
+    """``CloningSettings`` of cloning.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("observation_size", "action_size", "batch", "threads")),
+        ("learning_rate", ctypes.c_double),
+    )
+
+
+class NativeCloning:
+    """Steps of :class:`..cloning.BehaviourCloning`: Adam on the mean squared error of the policy's mode, in float32.
+
+    Of tensors, threads and forks as :class:`NativeUpdate`.
+
+    Args:
+        config: of the policy.
+        parameters: ``actor/...``, trained in place.
+        first: Adam's running means of the gradients, of the same names.
+        second: Adam's running means of their squares.
+        learning_rate: of Adam.
+        rows: of each batch, B.
+
+    Raises:
+        NativeBuildError: if :func:`available` is false.
+        ValueError: as :class:`NativeUpdate`.
+    """
+
+    def __init__(
+        self,
+        config: PolicyConfig,
+        parameters: Parameters,
+        first: Parameters,
+        second: Parameters,
+        *,
+        learning_rate: float,
+        rows: int,
+    ) -> None:
+        self._handle: int | None = None
+        self._library = library()
+        self.rows = rows
+        self._action_size = parameters["actor/output/bias"].shape[0] // 2
+        self._observation_size = parameters["actor/0/weight"].shape[0]
+        settings = _CloningSettings(
+            observation_size=self._observation_size,
+            action_size=self._action_size,
+            batch=rows,
+            threads=torch.get_num_threads(),
+            learning_rate=learning_rate,
+        )
+        stores = Stores(parameters, first, second)
+        self._tensors = list(stores.actor(self._observation_size, self._action_size, config))
+        make = self._library.robo_rl_cloning_new
+        self._handle = made(make, (ctypes.byref(settings),), config, self._tensors, "native behaviour cloning")
+
+    def __call__(self, observation: Tensor, proposed_action: Tensor, count: int) -> float:
+        """Take the ``count``-th step (counted from 1), unless the error is not finite; return the error before it.
+
+        Args:
+            observation: (B, O) float32, what the network is given.
+            proposed_action: (B, A) float32.
+            count: as above.
+
+        Raises:
+            ValueError: if a tensor has another shape or dtype or is not contiguous.
+        """
+        return float(
+            self._library.robo_rl_cloning_run(
+                self._handle,
+                pointer("observation", observation, (self.rows, self._observation_size)),
+                pointer("proposed_action", proposed_action, (self.rows, self._action_size)),
+                count,
+            )
+        )
+
+    def __del__(self) -> None:
+        if self._handle:
+            self._library.robo_rl_cloning_delete(self._handle)
+            self._handle = None

@@ -1,0 +1,132 @@
+"""The compiled library: how it is made and loaded, and how tensors are handed to it."""
+
+import ctypes
+import functools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ....core import NativeBuildError, native_library
+from ..networks import Parameters
+from ..policy import PolicyConfig
+
+_ACTIVATIONS = {"relu": 1, "tanh": 2, "silu": 3}
+
+
+def library_path() -> Path:
+    """Return the compiled library.
+
+    Raises:
+        NativeBuildError: if it cannot be compiled here.
+    """
+    return native_library(Path(__file__).with_name("library.cpp"))
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    try:
+        loaded = ctypes.CDLL(str(library_path()))
+    except OSError as error:
+        raise NativeBuildError(f"the compiled library does not load: {error}") from error
+    loaded.robo_rl_update_new.restype = ctypes.c_void_p
+    loaded.robo_rl_update_run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+    loaded.robo_rl_update_run.restype = None
+    loaded.robo_rl_update_delete.argtypes = (ctypes.c_void_p,)
+    loaded.robo_rl_update_delete.restype = None
+    loaded.robo_rl_cloning_new.restype = ctypes.c_void_p
+    loaded.robo_rl_cloning_run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    loaded.robo_rl_cloning_run.restype = ctypes.c_float
+    loaded.robo_rl_cloning_delete.argtypes = (ctypes.c_void_p,)
+    loaded.robo_rl_cloning_delete.restype = None
+    return loaded
+
+
+def available(precision: str = "float32") -> tuple[bool, str]:
+    """Return whether the native update works here, and why or how. Compiles it if that was never done.
+
+    ``bfloat16`` needs a processor that multiplies it (AVX512_BF16).
+    """
+    try:
+        if precision == "bfloat16" and not library().robo_rl_has_bfloat16():
+            return False, "this processor has no instruction for products of bfloat16 (AVX512_BF16)"
+        library()
+        return True, "compiled with this machine's C++ compiler"
+    except NativeBuildError as error:
+        return False, str(error)
+
+
+def lacks(config: PolicyConfig) -> str:
+    """Return what the native update would need for ``config`` and does not have; else nothing."""
+    return "residual networks" if config.network != "mlp" else ""
+
+
+WITHOUT_NORM = (None,) * 8
+"""Scale and shift of an output that is a layer."""
+
+
+class Stores(NamedTuple):
+    """Where the tensors of a parameter are, by its name, and how library.cpp reads them: value, moments, target."""
+
+    parameters: Parameters
+    first: Parameters
+    second: Parameters
+
+    def tensor(self, name: str, shape: tuple[int, ...], present: bool = True) -> Iterator[Tensor | None]:
+        for store, key in ((self.parameters, name), (self.first, name), (self.second, name)):
+            yield _checked(key, store[key], shape) if present else None
+        target = f"target_{name}"
+        yield _checked(target, self.parameters[target], shape) if present and target in self.parameters else None
+
+    def network(
+        self, name: str, widths: tuple[int, ...], norm: bool, lead: tuple[int, ...] = ()
+    ) -> Iterator[Tensor | None]:
+        """Yield from hidden layers, then from the output's weight and bias; ``widths`` from the input's on."""
+        *hidden, outputs = widths[1:]
+        for layer, (inputs, width) in enumerate(zip(widths, hidden, strict=False)):
+            yield from self.tensor(f"{name}/{layer}/weight", (*lead, inputs, width))
+            yield from self.tensor(f"{name}/{layer}/bias", (*lead, width))
+            yield from self.tensor(f"{name}/{layer}/scale", (*lead, width), norm)
+            yield from self.tensor(f"{name}/{layer}/shift", (*lead, width), norm)
+        yield from self.tensor(f"{name}/output/weight", (*lead, widths[-2], outputs))
+        yield from self.tensor(f"{name}/output/bias", (*lead, outputs))
+
+    def actor(self, observation_size: int, action_size: int, config: PolicyConfig) -> Iterator[Tensor | None]:
+        yield from self.network("actor", (observation_size, *config.hidden, 2 * action_size), config.actor_layer_norm)
+        yield from WITHOUT_NORM
+
+
+def made(
+    make: Callable[..., int | None],
+    settings: tuple[Any, ...],
+    config: PolicyConfig,
+    tensors: list[Tensor | None],
+    what: str,
+) -> int:
+    """Return what a constructor of the library makes, or raise MemoryError."""
+    pointers = (ctypes.c_void_p * len(tensors))(*(None if tensor is None else tensor.data_ptr() for tensor in tensors))
+    hidden = (ctypes.c_int * len(config.hidden))(*config.hidden)
+    activation, depth = ctypes.c_int(_ACTIVATIONS[config.activation]), ctypes.c_int(len(config.hidden))
+    error = ctypes.create_string_buffer(200)
+    handle = make(*settings, activation, depth, hidden, pointers, error, ctypes.c_size_t(len(error)))
+    if not handle:
+        threads = torch.get_num_threads()
+        raise MemoryError(f"{what} needs more memory, or {threads} threads: {error.value.decode()}")
+    return handle
+
+
+def _checked(name: str, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    pointer(name, tensor, shape)
+    return tensor
+
+
+def pointer(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
+    """Return the address of a tensor's memory, or raise ValueError unless it is as the library reads it."""
+    if tuple(tensor.shape) != shape or tensor.dtype != dtype or tensor.device.type != "cpu":
+        got = f"{tensor.dtype} {tuple(tensor.shape)} on {tensor.device}"
+        raise ValueError(f"{name}: expected {dtype} {shape} on cpu, got {got}")
+    if not tensor.is_contiguous():
+        raise ValueError(f"{name}: expected a contiguous tensor, got strides {tensor.stride()}")
+    return tensor.data_ptr()
