@@ -97,6 +97,11 @@ class Actor:
         """Number of that episode."""
         return self._episode
 
+    @property
+    def sequence(self) -> int:
+        """Number of the next step, counted from 0 when the actor began."""
+        return self._sequence
+
     def take_step(self, choose: Callable[[Observation], ActionChoice]) -> Transition:
         """Take one step with the action that ``choose`` returns, after a reset where an episode has ended.
 

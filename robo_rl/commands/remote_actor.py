@@ -205,7 +205,10 @@ class RemoteActor:
         """Return why no step is to be taken now; empty: one is."""
         paused = self._takeover is not None and self._takeover.paused
         may_wait = actor.is_between_episodes or self._world_waits
-        if self._policies and not (may_wait and (link.status.hold or paused)):
+        status = link.status
+        # A learner that is away says nothing: the spool takes what comes.
+        used_up = self._world_waits and status.connected and actor.sequence >= status.until
+        if self._policies and not used_up and not (may_wait and (status.hold or paused)):
             return ""
         return "paused" if paused else "waiting for the learner"
 

@@ -1,6 +1,7 @@
 """The actor's end of the wire: it reconnects by itself and never holds up the control loop."""
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -56,6 +57,7 @@ class LinkStatus:
         refused: steps of this session that were counted as refused.
         blocked: why the learner takes in nothing now, its disk or a rate limit; empty: it does.
         watched: somebody watches, so that pictures are of use.
+        until: sequence number from which on the learner wants no step yet where the world waits.
     """
 
     connected: bool = False
@@ -66,6 +68,7 @@ class LinkStatus:
     refused: int = 0
     blocked: str = ""
     watched: bool = False
+    until: int = sys.maxsize
 
 
 class LearnerLink(Closing):
@@ -418,7 +421,11 @@ class LearnerLink(Closing):
         if notice.HasField("guidance"):
             guidance = notice.guidance
             self._set_status(
-                hold=guidance.hold, stop=guidance.stop, env_steps=guidance.env_steps, watched=guidance.watched
+                hold=guidance.hold,
+                stop=guidance.stop,
+                env_steps=guidance.env_steps,
+                watched=guidance.watched,
+                until=guidance.until,
             )
             with self._lock:
                 self._orders += guidance.orders

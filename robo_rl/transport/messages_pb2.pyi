@@ -177,18 +177,20 @@ class Notice(_message.Message):
     def __init__(self, guidance: _Optional[_Union[Guidance, _Mapping]] = ..., policy: _Optional[_Union[PolicyChunk, _Mapping]] = ...) -> None: ...
 
 class Guidance(_message.Message):
-    __slots__ = ("hold", "stop", "env_steps", "watched", "orders")
+    __slots__ = ("hold", "stop", "env_steps", "watched", "orders", "until")
     HOLD_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
     ENV_STEPS_FIELD_NUMBER: _ClassVar[int]
     WATCHED_FIELD_NUMBER: _ClassVar[int]
     ORDERS_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
     hold: bool
     stop: bool
     env_steps: int
     watched: bool
     orders: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, hold: _Optional[bool] = ..., stop: _Optional[bool] = ..., env_steps: _Optional[int] = ..., watched: _Optional[bool] = ..., orders: _Optional[_Iterable[str]] = ...) -> None: ...
+    until: int
+    def __init__(self, hold: _Optional[bool] = ..., stop: _Optional[bool] = ..., env_steps: _Optional[int] = ..., watched: _Optional[bool] = ..., orders: _Optional[_Iterable[str]] = ..., until: _Optional[int] = ...) -> None: ...
 
 class PolicyChunk(_message.Message):
     __slots__ = ("version", "sha256", "total_bytes", "offset", "data")

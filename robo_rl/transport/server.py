@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import secrets
 import sys
 import threading
@@ -81,10 +82,11 @@ class ActorView:
 
 @dataclass
 class _Lease:
-    """The right of one session to speak for an actor."""
+    """The right of one session to speak for an actor, and its share of the steps that are wanted."""
 
     session: int
     seen_ns: int
+    until: int = 0  # sequence number
     statistics: Any = field(default_factory=messages.ActorStatistics)
     lock: threading.Lock = field(default_factory=threading.Lock)
     left: bool = False
@@ -157,18 +159,34 @@ class LearnerServer:
             self._news.notify_all()
 
     def guide(self, *, room: int, stop: bool, env_steps: int) -> None:
-        """Tell all actors what to do (``Guidance`` in messages.proto); at once if ``hold`` or ``stop`` change.
+        """Tell all actors what to do (``Guidance`` in messages.proto); at once if it changes but for ``env_steps``.
 
         Args:
-            room: how many steps may come yet before actors are held; 0 or less: they are held now.
+            room: how many steps may come yet before actors are held; 0 or less: they are held now. Each actor is given
+                an equal share: one whose world waits takes no more by itself, however late it hears that it is held.
             stop: the run is over.
             env_steps: that the learner has taken in.
         """
         with self._news:
-            before = self._urgent()
+            before = self._urgent(), self._shares()
             self._room, self._stop, self._env_steps = room, stop, env_steps
-            if self._urgent() != before:
+            self._share_room()
+            if (self._urgent(), self._shares()) != before:
                 self._news.notify_all()
+
+    def _share_room(self) -> None:
+        now = self._clock.now_ns()
+        leases = {
+            name: lease
+            for name, lease in self._leases.items()
+            if not lease.left and now - lease.seen_ns < PRESENT_SECONDS * 1e9
+        }
+        for name, lease in leases.items():
+            share = math.ceil(max(self._room, 0) / len(leases))
+            lease.until = self._inbox.progress(name, lease.session).wanted + share
+
+    def _shares(self) -> list[int]:
+        return [lease.until for lease in self._leases.values()]
 
     @property
     def paused(self) -> bool:
@@ -294,6 +312,7 @@ class LearnerServer:
                 session = self._open_session(name, request)
             if lease is None or lease.session != session:
                 self._leases[name] = _Lease(session, self._clock.now_ns())
+                self._share_room()
                 self._admission.note(f"{name} joined (session {session})")
                 self._admission.welcome(name)
         return messages.JoinReply(
@@ -376,35 +395,37 @@ class LearnerServer:
     def _watch(self, request: Any, context: Any) -> Iterator[Any]:
         lease = self._lease(request, context)
         sent = request.policy_version, request.policy_sha256
-        told: tuple[bool, bool, bool] | None = None
+        told: tuple[bool, bool, bool, int] | None = None
         while context.is_active():
             with self._news:
                 self._wait_for_news(lease, sent, told)
                 if self._stopping:
                     return
-                policy, told = self._policy, self._urgent()
-                hold, stop, watched = told
+                policy, told = self._policy, (*self._urgent(), lease.until)
+                hold, stop, watched, until = told
                 orders, lease.orders = lease.orders, []
                 env_steps = self._env_steps
             self._lease(request, context)
             yield messages.Notice(
-                guidance=messages.Guidance(hold=hold, stop=stop, env_steps=env_steps, watched=watched, orders=orders)
+                guidance=messages.Guidance(
+                    hold=hold, stop=stop, env_steps=env_steps, watched=watched, orders=orders, until=until
+                )
             )
             if policy is not None and policy.identity != sent:
                 for chunk in policy.chunks():
                     yield messages.Notice(policy=chunk)
                 sent = policy.identity
 
-    def _wait_for_news(self, lease: _Lease, sent: tuple[int, bytes], told: tuple[bool, bool, bool] | None) -> None:
+    def _wait_for_news(self, lease: _Lease, sent: tuple[int, bytes], told: tuple[bool, bool, bool, int] | None) -> None:
         def is_new() -> bool:
             policy = self._policy
             has_policy = policy is not None and policy.identity != sent
-            return self._stopping or has_policy or bool(lease.orders) or told != self._urgent()
+            return self._stopping or has_policy or bool(lease.orders) or told != (*self._urgent(), lease.until)
 
         self._news.wait_for(is_new, PING_SECONDS)
 
     def _urgent(self) -> tuple[bool, bool, bool]:
-        """Return what actors are told at once: hold, stop, watched."""
+        """Return what all actors are told at once: hold, stop, watched."""
         return self._room <= 0 or self._paused, self._stop, self._watched
 
     def _control(self, request: Any, context: Any) -> Any:

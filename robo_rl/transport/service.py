@@ -17,7 +17,7 @@ from robo_rl.core import ConfigError
 from . import messages_pb2 as messages
 from .config import UNIX, TransportConfig
 
-PROTOCOL = 2
+PROTOCOL = 3
 SERVICE = "robo_rl.transport.v1.Learner"
 TOKEN_KEY = "robo-rl-token"
 RETRY_KEY = "robo-rl-retry-seconds"

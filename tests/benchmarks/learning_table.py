@@ -57,6 +57,7 @@ ABLATIONS = {
     "iql": ["agent.pretrain_critics=iql"],
     "simba": ["agent.network=simba", "agent.hidden=[64,64]"],
     "101_bins": ["agent.value_bins=101", "agent.value_range=[-1,1]"],
+    "temperature_0.003": ["agent.initial_temperature=0.003"],
     "float32": ["agent.precision=float32"],
 }
 """What each differs in from the default agent, ``rlpd``."""

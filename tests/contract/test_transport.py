@@ -75,6 +75,23 @@ def test_actors_are_held_by_the_step_that_takes_the_last_room(server, intake, ri
     wait_until(lambda: not rig.link.status.hold)
 
 
+def test_actors_share_the_room_and_hear_how_far_they_may_go(server, intake, rig, tmp_path: Path) -> None:
+    server.guide(room=6, stop=False, env_steps=0)
+    steps = steps_of(rig.join(), [12])
+    wait_until(lambda: rig.link.status.until == 6)
+    rig.put(steps[:4])
+    wait_until(lambda: intake.totals().taken == 4)
+    assert rig.link.status.until == 6  # these are of its share
+    server.guide(room=3, stop=False, env_steps=4)
+    wait_until(lambda: rig.link.status.until == 7)
+    other = ActorRig(rig.link._config, tmp_path / "other spool", "other")
+    other.join()
+    wait_until(lambda: (rig.link.status.until, other.link.status.until) == (4 + 2, 2))  # half each, rounded up
+    server.guide(room=0, stop=False, env_steps=4)
+    wait_until(lambda: (rig.link.status.until, other.link.status.until) == (4, 0))
+    other.close()
+
+
 @pytest.mark.parametrize("spoil", [lambda data: data[:-1] + b"\0", lambda data: data[:-1], lambda data: data + b"\0"])
 def test_a_policy_that_was_damaged_on_its_way_is_not_used(server, rig, spoil, monkeypatch) -> None:
     whole = PolicyMessage.chunks

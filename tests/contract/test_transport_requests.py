@@ -125,7 +125,7 @@ def test_sessions_that_never_were_or_are_over_are_refused(wire) -> None:
         ({"session": 1}, "another actor has taken the name robot"),
         ({"session": 9}, "robot has no session 9 here"),
         ({"newest_session": 2**60}, "session numbers end at"),
-        ({"protocol": 1}, "the learner speaks protocol 2, the actor 1; install one robo-rl on both"),
+        ({"protocol": 1}, "the learner speaks protocol 3, the actor 1; install one robo-rl on both"),
         ({"facts": "{"}, "the actor's facts cannot be read"),
         ({"facts": "[" * 5000}, "the actor's facts cannot be read"),
         ({"facts": '{"spec": {"observation": 3}}'}, "the actor's facts cannot be read"),

@@ -29,6 +29,7 @@ class Link:
 
     Attributes:
         holds: how often it says yet that actors are held, by the number of steps before.
+        used_up: the same of the steps that it wants from this actor.
     """
 
     session = 1
@@ -39,6 +40,7 @@ class Link:
     ) -> None:
         self.policies, self.steps, self.orders = policies, steps, orders or {}
         self.holds: dict[int, int] = {}
+        self.used_up: dict[int, int] = {}
         self.pictures: list[Mapping[str, bytes]] = []
         self.records: list[Record] = []
         self.asked = 0
@@ -47,10 +49,16 @@ class Link:
     def status(self) -> LinkStatus:
         self.asked += 1
         assert self.asked < 1000, "the actor waits"
-        held = self.holds.get(len(self.records), 0)
-        self.holds[len(self.records)] = held - 1
-        stop = len(self.records) >= self.steps
-        return LinkStatus(connected=True, hold=held > 0, stop=stop, watched=bool(self.orders))
+        steps = len(self.records)
+        held, used_up = self.holds.get(steps, 0), self.used_up.get(steps, 0)
+        self.holds[steps], self.used_up[steps] = held - 1, used_up - 1
+        return LinkStatus(
+            connected=True,
+            hold=held > 0,
+            stop=steps >= self.steps,
+            watched=bool(self.orders),
+            until=steps if used_up > 0 else steps + 1,
+        )
 
     def take_policy(self) -> tuple[int, State] | None:
         return self.policies.pop(len(self.records), None)
@@ -141,9 +149,10 @@ def test_a_chunk_goes_on_when_another_policy_comes_and_ends_with_its_episode(
     assert decided == [0, 3, 5, 8]
 
 
+@pytest.mark.parametrize("why", ["holds", "used_up"])
 @pytest.mark.parametrize(("robot", "waits"), [(None, True), ({"name": "arm"}, False)])
 def test_within_an_episode_a_simulator_waits_for_the_learner_and_a_robot_does_not(
-    tmp_path: Path, robot: Any, waits: bool
+    tmp_path: Path, robot: Any, waits: bool, why: str
 ) -> None:
     register_all_configs()
     with initialize_config_module("robo_rl.configs", version_base="1.3"):
@@ -152,11 +161,12 @@ def test_within_an_episode_a_simulator_waits_for_the_learner_and_a_robot_does_no
     with open_dict(config):
         config.robot = robot
     link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=6)
-    link.holds[3] = 50
+    told = getattr(link, why)
+    told[3] = 50
     with Interruption() as interruption:
         RemoteActor(config, backend, interruption)._act(link, link)  # type: ignore[arg-type]
     assert [record.episode for record in link.records] == [0] * 6
-    assert (link.holds[3] <= 0) == waits
+    assert (told[3] <= 0) == waits
     assert (link.reports["held_seconds"] > 0) == waits
 
 
