@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig
 from rich.console import Console
 
-from ..core import ArraySpec, ConfigError, EnvSpec, Source, nearest, require
+from ..core import ArraySpec, ConfigError, DataError, EnvSpec, Source, nearest, require
 from ..evaluation.runs import Run, is_run, load_run
 from ..evaluation.video import VideoWriter, tile
-from ..evaluation.viewer import Recording, quantities, show, web_address
+from ..evaluation.viewer import Recording, check_viewer, quantities, show, web_address
 from ..replay import EpisodeArrays, EpisodeStore
 from .recording import typed
 
@@ -40,6 +40,11 @@ class ViewConfig:
         require(fits, "save", "a file name that ends in .rrd", self.save)
         require(1024 <= self.port <= 65534, "port", "in [1024, 65534]", self.port)
 
+    @property
+    def shown(self) -> bool:
+        """Whether a viewer is opened: not where files alone are wanted."""
+        return self.web or (self.save is None and self.export is None)
+
 
 def run(config: DictConfig) -> int:
     """Show or export what configs/view.yaml says; return 0, or the viewer's exit code."""
@@ -49,13 +54,14 @@ def run(config: DictConfig) -> int:
         if settings.export is not None:
             videos = ", ".join(str(video) for video in load_run(path).videos) or "none"
             raise ConfigError(f"export: {path} is a run, and only data sets are exported. Its videos: {videos}")
+        require(settings.episodes is None, "episodes", f"null, as {path} is a run", settings.episodes)
         return _show(settings, path.resolve().name, lambda recording: record_run(recording, load_run(path)))
     with _dataset(path) as store:
-        episodes = _chosen(settings.episodes, len(store))
+        episodes = _chosen(settings.episodes, store)
         if settings.export is not None:
             export_video(store, episodes, Path(settings.export))
             Console(highlight=False).print(f"video: {settings.export}", markup=False, soft_wrap=True)
-            if settings.save is None and not settings.web:
+            if settings.save is None and not settings.shown:
                 return 0
         chosen = ((number, store.arrays(number)) for number in episodes)
         return _show(settings, path.resolve().name, lambda recording: record_episodes(recording, store.spec, chosen))
@@ -64,14 +70,16 @@ def run(config: DictConfig) -> int:
 def _show(settings: ViewConfig, title: str, fill: Callable[[Recording], None]) -> int:
     """Write a recording by ``fill``, and show it unless it was only to be saved."""
     console = Console(highlight=False)
+    if settings.shown:
+        check_viewer(settings.web, settings.port)
     with tempfile.TemporaryDirectory(prefix="robo-rl-view-") as folder:
         file = Path(folder) / "view.rrd" if settings.save is None else Path(settings.save)
         with Recording(file, title) as recording:
             fill(recording)
         if settings.save is not None:
             console.print(f"recording: {file}\nshow it:   rerun {file}", markup=False, soft_wrap=True)
-            if not settings.web:
-                return 0
+        if not settings.shown:
+            return 0
         if settings.web:
             console.print(f"open {web_address(settings.port)} (Ctrl-C ends)", markup=False, soft_wrap=True)
         return show(file, settings.web, settings.port)
@@ -158,9 +166,13 @@ def record_run(recording: Recording, run: Run) -> None:
         for name, those in names.items():
             steps, seconds = [int(line["step"]) for line in those], [float(line["wall_seconds"]) for line in those]
             recording.scalars(f"{kind}/{name}", [name], [float(line[name]) for line in those], steps, seconds)
+    problems = list(run.problems)
     for video in run.videos:
-        recording.video(f"videos/{video.stem}", video)
-    for problem in run.problems:
+        try:
+            recording.video(f"videos/{video.stem}", video)
+        except DataError as error:
+            problems.append(str(error))
+    for problem in problems:
         recording.text(_EVENTS, problem, run.env_steps, run.wall_seconds, warning=True)
 
 
@@ -202,12 +214,15 @@ def _dataset(path: Path) -> EpisodeStore:
     return EpisodeStore.open(path)
 
 
-def _chosen(episodes: Sequence[Any] | int | None, count: int) -> list[int]:
+def _chosen(episodes: object, store: EpisodeStore) -> list[int]:
     """Return the numbers of the episodes to show: all by default."""
+    count = len(store)
+    if count == 0:
+        raise DataError(f"{store.path} holds no episodes; record some with `robo-rl record`")
     if episodes is None:
         return list(range(count))
-    numbers = [episodes] if isinstance(episodes, int) else list(episodes)
+    numbers: list[Any] = episodes if isinstance(episodes, list) and episodes else [episodes]
     for number in numbers:
-        valid = isinstance(number, int) and 0 <= number < count
+        valid = type(number) is int and 0 <= number < count  # By type: True is a number to isinstance.
         require(valid, "episodes", f"numbers of episodes, 0 to {count - 1}", number)
     return numbers

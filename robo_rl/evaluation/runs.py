@@ -274,7 +274,7 @@ def _read_metrics(path: Path, problems: list[str]) -> tuple[Mapping[str, Any], .
     for row in text:
         try:
             line = json.loads(row, parse_constant=_refuse)
-            float(line["step"]), float(line["wall_seconds"])
+            float(line["step"]), float(line["wall_seconds"]), line["kind"]
             lines.append(line)
         except (ValueError, KeyError, TypeError):
             damaged += 1

@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
+from types import TracebackType
 from typing import cast
 
 import av
@@ -25,7 +27,7 @@ class VideoWriter(Closing):
     """An MP4 file that grows frame by frame; a context manager.
 
     H.264 in yuv420p with the index in front, so that browsers play it and can seek at once. The file appears under
-    its name when it is complete: a killed writer leaves only ``<name>.partial``.
+    its name when it is complete: after an error there is none, and a killed writer leaves only ``<name>.partial``.
     """
 
     def __init__(self, path: Path, frame_rate: float) -> None:
@@ -57,9 +59,24 @@ class VideoWriter(Closing):
     def close(self) -> None:
         """Finish the file. Without a frame there is none."""
         if self._encoder is not None:
-            self._encoder.close()
-            self._partial.replace(self.path)
-            self._encoder = None
+            encoder, self._encoder = self._encoder, None
+            try:
+                encoder.close()
+                self._partial.replace(self.path)
+            except (OSError, av.FFmpegError):  # As of a full disk.
+                self._partial.unlink(missing_ok=True)
+                raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        elif self._encoder is not None:
+            encoder, self._encoder = self._encoder, None
+            with suppress(OSError, av.FFmpegError):
+                encoder.close()
+            self._partial.unlink(missing_ok=True)
 
 
 class _PyAvEncoder:
@@ -77,9 +94,11 @@ class _PyAvEncoder:
             self._container.mux(packet)
 
     def close(self) -> None:
-        for packet in self._stream.encode():
-            self._container.mux(packet)
-        self._container.close()
+        try:
+            for packet in self._stream.encode():
+                self._container.mux(packet)
+        finally:
+            self._container.close()
 
 
 class _OpenCvEncoder:

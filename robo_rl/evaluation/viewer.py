@@ -1,22 +1,33 @@
 """Recordings for Rerun, the viewer of robot data: an optional package, imported when a recording is made."""
 
+import os
 import re
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..core import Closing, ConfigError
+from ..core import Closing, ConfigError, DataError
 
 _JPEG_QUALITY = 90
+_LAST_WRITE_SECONDS = 60
+"""Within which a disk takes what Rerun has still to write. Its thread that writes may die of a full disk, and then
+nobody answers who waits for the end of it."""
 
 
 class Recording(Closing):
     """A Rerun recording in a ``.rrd`` file, with the timelines ``step`` and ``time`` [s]; a context manager.
+
+    The file appears under its name when it is complete: after an error there is none, and a killed process leaves only
+    ``<name>.partial``.
 
     Args:
         path: file to write.
@@ -24,13 +35,20 @@ class Recording(Closing):
 
     Raises:
         ConfigError: if Rerun is not installed.
+        DataError: here or in :meth:`close`, if the file cannot be written.
     """
 
     def __init__(self, path: Path, title: str) -> None:
         self._rerun = _import_rerun()
+        self._path = path
+        self._partial = path.with_name(f"{path.name}.partial")
+        self._complete = False
         path.parent.mkdir(parents=True, exist_ok=True)
         self._stream: Any = self._rerun.RecordingStream("robo-rl")
-        self._stream.save(path)
+        try:
+            self._stream.save(self._partial)
+        except RuntimeError as error:
+            raise self._unwritten(error) from error
         self._stream.send_recording_name(title)
 
     def scalars(
@@ -71,11 +89,18 @@ class Recording(Closing):
         self._stream.log(entity, self._rerun.TextLog(text, level="WARN" if warning else "INFO"))
 
     def video(self, entity: str, path: Path) -> None:
-        """Add an MP4 file; it plays on ``time``, from 0."""
+        """Add an MP4 file; it plays on ``time``, from 0.
+
+        Raises:
+            DataError: if it cannot be read.
+        """
         rr = self._rerun
         asset = rr.AssetVideo(path=path)
+        try:
+            stamps = asset.read_frame_timestamps_nanos()
+        except RuntimeError as error:
+            raise DataError(f"{path} cannot be shown ({error}); make it again") from error
         self._stream.log(entity, asset, static=True)
-        stamps = asset.read_frame_timestamps_nanos()
         columns = rr.VideoFrameReference.columns_nanos(stamps)
         self._stream.send_columns(entity, [rr.TimeColumn("time", duration=stamps * 1e-9)], columns=columns)
 
@@ -99,8 +124,29 @@ class Recording(Closing):
 
     def close(self) -> None:
         """Finish the file. May be called twice."""
-        self._stream.flush()
-        self._stream.disconnect()
+        if self._complete:
+            return
+        try:
+            self._stream.flush(timeout_sec=_LAST_WRITE_SECONDS)
+            self._stream.disconnect()
+            self._partial.replace(self._path)
+        except (RuntimeError, OSError) as error:
+            raise self._unwritten(error) from error
+        self._complete = True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self._stream.disconnect()
+            self._partial.unlink(missing_ok=True)
+
+    def _unwritten(self, error: Exception) -> DataError:
+        with suppress(OSError):
+            self._partial.unlink()
+        return DataError(f"{self._path}: the recording cannot be written ({error}); free space or give another path")
 
     def _times(self, steps: ArrayLike, seconds: ArrayLike) -> list[Any]:
         column = self._rerun.TimeColumn
@@ -114,11 +160,33 @@ class Recording(Closing):
 def viewer_command(path: Path, web: bool, port: int) -> list[str]:
     """Return the command that shows ``path``: in a window or, with ``web``, in a browser of this machine.
 
-    The web viewer listens on the loopback address alone (``port``, and ``port + 1`` for the data): Rerun's own
-    default would offer the recording to the network.
+    Both listen for data, on the loopback address alone: Rerun's own default would open them to the network. The web
+    viewer listens on ``port``, and on ``port + 1`` for the data.
     """
-    serve = ["--serve-web", "--bind", "127.0.0.1", "--web-viewer-port", str(port), "--port", str(port + 1)]
-    return [sys.executable, "-m", "rerun", str(path), *(serve if web else [])]
+    serve = ["--serve-web", "--web-viewer-port", str(port), "--port", str(port + 1)]
+    return [sys.executable, "-m", "rerun", str(path), "--bind", "127.0.0.1", *(serve if web else [])]
+
+
+def check_viewer(web: bool, port: int) -> None:
+    """Check that :func:`show` can begin.
+
+    Raises:
+        ConfigError: if Rerun is not installed, there is no display for a window, or a port of ``web`` is taken.
+    """
+    _import_rerun()
+    if not web:
+        if sys.platform == "linux" and not any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")):
+            raise ConfigError(
+                "there is no display for a window; give web=true to look in a browser, or save=FILE.rrd for a file to "
+                "be shown on another machine"
+            )
+        return
+    for taken in (port, port + 1):
+        try:
+            socket.create_server(("127.0.0.1", taken)).close()
+        except OSError as error:
+            reason = os.strerror(error.errno or 0)  # Without the address, which Python adds.
+            raise ConfigError(f"port: {taken} of 127.0.0.1 cannot be used ({reason}); give another port") from error
 
 
 def web_address(port: int) -> str:
@@ -127,12 +195,17 @@ def web_address(port: int) -> str:
 
 
 def show(path: Path, web: bool, port: int) -> int:
-    """Show a recording until the viewer is closed or Ctrl-C; return the viewer's exit code."""
-    _import_rerun()
+    """Show a recording until the viewer is closed, or Ctrl-C or SIGTERM; return the viewer's exit code."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # Else the viewer would go on without us.
+    viewer = subprocess.Popen(viewer_command(path, web, port))
     try:
-        return subprocess.run(viewer_command(path, web, port), check=False).returncode
+        return viewer.wait()
     except KeyboardInterrupt:  # The way to end the web viewer.
+        viewer.send_signal(signal.SIGINT)  # Rerun's command, told so, ends the program that it has started.
+        viewer.wait()
         return 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def quantities(names: Sequence[str]) -> dict[str, list[int]]:
@@ -157,7 +230,7 @@ def _import_rerun() -> Any:
         import rerun.blueprint
     except ImportError as error:
         raise ConfigError(
-            "viewing needs Rerun, which is not installed: pip install robo-rl[viewer] (490 MB). Without it, "
-            "export=FILE.mp4 writes the images of a data set as a video"
+            f"viewing needs Rerun, which is not installed ({error}): pip install 'robo-rl[viewer]' (490 MB). Without "
+            "it, export=FILE.mp4 writes the images of a data set as a video"
         ) from error
     return rerun

@@ -1,9 +1,17 @@
 """The report and view commands on run folders and data sets, as the command line calls them."""
 
+import contextlib
 import html.parser
 import json
+import os
+import signal
+import socket
 import subprocess
 import sys
+import threading
+import time
+import types
+from pathlib import Path
 from urllib.parse import unquote
 
 import av
@@ -13,10 +21,11 @@ from omegaconf import OmegaConf
 
 from robo_rl.commands import report, view
 from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec, Source, Transition
+from robo_rl.evaluation import viewer as evaluation_viewer
 from robo_rl.evaluation.plots import DARK, plot_runs
 from robo_rl.evaluation.report import markdown_table
 from robo_rl.evaluation.runs import load_run
-from robo_rl.evaluation.viewer import quantities, viewer_command, web_address
+from robo_rl.evaluation.viewer import Recording, check_viewer, quantities, viewer_command, web_address
 from robo_rl.replay import EpisodeStore
 
 from ..videos import read_video, write_video
@@ -322,8 +331,120 @@ def test_what_cannot_be_shown_says_why(tmp_path):
 def test_without_rerun_the_error_says_what_to_install(tmp_path, monkeypatch):
     data = make_dataset(tmp_path / "data", cameras=())
     monkeypatch.setitem(sys.modules, "rerun", None)
-    with pytest.raises(ConfigError, match=r"pip install robo-rl\[viewer\]"):
+    with pytest.raises(ConfigError, match=r"pip install 'robo-rl\[viewer\]'"):
         view.run(configuration("view", path=str(data)))
+
+
+def test_what_is_no_episode_is_refused(tmp_path):
+    data = make_dataset(tmp_path / "data", cameras=())
+    for given, told in [([], r"\[\]"), ("abc", "'abc'"), (True, "True"), (1.0, "1.0"), ([0, -1], "-1")]:
+        with pytest.raises(ConfigError, match=f"episodes must be numbers of episodes, 0 to 1, got {told}"):
+            view.run(configuration("view", path=str(data), episodes=given, save=str(tmp_path / "a.rrd")))
+    with pytest.raises(ConfigError, match=r"episodes must be null, as .*run is a run, got 3"):
+        view.run(configuration("view", path=str(make_run(tmp_path / "run")), episodes=3))
+    with EpisodeStore.open(data) as store:
+        EpisodeStore.create(tmp_path / "empty", store.spec).close()
+    with pytest.raises(DataError, match=r"empty holds no episodes; record some"):
+        view.run(configuration("view", path=str(tmp_path / "empty")))
+
+
+def test_an_interrupted_export_leaves_no_video(tmp_path, monkeypatch):
+    """Neither half a video under the name of a whole one, nor the draft that nobody would remove."""
+    path = tmp_path / "clip.mp4"
+    path.write_bytes(b"the one before")
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with EpisodeStore.open(make_dataset(tmp_path / "data")) as store:
+        read = store.arrays
+        monkeypatch.setattr(store, "arrays", lambda number, keys: interrupted() if number else read(number, keys))
+        with pytest.raises(KeyboardInterrupt):
+            view.export_video(store, [0, 1], path)
+    assert path.read_bytes() == b"the one before" and not list(tmp_path.glob("*.partial"))
+
+
+def test_an_interrupted_recording_leaves_no_file(tmp_path):
+    pytest.importorskip("rerun")
+    file = tmp_path / "view.rrd"
+    with pytest.raises(KeyboardInterrupt), Recording(file, "interrupted") as recording:
+        recording.text("events", "half", 0, 0.0)
+        assert not file.exists()
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "folder.rrd").mkdir()
+    with pytest.raises(DataError, match=r"folder\.rrd: the recording cannot be written .*give another path"):
+        Recording(tmp_path / "folder.rrd", "at a folder").close()
+    assert [each.name for each in tmp_path.iterdir()] == ["folder.rrd"]
+    # A killed one before may have left its draft, here one that cannot be replaced.
+    (tmp_path / "draft.rrd.partial").mkdir()
+    with pytest.raises(DataError, match=r"draft\.rrd: the recording cannot be written"):
+        Recording(tmp_path / "draft.rrd", "at a draft")
+
+
+def test_a_damaged_video_of_a_run_is_named_and_the_rest_is_shown(tmp_path):
+    pytest.importorskip("rerun")
+    run = make_run(tmp_path / "run")
+    (run / "videos" / "cut.mp4").write_bytes(b"")
+    with Recording(tmp_path / "view.rrd", "run") as recording:
+        with pytest.raises(DataError, match=r"cut\.mp4 cannot be shown \(.*empty"):
+            recording.video("videos/cut", run / "videos" / "cut.mp4")
+        view.record_run(recording, load_run(run))
+    assert (tmp_path / "view.rrd").stat().st_size > 0
+
+
+@pytest.fixture
+def viewer(monkeypatch):
+    """Rerun counts as installed; nothing of it is used."""
+    monkeypatch.setitem(sys.modules, "rerun", types.ModuleType("rerun"))
+    monkeypatch.setitem(sys.modules, "rerun.blueprint", types.ModuleType("rerun.blueprint"))
+
+
+def test_a_viewer_that_cannot_open_is_told_before_anything_is_written(tmp_path, viewer, monkeypatch):
+    data = make_dataset(tmp_path / "data", cameras=())
+    monkeypatch.setattr(sys, "platform", "linux")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ConfigError, match=r"there is no display for a window; give web=true"):
+        view.run(configuration("view", path=str(data)))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for given in {port, port - 1} & set(range(1024, 65535)):
+            with pytest.raises(ConfigError, match=rf"port: {port} of 127\.0\.0\.1 cannot be used \(.*give another"):
+                check_viewer(web=True, port=given)
+    monkeypatch.setenv("DISPLAY", ":0")
+    check_viewer(web=False, port=9090)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_viewer_ends_with_the_command(tmp_path, monkeypatch, number):
+    """Rerun's command waits for a program that it starts, and ends it by SIGINT alone."""
+    told = tmp_path / "told"
+    command = (
+        "import subprocess, sys\n"
+        "program = 'import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(60)'\n"
+        "sys.exit(subprocess.call([sys.executable, '-c', program, sys.argv[1]]))"
+    )
+    monkeypatch.setattr(evaluation_viewer, "viewer_command", lambda *_: [sys.executable, "-c", command, str(told)])
+    before = signal.getsignal(signal.SIGTERM)
+
+    def interrupt():
+        while not told.exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), number)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    assert evaluation_viewer.show(tmp_path / "view.rrd", web=True, port=9090) == 0
+    thread.join()
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert not [line for line in _commands() if str(told) in line]
+
+
+def _commands():
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            yield file.read_text(errors="replace")
 
 
 @pytest.mark.parametrize("kind", ["dataset", "run"])
@@ -339,11 +460,15 @@ def test_a_saved_recording_is_sound(tmp_path, kind):
     expected += ["/videos/final", "/metrics/evaluation/success_rate"] if kind == "run" else []
     for entity in expected:
         assert entity in told
+    assert not list(tmp_path.glob("*.partial"))
 
 
 def test_the_web_viewer_is_offered_to_this_machine_alone(tmp_path):
+    """Neither does the window take data of others than this machine."""
+    for web in (True, False):
+        command = viewer_command(tmp_path / "a.rrd", web, port=9090)
+        assert command[command.index("--bind") + 1] == "127.0.0.1"
     command = viewer_command(tmp_path / "a.rrd", web=True, port=9090)
-    assert command[command.index("--bind") + 1] == "127.0.0.1"
     assert command[command.index("--port") + 1] == "9091"
     assert web_address(9090) == "http://127.0.0.1:9090?url=rerun%2Bhttp%3A%2F%2F127.0.0.1%3A9091%2Fproxy"
     assert "--serve-web" not in viewer_command(tmp_path / "a.rrd", web=False, port=9090)

@@ -58,13 +58,14 @@ def test_a_complete_run(tmp_path):
 def test_a_killed_run_shows_what_it_left(tmp_path):
     folder = make_run(tmp_path / "a", rates=(0.0, 0.5), summary=False)
     with (folder / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 2000, "wall_seconds": 100}\n')  # Of no kind.
         file.write('{"step": 2000, "wall_s')
     run = load_run(folder)
     assert (run.task, run.agent, run.status) == ("pick_cube", "rlpd", "unfinished")
     assert (run.env_steps, run.wall_seconds, run.control_rate) == (1500, 75.0, 10.0)
     assert run.success_rate == Proportion.of(10, 20)
     assert run.steps_to_95 is None
-    assert run.problems[0] == "metrics.jsonl: 1 unreadable line left out"
+    assert run.problems[0] == "metrics.jsonl: 2 unreadable lines left out"
     assert run.problems[1].startswith("no summary.json: the run is still going on or was killed")
 
 

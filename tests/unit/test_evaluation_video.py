@@ -1,5 +1,8 @@
 """Videos are read back with the decoder, not trusted."""
 
+import errno
+import os
+
 import av
 import numpy as np
 import pytest
@@ -52,6 +55,23 @@ def test_a_video_in_the_making_is_not_under_its_name(tmp_path):
     writer.close()
     writer.close()
     assert (tmp_path / "clip.mp4").exists()
+
+
+def test_after_an_error_there_is_no_video(tmp_path):
+    with pytest.raises(KeyboardInterrupt), VideoWriter(tmp_path / "clip.mp4", 10) as writer:
+        writer.add(ramp(1)[0])
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_told_and_left_no_fuller(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(video._PyAvEncoder, "close", full)
+    with pytest.raises(OSError, match="No space left"), VideoWriter(tmp_path / "clip.mp4", 10) as writer:
+        writer.add(ramp(1)[0])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_opencv_steps_in_where_pyav_has_no_encoder(tmp_path, monkeypatch):
