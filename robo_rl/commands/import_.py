@@ -17,6 +17,9 @@ from ..replay.interchange import DataFormat, ForeignConfig
 from .recording import print_summary
 from .summary import versions
 
+SHOWN = 10
+"""So many of the episodes that were left out are told by number."""
+
 
 def run(config: DictConfig) -> int:
     """Import as configs/import.yaml says and print what the data set holds then; return 0."""
@@ -25,25 +28,41 @@ def run(config: DictConfig) -> int:
     path, output = Path(config.path), Path(config.output)
     if output.exists():
         raise DataError(f"{output} exists already; choose another output")
+    console = Console(highlight=False, markup=False, soft_wrap=True)
     with _reading(path, type(format_).__name__):
-        _import(format_, path, output, foreign)
-    print_summary(output, Console(highlight=False, markup=False))
+        left_out = _import(format_, path, output, foreign)
+    if left_out:
+        numbers = ", ".join(map(str, left_out[:SHOWN])) + (", ..." if len(left_out) > SHOWN else "")
+        console.print(f"Episodes without an action between two observations, left out: {len(left_out)} ({numbers})")
+    print_summary(output, console)
     return 0
 
 
-def _import(format_: DataFormat, path: Path, output: Path, foreign: ForeignConfig) -> None:
+def _import(format_: DataFormat, path: Path, output: Path, foreign: ForeignConfig) -> list[int]:
+    """Import, and return the numbers of the episodes that were left out, as they are too short for a step."""
     data = format_.load(path, foreign)
     origin = {"path": str(path), "format": type(format_).__name__, "versions": versions()}
     metadata = {**data.metadata, "imported_from": origin, "instructions": list(data.instructions)}
     # Made beside its place and moved there whole.
     draft = output.with_name(f"{output.name}.partial-{os.getpid()}")
+    left_out = []
     try:
         with EpisodeStore.create(draft, data.spec, metadata) as store:
-            for episode in data.episodes():
-                store.append_episode(episode.transitions())
+            for number, episode in enumerate(data.episodes()):
+                if episode.record.steps:
+                    store.append_episode(episode.transitions())
+                else:
+                    left_out.append(number)
+            if left_out and not len(store):
+                raise DataError(f"{path}: no episode has an action between two observations")
+            if left_out:
+                # Those that stay are told apart by their place alone.
+                told = [text for number, text in enumerate(data.instructions) if number not in left_out]
+                store.describe({**metadata, "instructions": told})
         draft.replace(output)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+    return left_out
 
 
 @contextlib.contextmanager

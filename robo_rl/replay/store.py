@@ -76,13 +76,7 @@ class EpisodeStore(Closing):
         Raises:
             DataError: if there is something at ``path`` already, or it cannot be written.
         """
-        facts = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "spec": spec.to_json(),
-            "metadata": dict(metadata or {}),
-        }
-        text = json.dumps(facts, indent=2, allow_nan=False)
+        facts = _facts(spec, metadata or {})
         if path.is_file() or (path.is_dir() and any(path.iterdir())):
             raise DataError(f"{path} exists already; open it to add episodes, or choose another path")
         # Made beside its place and moved there whole: a data set is never found half made.
@@ -92,7 +86,7 @@ class EpisodeStore(Closing):
                 make_folder(draft)
                 create_arrays(draft / ARRAYS, spec)
                 write_durably(draft / EPISODES, b"")
-                write_durably(draft / _FACTS, text.encode())
+                write_durably(draft / _FACTS, facts)
                 draft.replace(path)
                 sync_folder(path.parent)
             except BaseException:
@@ -277,6 +271,17 @@ class EpisodeStore(Closing):
             raise DataError(f"{self.path}: there is no episode to delete")
         self._files.drop_last()
 
+    def describe(self, metadata: Mapping[str, Any]) -> None:
+        """Replace what is said of how the data set was made, by JSON values.
+
+        Raises:
+            DataError: if the data set was opened to read, or the disk refuses.
+        """
+        self._check_writable()
+        with disk_errors(self.path, "describe the data set"):
+            write_durably(self.path / _FACTS, _facts(self.spec, metadata))
+        self.metadata = dict(metadata)
+
     def close(self) -> None:
         """Discard an open episode and free the data set for others. May be called twice."""
         if self._writer is not None:
@@ -288,6 +293,16 @@ class EpisodeStore(Closing):
             raise DataError(f"{self.path} was opened to read; open it with mode 'a' to change it")
         if self._writer is not None and self._writer.is_open:
             raise RuntimeError("an episode is open: commit or discard it first")
+
+
+def _facts(spec: EnvSpec, metadata: Mapping[str, Any]) -> bytes:
+    facts = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "spec": spec.to_json(),
+        "metadata": dict(metadata),
+    }
+    return json.dumps(facts, indent=2, allow_nan=False).encode()
 
 
 def _read_facts(path: Path) -> tuple[EnvSpec, Mapping[str, Any]]:

@@ -1,5 +1,8 @@
 """robo-rl export and import: from the command line, with what users get wrong."""
 
+import dataclasses
+import shutil
+
 import pytest
 
 from robo_rl.cli import main
@@ -41,6 +44,35 @@ def test_a_data_set_comes_back(reach, tmp_path, capsys, options):
         for number in range(2):
             assert_same(after.episode(number), before.episode(number))
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["back", "there"]
+
+
+def test_episodes_of_a_single_frame_are_left_out_and_counted(reach, tmp_path, capsys):
+    """As a LeRobotDataset of others, which has no final observation, such an episode has no step."""
+    arguments = [f"path={tmp_path / 'there'}", "foreign.task=reach"]
+    with EpisodeStore.open(reach) as store:
+        steps = store.episode(0)
+        first = [dataclasses.replace(steps[0], terminated=False, truncated=True, success=None)]
+        with EpisodeStore.create(tmp_path / "short", store.spec, {"instructions": ["a", "b", "c"]}) as mixed:
+            mixed.append_episodes([first, steps, first])
+        with EpisodeStore.create(tmp_path / "none", store.spec) as none:
+            none.append_episode(first)
+    for name in ("short", "none"):
+        assert command("export", f"path={tmp_path / name}", f"output={tmp_path / 'there'}", "format=lerobot") == 0
+        (tmp_path / "there" / "meta" / "robo_rl" / "dataset.json").unlink()
+        capsys.readouterr()
+        status = command("import", *arguments, f"output={tmp_path / 'back'}_{name}")
+        output = capsys.readouterr()
+        if name == "short":
+            assert status == 0
+            assert "Episodes without an action between two observations, left out: 2 (0, 2)" in output.out
+            assert "holds 1 episodes" in output.out
+        else:
+            assert status == 2 and "no episode has an action between two observations" in output.err
+        shutil.rmtree(tmp_path / "there")
+    with EpisodeStore.open(tmp_path / "back_short") as back:
+        assert back.metadata["instructions"] == ["b"] and back.metadata["imported_from"]["format"] == "LeRobot"
+        assert [record.session for record in back.records] == [1]
+    assert not (tmp_path / "back_none").exists()
 
 
 def test_mistakes_are_answered_by_a_line(reach, tmp_path, capsys):

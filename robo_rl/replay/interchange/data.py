@@ -31,7 +31,8 @@ class DataSet:
         spec: what was recorded.
         metadata: how it was made, as JSON values.
         instructions: what the robot was told to do, one an episode.
-        episodes: begins to read the episodes from the first one.
+        episodes: begins to read the episodes from the first one. Of another project's, those that are too short for
+            a step have none (``record.steps`` is 0): whoever stores them leaves those out.
     """
 
     spec: EnvSpec
@@ -307,7 +308,7 @@ def foreign_episode(
     success: Array | None = None,
     stamp_ns: Array | None = None,
 ) -> EpisodeArrays:
-    """Return an episode that robo-rl did not write.
+    """Return an episode that robo-rl did not write; it has no steps where there is no action between two observations.
 
     Where the final observation was not recorded, it is the last one again if the task ended the episode, as nothing is
     ever computed of it then. If the episode was cut, its value is: so the last action is left out instead, and the
@@ -326,7 +327,7 @@ def foreign_episode(
         stamp_ns: (L,) times of the observations [ns]; None: one control period apart.
 
     Raises:
-        DataError: if actions are out of range, or the episode is too short.
+        DataError: if actions are out of range.
     """
     if all(len(rows) == len(actions) for rows in observation.values()):
         if terminated:
@@ -334,8 +335,6 @@ def foreign_episode(
         else:
             actions = actions[:-1]
     steps = len(actions)
-    if steps == 0:
-        raise DataError(f"{where}: episode {number} has no action between two observations; leave it out")
     scaled = _scaled(config, actions, where)
     source = Source[config.source.upper()]
     successes = np.full(steps, SUCCESS_UNKNOWN) if success is None else success[:steps]
@@ -346,7 +345,7 @@ def foreign_episode(
         session=number,
         episode=0,
         sequence=0,
-        success=decode_success(int(successes[-1])),
+        success=decode_success(int(successes[-1])) if steps else None,
         sources={source.name.lower(): steps},
         crc32={},
     )
