@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from robo_rl.core import DataError, derive_seed, generator
@@ -56,7 +56,7 @@ class ClipTrainer:
         images: NDArray[np.uint8],
         captions: Sequence[str],
         truth: NDArray[np.bool_],
-        report: Callable[[int, float], None] | None = None,
+        report: Callable[[int, float], bool] | None = None,
     ) -> None:
         """Train.
 
@@ -64,7 +64,7 @@ class ClipTrainer:
             images: (n, H, W, 3).
             captions: K sentences.
             truth: (n, K), whether each is true of each picture.
-            report: called with the number of the step and its loss.
+            report: called with the number of each step and its loss; returns whether to go on.
 
         Raises:
             DataError: if a caption is too long, or there is nothing to learn.
@@ -87,8 +87,8 @@ class ClipTrainer:
             optimiser.zero_grad()
             torch.autograd.backward(loss)
             optimiser.step()
-            if report is not None:
-                report(step, float(loss.detach()))
+            if report is not None and not report(step, float(loss.detach())):
+                break
         self._forget_unseen(tokens)
         model.eval()
 
@@ -129,10 +129,13 @@ class ClipTrainer:
         Args:
             folder: is made where it is not there.
             card: facts about the model, as JSON values.
+
+        Raises:
+            OSError: if it cannot be written.
         """
         folder.mkdir(parents=True, exist_ok=True)
         tensors = {name: tensor.half().contiguous() for name, tensor in self._model.state_dict().items()}
-        save_file(tensors, folder / WEIGHTS_NAME)
+        (folder / WEIGHTS_NAME).write_bytes(save(tensors))
         preprocessing = {key: self._preprocessing()[key] for key in ("mean", "std", "interpolation", "resize_mode")}
         config = {"model_cfg": self._config.architecture(), "preprocess_cfg": preprocessing}
         (folder / CONFIG_NAME).write_text(json.dumps(config, indent=2) + "\n")

@@ -1,5 +1,7 @@
 """robo-rl vision pretrain: a small CLIP model from pictures of simulated tasks."""
 
+import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -19,6 +21,7 @@ from ..app import build
 from ..core import ConfigError, EnvBackend, derive_seed, nearest, require
 from ..evaluation.correlation import ranks
 from .destination import new_output
+from .interruption import Interruption
 from .pictures import Pictures, take_pictures
 from .recording import typed
 from .summary import git_commit, versions
@@ -48,9 +51,12 @@ class Trainer(Protocol):
         images: NDArray[np.uint8],
         captions: Sequence[str],
         truth: NDArray[np.bool_],
-        report: Callable[[int, float], None] | None = None,
+        report: Callable[[int, float], bool] | None = None,
     ) -> None:
-        """Train on pictures (n, H, W, 3), of which ``truth`` (n, K) says whether each of K captions is true."""
+        """Train on pictures (n, H, W, 3), of which ``truth`` (n, K) says whether each of K captions is true.
+
+        ``report`` is called with the number of each step and its loss, and returns whether to go on.
+        """
         ...
 
     def save(self, folder: Path, card: dict[str, Any]) -> None:
@@ -63,7 +69,10 @@ class Trainer(Protocol):
 
 
 def run(config: DictConfig) -> int:
-    """Take pictures, train and save as configs/vision_pretrain.yaml says, and print how it went; return 0."""
+    """Take pictures, train and save as configs/vision_pretrain.yaml says, and print how it went; return the exit code.
+
+    Ctrl-C or SIGTERM ends the training early: the model is then kept as it is. A second one keeps nothing.
+    """
     settings = typed(VisionPretrainConfig, config, "pictures")
     output = new_output("output", config.output, "folder")
     require(config.threads is None or config.threads >= 1, "threads", "null or 1 or more", config.threads)
@@ -74,34 +83,46 @@ def run(config: DictConfig) -> int:
     pictures, held_out = _pictures(config, settings)
     console.print(f"{len(pictures.images):,} pictures, {len(pictures.captions)} captions", soft_wrap=True)
     losses: list[float] = []
+    # Made beside its place and moved there whole.
+    draft = output.with_name(f"{output.name}.partial-{os.getpid()}")
+    with Interruption() as interruption:
 
-    def report(step: int, loss: float) -> None:
-        losses.append(loss)
-        if (step + 1) % REPORT_INTERVAL == 0:
-            console.print(f"step {step + 1:,}: loss {np.mean(losses[-REPORT_INTERVAL:]):.4f}")
+        def report(step: int, loss: float) -> bool:
+            losses.append(loss)
+            if (step + 1) % REPORT_INTERVAL == 0:
+                console.print(f"step {step + 1:,}: loss {np.mean(losses[-REPORT_INTERVAL:]):.4f}")
+            return interruption.signal is None
 
-    trainer.train(pictures.images, pictures.captions, pictures.truth, report)
-    card = {
-        "description": "CLIP model made by robo-rl vision pretrain, from pictures of simulated tasks",
-        "command": ["robo-rl", "vision", "pretrain", *sys.argv[1:]],
-        "seed": config.seed,
-        "pictures": len(pictures.images),
-        "captions": list(pictures.captions),
-        "final_loss": float(np.mean(losses[-REPORT_INTERVAL:])),
-        "config": OmegaConf.to_container(config, resolve=True),
-        "versions": versions(),
-        "git_commit": git_commit(),
-    }
-    trainer.save(output, card)
-    areas = _areas(trainer.similarities(output, held_out.images, held_out.captions), held_out)
-    trainer.save(output, card | {"held_out_pictures": len(held_out.images), "held_out_area_under_curve": areas})
+        trainer.train(pictures.images, pictures.captions, pictures.truth, report)
+        if interruption.signal is not None:
+            console.print(f"Stopped at step {len(losses):,}: the model is kept as it is", soft_wrap=True)
+        card = {
+            "description": "CLIP model made by robo-rl vision pretrain, from pictures of simulated tasks",
+            "command": ["robo-rl", "vision", "pretrain", *sys.argv[1:]],
+            "seed": config.seed,
+            "pictures": len(pictures.images),
+            "captions": list(pictures.captions),
+            "steps": len(losses),
+            "final_loss": float(np.mean(losses[-REPORT_INTERVAL:])),
+            "config": OmegaConf.to_container(config, resolve=True),
+            "versions": versions(),
+            "git_commit": git_commit(),
+        }
+        try:
+            trainer.save(draft, card)
+            areas = _areas(trainer.similarities(draft, held_out.images, held_out.captions), held_out)
+            facts = {"held_out_pictures": len(held_out.images), "held_out_area_under_curve": areas}
+            trainer.save(draft, card | facts)
+            draft.replace(output)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
     table = Table("caption", "true of", "area under curve", box=None, pad_edge=False)
     for caption, share in zip(pictures.captions, pictures.truth.mean(0), strict=True):
         area = areas[caption]
         table.add_row(caption, f"{share:.1%}", "none" if area is None else f"{area:.2f}")
     console.print(table)
     console.print(f"model: reward.modules.clip.model=local-dir:{output}", markup=False, soft_wrap=True)
-    return 0
+    return 0 if interruption.signal is None else 128 + interruption.signal
 
 
 def _pictures(config: DictConfig, settings: VisionPretrainConfig) -> tuple[Pictures, Pictures]:

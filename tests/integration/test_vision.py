@@ -1,13 +1,19 @@
 """robo-rl vision pretrain, and what its models are for: rewards in training and in the benchmark."""
 
+import errno
 import json
+import os
+import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from robo_rl.cli import main
 from robo_rl.learner import CheckpointFolder
+from robo_rl.rewards.vision.encoder import ClipEncoder, EncoderConfig
+from robo_rl.rewards.vision.pretraining import ClipTrainer
 
 from ..run_folder import records
 
@@ -44,29 +50,29 @@ def robo_rl(*words: str) -> None:
     assert not caught.value.code
 
 
+MODEL = [
+    "vision",
+    "pretrain",
+    *(f"trainer.{key}=16" for key in ("vision_width", "text_width", "embedding", "batch_size")),
+    "trainer.vision_layers=1",
+    "trainer.text_layers=1",
+    "trainer.image_size=32",
+    "view.observation.cameras=[front]",
+    "view.observation.width=32",
+    "view.observation.height=32",
+    "pictures.tasks=[reach]",
+    "pictures.steps=30",
+    "pictures.held_out_steps=10",
+    "seed=4",
+    "threads=1",
+]
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of one task, by the command."""
     folder = tmp_path_factory.mktemp("vision") / "model"
-    tiny = [f"trainer.{key}=16" for key in ("vision_width", "text_width", "embedding", "batch_size")]
-    robo_rl(
-        "vision",
-        "pretrain",
-        *tiny,
-        "trainer.vision_layers=1",
-        "trainer.text_layers=1",
-        "trainer.image_size=32",
-        "trainer.steps=3",
-        "view.observation.cameras=[front]",
-        "view.observation.width=32",
-        "view.observation.height=32",
-        "pictures.tasks=[reach]",
-        "pictures.steps=30",
-        "pictures.held_out_steps=10",
-        "seed=4",
-        "threads=1",
-        f"output={folder}",
-    )
+    robo_rl(*MODEL, "trainer.steps=3", f"output={folder}")
     return folder
 
 
@@ -82,6 +88,49 @@ def test_the_command_makes_a_model_and_says_how_good_it_is(made: Path, capsys: p
         main(["vision", "pretrain", f"output={made}"])
     assert caught.value.code == 2
     assert "is there already" in capsys.readouterr().err
+
+
+@pytest.mark.rendering
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_training_keeps_the_model_as_it_is(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loss = ClipTrainer._loss
+    steps = []
+
+    def interrupted(*arguments: Any) -> Any:
+        steps.append(1)
+        if len(steps) == 2:
+            os.kill(os.getpid(), number)
+        return loss(*arguments)
+
+    monkeypatch.setattr(ClipTrainer, "_loss", interrupted)
+    folder = tmp_path / "model"
+    with pytest.raises(SystemExit) as caught:
+        main([*MODEL, "trainer.steps=1000", f"output={folder}"])
+    assert caught.value.code == 128 + number
+    assert "Stopped at step 2: the model is kept as it is" in capsys.readouterr().out
+    card = json.loads((folder / "card.json").read_text())
+    assert card["steps"] == 2 and card["held_out_pictures"] == 10
+    encoder = ClipEncoder(EncoderConfig(model=f"local-dir:{folder}"))
+    assert np.isfinite(encoder.encode(np.zeros((1, 32, 32, 3), np.uint8))).all()
+    assert [each.name for each in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.rendering
+def test_a_full_disk_leaves_no_half_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(path: Path, data: bytes) -> int:
+        path.touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(SystemExit) as caught:
+        main([*MODEL, "trainer.steps=1", f"output={tmp_path / 'model'}"])
+    assert caught.value.code == 2
+    assert "No space left on device" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.rendering

@@ -97,7 +97,7 @@ def test_training_tells_what_can_be_told_and_repeats_itself(tmp_path):
     for folder in ("one", "two"):
         trainer = ClipTrainer(config, 5)
         losses.append([])
-        trainer.train(images, ["it is bright", "it is dark"], truth, lambda _, loss: losses[-1].append(loss))
+        trainer.train(images, ["it is bright", "it is dark"], truth, lambda _, loss: losses[-1].append(loss) is None)
         trainer.save(tmp_path / folder, {})
     assert losses[0] == losses[1]
     assert (tmp_path / "one/open_clip_model.safetensors").read_bytes() == (
@@ -118,6 +118,9 @@ def test_training_refuses_what_cannot_be_learned():
         trainer.train(frames(4), CAPTIONS, np.zeros((4, 3), dtype=np.bool_))
     with pytest.raises(DataError, match=r"trainer.context_length=16 is too short for 'a a a"):
         trainer.train(frames(4), ["a " * 15], np.array([[True], [False]] * 2))
+    steps: list[int] = []
+    trainer.train(frames(4), ["it is dark"], np.array([[True], [False]] * 2), lambda step, _: bool(steps.append(step)))
+    assert steps == [0], "training ends where the report says so"
     with pytest.raises(ConfigError, match=r"trainer.image_size must be a multiple of patch_size"):
         PretrainingConfig(image_size=40)
 
