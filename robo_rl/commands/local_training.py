@@ -194,7 +194,7 @@ class LocalTraining(Training):
         parts["run"] |= {f"actor/{key}": value for key, value in self.actor.state().items()}
         if self.parts.resets is not None:
             parts["resets"] = self.parts.resets.save()
-        facts |= self._earnings.facts()
+        facts |= {**self._earnings.facts(), "episodes": self.logger.episodes}
 
     def _load_experience(self, checkpoint: Checkpoint) -> None:
         parts, facts = checkpoint.parts, checkpoint.facts

@@ -108,6 +108,7 @@ class Training(ABC):
             label=spec.task,
             run_config=OmegaConf.to_container(config, resolve=True),
             resume_step=None if checkpoint is None else self.step,
+            resume_episodes=None if checkpoint is None else checkpoint.facts.get("episodes"),
         )
         self._evaluations = self._make_evaluations()
         if checkpoint is None:

@@ -43,8 +43,13 @@ class RunLogger(Closing):
         label: name that the progress line begins with; the folder's by default.
         run_config: the run's configuration as plain dicts and lists, kept by W&B.
         resume_step: go on after this environment step: records beyond it are removed. None: a new run.
+        resume_episodes: how many records of the kind ``episode`` there were then: an episode that was ended without a
+            further step is told at the same step, and ends again. None: all of that step stay.
         console: where the progress line goes; standard output by default.
         clock: monotonic time.
+
+    Attributes:
+        episodes: records of the kind ``episode`` so far, over all resumptions.
 
     Raises:
         ConfigError: if W&B is asked for and not installed, or the folder of a new run holds an earlier one's metrics.
@@ -58,6 +63,7 @@ class RunLogger(Closing):
         label: str | None = None,
         run_config: Any = None,
         resume_step: int | None = None,
+        resume_episodes: int | None = None,
         console: Console | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -67,7 +73,8 @@ class RunLogger(Closing):
         self._wandb = _start_wandb(config.wandb, folder, run_config) if config.wandb.project else None
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / METRICS_FILE
-        earlier = _truncate(file, resume_step)
+        earlier = _truncate(file, resume_step, resume_episodes)
+        self.episodes = 0
         self._seconds_before = max((float(record["wall_seconds"]) for record in earlier), default=0.0)
         for record in earlier:
             self._note(record["kind"], record)
@@ -155,16 +162,21 @@ class RunLogger(Closing):
 
     def _note(self, kind: str, values: Mapping[str, Any]) -> None:
         if kind == "episode":
+            self.episodes += 1
             self._progress.episode(values.get("episode_return"), values.get("success"))
 
 
-def _truncate(file: Path, resume_step: int | None) -> list[dict[str, Any]]:
-    """Remove the records beyond ``resume_step`` from ``file``; return those that stay."""
+def _truncate(file: Path, resume_step: int | None, resume_episodes: int | None) -> list[dict[str, Any]]:
+    """Remove the records beyond ``resume_step``, and episodes beyond their number; return those that stay."""
     if not file.exists():
         return []
     if resume_step is None:
         raise ConfigError(f"{file} holds an earlier run; give another folder, or resume=FOLDER to go on with that run")
     kept = [record for record in read_metrics(file) if record["step"] <= resume_step]
+    if resume_episodes is not None:
+        episodes = [record for record in kept if record["kind"] == "episode"]
+        later = set(map(id, episodes[resume_episodes:]))
+        kept = [record for record in kept if id(record) not in later]
     partial = file.with_name(f".partial_{file.name}")
     with partial.open("w", encoding="utf-8") as stream:
         stream.writelines(json.dumps(record) + "\n" for record in kept)

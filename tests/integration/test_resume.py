@@ -97,7 +97,12 @@ def test_killed_and_resumed_from_the_checkpoint(unbroken: Path, tmp_path: Path) 
     wait_for_step(folder, 40)
     process.kill()
     process.communicate()
+    step = CheckpointFolder(folder / "checkpoints").load_newest().step
+    with (folder / "metrics.jsonl").open("a") as metrics:  # as of an episode that ended before the next step
+        again = {"step": step, "wall_seconds": 1.0, "kind": "episode", "stopped": "irreversible"}
+        metrics.write(json.dumps(again) + "\n")
     robo_rl("train", f"resume={folder}", "run.checkpoint_interval=1000")
+    assert len(records(folder, "episode")) == len(records(unbroken, "episode"))
     first, second = final_state(unbroken), final_state(folder)
     for key, value in first.items():
         np.testing.assert_array_equal(value, second[key], err_msg=key, strict=True)

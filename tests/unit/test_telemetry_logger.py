@@ -24,10 +24,13 @@ from robo_rl.telemetry import LoggingConfig, RunLogger, WandbConfig, read_metric
 SECOND = 1_000_000_000
 
 
-def make_logger(folder: Path, clock: ManualClock, resume_step: int | None = None) -> tuple[RunLogger, io.StringIO]:
+def make_logger(
+    folder: Path, clock: ManualClock, resume_step: int | None = None, resume_episodes: int | None = None
+) -> tuple[RunLogger, io.StringIO]:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=False)
-    return RunLogger(folder, LoggingConfig(), resume_step=resume_step, console=console, clock=clock), stream
+    resumed = {"resume_step": resume_step, "resume_episodes": resume_episodes}
+    return RunLogger(folder, LoggingConfig(), **resumed, console=console, clock=clock), stream
 
 
 def test_records_are_strict_json_with_monotonic_seconds(tmp_path: Path) -> None:
@@ -77,6 +80,29 @@ def test_resuming_removes_what_lies_beyond_and_keeps_counting_seconds(tmp_path: 
     assert [(record["step"], record["wall_seconds"]) for record in records] == [(10, 2.0), (20, 4.0), (21, 5.0)]
     assert "return 20.00  success 50 % of 2" in stream.getvalue()
     assert _points(tmp_path, "episode/episode_return") == [10, 20]
+
+
+def test_an_episode_that_ended_at_the_step_of_the_checkpoint_after_it_is_told_once(tmp_path: Path) -> None:
+    """One that is ended before its next step, as too far from where it can be brought back, ends again."""
+    clock = ManualClock()
+    with make_logger(tmp_path, clock)[0] as logger:
+        logger.log("episode", 10, stopped=None)
+        logger.log("episode", 20, stopped=None)
+        saved = logger.episodes
+        logger.log("episode", 20, stopped="irreversible")
+        logger.log("evaluation", 20, success_rate=1.0)
+    with make_logger(tmp_path, clock, resume_step=20, resume_episodes=saved)[0] as logger:
+        assert logger.episodes == saved == 2
+        logger.log("episode", 20, stopped="irreversible")
+    told = [(each["step"], each["kind"], each.get("stopped")) for each in read_metrics(tmp_path / "metrics.jsonl")]
+    assert told == [
+        (10, "episode", None),
+        (20, "episode", None),
+        (20, "evaluation", None),
+        (20, "episode", "irreversible"),
+    ]
+    with make_logger(tmp_path, clock, resume_step=20)[0] as logger:  # a checkpoint that does not say how many
+        assert logger.episodes == 3
 
 
 def test_what_is_told_late_keeps_its_second_and_the_run_goes_on_from_the_latest(tmp_path: Path) -> None:
