@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.object_type import ObjectType
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
@@ -65,6 +66,8 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str]) -> str
         return _explain_key(match[1], config_name, overrides)
     if match := re.search(r"Error parsing override '([^']+)'", text):
         return f"cannot read {match[1]!r}: an override is KEY=VALUE, for example task=reach"
+    if "override_grammar" in text and (word := _unreadable(overrides)) is not None:
+        return f"cannot read {word!r}: a value with punctuation is given in quotes of its own, as 'KEY=\"VALUE\"'"
     if match := re.search(r"Error merging override (\S+)", text):
         reason = str(error.__cause__).partition("\n")[0]
         return f"{match[1]}: {reason[:1].lower()}{reason[1:]}"
@@ -74,9 +77,22 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str]) -> str
         match = re.search(r"full_key: (\S+)", text)
         given = ", ".join(word for word in overrides if "." in word.partition("=")[0])
         return f"{match[1] if match else f'what holds {given}'} is null with these choices: choose others that have it"
+    if match := re.search(r"is not a ListConfig, list or tuple\.\s*full_key: (\S+)", text):
+        return f"{match[1]}: expected a list, as {match[1]}=[a,b]"
     if match := re.match(r"(.+)\n\s*full_key: (\S+)", text):
         return f"{match[2]}: {match[1][:1].lower()}{match[1][1:]}"
     return re.sub(r"\s*\n\s*", "; ", text.strip()) or type(error).__name__
+
+
+def _unreadable(overrides: Sequence[str]) -> str | None:
+    """Return the first override that Hydra's grammar does not have."""
+    parser = OverridesParser.create()
+    for word in overrides:
+        try:
+            parser.parse_override(word)
+        except HydraException:
+            return word
+    return None
 
 
 def _explain_key(key: str, config_name: str, overrides: Sequence[str]) -> str:

@@ -69,6 +69,18 @@ AGENTS = "bc, cpl, drq, hg_dagger, iql, redq, rlpd, rlpd_driving, rlpd_published
         (["eval", "run=x", "video_episodes=-1"], "robo-rl: video_episodes must be 1 or more, got -1"),
         (["keys", "days=abc"], "robo-rl: days: value 'abc' of type 'str' could not be converted"),
         (["keys", "path=/dev/null/keys"], "robo-rl: /dev/null/keys: Not a directory (--debug shows where)"),
+        (
+            ["export", "path=x", "output=y", "instruction=it's open, now"],
+            'robo-rl: cannot read "instruction=it\'s open, now": a value with punctuation is given in quotes of its own',
+        ),
+        (["view", "path=x", "episodes=[1"], "robo-rl: cannot read 'episodes=[1': a value with punctuation"),
+        (["train", "..."], "robo-rl: cannot read '...': a value with punctuation"),
+        (
+            ["vision", "pretrain", "output=x", "pictures.tasks=reach"],
+            "robo-rl: pictures.tasks: expected a list, as pictures.tasks=[a,b]",
+        ),
+        # In quotes of its own the sentence is read, and the next mistake told.
+        (["export", "path=x", "output=y", 'instruction="it\'s open, now"'], "robo-rl: x: there is no data set"),
         (["view", "path=x", "port=abc"], "robo-rl: port: value 'abc' of type 'str' could not be converted"),
     ],
 )
