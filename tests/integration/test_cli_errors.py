@@ -71,7 +71,7 @@ AGENTS = "bc, cpl, drq, hg_dagger, iql, redq, rlpd, rlpd_driving, rlpd_published
         (["keys", "path=/dev/null/keys"], "robo-rl: /dev/null/keys: Not a directory (--debug shows where)"),
         (
             ["export", "path=x", "output=y", "instruction=it's open, now"],
-            'robo-rl: cannot read "instruction=it\'s open, now": a value with punctuation is given in quotes of its own',
+            'robo-rl: cannot read "instruction=it\'s open, now": a value with punctuation',
         ),
         (["view", "path=x", "episodes=[1"], "robo-rl: cannot read 'episodes=[1': a value with punctuation"),
         (["train", "..."], "robo-rl: cannot read '...': a value with punctuation"),
