@@ -33,6 +33,19 @@ def test_what_is_written_is_read(recorded):
             assert_same(store.episode(number), episode)
 
 
+def test_what_is_said_of_a_data_set_can_be_replaced_and_nothing_else_changes(tmp_path):
+    episode = make_episode(0, 3)
+    with EpisodeStore.create(tmp_path / "set", SPEC, METADATA) as store:
+        store.append_episode(episode)
+        store.describe({"device": "another"})
+        assert store.metadata == {"device": "another"}
+    with EpisodeStore.open(tmp_path / "set") as store:
+        assert (store.metadata, store.spec) == ({"device": "another"}, SPEC)
+        assert_same(store.episode(0), episode)
+        with pytest.raises(DataError, match="opened to read"):
+            store.describe({})
+
+
 def test_episode_is_stored_as_one_more_observation_than_actions(recorded):
     path, episodes = recorded
     with EpisodeStore.open(path) as store:
