@@ -12,9 +12,11 @@ from robo_rl.core import Batch, EnvSpec, State, as_config, require
 
 from .images import ImagesConfig
 from .module import Floats, Module, VectorInput, long_enough, require_episodes, take_over
-from .segmentation import Doubles, segment
+from .segmentation import Doubles, segment, segment_jointly, segment_labels
 
-DENSITIES = ("gaussian", "cauchy")
+SEGMENTATIONS = ("joint", "separate")
+NEGATIVES = ("earlier", "all")
+DENSITIES = ("cauchy", "gaussian")
 
 
 @dataclass(frozen=True)
@@ -25,21 +27,30 @@ class PerceptualConfig:
         keys: observation keys to look at; null: all that are not images.
         images: how those among them that are images are seen.
         steps: into how many steps each demonstration is cut.
-        min_length: least number of observations of a step.
+        min_length: least number of observations of a step. ``segmentation=separate`` needs 2 or more, as a single
+            observation deviates from nothing.
+        segmentation: ``joint``, demonstrations are cut together, so that each step is the same in all of them
+            (:func:`~.segmentation.segment_jointly`); or ``separate``, each by itself, as published.
         features: how many of the most discriminative features each step keeps; null: the square root of their number.
             The paper keeps 32 of the 2,048 of its network; of a state's few dozen most say nothing of most steps.
+        negatives: what the features of a step are to tell it from: ``earlier``, the steps before it; or ``all`` others,
+            as published, which prefers what is true of this step alone (a velocity, a contact) to what is achieved in
+            it and stays.
         separation: alpha in the discrimination of a feature, alpha |mean+ - mean-| - (deviation+ + deviation-).
         density: ``gaussian``, a step's reward is the log density of a Gaussian (up to a constant), as published; or
-            ``cauchy``, of a distribution with a heavy tail, so that one outlying feature does not drown all others.
+            ``cauchy``, of Cauchy's distribution, whose tail is heavy, so that one outlying feature does not drown all
+            others.
         variance_floor: added to the variance of each feature (which is 1 over all demonstrations).
         growth: each step weighs so many times what the one before it weighs.
     """
 
     keys: tuple[str, ...] | None = None
     images: ImagesConfig = field(default_factory=ImagesConfig)
-    steps: int = 3
-    min_length: int = 2
+    steps: int = 5
+    min_length: int = 1
+    segmentation: str = "joint"
     features: int | None = None
+    negatives: str = "earlier"
     separation: float = 5.0
     density: str = "cauchy"
     variance_floor: float = 0.01
@@ -49,7 +60,13 @@ class PerceptualConfig:
         object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
         require(self.steps >= 2, "steps", "2 or more", self.steps)
         require(self.min_length >= 1, "min_length", "1 or more", self.min_length)
+        require(
+            self.segmentation in SEGMENTATIONS, "segmentation", f"one of {', '.join(SEGMENTATIONS)}", self.segmentation
+        )
+        allowed = "2 or more with segmentation=separate"
+        require(self.segmentation == "joint" or self.min_length >= 2, "min_length", allowed, self.min_length)
         require(self.features is None or self.features >= 1, "features", "1 or more", self.features)
+        require(self.negatives in NEGATIVES, "negatives", f"one of {', '.join(NEGATIVES)}", self.negatives)
         require(self.separation >= 0, "separation", "0 or more", self.separation)
         require(self.density in DENSITIES, "density", f"one of {', '.join(DENSITIES)}", self.density)
         require(self.variance_floor > 0, "variance_floor", "positive", self.variance_floor)
@@ -63,12 +80,11 @@ class PerceptualConfig:
 class PerceptualReward(Module):
     """See :class:`PerceptualConfig`.
 
-    Each demonstration is cut into steps by :func:`~.segmentation.segment`. A step g is described by its most
-    discriminative features: mean m and variance v over its observations in all demonstrations. The distance d of a
-    state to it is the mean of (x - m)^2 / (v + floor) over those features; the paper prints this as the reward,
-    which has the sign of a cost. Here a step's reward is -d/2 (``gaussian``) or -log(1 + d) (``cauchy``). The first
-    step is where a task begins and gives nothing; the rewards of the others are added, each weighing ``growth`` times
-    the one before it, weights summing to 1. So rewards are at most 0.
+    A step g of the demonstrations is described by its most discriminative features: mean m and variance v over its
+    observations in all demonstrations. With d = (x - m)^2 / (v + floor), the reward of a step is the mean over those
+    features of -d/2 (``gaussian``) or -log(1 + d) (``cauchy``); the paper prints the mean of d, which has the sign of a
+    cost. The first step is where a task begins and gives nothing; the rewards of the others are added, each weighing
+    ``growth`` times the one before it, weights summing to 1. So rewards are at most 0.
 
     Args:
         config: of the module.
@@ -109,14 +125,18 @@ class PerceptualReward(Module):
         scale = everything.std(0)
         # What never changes says nothing: it stays where it is and is 0 in the demonstrations.
         shift, scale = everything.mean(0), np.where(scale > 1e-6, scale, 1.0)
-        labels = []
-        for trajectory in trajectories:
-            begins = segment((trajectory - shift) / scale, self.config.steps, self.config.min_length)
-            labels.append(np.searchsorted(begins, np.arange(len(trajectory)), side="right") - 1)
-        label, features = np.concatenate(labels), (everything - shift) / scale
+        scaled = [(trajectory - shift) / scale for trajectory in trajectories]
+        steps, least = self.config.steps, self.config.min_length
+        if self.config.segmentation == "joint":
+            begins = segment_jointly(scaled, steps, least)
+        else:
+            begins = [segment(each, steps, least) for each in scaled]
+        features = np.concatenate(scaled)
+        label = np.concatenate([segment_labels(*each) for each in zip(begins, map(len, scaled), strict=True)])
         chosen, means, precisions = [], [], []
-        for step in range(1, self.config.steps):
-            inside, outside = features[label == step], features[label != step]
+        for step in range(1, steps):
+            negative = label < step if self.config.negatives == "earlier" else label != step
+            inside, outside = features[label == step], features[negative]
             order = np.argsort(-discrimination(inside, outside, self.config.separation), kind="stable")
             best = np.sort(order[: self._arrays["chosen"].shape[1]])
             chosen.append(best)
@@ -147,7 +167,7 @@ class PerceptualReward(Module):
 
 
 def discrimination(inside: Doubles, outside: Doubles, separation: float) -> Doubles:
-    """Return how well each feature (F,) tells observations (n, F) of a step from those (m, F) of all others."""
+    """Return how well each feature (F,) tells observations (n, F) of a step from others (m, F)."""
     score: Doubles = separation * np.abs(inside.mean(0) - outside.mean(0)) - (inside.std(0) + outside.std(0))
     return score
 
@@ -174,6 +194,6 @@ def step_rewards(
         precision: (G, K) one over their variance.
     """
     features = (vectors.astype(np.float64) - shift) / scale
-    distance = ((features[:, chosen] - mean) ** 2 * precision).mean(-1)
-    rewards: Doubles = -0.5 * distance if density == "gaussian" else -np.log1p(distance)
+    distance = (features[:, chosen] - mean) ** 2 * precision
+    rewards: Doubles = (-0.5 * distance if density == "gaussian" else -np.log1p(distance)).mean(-1)
     return rewards

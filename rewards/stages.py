@@ -37,7 +37,7 @@ from .module import (
     without_prefix,
 )
 from .networks import TrainedNetwork
-from .segmentation import segment
+from .segmentation import segment, segment_labels
 from .stage_files import OF_FILE, read_classifier, write_classifier
 
 PARTS = 5
@@ -56,7 +56,7 @@ class StagesConfig:
         stages: how many there are after the beginning, which is stage 0. One: success.
         file: a classifier that ``robo-rl label`` made of a person's labels; it says ``keys``, ``images.model``,
             ``images.pretrained``, ``stages``, ``hidden`` and ``guard`` itself. Null: demonstrations are cut into
-            ``stages`` + 1 steps (:func:`~.segmentation.segment`).
+            ``stages`` + 1 steps (:func:`~.segmentation.segment`), each by itself.
         min_length: least number of observations of such a step.
         guard: what must be true of an observation for the last stage to be reached, whatever the classifier says: a
             specification of elements of observations such as ``end_effector_z > 5 cm``; null: nothing.
@@ -182,7 +182,7 @@ class StageClassifier(Module):
         for trajectory in trajectories:
             scaled = (trajectory - mean) / np.where(deviation > 1e-6, deviation, 1.0)
             begins = segment(scaled, config.stages + 1, config.min_length)
-            labels.append((np.searchsorted(begins, np.arange(len(trajectory)), side="right") - 1).astype(np.int8))
+            labels.append(segment_labels(begins, len(trajectory)).astype(np.int8))
         self.learn(kept, labels)
 
     def learn(self, episodes: Sequence[Batch], labels: Sequence[Labels]) -> Metrics:

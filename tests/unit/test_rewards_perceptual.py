@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
 from robo_rl.rewards.perceptual import PerceptualConfig, PerceptualReward, discrimination
-from robo_rl.rewards.segmentation import segment
+from robo_rl.rewards.segmentation import segment, segment_jointly
 
 SPEC = EnvSpec(
     task="test",
@@ -51,6 +51,67 @@ def test_segmentation_is_the_best_of_all(seed, steps, segments, min_length):
     assert np.mean([features[i:j].std(0).mean() for i, j in zip(found, ends, strict=True)]) == pytest.approx(cost)
 
 
+def all_cuts(steps, segments, min_length):
+    """All ways to cut so many rows."""
+    for cuts in itertools.combinations(range(1, steps), segments - 1):
+        if min(np.diff([0, *cuts, steps])) >= min_length:
+            yield [0, *cuts]
+
+
+def parts(trajectory, begins):
+    return [trajectory[i:j] for i, j in itertools.pairwise([*begins, len(trajectory)])]
+
+
+def squares(trajectories, cuts):
+    """The squared distances of rows to the means of their segments, which are over all trajectories."""
+    pooled = zip(*(parts(*each) for each in zip(trajectories, cuts, strict=True)), strict=True)
+    return sum(np.square(np.concatenate(part) - np.concatenate(part).mean(0)).sum() for part in pooled)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    lengths=st.lists(st.integers(4, 9), min_size=1, max_size=3),
+    segments=st.integers(1, 4),
+    min_length=st.integers(1, 2),
+)
+def test_joint_segmentation_cannot_be_bettered_for_its_means(seed, lengths, segments, min_length):
+    rng = np.random.default_rng(seed)
+    trajectories = [rng.normal(size=(steps, 3)) + np.arange(steps)[:, None] / 4 for steps in lengths]
+    if min(lengths) < segments * min_length:
+        with pytest.raises(DataError, match=f"has no {segments} steps"):
+            segment_jointly(trajectories, segments, min_length)
+        return
+    found = segment_jointly(trajectories, segments, min_length)
+    pooled = zip(*(parts(*each) for each in zip(trajectories, found, strict=True)), strict=True)
+    means = [np.concatenate(part).mean(0) for part in pooled]
+    for trajectory, begins in zip(trajectories, found, strict=True):
+
+        def cost(cuts, trajectory=trajectory):
+            of_each = zip(parts(trajectory, cuts), means, strict=True)
+            return sum(np.square(part - mean).sum() for part, mean in of_each)
+
+        assert cost(begins) == pytest.approx(min(map(cost, all_cuts(len(trajectory), segments, min_length))))
+    equal = [[steps * number // segments for number in range(segments)] for steps in lengths]
+    assert squares(trajectories, found) <= squares(trajectories, equal) + 1e-9
+
+
+def test_joint_segmentation_finds_the_steps_that_trajectories_have_in_common():
+    """Three steps that take different times; what else happens in one trajectory decides where it is cut by itself."""
+    rng = np.random.default_rng(0)
+    lengths = [[2, 5, 3], [4, 1, 4], [3, 3, 1]]
+    trajectories = []
+    for each in lengths:
+        place = np.repeat([0.0, 1.0, 3.0], each)
+        trajectories.append(place[:, None] + 0.3 * rng.normal(size=(len(place), 4)))
+    trajectories[0][4:, 3] += 2
+    found = segment_jointly(trajectories, 3)
+    assert found == [[0, *np.cumsum(each)[:2]] for each in lengths]
+    together = itertools.product(*(list(all_cuts(sum(each), 3, 1)) for each in lengths))
+    assert squares(trajectories, found) == pytest.approx(min(squares(trajectories, cuts) for cuts in together))
+    assert segment(trajectories[0], 3) != found[0]
+
+
 def demonstration(rng, lengths):
     """Three steps that features 0, 2 and 4 tell; 1 is noise and 3 never changes."""
     step = np.repeat([0, 1, 2], lengths)
@@ -71,7 +132,7 @@ def demonstration(rng, lengths):
 def fitted(**options) -> tuple[PerceptualReward, list]:
     rng = np.random.default_rng(0)
     demonstrations = [demonstration(rng, lengths) for lengths in ([4, 6, 5], [7, 3, 6], [5, 5, 5])]
-    module = PerceptualConfig(**{"features": 3, "min_length": 3} | options).make("steps", SPEC, 0)
+    module = PerceptualConfig(**{"steps": 3, "features": 3, "min_length": 3} | options).make("steps", SPEC, 0)
     module.fit([episode for episode, _ in demonstrations])
     return module, demonstrations
 
@@ -83,9 +144,10 @@ def test_noise_and_constants_are_not_what_tells_a_step():
     assert few.shape == (2, 2) and set(few.ravel()) <= {0, 2, 4}, "the root of 5 is about 2"
 
 
+@pytest.mark.parametrize("segmentation", ["joint", "separate"])
 @pytest.mark.parametrize("density", ["gaussian", "cauchy"])
-def test_rewards_agree_with_a_computation_row_by_row(density):
-    module, demonstrations = fitted(density=density)
+def test_rewards_agree_with_a_computation_row_by_row(density, segmentation):
+    module, demonstrations = fitted(density=density, segmentation=segmentation)
     everything = np.concatenate(
         [
             np.concatenate([episode[f"{when}/state"][rows], episode[f"{when}/object"][rows]], axis=1)
@@ -101,13 +163,12 @@ def test_rewards_agree_with_a_computation_row_by_row(density):
     for state, observed in zip(batch["next_observation/state"], batch["next_observation/object"], strict=True):
         total = 0.0
         for step, weight in ((1, 1 / 3), (2, 2 / 3)):
-            distance = 0.0
             for value, feature in ((state[0], 0), (state[2], 2), (observed[1], 4)):
                 column = (everything[:, feature] - everything[:, feature].mean()) / scale[feature]
                 inside = column[label == step]
                 x = (value - everything[:, feature].mean()) / scale[feature]
-                distance += (x - inside.mean()) ** 2 / (inside.var() + 0.01) / 3
-            total += weight * (-distance / 2 if density == "gaussian" else -np.log(1 + distance))
+                distance = (x - inside.mean()) ** 2 / (inside.var() + 0.01)
+                total += weight * (-distance / 2 if density == "gaussian" else -np.log(1 + distance)) / 3
         expected.append(total)
     np.testing.assert_allclose(module(batch), expected, rtol=1e-5)
     assert module(batch).dtype == np.float32
@@ -128,16 +189,56 @@ def test_discrimination():
     np.testing.assert_allclose(discrimination(inside, outside, 5.0), [5 * 4 - 1, 5 * 1 - 1])
 
 
+def test_features_tell_a_step_from_earlier_ones_or_from_all_others():
+    """What is achieved in the second step and stays (0), or what is there in that step alone, but less clearly (1)."""
+    step = np.repeat([0, 1, 2], 5)
+    state = np.zeros((15, 3), np.float32)
+    state[:, 0] = step > 0
+    state[:, 1] = (step == 1) * np.tile([1, 1, 0, 1, 1], 3)
+    state[:, 2] = step  # tells the last step, by either
+    episode = {
+        "action": np.zeros((14, 1), np.float32),
+        **{f"{when}/object": np.zeros((14, 2), np.float32) for when in ("observation", "next_observation")},
+        "observation/state": state[:-1],
+        "next_observation/state": state[1:],
+    }
+    features = (state - state.mean(0)) / state.std(0)
+    for negatives, expected in (("earlier", 0), ("all", 1)):
+        config = PerceptualConfig(keys=("state",), steps=3, features=1, negatives=negatives)
+        module = config.make("steps", SPEC, 0)
+        module.fit([episode, episode])
+        others = step < 1 if negatives == "earlier" else step != 1
+        inside, outside = features[step == 1], features[others]
+        score = 5 * abs(inside.mean(0) - outside.mean(0)) - inside.std(0) - outside.std(0)
+        assert score.argmax() == expected
+        np.testing.assert_array_equal(module.state()["chosen"], [[expected], [2]])
+
+
+def test_one_outlying_feature_does_not_drown_the_others():
+    """A heavy tail: however far feature 0 is off, what feature 2 says counts as much as ever."""
+    module, demonstrations = fitted(density="cauchy")
+    near, far = ({key: value.copy() for key, value in demonstrations[0][0].items()} for _ in range(2))
+    gains = []
+    for batch, off in ((near, 0.0), (far, 1e4)):
+        batch["next_observation/state"][:, 0] = off
+        batch["next_observation/state"][:, 2] = 10.0
+        before = module(batch)
+        batch["next_observation/state"][:, 2] = 4.0  # of the last step
+        gains.append(module(batch) - before)
+    np.testing.assert_allclose(gains[0], gains[1], atol=1e-5)
+    assert (gains[0] > 0.5).all()
+
+
 def test_state_goes_on_without_demonstrations():
     module, demonstrations = fitted()
-    other = PerceptualConfig(features=3).make("steps", SPEC, 1)
+    other = PerceptualConfig(steps=3, features=3).make("steps", SPEC, 1)
     other.load(module.state())
     np.testing.assert_array_equal(module(demonstrations[0][0]), other(demonstrations[0][0]))
 
 
 def test_a_demonstration_too_short_for_all_steps_is_left_out():
     module, demonstrations = fitted()
-    other = PerceptualConfig(features=3, min_length=3).make("steps", SPEC, 0)
+    other = PerceptualConfig(steps=3, features=3, min_length=3).make("steps", SPEC, 0)
     short, _ = demonstration(np.random.default_rng(5), [1, 1, 1])
     other.fit([short, *(episode for episode, _ in demonstrations)])
     for key, value in module.state().items():
@@ -145,12 +246,18 @@ def test_a_demonstration_too_short_for_all_steps_is_left_out():
 
 
 def test_what_is_wrong_is_said():
-    module = PerceptualConfig().make("steps", SPEC, 0)
+    module = PerceptualConfig(steps=3, min_length=2).make("steps", SPEC, 0)
     with pytest.raises(DataError, match="made from demonstrations and there are none"):
         module.fit([])
     with pytest.raises(DataError, match="'steps' needs demonstrations of 6 observations, the longest has 4"):
         module.fit([demonstration(np.random.default_rng(0), [2, 1, 1])[0]])
     with pytest.raises(ConfigError, match=r"reward.modules.steps.keys: this task has no observation 'stat'.*'state'"):
         PerceptualConfig(keys=("stat",)).make("steps", SPEC, 0)
-    with pytest.raises(ConfigError, match="density must be one of gaussian, cauchy"):
+    with pytest.raises(ConfigError, match="density must be one of cauchy, gaussian"):
         PerceptualConfig(density="normal")
+    with pytest.raises(ConfigError, match="segmentation must be one of joint, separate"):
+        PerceptualConfig(segmentation="own")
+    with pytest.raises(ConfigError, match="min_length must be 2 or more with segmentation=separate, got 1"):
+        PerceptualConfig(segmentation="separate")
+    with pytest.raises(ConfigError, match="negatives must be one of earlier, all"):
+        PerceptualConfig(negatives="others")
