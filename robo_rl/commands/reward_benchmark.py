@@ -134,10 +134,12 @@ def run(config: DictConfig) -> int:
         told = ", ".join(f"{name} {value:,.6g}" for name, value in measured.learned.items())
         console.print(f"learned: {told}", soft_wrap=True)
     if settings.output is not None:
+        measured_with = asdict(settings)
+        del measured_with["output"]  # a path of this machine
         results = {
             "task": backend.spec.task,
             "seed": config.seed,
-            **asdict(settings),
+            **measured_with,
             "modules": {name: asdict(agreement) for name, agreement in measured.agreement.items()},
             "learned": measured.learned,
             "starc": measured.starc,

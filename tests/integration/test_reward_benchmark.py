@@ -74,6 +74,8 @@ def test_the_command_measures_modules_on_episodes_they_have_not_seen(
     assert not caught.value.code
     result = json.loads(output.read_text())
     assert result["task"] == "open_door"
+    assert result["episodes"] == 10
+    assert str(tmp_path) not in output.read_text(), "results say nothing of the machine"
     # Few episodes and a hundred answers, a fifth of them wrong: the signs are certain, not the numbers.
     assert result["modules"]["perceptual"]["within"] > 0.3
     assert result["modules"]["preferences"]["within"] > 0.2
