@@ -79,6 +79,7 @@ SLOW_SIMULATION = [
     "task.observation.cameras=[front,wrist]",
     "task.observation.width=320",
     "task.observation.height=240",
+    "run.replay_capacity=2000",
     "runtime=ray",
     "runtime.learner_resources={CPU:1}",
     "runtime.actor_resources={CPU:0.25}",
