@@ -73,24 +73,7 @@ PIXELS = [
 TWO_CAMERAS = {"reach": "[above,side]"}
 """Where those of ``agent=drq`` are not those that look at a table: goals of ``reach`` are in the air."""
 
-SLOW_SIMULATION = [
-    "agent=rlpd",
-    "agent.update_to_data=5",
-    "task.observation.cameras=[front,wrist]",
-    "task.observation.width=320",
-    "task.observation.height=240",
-    "run.replay_capacity=2000",
-    "runtime=ray",
-    "runtime.learner_resources={CPU:1}",
-    "runtime.actor_resources={CPU:0.25}",
-]
-"""A run whose pictures, which are stored and not learned from, take longer than its updates."""
-
-RUNTIMES = {"rlpd_async": ["agent=rlpd", "runtime=async"]} | {
-    f"ray_{actors}": [*SLOW_SIMULATION, f"runtime.actors={actors}"] for actors in (1, 4)
-}
-
-CHOICES = AGENTS | ABLATIONS | {"redq": ["agent=redq"], "drq": PIXELS} | RUNTIMES
+CHOICES = AGENTS | ABLATIONS | {"redq": ["agent=redq"], "drq": PIXELS, "rlpd_async": ["agent=rlpd", "runtime=async"]}
 
 
 def main() -> None:
