@@ -15,6 +15,21 @@ SMALL_AGENT = [
 ]
 """An agent that takes no time, and learns next to nothing."""
 
+_HEED = """
+import os, signal, sys
+for number in (signal.SIGINT, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def heeding(*command: str) -> list[str]:
+    """Return ``command`` (a path and its arguments) such that it heeds signals that a shell lets be ignored aside.
+
+    Not by ``preexec_fn``: between fork and exec the threads of gRPC of a process that has some may end its child.
+    """
+    return [sys.executable, "-c", _HEED, *command]
+
 
 def start(*words: str) -> subprocess.Popen[str]:
     """Start ``robo-rl`` with these words."""

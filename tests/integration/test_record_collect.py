@@ -42,6 +42,8 @@ from robo_rl.safety import make_safe_backend
 from robo_rl.safety.config import ObservationsConfig
 from robo_rl.sim import make_backend
 
+from ..command_line import heeding
+
 
 @pytest.fixture(scope="module")
 def backend() -> EnvBackend:
@@ -394,13 +396,9 @@ def test_keyboard_recording_in_a_terminal(tmp_path: Path) -> None:
 
 def test_ctrl_c_keeps_what_was_recorded(tmp_path: Path) -> None:
     path = tmp_path / "data"
-    arguments = [sys.executable, "-m", "robo_rl.cli", "record", "task=reach", f"record.path={path}"]
-    process = subprocess.Popen(
-        [*arguments, "record.episodes=100000"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where a shell runs this aside
-    )
+    words = ["record", "task=reach", f"record.path={path}", "record.episodes=100000"]
+    command = heeding(sys.executable, "-m", "robo_rl.cli", *words)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()
     process.send_signal(signal.SIGINT)

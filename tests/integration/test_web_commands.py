@@ -21,6 +21,7 @@ from robo_rl.core import DataError
 from robo_rl.telemetry import Command, LiveWatch
 
 from ..browser import PATIENCE_SECONDS
+from ..command_line import heeding
 from ..run_folder import records
 
 RUN = [
@@ -96,12 +97,8 @@ def test_the_address_that_the_command_prints_is_all_that_a_page_needs(tmp_path: 
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.yaml").write_text("task: {name: reach}\nagent: {name: rlpd}\nseed: 3\n")
     words = ["web", f"runs=[{tmp_path}]", "web.address=127.0.0.1:0"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "robo_rl.cli", *words],
-        stdout=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where a shell runs this aside
-    )
+    command = heeding(sys.executable, "-m", "robo_rl.cli", *words)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         match = re.fullmatch(r"Open (http://(127\.0\.0\.1:\d+))/#(\S+)\n", process.stdout.readline())

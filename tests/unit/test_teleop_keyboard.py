@@ -20,6 +20,7 @@ import pytest
 from robo_rl.core import DriverError, ManualClock
 from robo_rl.drivers.teleop import KeyboardTeleop, TeleopConfig
 
+from ..command_line import heeding
 from ..specs import steered_spec
 
 NAMES = ("x", "y", "z", "yaw", "gripper")
@@ -222,12 +223,6 @@ def test_closing_gives_the_terminal_back(terminal: Terminal) -> None:
     terminal.wait_for(b"\x1b[?25h\x1b[?1049l")
 
 
-def heed_signals() -> None:
-    """What a shell that runs the tests aside lets be ignored."""
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-
-
 @pytest.mark.parametrize(
     ("how", "status"),
     [
@@ -241,14 +236,8 @@ def heed_signals() -> None:
 )
 def test_whatever_ends_the_program_the_terminal_is_given_back(terminal: Terminal, how: object, status: int) -> None:
     before = termios.tcgetattr(terminal.near)
-    arguments = [sys.executable, "-c", CHILD, json.dumps(SPEC.to_json()), "fail" if how == "fail" else "wait"]
-    child = subprocess.Popen(
-        arguments,
-        stdin=terminal.near,
-        stdout=terminal.near,
-        stderr=subprocess.PIPE,
-        preexec_fn=heed_signals,
-    )
+    arguments = heeding(sys.executable, "-c", CHILD, json.dumps(SPEC.to_json()), "fail" if how == "fail" else "wait")
+    child = subprocess.Popen(arguments, stdin=terminal.near, stdout=terminal.near, stderr=subprocess.PIPE)
     while b"ready" not in terminal.printed and child.poll() is None:
         time.sleep(0.01)
     if isinstance(how, signal.Signals):
