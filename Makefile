@@ -59,7 +59,7 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY)
 	@$(BIN)/robo-rl train task=pick_cube run.dir=runs/demo run.overwrite=true run.evaluation_episodes=100 \
-	  run.stop_at_success_rate=0.98
+	  run.evaluation_interval=200 run.stop_at_success_rate=0.98
 
 test: $(READY)
 	@$(BROWSER)
