@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import math
 import secrets
 import sys
 import threading
@@ -86,7 +85,7 @@ class _Lease:
 
     session: int
     seen_ns: int
-    until: int = 0  # sequence number
+    until: int = 0  # sequence number of the first step that is not wanted yet
     statistics: Any = field(default_factory=messages.ActorStatistics)
     lock: threading.Lock = field(default_factory=threading.Lock)
     left: bool = False
@@ -175,6 +174,7 @@ class LearnerServer:
                 self._news.notify_all()
 
     def _share_room(self) -> None:
+        """Give each actor that is connected an equal part of the steps that may come yet, rounded up."""
         now = self._clock.now_ns()
         leases = {
             name: lease
@@ -182,7 +182,7 @@ class LearnerServer:
             if not lease.left and now - lease.seen_ns < PRESENT_SECONDS * 1e9
         }
         for name, lease in leases.items():
-            share = math.ceil(max(self._room, 0) / len(leases))
+            share = -(-max(self._room, 0) // len(leases))
             lease.until = self._inbox.progress(name, lease.session).wanted + share
 
     def _shares(self) -> list[int]:

@@ -77,8 +77,9 @@ class SACConfig:
             [0, 1] stay below 1 / (1 - gamma).
         device: where learning is computed: ``cpu``, ``cuda`` (``cuda:1``, ...), or ``auto``: a GPU where PyTorch finds
             one, else the CPU. Actors of a learner elsewhere act on the CPU.
-        backend: what computes updates: ``native`` (C++ on the CPU), ``torch``, ``compile`` (torch.compile), or
-            ``auto``: native where it is available, else torch. On a GPU an update is captured as one CUDA graph.
+        backend: what computes updates (cloning is native or in PyTorch): ``native`` (C++ on the CPU), ``torch``,
+            ``compile`` (torch.compile), or ``auto``: native where it is available, else torch. On a GPU an update is
+            captured as one CUDA graph.
         precision: of the factors of matrix products; ``bfloat16`` keeps parameters and sums in float32.
     """
 
