@@ -8,7 +8,7 @@ from robo_rl.rewards.vision.config import PretrainingConfig
 from robo_rl.rewards.vision.pretraining import ClipTrainer
 
 CONFIG = PretrainingConfig(
-    image_size=32, vision_width=16, vision_layers=1, text_width=16, text_layers=1, embedding=8, steps=2, batch_size=4
+    image_size=32, vision_width=16, text_width=16, text_layers=1, embedding=8, steps=2, batch_size=4
 )
 CAPTIONS = ("the red cube is lifted", "the door is open", "a robot")
 

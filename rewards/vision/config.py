@@ -16,10 +16,9 @@ class PretrainingConfig:
 
     Attributes:
         image_size: edge of the square that the model sees [pixels].
-        patch_size: edge of the image transformer's patches [pixels].
         embedding: elements of an embedding.
-        vision_width: of the image transformer.
-        vision_layers: of the image transformer.
+        vision_width: channels of the residual network's stem.
+        vision_blocks: residual blocks of each of the four stages.
         text_width: of the text transformer. Each costs 49408 weights.
         text_layers: of the text transformer.
         context_length: most tokens of a text, its beginning and end included.
@@ -31,28 +30,31 @@ class PretrainingConfig:
     """
 
     image_size: int = 64
-    patch_size: int = 16
     embedding: int = 64
-    vision_width: int = 128
-    vision_layers: int = 4
+    vision_width: int = 16
+    vision_blocks: tuple[int, ...] = (1, 1, 1, 1)
     text_width: int = 32
     text_layers: int = 2
     context_length: int = 16
-    steps: int = 1400
+    steps: int = 3000
     batch_size: int = 64
     learning_rate: float = 1e-3
     weight_decay: float = 0.02
     shift: int = 2
 
     def __post_init__(self) -> None:
-        for key in ("embedding", "vision_layers", "text_layers", "steps", "batch_size", "patch_size"):
+        object.__setattr__(self, "vision_blocks", tuple(self.vision_blocks))
+        for key in ("embedding", "text_layers", "steps"):
             require(getattr(self, key) >= 1, f"trainer.{key}", "1 or more", getattr(self, key))
+        require(self.batch_size >= 2, "trainer.batch_size", "2 or more", self.batch_size)
+        valid = len(self.vision_blocks) == 4 and min(self.vision_blocks) >= 1
+        require(valid, "trainer.vision_blocks", "four numbers of 1 or more", list(self.vision_blocks))
         require(self.context_length >= 3, "trainer.context_length", "3 or more", self.context_length)
         for key in ("vision_width", "text_width"):
             valid = getattr(self, key) >= 16 and getattr(self, key) % 16 == 0
             require(valid, f"trainer.{key}", "a multiple of 16", getattr(self, key))
-        valid = self.image_size >= self.patch_size and self.image_size % self.patch_size == 0
-        require(valid, "trainer.image_size", f"a multiple of patch_size ({self.patch_size})", self.image_size)
+        valid = self.image_size >= 32 and self.image_size % 32 == 0
+        require(valid, "trainer.image_size", "a multiple of 32", self.image_size)
         require(0 < self.learning_rate < 1, "trainer.learning_rate", "in (0, 1)", self.learning_rate)
         require(self.weight_decay >= 0, "trainer.weight_decay", "0 or more", self.weight_decay)
         require(0 <= self.shift < self.image_size, "trainer.shift", "0 or more, below image_size", self.shift)
@@ -65,10 +67,9 @@ class PretrainingConfig:
             "init_logit_bias": -2.0,  # log odds of a caption that is as often true as ours are
             "vision_cfg": {
                 "image_size": self.image_size,
-                "patch_size": self.patch_size,
+                "layers": list(self.vision_blocks),
                 "width": self.vision_width,
-                "layers": self.vision_layers,
-                "head_width": 16 if self.vision_width % 32 else 32,
+                "head_width": 32,
             },
             "text_cfg": {
                 "context_length": self.context_length,

@@ -1,4 +1,4 @@
-"""A small CLIP model, made on the spot: a vision transformer and a text transformer of open_clip."""
+"""A small CLIP model, made on the spot: residual network and text transformer of open_clip (Radford et al. 2021)."""
 
 import hashlib
 import json
@@ -134,7 +134,10 @@ class ClipTrainer:
             OSError: if it cannot be written.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        tensors = {name: tensor.half().contiguous() for name, tensor in self._model.state_dict().items()}
+        tensors = {
+            name: (tensor.half() if tensor.is_floating_point() else tensor).contiguous()
+            for name, tensor in self._model.state_dict().items()
+        }
         (folder / WEIGHTS_NAME).write_bytes(save(tensors))
         preprocessing = {key: self._preprocessing()[key] for key in ("mean", "std", "interpolation", "resize_mode")}
         config = {"model_cfg": self._config.architecture(), "preprocess_cfg": preprocessing}

@@ -1,6 +1,6 @@
 """A learner that is killed at random moments, and one that is sent rubbish.
 
-python tests/benchmarks/bench_faults.py [OUTPUT.json]
+python tests/benchmarks/bench_faults.py [--output FILE.json]
 
 The learner is a process of its own: 20 times it is killed (SIGKILL) while an actor sends, and what it stored is
 compared, bit for bit, with what the actor made and with the replay memory of a learner that starts again. Then it gets
@@ -8,6 +8,7 @@ compared, bit for bit, with what the actor made and with the replay memory of a 
 tests/fault, only more of them.
 """
 
+import argparse
 import json
 import platform
 import sys
@@ -76,13 +77,16 @@ def packets(folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, help="file for the figures (JSON)")
+    options = parser.parse_args()
     results: dict[str, Any] = {"machine": platform.machine()}
     for name, measure in (("kills", kills), ("packets", packets)):
         with tempfile.TemporaryDirectory() as folder:
             results[name] = measure(Path(folder))
         print(name, results[name], flush=True)
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(json.dumps(results, indent=2) + "\n")
+    if options.output is not None:
+        options.output.write_text(json.dumps(results, indent=2) + "\n")
     assert results["packets"]["memory_growth_megabytes"] < 50 and not results["packets"]["pickles_executed"]
 
 

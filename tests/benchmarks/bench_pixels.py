@@ -1,6 +1,6 @@
 """How fast agents learn from images: updates a second, and where the time goes.
 
-python tests/benchmarks/bench_pixels.py [batch size]
+python tests/benchmarks/bench_pixels.py [--batch-size 256]
 
 One update is: draw a minibatch (half demonstrations), one step of critics and encoder, one of the actor. The agents
 take turns within one run, so that their ratios do not depend on what else the machine does; times are of the processor
@@ -8,7 +8,7 @@ take turns within one run, so that their ratios do not depend on what else the m
 ResNet-18 with random weights, which takes as long as a trained one.
 """
 
-import sys
+import argparse
 import tempfile
 import time
 from collections.abc import Callable
@@ -127,7 +127,9 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    batch_size = int(sys.argv[1]) if len(sys.argv) > 1 else DrQConfig().batch_size
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batch-size", type=int, default=DrQConfig().batch_size)
+    batch_size = parser.parse_args().batch_size
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "resnet18.safetensors"
         save_file(random_resnet18(), file)

@@ -4,8 +4,8 @@ Of `open_door` (42 elements of state, a camera of 64x64 pixels): made from 20 de
 what a learned module does after each step of a training, over 200 steps.
 """
 
+import argparse
 import gc
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -47,6 +47,9 @@ def milliseconds(work: Callable[..., Any], *arguments: Any, **options: Any) -> f
 
 def main() -> None:
     """Print the table in Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("modules", nargs="*", help="names of modules; all without any")
+    chosen = parser.parse_args().modules
     torch.set_num_threads(1)
     camera = ObservationConfig(cameras=("front",), width=64, height=64)
     backend = make_backend("open_door", observation=camera)
@@ -59,7 +62,7 @@ def main() -> None:
         print("| module | made from demonstrations [s] | a step scored [ms] | a step of training [ms] |")
         print("|---|---|---|---|")
         for name, config in configs().items():
-            if sys.argv[1:] and name not in sys.argv[1:]:
+            if chosen and name not in chosen:
                 continue
             scorer = ComposedRewardConfig(modules={"mine": config}).make(backend.spec, 0).scorer
             assert scorer is not None

@@ -1,12 +1,13 @@
 """Latency and loss of drivers/ros2 between two processes over DDS on loopback.
 
-python tests/benchmarks/bench_ros2.py [OUTPUT.json]
+python tests/benchmarks/bench_ros2.py [--output FILE.json]
 
 One-way latencies are from just before a message is published to when the callback has it decoded, on the monotonic
 clock that processes of a machine share. Services and actions are measured there and back. Prints the figures and writes
 them as JSON.
 """
 
+import argparse
 import json
 import os
 import platform
@@ -119,7 +120,11 @@ def measure(node: Node) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    if "--serve" in sys.argv:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, help="file for the figures (JSON)")
+    parser.add_argument("--serve", action="store_true", help="be the other process, until standard input closes")
+    options = parser.parse_args()
+    if options.serve:
         serve()
         return
     os.environ.setdefault("ROS_DOMAIN_ID", "100")
@@ -135,8 +140,8 @@ def main() -> None:
     for name, found in results.items():
         if isinstance(found, dict):
             print(f"{name:22}" + "  ".join(f"{key} {value:,.0f}" for key, value in found.items()), flush=True)
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(json.dumps(results, indent=2) + "\n")
+    if options.output is not None:
+        options.output.write_text(json.dumps(results, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How fast steps come from an actor's spool onto the learner's disk, and policies back, over loopback.
 
-python tests/benchmarks/bench_transport.py [OUTPUT.json]
+python tests/benchmarks/bench_transport.py [--output FILE.json] [--only images policy]
 
 The learner is a process of its own. Steps count when they are durable: appended to the spool before, committed to the
 learner's data set after, and forgotten by the spool. The rate is that at which a learner takes in what an actor's spool
@@ -10,15 +10,16 @@ Beside the wall time stands the CPU time of both processes meanwhile: on a machi
 no longer than both together (one core), and no less than the larger of both (two).
 """
 
+import argparse
 import json
 import multiprocessing
 import multiprocessing.connection
 import os
 import platform
 import statistics
-import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -265,23 +266,30 @@ def publication(folder: Path) -> dict[str, float]:
     }
 
 
+MEASUREMENTS: dict[str, Callable[[Path], dict[str, float]]] = {
+    "state": lambda folder: ingest(folder, STATE, STATE_STEPS),
+    "images": lambda folder: ingest(folder, IMAGES, IMAGE_STEPS),
+    "lerobot_state": lambda folder: lerobot(folder, STATE, LEROBOT_STEPS),
+    "lerobot_images": lambda folder: lerobot(folder, IMAGES, LEROBOT_STEPS),
+    "state_robot_pace": lambda folder: robot_pace(folder, STATE),
+    "images_robot_pace": lambda folder: robot_pace(folder, IMAGES),
+    "wire": lambda folder: image_compression(),
+    "policy": publication,
+}
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, help="file for the figures (JSON)")
+    parser.add_argument("--only", nargs="+", choices=MEASUREMENTS, default=list(MEASUREMENTS))
+    options = parser.parse_args()
     results: dict[str, Any] = {"cores": os.cpu_count(), "machine": platform.machine(), "load": os.getloadavg()[0]}
-    for name, measure in (
-        ("state", lambda folder: ingest(folder, STATE, STATE_STEPS)),
-        ("images", lambda folder: ingest(folder, IMAGES, IMAGE_STEPS)),
-        ("lerobot_state", lambda folder: lerobot(folder, STATE, LEROBOT_STEPS)),
-        ("lerobot_images", lambda folder: lerobot(folder, IMAGES, LEROBOT_STEPS)),
-        ("state_robot_pace", lambda folder: robot_pace(folder, STATE)),
-        ("images_robot_pace", lambda folder: robot_pace(folder, IMAGES)),
-        ("wire", lambda folder: image_compression()),
-        ("policy", publication),
-    ):
+    for name in options.only:
         with tempfile.TemporaryDirectory() as folder:
-            results[name] = measure(Path(folder))
+            results[name] = MEASUREMENTS[name](Path(folder))
         print(f"{name:18}" + "  ".join(f"{key} {value:,.1f}" for key, value in results[name].items()), flush=True)
-        if len(sys.argv) > 1:
-            Path(sys.argv[1]).write_text(json.dumps(results, indent=2) + "\n")
+        if options.output is not None:
+            options.output.write_text(json.dumps(results, indent=2) + "\n")
 
 
 if __name__ == "__main__":

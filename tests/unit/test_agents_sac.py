@@ -340,6 +340,21 @@ def test_without_a_compiler_torch_stands_in_or_the_reason_is_given(monkeypatch):
         make(backend="native", precision="bfloat16")
 
 
+@pytest.mark.skipif(not native_available("float32")[0], reason=native_available("float32")[1])
+def test_without_products_of_bfloat16_float32_stands_in(monkeypatch):
+    """Else PyTorch would emulate them."""
+
+    def available(precision):
+        return (False, "no products") if precision == "bfloat16" else native_available(precision)
+
+    monkeypatch.setattr("robo_rl.agents.sac.native.available", available)
+    agent, exact = make(backend="auto", precision="bfloat16"), make(backend="native", precision="float32")
+    assert agent.backend == "native, in float32 (no products)"
+    for each in (agent, exact):
+        each.update(make_batch(each.update_rows))
+    assert same(agent.policy_state(), exact.policy_state())
+
+
 @pytest.mark.parametrize("fields", [RESIDUAL, RESIDUAL | BINS])
 def test_what_the_native_update_lacks_torch_computes(fields):
     lacking = "it has no residual networks"

@@ -1,5 +1,6 @@
 """Which implementation computes the update."""
 
+import dataclasses
 from collections.abc import Callable
 
 import torch
@@ -20,6 +21,9 @@ Update = Callable[[Minibatches, Noise, int], Tensor]
 def make_update(config: SACConfig, parameters: Parameters, first: Parameters, second: Parameters) -> tuple[Update, str]:
     """Return the update that ``config.backend`` asks for, and a line for people that says which it is and why.
 
+    On a processor without products of bfloat16 ``auto`` computes in float32: PyTorch would emulate them, many times
+    slower.
+
     Raises:
         ConfigError: if the native update is asked for and cannot be had.
     """
@@ -34,6 +38,9 @@ def make_update(config: SACConfig, parameters: Parameters, first: Parameters, se
         available, why = (False, f"it has no {lacking}") if lacking else native.available(config.precision)
         if available:
             return native.NativeUpdate(config, parameters, first, second), f"native ({why})"
+        if config.backend == "auto" and not lacking and native.available("float32")[0]:
+            instead = dataclasses.replace(config, precision="float32")
+            return native.NativeUpdate(instead, parameters, first, second), f"native, in float32 ({why})"
         if config.backend == "native":
             raise ConfigError(f"agent.backend=native cannot be had: {why}. Use agent.backend=auto")
         return TorchUpdate(config, parameters, first, second), f"torch (native cannot be had: {why})"

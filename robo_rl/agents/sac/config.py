@@ -80,7 +80,8 @@ class SACConfig:
         backend: what computes updates (cloning is native or in PyTorch): ``native`` (C++ on the CPU), ``torch``,
             ``compile`` (torch.compile), or ``auto``: native where it is available, else torch. On a GPU an update is
             captured as one CUDA graph.
-        precision: of the factors of matrix products; ``bfloat16`` keeps parameters and sums in float32.
+        precision: of the factors of matrix products; ``bfloat16`` keeps parameters and sums in float32. On a CPU
+            without such products ``backend=auto`` is float32.
     """
 
     # Read by the composition: this agent learns from its own steps (behaviour cloning does not).
