@@ -35,13 +35,15 @@ ALONE = ("agent=rlpd_without_demonstrations", "agent.precision=bfloat16")
 COLLECTED = 300
 """Episodes of a data set."""
 
-CAMERAS = (
-    "task.observation.cameras=[front,view]",
+PICTURES = (
     "task.observation.width=64",
     "task.observation.height=64",
     "agent.observation_keys=[state,object]",
 )
 """Pictures are for the reward."""
+
+FROM_FRONT = ("task.observation.cameras=[front,view]", *PICTURES)
+FROM_ABOVE = ("task.observation.cameras=[above,side]", *PICTURES)
 
 
 @dataclass(frozen=True)
@@ -212,7 +214,7 @@ ROWS = {
         control="open_door_transport",
     ),
     "open_door_clip": Row(
-        "open_door", "CLIP, the bundled model", "nothing", 5_000, ("reward=clip", *CAMERAS, *NONE), "clip"
+        "open_door", "CLIP, the bundled model", "nothing", 5_000, ("reward=clip", *FROM_FRONT, *NONE), "clip"
     ),
     "open_door_preferences": Row(
         "open_door", "preferences of a script, 20 % wrong", "1,000 answers", 5_000, ONLINE, "preferences"
@@ -271,7 +273,9 @@ ROWS = {
         "successes",
         instead=("++reward.terms.success.weight=1",),
     ),
-    "reach_clip": Row("reach", "CLIP, the bundled model", "nothing", 5_000, ("reward=clip", *CAMERAS, *NONE), "clip"),
+    "reach_clip": Row(
+        "reach", "CLIP, the bundled model", "nothing", 5_000, ("reward=clip", *FROM_ABOVE, *NONE), "clip"
+    ),
     "open_door_gail": Row(
         "open_door",
         "adversarial imitation (GAIL)",
