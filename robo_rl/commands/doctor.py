@@ -55,7 +55,7 @@ def examine(folder: Path) -> list[Check]:
         machine.check_cores(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1),
         machine.check_memory(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
         machine.check_torch(),
-        machine.check_native(*native.available()),
+        machine.check_native(*native.available(), native.available("bfloat16")[0]),
         machine.check_rendering([sys.executable, "-c", machine.RENDERS]),
         machine.check_ros2(choose_ros2),
         machine.check_cameras(Path("/dev"), Path("/sys/class/video4linux")),

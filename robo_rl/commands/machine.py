@@ -172,10 +172,11 @@ def check_torch() -> Check:
     return Check("PyTorch", Status.WARN, found, advice)
 
 
-def check_native(available: bool, why: str) -> Check:
-    """Whether the fast update on the CPU can be had, as :func:`native.available` says."""
+def check_native(available: bool, why: str, has_bfloat16: bool) -> Check:
+    """Whether the fast update on the CPU can be had, and in which precisions, as :func:`native.available` says."""
     if available:
-        return Check("Native update", Status.OK, why)
+        precisions = "float32 or bfloat16" if has_bfloat16 else "float32 only"
+        return Check("Native update", Status.OK, f"{why}; {precisions}")
     return Check(
         "Native update",
         Status.WARN,

@@ -172,3 +172,10 @@ def test_every_check_runs_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert all(check.found for check in checks)
     assert not [check for check in checks if check.status == FAIL]
     assert all(check.advice for check in checks if check.status != OK)
+
+
+def test_the_native_update_and_its_precisions() -> None:
+    assert machine.check_native(True, "compiled", False).found == "compiled; float32 only"
+    assert machine.check_native(True, "compiled", True).found == "compiled; float32 or bfloat16"
+    lacking = machine.check_native(False, "no compiler", False)
+    assert lacking.status == WARN and "g++" in lacking.advice
