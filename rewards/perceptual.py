@@ -17,6 +17,7 @@ from .segmentation import Doubles, segment, segment_jointly, segment_labels
 SEGMENTATIONS = ("joint", "separate")
 NEGATIVES = ("earlier", "all")
 DENSITIES = ("cauchy", "gaussian")
+REWARDS = ("density", "progress")
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,10 @@ class PerceptualConfig:
             ``cauchy``, of Cauchy's distribution, whose tail is heavy, so that one outlying feature does not drown all
             others.
         variance_floor: added to the variance of each feature (which is 1 over all demonstrations).
-        growth: each step weighs so many times what the one before it weighs.
+        growth: each step weighs so many times what the one before it weighs; of ``reward=density``.
+        reward: ``density``, the weighted sum of the rewards of all steps but the first, as published; or ``progress``,
+            the step that the observation is most likely in (the mean over all, the first too, by their probabilities),
+            -1 in the first and 0 in the last.
     """
 
     keys: tuple[str, ...] | None = None
@@ -55,6 +59,7 @@ class PerceptualConfig:
     density: str = "cauchy"
     variance_floor: float = 0.01
     growth: float = 2.0
+    reward: str = "density"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
@@ -71,6 +76,7 @@ class PerceptualConfig:
         require(self.density in DENSITIES, "density", f"one of {', '.join(DENSITIES)}", self.density)
         require(self.variance_floor > 0, "variance_floor", "positive", self.variance_floor)
         require(self.growth >= 1, "growth", "1 or more", self.growth)
+        require(self.reward in REWARDS, "reward", f"one of {', '.join(REWARDS)}", self.reward)
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "PerceptualReward":
         """Return the module of term ``name``."""
@@ -85,6 +91,11 @@ class PerceptualReward(Module):
     features of -d/2 (``gaussian``) or -log(1 + d) (``cauchy``); the paper prints the mean of d, which has the sign of a
     cost. The first step is where a task begins and gives nothing; the rewards of the others are added, each weighing
     ``growth`` times the one before it, weights summing to 1. So rewards are at most 0.
+
+    A step that is passed and left again (a lever that is turned and let go) makes that sum fall on the way to the goal.
+    ``reward=progress`` asks instead which step it is: all steps are described by all features that any of them keeps,
+    those are taken as independent and the steps as equally likely beforehand (naive Bayes), and with probabilities p of
+    G steps the reward is sum(p g) / (G - 1) - 1 for g from 0.
 
     Args:
         config: of the module.
@@ -109,6 +120,9 @@ class PerceptualReward(Module):
             "mean": np.zeros((rewarded, kept)),
             "precision": np.ones((rewarded, kept)),
         }
+        if config.reward == "progress":
+            self._arrays["all_means"] = np.zeros((config.steps, self._input.size))
+            self._arrays["all_variances"] = np.ones((config.steps, self._input.size))
         weights = config.growth ** np.arange(rewarded)
         self._weights = weights / weights.sum()
 
@@ -143,12 +157,24 @@ class PerceptualReward(Module):
             means.append(inside[:, best].mean(0))
             precisions.append(1 / (inside[:, best].var(0) + self.config.variance_floor))
         fitted = {"shift": shift, "scale": scale, "chosen": chosen, "mean": means, "precision": precisions}
+        if self.config.reward == "progress":
+            inside_each = [features[label == step] for step in range(steps)]
+            fitted["all_means"] = [inside.mean(0) for inside in inside_each]
+            fitted["all_variances"] = [inside.var(0) + self.config.variance_floor for inside in inside_each]
         for key, value in fitted.items():
             self._arrays[key][...] = value
 
     def __call__(self, batch: Batch) -> Floats:
         """Return rewards (n,), at most 0."""
-        rewards = step_rewards(self._input(batch), self.config.density, **self._arrays)
+        arrays = self._arrays
+        features = (self._input(batch).astype(np.float64) - arrays["shift"]) / arrays["scale"]
+        if self.config.reward == "progress":
+            kept = np.unique(arrays["chosen"])
+            means, variances = arrays["all_means"][:, kept], arrays["all_variances"][:, kept]
+            progress = step_progress(features[:, kept], self.config.density, means, variances)
+            return progress.astype(np.float32)
+        chosen, mean, precision = arrays["chosen"], arrays["mean"], arrays["precision"]
+        rewards = step_rewards(features, self.config.density, chosen=chosen, mean=mean, precision=precision)
         total: Floats = (rewards @ self._weights).astype(np.float32)
         return total
 
@@ -173,27 +199,38 @@ def discrimination(inside: Doubles, outside: Doubles, separation: float) -> Doub
 
 
 def step_rewards(
-    vectors: Floats,
-    density: str,
-    *,
-    shift: Doubles,
-    scale: Doubles,
-    chosen: NDArray[np.int64],
-    mean: Doubles,
-    precision: Doubles,
+    features: Doubles, density: str, *, chosen: NDArray[np.int64], mean: Doubles, precision: Doubles
 ) -> Doubles:
-    """Return the reward (n, G) of vectors (n, F) for each of G steps.
+    """Return the reward (n, G) of scaled observations (n, F) for each of G steps.
 
     Args:
-        vectors: observations.
+        features: scaled observations.
         density: see :class:`PerceptualConfig`.
-        shift: (F,) subtracted from them.
-        scale: (F,) what they are divided by then.
         chosen: (G, K) which features count.
         mean: (G, K) of those.
         precision: (G, K) one over their variance.
     """
-    features = (vectors.astype(np.float64) - shift) / scale
-    distance = (features[:, chosen] - mean) ** 2 * precision
-    rewards: Doubles = (-0.5 * distance if density == "gaussian" else -np.log1p(distance)).mean(-1)
+    rewards: Doubles = _log_densities(features[:, chosen], density, mean, precision).mean(-1)
     return rewards
+
+
+def step_progress(features: Doubles, density: str, means: Doubles, variances: Doubles) -> Doubles:
+    """Return the expected step (n,) of scaled observations (n, K), -1 for the first and 0 for the last of G steps.
+
+    Args:
+        features: scaled observations.
+        density: see :class:`PerceptualConfig`.
+        means: (G, K) of each step.
+        variances: (G, K) of each step.
+    """
+    logs = (_log_densities(features[:, None], density, means, 1 / variances) - 0.5 * np.log(variances)).sum(-1)
+    likelihoods = np.exp(logs - logs.max(1, keepdims=True))
+    progress: Doubles = likelihoods @ np.linspace(-1, 0, len(means)) / likelihoods.sum(1)
+    return progress
+
+
+def _log_densities(features: Doubles, density: str, mean: Doubles, precision: Doubles) -> Doubles:
+    """Return the log density of each feature, 0 at its mean."""
+    distance = (features - mean) ** 2 * precision
+    logs: Doubles = -0.5 * distance if density == "gaussian" else -np.log1p(distance)
+    return logs

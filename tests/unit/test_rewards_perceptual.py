@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -175,6 +176,59 @@ def test_rewards_agree_with_a_computation_row_by_row(density, segmentation):
 
 
 @pytest.mark.parametrize("density", ["gaussian", "cauchy"])
+def test_progress_is_the_expected_step_by_bayes(density):
+    module, demonstrations = fitted(density=density, reward="progress")
+    everything = np.concatenate(
+        [
+            np.concatenate([episode[f"{when}/state"][rows], episode[f"{when}/object"][rows]], axis=1)
+            for episode, _ in demonstrations
+            for when, rows in (("observation", slice(0, 1)), ("next_observation", slice(None)))
+        ]
+    ).astype(np.float64)
+    label = np.concatenate([step for _, step in demonstrations])
+    scale = everything.std(0)
+    scale[3] = 1  # never changes
+    batch = demonstrations[0][0]
+    distribution = {"gaussian": scipy.stats.norm, "cauchy": scipy.stats.cauchy}[density]
+    expected = []
+    for state, observed in zip(batch["next_observation/state"], batch["next_observation/object"], strict=True):
+        likelihoods = [1.0, 1.0, 1.0]
+        for value, feature in ((state[0], 0), (state[2], 2), (observed[1], 4)):
+            column = (everything[:, feature] - everything[:, feature].mean()) / scale[feature]
+            x = (value - everything[:, feature].mean()) / scale[feature]
+            for step in range(3):
+                inside = column[label == step]
+                likelihoods[step] *= distribution.pdf(x, inside.mean(), np.sqrt(inside.var() + 0.01))
+        expected.append((0.5 * likelihoods[1] + likelihoods[2]) / sum(likelihoods) - 1)
+    np.testing.assert_allclose(module(batch), expected, rtol=1e-4, atol=1e-6)
+    assert module(batch).dtype == np.float32
+
+
+def test_progress_does_not_fall_where_what_was_achieved_is_left_again():
+    """A lever is turned and let go: the sum over steps falls when it is turned, the expected step does not."""
+    lever = np.repeat([0.0, 1.0, 0.0], 6)
+    door = np.repeat([0.0, 0.0, 1.0], 6)
+    noise = np.random.default_rng(3).normal(0, 0.05, (18, 3))
+    state, observed = np.zeros((18, 3)), np.stack((lever, door), 1) + noise[:, :2]
+    episode = {
+        "action": np.zeros((17, 1), np.float32),
+        "observation/state": state[:-1],
+        "next_observation/state": state[1:],
+        "observation/object": observed[:-1],
+        "next_observation/object": observed[1:],
+    }
+    means = {}
+    for reward in ("density", "progress"):
+        options = {"steps": 3, "keys": ("object",), "features": 2, "density": "gaussian"}
+        module = PerceptualConfig(reward=reward, **options).make("steps", SPEC, 0)
+        module.fit([episode])
+        rewards = module(episode)
+        means[reward] = [rewards[:5].mean(), rewards[5:11].mean(), rewards[11:].mean()]
+    np.testing.assert_allclose(means["progress"], [-1, -0.5, 0], atol=1e-3)
+    assert means["density"][1] < means["density"][0] < means["density"][2]
+
+
+@pytest.mark.parametrize("density", ["gaussian", "cauchy"])
 def test_later_steps_are_worth_more_and_nothing_is_above_zero(density):
     module, _ = fitted(density=density, growth=3.0)
     episode, step = demonstration(np.random.default_rng(9), [5, 5, 5])
@@ -229,9 +283,10 @@ def test_one_outlying_feature_does_not_drown_the_others():
     assert (gains[0] > 0.5).all()
 
 
-def test_state_goes_on_without_demonstrations():
-    module, demonstrations = fitted()
-    other = PerceptualConfig(steps=3, features=3).make("steps", SPEC, 1)
+@pytest.mark.parametrize("reward", ["density", "progress"])
+def test_state_goes_on_without_demonstrations(reward):
+    module, demonstrations = fitted(reward=reward)
+    other = PerceptualConfig(steps=3, features=3, reward=reward).make("steps", SPEC, 1)
     other.load(module.state())
     np.testing.assert_array_equal(module(demonstrations[0][0]), other(demonstrations[0][0]))
 
@@ -259,5 +314,7 @@ def test_what_is_wrong_is_said():
         PerceptualConfig(segmentation="own")
     with pytest.raises(ConfigError, match="min_length must be 2 or more with segmentation=separate, got 1"):
         PerceptualConfig(segmentation="separate")
+    with pytest.raises(ConfigError, match="reward must be one of density, progress"):
+        PerceptualConfig(reward="sum")
     with pytest.raises(ConfigError, match="negatives must be one of earlier, all"):
         PerceptualConfig(negatives="others")
