@@ -138,6 +138,21 @@ def fitted(**options) -> tuple[PerceptualReward, list]:
     return module, demonstrations
 
 
+def observations(demonstrations):
+    """All observations (n, 5), the step of each, and what features are divided by."""
+    everything = np.concatenate(
+        [
+            np.concatenate([episode[f"{when}/state"][rows], episode[f"{when}/object"][rows]], axis=1)
+            for episode, _ in demonstrations
+            for when, rows in (("observation", slice(0, 1)), ("next_observation", slice(None)))
+        ]
+    ).astype(np.float64)
+    label = np.concatenate([step for _, step in demonstrations])
+    scale = everything.std(0)
+    scale[3] = 1  # never changes
+    return everything, label, scale
+
+
 def test_noise_and_constants_are_not_what_tells_a_step():
     module, _ = fitted()
     np.testing.assert_array_equal(module.state()["chosen"], [[0, 2, 4], [0, 2, 4]])
@@ -149,16 +164,7 @@ def test_noise_and_constants_are_not_what_tells_a_step():
 @pytest.mark.parametrize("density", ["gaussian", "cauchy"])
 def test_rewards_agree_with_a_computation_row_by_row(density, segmentation):
     module, demonstrations = fitted(density=density, segmentation=segmentation)
-    everything = np.concatenate(
-        [
-            np.concatenate([episode[f"{when}/state"][rows], episode[f"{when}/object"][rows]], axis=1)
-            for episode, _ in demonstrations
-            for when, rows in (("observation", slice(0, 1)), ("next_observation", slice(None)))
-        ]
-    ).astype(np.float64)
-    label = np.concatenate([step for _, step in demonstrations])
-    scale = everything.std(0)
-    scale[3] = 1  # never changes
+    everything, label, scale = observations(demonstrations)
     batch = demonstrations[0][0]
     expected = []
     for state, observed in zip(batch["next_observation/state"], batch["next_observation/object"], strict=True):
@@ -178,16 +184,7 @@ def test_rewards_agree_with_a_computation_row_by_row(density, segmentation):
 @pytest.mark.parametrize("density", ["gaussian", "cauchy"])
 def test_progress_is_the_expected_step_by_bayes(density):
     module, demonstrations = fitted(density=density, reward="progress")
-    everything = np.concatenate(
-        [
-            np.concatenate([episode[f"{when}/state"][rows], episode[f"{when}/object"][rows]], axis=1)
-            for episode, _ in demonstrations
-            for when, rows in (("observation", slice(0, 1)), ("next_observation", slice(None)))
-        ]
-    ).astype(np.float64)
-    label = np.concatenate([step for _, step in demonstrations])
-    scale = everything.std(0)
-    scale[3] = 1  # never changes
+    everything, label, scale = observations(demonstrations)
     batch = demonstrations[0][0]
     distribution = {"gaussian": scipy.stats.norm, "cauchy": scipy.stats.cauchy}[density]
     expected = []
