@@ -36,7 +36,7 @@ class PretrainingConfig:
     text_width: int = 32
     text_layers: int = 2
     context_length: int = 16
-    steps: int = 3000
+    steps: int = 4000
     batch_size: int = 64
     learning_rate: float = 1e-3
     weight_decay: float = 0.02

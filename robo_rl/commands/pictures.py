@@ -41,12 +41,12 @@ class Pictures:
     own: NDArray[np.bool_]
 
 
-def take_pictures(backends: Mapping[str, EnvBackend], steps: int, seed: int) -> Pictures:
+def take_pictures(backends: Mapping[str, EnvBackend], steps: Mapping[str, int], seed: int) -> Pictures:
     """Return pictures of all cameras along episodes of the scripted experts, with different amounts of noise.
 
     Args:
         backends: by name; each with a camera and captions.
-        steps: moments at which each is looked at.
+        steps: by name; moments at which each is looked at.
         seed: of start states and noise.
 
     Raises:
@@ -59,7 +59,7 @@ def take_pictures(backends: Mapping[str, EnvBackend], steps: int, seed: int) -> 
         cameras = [key for key in backend.spec.observation if key.startswith("images/")]
         if not cameras:
             raise ConfigError(f"tasks.{name}.observation.cameras must name a camera, got none")
-        for observation, said in _visited(name, backend, steps, derive_seed(seed, name)):
+        for observation, said in _visited(name, backend, steps[name], derive_seed(seed, name)):
             captions |= dict.fromkeys(said)
             images += [cast(NDArray[np.uint8], observation[key][..., -3:]) for key in cameras]
             sayings += [said] * len(cameras)

@@ -36,11 +36,14 @@ class VisionPretrainConfig:
 
     tasks: tuple[str, ...] | None
     steps: int
+    times: dict[str, int]
     held_out_steps: int
 
     def __post_init__(self) -> None:
         for key in ("steps", "held_out_steps"):
             require(getattr(self, key) >= 1, f"pictures.{key}", "1 or more", getattr(self, key))
+        for name, times in self.times.items():
+            require(times >= 1, f"pictures.times.{name}", "1 or more", times)
 
 
 class Trainer(Protocol):
@@ -139,8 +142,13 @@ def _pictures(config: DictConfig, settings: VisionPretrainConfig) -> tuple[Pictu
             backends[str(name)] = backend = build(cast(DictConfig, node))
             stack.callback(backend.close)
         require(bool(backends), "pictures.tasks", "null or at least one task", [])
-        parts = (("training", settings.steps), ("held out", settings.held_out_steps))
-        training, held_out = (take_pictures(backends, steps, derive_seed(config.seed, part)) for part, steps in parts)
+        for name in settings.times:
+            if name not in config.tasks:
+                raise ConfigError(f"pictures.times: there is no task {name!r}: {nearest(name, map(str, config.tasks))}")
+        longer = {name: settings.steps * settings.times.get(name, 1) for name in backends}
+        training = take_pictures(backends, longer, derive_seed(config.seed, "training"))
+        kept = dict.fromkeys(backends, settings.held_out_steps)
+        held_out = take_pictures(backends, kept, derive_seed(config.seed, "held out"))
     return training, held_out
 
 

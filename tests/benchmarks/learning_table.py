@@ -70,7 +70,7 @@ PIXELS = [
 ]
 """Two cameras and proprioception; nothing else tells where the objects are."""
 
-TWO_CAMERAS = {"reach": "[above,side]"}
+TWO_CAMERAS = {"reach": "[ahead,side]"}
 """Where those of ``agent=drq`` are not those that look at a table: goals of ``reach`` are in the air."""
 
 CHOICES = AGENTS | ABLATIONS | {"redq": ["agent=redq"], "drq": PIXELS, "rlpd_async": ["agent=rlpd", "runtime=async"]}

@@ -43,7 +43,7 @@ PICTURES = (
 """Pictures are for the reward."""
 
 FROM_FRONT = ("task.observation.cameras=[front,view]", *PICTURES)
-FROM_ABOVE = ("task.observation.cameras=[above,side]", *PICTURES)
+FROM_TWO_SIDES = ("task.observation.cameras=[ahead,side]", *PICTURES)
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ ROWS = {
         instead=("++reward.terms.success.weight=1",),
     ),
     "reach_clip": Row(
-        "reach", "CLIP, the bundled model", "nothing", 5_000, ("reward=clip", *FROM_ABOVE, *NONE), "clip"
+        "reach", "CLIP, the bundled model", "nothing", 5_000, ("reward=clip", *FROM_TWO_SIDES, *NONE), "clip"
     ),
     "open_door_gail": Row(
         "open_door",

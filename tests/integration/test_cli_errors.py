@@ -79,6 +79,10 @@ AGENTS = "bc, cpl, drq, hg_dagger, iql, redq, rlpd, rlpd_driving, rlpd_published
             ["vision", "pretrain", "output=x", "pictures.tasks=reach"],
             "robo-rl: pictures.tasks: expected a list, as pictures.tasks=[a,b]",
         ),
+        (
+            ["vision", "pretrain", "output=x", "+pictures.times.raech=2"],
+            "robo-rl: pictures.times: there is no task 'raech': did you mean 'reach'",
+        ),
         # In quotes of its own the sentence is read, and the next mistake told.
         (["export", "path=x", "output=y", 'instruction="it\'s open, now"'], "robo-rl: x: there is no data set"),
         (["view", "path=x", "port=abc"], "robo-rl: port: value 'abc' of type 'str' could not be converted"),
