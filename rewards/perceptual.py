@@ -18,6 +18,8 @@ SEGMENTATIONS = ("joint", "separate")
 NEGATIVES = ("earlier", "all")
 DENSITIES = ("cauchy", "gaussian")
 REWARDS = ("density", "progress")
+STILL = 0.1
+"""Share of a feature's deviation over all demonstrations by which it changes along each, if hardly."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class PerceptualConfig:
         segmentation: ``joint``, demonstrations are cut together, so that each step is the same in all of them
             (:func:`~.segmentation.segment_jointly`); or ``separate``, each by itself, as published.
         features: how many of the most discriminative features each step keeps; null: the square root of their number.
-            The paper keeps 32 of the 2,048 of its network; of a state's few dozen most say nothing of most steps.
+            The paper keeps 32 of the 2,048 of its network; of a state's few dozen most say nothing of most steps. Those
+            that hardly change along any demonstration (where an object happens to stand) come last.
         negatives: what the features of a step are to tell it from: ``earlier``, the steps before it; or ``all`` others,
             as published, which prefers what is true of this step alone (a velocity, a contact) to what is achieved in
             it and stays.
@@ -146,12 +149,15 @@ class PerceptualReward(Module):
         else:
             begins = [segment(each, steps, least) for each in scaled]
         features = np.concatenate(scaled)
+        # What is the same all along differs between steps only because these are not equally long everywhere.
+        still = np.all([np.ptp(each, axis=0) < STILL for each in scaled], axis=0)
         label = np.concatenate([segment_labels(*each) for each in zip(begins, map(len, scaled), strict=True)])
         chosen, means, precisions = [], [], []
         for step in range(1, steps):
             negative = label < step if self.config.negatives == "earlier" else label != step
             inside, outside = features[label == step], features[negative]
-            order = np.argsort(-discrimination(inside, outside, self.config.separation), kind="stable")
+            score = discrimination(inside, outside, self.config.separation)
+            order = np.argsort(np.where(still, np.inf, -score), kind="stable")
             best = np.sort(order[: self._arrays["chosen"].shape[1]])
             chosen.append(best)
             means.append(inside[:, best].mean(0))

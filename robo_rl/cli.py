@@ -15,6 +15,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
+from .commands.interruption import sigterm_unwinds
 from .core import ConfigError, RoboRLError, nearest
 
 COMMANDS = {
@@ -74,7 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     try:
-        status = _dispatch(words)
+        with sigterm_unwinds():
+            status = _dispatch(words)
         sys.stdout.flush()
         sys.exit(status)
     except BrokenPipeError:  # whoever read our output has gone, as in robo-rl --help | head -1
@@ -149,7 +151,7 @@ def run_command(command: str, overrides: list[str]) -> int:
     """Compose the command's configuration and call its ``run``; Hydra's errors become ours."""
     from .app import register_all_configs
     from .commands import ray_launcher
-    from .commands.usage import explain
+    from .commands.usage import explain, require_known
 
     register_all_configs()
     ray_launcher.register()
@@ -165,6 +167,7 @@ def run_command(command: str, overrides: list[str]) -> int:
         nonlocal status, failure, composed
         composed = True
         try:
+            require_known(config)
             module = f"{name}_" if keyword.iskeyword(name) else name
             run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{module}").run
             status = max(status, run(config))

@@ -2,7 +2,9 @@
 
 import os
 import signal
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -53,3 +55,25 @@ class Interruption:
         if self.signal is not None:
             raise KeyboardInterrupt
         self.signal = number
+
+
+@contextmanager
+def sigterm_unwinds() -> Iterator[None]:
+    """SIGTERM raises SystemExit rather than end the process on the spot: files and devices are closed on the way.
+
+    What takes the signal for itself, as :class:`Interruption` does, still gets it. Outside the main thread, and where
+    somebody else has taken SIGTERM, nothing changes.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _exit)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _exit(number: int, _: FrameType | None) -> None:
+    raise SystemExit(128 + number)

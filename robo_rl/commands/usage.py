@@ -1,5 +1,6 @@
 """What a command takes: its help, and one line for an override that does not fit."""
 
+import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from ..core import nearest
+from ..core import ConfigError, nearest
 
 
 @contextmanager
@@ -52,6 +53,26 @@ def help_text(command: str, config_name: str, overrides: Sequence[str]) -> str:
         f'Tab completion: eval "$(robo-rl {command} -sc install=bash)"',
     ]
     return "\n".join(lines)
+
+
+def require_known(config: DictConfig, path: str = "") -> None:
+    """Check that every section whose options are fixed has no others: a plus adds what nothing reads.
+
+    Raises:
+        ConfigError: naming the option and those that there are.
+    """
+    kind = OmegaConf.get_type(config)
+    if dataclasses.is_dataclass(kind):
+        known = [field.name for field in dataclasses.fields(kind)]
+        options = [name for name in known if not name.startswith("_")]
+        for key in map(str, config):
+            if key not in known and not key.startswith("_"):  # _target_ and the like are Hydra's
+                raise ConfigError(f"{path}{key}: there is no such option: {nearest(key, options)}")
+    for name in config:
+        if not OmegaConf.is_missing(config, name) and not OmegaConf.is_interpolation(config, str(name)):
+            child = config[name]
+            if isinstance(child, DictConfig):
+                require_known(child, f"{path}{name}.")
 
 
 def explain(error: Exception, config_name: str, overrides: Sequence[str]) -> str:

@@ -176,12 +176,8 @@ ROWS = {
         (
             "reward=perceptual",
             "reward.modules.perceptual.keys=[object]",
-            "reward.modules.perceptual.steps=3",
-            "reward.modules.perceptual.min_length=2",
-            "reward.modules.perceptual.segmentation=separate",
-            "reward.modules.perceptual.features=2",
-            "reward.modules.perceptual.negatives=all",
-            "reward.modules.perceptual.growth=1",
+            "reward.modules.perceptual.reward=progress",
+            "reward.modules.perceptual.density=gaussian",
             *FIVE,
         ),
         "perceptual",
@@ -214,7 +210,7 @@ ROWS = {
         control="open_door_transport",
     ),
     "open_door_clip": Row(
-        "open_door", "CLIP, the bundled model", "nothing", 5_000, ("reward=clip", *FROM_FRONT, *NONE), "clip"
+        "open_door", "CLIP, the bundled model", "nothing", 10_000, ("reward=clip", *FROM_FRONT, *NONE), "clip"
     ),
     "open_door_preferences": Row(
         "open_door", "preferences of a script, 20 % wrong", "1,000 answers", 5_000, ONLINE, "preferences"
@@ -274,7 +270,7 @@ ROWS = {
         instead=("++reward.terms.success.weight=1",),
     ),
     "reach_clip": Row(
-        "reach", "CLIP, the bundled model", "nothing", 5_000, ("reward=clip", *FROM_TWO_SIDES, *NONE), "clip"
+        "reach", "CLIP, the bundled model", "nothing", 10_000, ("reward=clip", *FROM_TWO_SIDES, *NONE), "clip"
     ),
     "open_door_gail": Row(
         "open_door",

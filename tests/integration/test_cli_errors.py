@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 from robo_rl import cli
 from robo_rl.cli import COMMANDS, main
@@ -82,6 +83,14 @@ AGENTS = "bc, cpl, drq, hg_dagger, iql, redq, rlpd, rlpd_driving, rlpd_published
         (
             ["vision", "pretrain", "output=x", "+pictures.times.raech=2"],
             "robo-rl: pictures.times: there is no task 'raech': did you mean 'reach'",
+        ),
+        (
+            ["train", "task=reach", "+agent.update_too_data=2"],
+            "robo-rl: agent.update_too_data: there is no such option: did you mean 'update_to_data'",
+        ),
+        (
+            ["train", "task=reach", "+reward.terms.near.weight=2"],
+            "robo-rl: reward.terms: there is no such option: did you mean 'others'? Valid: offset, others, weights",
         ),
         # In quotes of its own the sentence is read, and the next mistake told.
         (["export", "path=x", "output=y", 'instruction="it\'s open, now"'], "robo-rl: x: there is no data set"),
@@ -264,13 +273,13 @@ def test_what_a_launcher_runs_in_another_process_ends_by_an_exception(monkeypatc
     monkeypatch.setattr(cli.os, "getpid", lambda: -1)
     codes = iter([0, 3])
     monkeypatch.setattr(train, "run", lambda config: next(codes))
-    jobs[0](None)
+    jobs[0](OmegaConf.create())
     with pytest.raises(RoboRLError, match="robo-rl train ended with exit code 3"):
-        jobs[0](None)
+        jobs[0](OmegaConf.create())
 
     def fail(config: object) -> int:
         raise DataError("as it was said")
 
     monkeypatch.setattr(train, "run", fail)
     with pytest.raises(DataError, match="as it was said"):
-        jobs[0](None)
+        jobs[0](OmegaConf.create())

@@ -202,6 +202,23 @@ def test_killed_while_recording(tmp_path: Path) -> None:
     assert len(EpisodeStore.open(path)) == len(episodes) + 1
 
 
+def test_a_recording_that_is_terminated_cleans_up(tmp_path: Path) -> None:
+    """SIGTERM while a person is awaited: what was to be replaced is back, and nothing stays beside it."""
+    path = tmp_path / "data"
+    assert command("record", "task=reach", f"record.path={path}", "record.episodes=1") == 0
+    before = executed(path)
+    arguments = [sys.executable, "-m", "robo_rl.cli", "record", "task=reach", f"record.path={path}"]
+    arguments += ["record.if_exists=overwrite", "record.source=browser", "web.address=127.0.0.1:0"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()  # says where the page is
+        assert (tmp_path / "data.replaced").exists()
+        process.terminate()
+        assert process.wait(60) == 128 + signal.SIGTERM
+    assert [file.name for file in tmp_path.iterdir()] == ["data"]
+    np.testing.assert_array_equal(executed(path), before)
+
+
 class Device:
     """A person who says what the script holds, one line at each control period."""
 

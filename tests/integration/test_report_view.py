@@ -428,15 +428,19 @@ def test_the_viewer_ends_with_the_command(tmp_path, monkeypatch, number):
     monkeypatch.setattr(evaluation_viewer, "viewer_command", lambda *_: [sys.executable, "-c", command, str(told)])
     before = signal.getsignal(signal.SIGTERM)
 
+    seen = []
+
     def interrupt():
         while not told.exists():
             time.sleep(0.01)
+        seen.extend(line for line in _commands() if str(told) in line)
         os.kill(os.getpid(), number)
 
     thread = threading.Thread(target=interrupt)
     thread.start()
     assert evaluation_viewer.show(tmp_path / "view.rrd", web=True, port=9090) == 0
     thread.join()
+    assert len(seen) == 2, "the command and its program"
     assert signal.getsignal(signal.SIGTERM) is before
     assert not [line for line in _commands() if str(told) in line]
 

@@ -160,6 +160,22 @@ def test_noise_and_constants_are_not_what_tells_a_step():
     assert few.shape == (2, 2) and set(few.ravel()) <= {0, 2, 4}, "the root of 5 is about 2"
 
 
+def test_where_something_stands_is_not_what_tells_a_step():
+    rng = np.random.default_rng(0)
+    demonstrations = []
+    # The longer the last step, the farther away it stands: its mean differs between steps.
+    for place, lengths in ((0.0, [5, 5, 5]), (1.0, [5, 5, 60])):
+        episode, _ = demonstration(rng, lengths)
+        for when in ("observation", "next_observation"):
+            steps = len(episode["action"])
+            episode[f"{when}/object"][:, 0] = place + 0.001 * rng.normal(size=steps)
+            episode[f"{when}/state"][:] = rng.normal(size=(steps, 3))
+        demonstrations.append(episode)
+    module = PerceptualConfig(steps=3, features=4, min_length=3).make("steps", SPEC, 0)
+    module.fit(demonstrations)
+    assert 3 not in module.state()["chosen"]
+
+
 @pytest.mark.parametrize("segmentation", ["joint", "separate"])
 @pytest.mark.parametrize("density", ["gaussian", "cauchy"])
 def test_rewards_agree_with_a_computation_row_by_row(density, segmentation):
