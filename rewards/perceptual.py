@@ -98,7 +98,10 @@ class PerceptualReward(Module):
     A step that is passed and left again (a lever that is turned and let go) makes that sum fall on the way to the goal.
     ``reward=progress`` asks instead which step it is: all steps are described by all features that any of them keeps,
     those are taken as independent and the steps as equally likely beforehand (naive Bayes), and with probabilities p of
-    G steps the reward is sum(p g) / (G - 1) - 1 for g from 0.
+    G steps the reward is f sum(p g) / (G - 1) - 1 for g from 0. Far from all steps that would be the one of the largest
+    variance, whatever it is, and a learner finds that. So with d, the mean over features of (x - m)^2 / (v + floor), of
+    the nearest step, and D, the largest d of an observation in the demonstrations, f is D / d where d is above D, else
+    1: what is like no step is more and more like the first.
 
     Args:
         config: of the module.
@@ -126,6 +129,7 @@ class PerceptualReward(Module):
         if config.reward == "progress":
             self._arrays["all_means"] = np.zeros((config.steps, self._input.size))
             self._arrays["all_variances"] = np.ones((config.steps, self._input.size))
+            self._arrays["farthest"] = np.ones(1)
         weights = config.growth ** np.arange(rewarded)
         self._weights = weights / weights.sum()
 
@@ -165,8 +169,11 @@ class PerceptualReward(Module):
         fitted = {"shift": shift, "scale": scale, "chosen": chosen, "mean": means, "precision": precisions}
         if self.config.reward == "progress":
             inside_each = [features[label == step] for step in range(steps)]
-            fitted["all_means"] = [inside.mean(0) for inside in inside_each]
-            fitted["all_variances"] = [inside.var(0) + self.config.variance_floor for inside in inside_each]
+            all_means = np.array([inside.mean(0) for inside in inside_each])
+            all_variances = np.array([inside.var(0) for inside in inside_each]) + self.config.variance_floor
+            kept = np.unique(chosen)
+            distances = nearest_step(features[:, kept], all_means[:, kept], all_variances[:, kept])
+            fitted |= {"all_means": all_means, "all_variances": all_variances, "farthest": distances.max()}
         for key, value in fitted.items():
             self._arrays[key][...] = value
 
@@ -178,11 +185,15 @@ class PerceptualReward(Module):
             kept = np.unique(arrays["chosen"])
             means, variances = arrays["all_means"][:, kept], arrays["all_variances"][:, kept]
             progress = step_progress(features[:, kept], self.config.density, means, variances)
-            return progress.astype(np.float32)
-        chosen, mean, precision = arrays["chosen"], arrays["mean"], arrays["precision"]
-        rewards = step_rewards(features, self.config.density, chosen=chosen, mean=mean, precision=precision)
-        total: Floats = (rewards @ self._weights).astype(np.float32)
-        return total
+            distance = nearest_step(features[:, kept], means, variances)
+            familiar = arrays["farthest"] / np.maximum(distance, arrays["farthest"])
+            total = (1 + progress) * familiar - 1
+        else:
+            chosen, mean, precision = arrays["chosen"], arrays["mean"], arrays["precision"]
+            rewards = step_rewards(features, self.config.density, chosen=chosen, mean=mean, precision=precision)
+            total = rewards @ self._weights
+        result: Floats = total.astype(np.float32)
+        return result
 
     def state(self) -> State:
         """Return what the demonstrations taught."""
@@ -233,6 +244,19 @@ def step_progress(features: Doubles, density: str, means: Doubles, variances: Do
     likelihoods = np.exp(logs - logs.max(1, keepdims=True))
     progress: Doubles = likelihoods @ np.linspace(-1, 0, len(means)) / likelihoods.sum(1)
     return progress
+
+
+def nearest_step(features: Doubles, means: Doubles, variances: Doubles) -> Doubles:
+    """Return the mean squared distance (n,) in deviations of scaled observations (n, K) from the nearest of G steps.
+
+    Args:
+        features: scaled observations.
+        means: (G, K) of each step.
+        variances: (G, K) of each step.
+    """
+    distances: Doubles = ((features[:, None] - means) ** 2 / variances).mean(-1)
+    nearest: Doubles = distances.min(1)
+    return nearest
 
 
 def _log_densities(features: Doubles, density: str, mean: Doubles, precision: Doubles) -> Doubles:

@@ -72,7 +72,7 @@ def require_known(config: DictConfig, path: str = "") -> None:
         if not OmegaConf.is_missing(config, name) and not OmegaConf.is_interpolation(config, str(name)):
             child = config[name]
             if isinstance(child, DictConfig):
-                require_known(child, f"{path}{name}.")
+                require_known(child, f"{path}{name!s}.")
 
 
 def explain(error: Exception, config_name: str, overrides: Sequence[str]) -> str:

@@ -201,18 +201,36 @@ def test_rewards_agree_with_a_computation_row_by_row(density, segmentation):
 def test_progress_is_the_expected_step_by_bayes(density):
     module, demonstrations = fitted(density=density, reward="progress")
     everything, label, scale = observations(demonstrations)
-    batch = demonstrations[0][0]
+    # The second half is strange: as far from the demonstrations as nothing in them.
+    batch = {
+        key: np.concatenate([value, value + 0.5 * (key != "action")]) for key, value in demonstrations[0][0].items()
+    }
     distribution = {"gaussian": scipy.stats.norm, "cauchy": scipy.stats.cauchy}[density]
     expected = []
     for state, observed in zip(batch["next_observation/state"], batch["next_observation/object"], strict=True):
-        likelihoods = [1.0, 1.0, 1.0]
+        likelihoods, distances = [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]
         for value, feature in ((state[0], 0), (state[2], 2), (observed[1], 4)):
             column = (everything[:, feature] - everything[:, feature].mean()) / scale[feature]
             x = (value - everything[:, feature].mean()) / scale[feature]
             for step in range(3):
                 inside = column[label == step]
                 likelihoods[step] *= distribution.pdf(x, inside.mean(), np.sqrt(inside.var() + 0.01))
-        expected.append((0.5 * likelihoods[1] + likelihoods[2]) / sum(likelihoods) - 1)
+                distances[step] += (x - inside.mean()) ** 2 / (inside.var() + 0.01) / 3
+        progress = (0.5 * likelihoods[1] + likelihoods[2]) / sum(likelihoods)
+        expected.append((progress, min(distances)))
+    # Of the demonstrations all are familiar, the others the less the farther they are.
+    farthest = max(
+        min(
+            np.mean([(row[f] - c[label == step].mean()) ** 2 / (c[label == step].var() + 0.01) for f, c in columns])
+            for step in range(3)
+        )
+        for columns in [[(f, (everything[:, f] - everything[:, f].mean()) / scale[f]) for f in (0, 2, 4)]]
+        for row in (everything - everything.mean(0)) / scale
+    )
+    familiar = [min(1, farthest / distance) for _, distance in expected]
+    half = len(expected) // 2
+    assert set(familiar[:half]) == {1} and max(familiar[half:]) < 0.5
+    expected = [progress * share - 1 for (progress, _), share in zip(expected, familiar, strict=True)]
     np.testing.assert_allclose(module(batch), expected, rtol=1e-4, atol=1e-6)
     assert module(batch).dtype == np.float32
 
