@@ -100,8 +100,8 @@ class PerceptualReward(Module):
     those are taken as independent and the steps as equally likely beforehand (naive Bayes), and with probabilities p of
     G steps the reward is f sum(p g) / (G - 1) - 1 for g from 0. Far from all steps that would be the one of the largest
     variance, whatever it is, and a learner finds that. So with d, the mean over features of (x - m)^2 / (v + floor), of
-    the nearest step, and D, the largest d of an observation in the demonstrations, f is D / d where d is above D, else
-    1: what is like no step is more and more like the first.
+    the nearest step, and D, the largest d of an observation in the demonstrations, f is (D / d)^2 where d is above D,
+    else 1: what is like no step is more and more like the first.
 
     Args:
         config: of the module.
@@ -186,7 +186,7 @@ class PerceptualReward(Module):
             means, variances = arrays["all_means"][:, kept], arrays["all_variances"][:, kept]
             progress = step_progress(features[:, kept], self.config.density, means, variances)
             distance = nearest_step(features[:, kept], means, variances)
-            familiar = arrays["farthest"] / np.maximum(distance, arrays["farthest"])
+            familiar = (arrays["farthest"] / np.maximum(distance, arrays["farthest"])) ** 2
             total = (1 + progress) * familiar - 1
         else:
             chosen, mean, precision = arrays["chosen"], arrays["mean"], arrays["precision"]

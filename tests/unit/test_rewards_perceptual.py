@@ -227,7 +227,7 @@ def test_progress_is_the_expected_step_by_bayes(density):
         for columns in [[(f, (everything[:, f] - everything[:, f].mean()) / scale[f]) for f in (0, 2, 4)]]
         for row in (everything - everything.mean(0)) / scale
     )
-    familiar = [min(1, farthest / distance) for _, distance in expected]
+    familiar = [min(1, farthest / distance) ** 2 for _, distance in expected]
     half = len(expected) // 2
     assert set(familiar[:half]) == {1} and max(familiar[half:]) < 0.5
     expected = [progress * share - 1 for (progress, _), share in zip(expected, familiar, strict=True)]
