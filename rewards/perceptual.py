@@ -19,7 +19,7 @@ NEGATIVES = ("earlier", "all")
 DENSITIES = ("cauchy", "gaussian")
 REWARDS = ("density", "progress")
 STILL = 0.1
-"""Share of a feature's deviation over all demonstrations by which it changes along each, if hardly."""
+"""A feature that changes by less than that share of its deviation over all demonstrations hardly changes along one."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class PerceptualReward(Module):
             all_means = np.array([inside.mean(0) for inside in inside_each])
             all_variances = np.array([inside.var(0) for inside in inside_each]) + self.config.variance_floor
             kept = np.unique(chosen)
-            distances = nearest_step(features[:, kept], all_means[:, kept], all_variances[:, kept])
+            distances = step_distance(features[:, kept], all_means[:, kept], all_variances[:, kept])
             fitted |= {"all_means": all_means, "all_variances": all_variances, "farthest": distances.max()}
         for key, value in fitted.items():
             self._arrays[key][...] = value
@@ -185,7 +185,7 @@ class PerceptualReward(Module):
             kept = np.unique(arrays["chosen"])
             means, variances = arrays["all_means"][:, kept], arrays["all_variances"][:, kept]
             progress = step_progress(features[:, kept], self.config.density, means, variances)
-            distance = nearest_step(features[:, kept], means, variances)
+            distance = step_distance(features[:, kept], means, variances)
             familiar = (arrays["farthest"] / np.maximum(distance, arrays["farthest"])) ** 2
             total = (1 + progress) * familiar - 1
         else:
@@ -246,7 +246,7 @@ def step_progress(features: Doubles, density: str, means: Doubles, variances: Do
     return progress
 
 
-def nearest_step(features: Doubles, means: Doubles, variances: Doubles) -> Doubles:
+def step_distance(features: Doubles, means: Doubles, variances: Doubles) -> Doubles:
     """Return the mean squared distance (n,) in deviations of scaled observations (n, K) from the nearest of G steps.
 
     Args:
