@@ -215,6 +215,15 @@ ROWS = {
     "open_door_preferences": Row(
         "open_door", "preferences of a script, 20 % wrong", "1,000 answers", 5_000, ONLINE, "preferences"
     ),
+    "open_door_preferences_offline": Row(
+        "open_door",
+        "preferences of a script, 20 % wrong, offline (IQL)",
+        "2,000 answers, 300 episodes of a worse policy",
+        0,
+        OFFLINE,
+        "preferences",
+        data=True,
+    ),
     "open_door_vice": Row("open_door", "classifier (VICE)", "20 demonstrations with actions", 3_000, VICE, "goal"),
     "pick_cube_interventions": Row(
         "pick_cube",
