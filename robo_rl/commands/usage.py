@@ -67,7 +67,8 @@ def require_known(config: DictConfig, path: str = "") -> None:
         options = [name for name in known if not name.startswith("_")]
         for key in map(str, config):
             if key not in known and not key.startswith("_"):  # _target_ and the like are Hydra's
-                raise ConfigError(f"{path}{key}: there is no such option: {nearest(key, options)}")
+                valid = nearest(key, options) if options else "there are none here"
+                raise ConfigError(f"{path}{key}: there is no such option: {valid}")
     for name in config:
         if not OmegaConf.is_missing(config, name) and not OmegaConf.is_interpolation(config, str(name)):
             child = config[name]

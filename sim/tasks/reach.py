@@ -16,7 +16,7 @@ from .base import Array, FunctionExpert, Task, distance_captions
 CAMERAS = (("ahead", (1.15, 0.0, 0.1)), ("side", (0.0, -1.15, 0.1)))
 """Name and position from the middle of the goals [m]: each sees two of three axes.
 
-None looks down: from above the hand hides the goal as soon as it is near, and the learner stays 5 cm away."""
+None looks down: from above the hand hides the goal as soon as it is near."""
 FINE = 0.05
 """Distance that is 1 in the fine part of the observation [m]."""
 
