@@ -404,19 +404,24 @@ def success_of(path: Path) -> float:
 def table(runs: list[dict]) -> str:
     """Return the table in Markdown: interquartile means over seeds with 95 % bootstrap intervals."""
     lines = [
-        "| task | reward | what the learner is given | seeds | steps | success at the end | without the module |",
-        "|---|---|---|---|---|---|---|",
+        "| task | reward | what the learner is given | seeds | steps | success at the end | without it | steps |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name, row in ROWS.items():
         group = [run for run in runs if run["row"] == name and not run["control"]]
         controls = [run for run in runs if run["row"] == (row.control or name) and run["control"]]
         if group:
-            steps = "-" if row.data else f"{np.median([run['env_steps'] for run in group]):,.0f}"
+            steps, steps_without = ("-" if row.data or not of else median_steps(of) for of in (group, controls))
             taken_over = [run["takeovers"] for run in group if "takeovers" in run]
             sees = row.sees + (f" ({np.median(taken_over):,.0f} takeovers)" if taken_over else "")
-            cells = (row.task, row.reward, sees, str(len(group)), steps, rate(group), rate(controls))
+            cells = (row.task, row.reward, sees, str(len(group)), steps, rate(group), rate(controls), steps_without)
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def median_steps(group: list[dict]) -> str:
+    """Return the median number of environment steps of several runs."""
+    return f"{np.median([run['env_steps'] for run in group]):,.0f}"
 
 
 def rate(group: list[dict]) -> str:
