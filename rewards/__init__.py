@@ -20,7 +20,7 @@ from .specification import SpecificationConfig
 from .stages import StagesConfig
 from .successes import SuccessesConfig
 from .transport import OptimalTransportConfig
-from .vision.config import PretrainingConfig
+from .vision.config import ContrastConfig, PretrainingConfig
 from .writing import WriterConfig
 
 MODULES: dict[str, type] = {
@@ -52,6 +52,8 @@ def register_configs() -> None:
         store.store(group="reward/module", name=name, node=config_node(config_class, config_class))
     trainer = config_node("robo_rl.rewards.vision.pretraining.make_trainer", PretrainingConfig)
     store.store(group="trainer", name="clip", node=trainer)
+    trainer = config_node("robo_rl.rewards.vision.contrast.make_contrastive_trainer", ContrastConfig)
+    store.store(group="contrastive_trainer", name="time_contrastive", node=trainer)
     store.store(group="writer", name="endpoint", node=config_node("robo_rl.rewards.writing.Writer", WriterConfig))
 
 

@@ -1,6 +1,7 @@
 """How reward modules see images: coarse colours, features of a frozen network, or as they are for one that learns."""
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,7 @@ from .vision.encoder import EncoderConfig, FrozenEncoder, load_encoder
 
 Floats = NDArray[np.float32]
 Images = NDArray[np.uint8]
+Pictures = TypeVar("Pictures", Floats, Images)
 
 COLOURS = "colours"
 CONVOLUTIONAL = "convolutional"
@@ -70,11 +72,11 @@ def moved(images: Images, down: int, right: int) -> Images:
     return images[..., rows[:, None], columns, :]
 
 
-def each_moved(pictures: Floats, moves: NDArray[np.int64]) -> Floats:
+def each_moved(pictures: Pictures, moves: NDArray[np.int64]) -> Pictures:
     """Return pictures (n, h, w, C), each moved by its own whole pixels (n, 2), down and right, the border repeated."""
     height, width = pictures.shape[1:3]
     down, right = moves.T[:, :, None]
     rows = np.clip(np.arange(height) - down, 0, height - 1)
     columns = np.clip(np.arange(width) - right, 0, width - 1)
-    found: Floats = pictures[np.arange(len(pictures))[:, None, None], rows[:, :, None], columns[:, None, :]]
+    found: Pictures = pictures[np.arange(len(pictures))[:, None, None], rows[:, :, None], columns[:, None, :]]
     return found

@@ -39,6 +39,7 @@ COMMANDS = {
     "reward answer": "answer, in this terminal or a browser, what reward modules ask of a vision-language model",
     "reward publish": "score a live robot with reward modules, over ROS 2",
     "reward write": "have a language model write a reward as code",
+    "vision contrast": "make a small image encoder from recordings of play, without labels",
     "vision pretrain": "make a small CLIP model from pictures of simulated tasks",
     "safety learn": "learn from a data set from which states a specification can be kept",
     "stop": "emergency stop: no robot of this user moves until a person re-arms",

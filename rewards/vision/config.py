@@ -1,4 +1,4 @@
-"""Configuration of a small CLIP model and its training."""
+"""Configuration of small models that are made on the spot, and their training."""
 
 import math
 from dataclasses import dataclass
@@ -79,3 +79,58 @@ class PretrainingConfig:
                 "layers": self.text_layers,
             },
         }
+
+
+@dataclass(frozen=True)
+class ContrastConfig:
+    """An image encoder that learns to tell moments apart, and its training.
+
+    Attributes:
+        image_size: edge of the square that the encoder sees [pixels].
+        channels: of the four stages of a residual network; the last is how many features there are.
+        blocks: residual blocks of each stage.
+        steps: of AdamW.
+        batch_size: moments of each step; each is seen in two views.
+        episodes: that these moments are of. What pictures of one episode have in common does not tell these apart.
+        margin: moments of an episode that are less than so many control periods apart need not be told apart.
+        window: with one camera, the other view of a moment is up to so many control periods away.
+        temperature: cosines are divided by it; the smaller, the more the most similar moments count.
+        learning_rate: largest; it rises over the first twentieth of the steps and falls by a cosine.
+        weight_decay: of AdamW.
+        shift: each picture is moved by up to so many pixels.
+        jitter: contrast varies by up to this share, light by up to this many standard deviations of colours.
+    """
+
+    image_size: int = 64
+    channels: tuple[int, ...] = (32, 64, 128, 256)
+    blocks: tuple[int, ...] = (1, 1, 1, 1)
+    steps: int = 3000
+    batch_size: int = 64
+    episodes: int = 8
+    margin: int = 3
+    window: int = 1
+    temperature: float = 0.1
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-4
+    shift: int = 4
+    jitter: float = 0.3
+
+    def __post_init__(self) -> None:
+        for key in ("channels", "blocks"):
+            values = tuple(getattr(self, key))
+            object.__setattr__(self, key, values)
+            valid = len(values) == 4 and min(values) >= 1
+            require(valid, f"trainer.{key}", "four numbers of 1 or more", list(values))
+        for key in ("steps", "episodes", "margin"):
+            require(getattr(self, key) >= 1, f"trainer.{key}", "1 or more", getattr(self, key))
+        require(self.image_size >= 32, "trainer.image_size", "32 or more", self.image_size)
+        valid = self.batch_size >= 2 and self.batch_size % self.episodes == 0
+        require(valid, "trainer.batch_size", f"a multiple of episodes ({self.episodes}), 2 or more", self.batch_size)
+        require(
+            0 <= self.window < self.margin, "trainer.window", f"0 or more, below margin ({self.margin})", self.window
+        )
+        require(self.temperature > 0, "trainer.temperature", "above 0", self.temperature)
+        require(0 < self.learning_rate < 1, "trainer.learning_rate", "in (0, 1)", self.learning_rate)
+        require(self.weight_decay >= 0, "trainer.weight_decay", "0 or more", self.weight_decay)
+        require(0 <= self.shift < self.image_size, "trainer.shift", "0 or more, below image_size", self.shift)
+        require(0 <= self.jitter < 1, "trainer.jitter", "in [0, 1)", self.jitter)

@@ -16,7 +16,7 @@ from torch import Tensor
 from robo_rl.core import ConfigError, DataError, require
 
 from .cache import Floats, FrameCache, Frames
-from .files import TIMM, ModelFiles, find_files
+from .files import ModelFiles, find_files
 from .libraries import open_clip, timm
 
 
@@ -26,8 +26,8 @@ class EncoderConfig:
 
     Attributes:
         model: ``tabletop``, a small CLIP model that comes with this package; ``local-dir:<folder>`` or
-            ``hf-hub:<owner>/<name>`` with a model in open_clip's format; an architecture of open_clip, such as
-            ``ViT-bigG-14``; or ``timm:<architecture>``, such as ``timm:resnet18``, which knows no texts.
+            ``hf-hub:<owner>/<name>`` with a model in the format of open_clip or timm; an architecture of open_clip,
+            such as ``ViT-bigG-14``; or of timm, such as ``timm:resnet18``. Models of timm know no texts.
         pretrained: weights of an architecture: a safetensors file, or a tag of open_clip. Of timm null is its own.
         download: weights may be fetched from the Hugging Face Hub; else only its cache is looked into.
         device: of PyTorch, on which the model runs: ``cpu``, ``cuda``, ``cuda:1``.
@@ -182,11 +182,11 @@ class Preprocessing:
 
     def __call__(self, frames: Tensor) -> Tensor:
         """Return pictures (n, 3, *size), normalised, of frames (n, H, W, 3) uint8."""
-        pictures = self._resized(frames.permute(0, 3, 1, 2)).to(torch.float32, memory_format=torch.contiguous_format)
+        pictures = self.resized(frames.permute(0, 3, 1, 2)).to(torch.float32, memory_format=torch.contiguous_format)
         return pictures.mul_(self._scale.to(frames.device)).add_(self._shift.to(frames.device))
 
-    def _resized(self, pictures: Tensor) -> Tensor:
-        """Return pictures (n, 3, *size) uint8."""
+    def resized(self, pictures: Tensor) -> Tensor:
+        """Return pictures (n, 3, *size) uint8 of pictures (n, 3, H, W) uint8."""
         size, now = self._size, tuple(pictures.shape[-2:])
         if now == size:
             return pictures
@@ -222,11 +222,11 @@ def load_encoder(config: EncoderConfig) -> FrozenEncoder:
         ConfigError: if there is no such model or device.
         DataError: if its files are damaged.
     """
-    weights = find_files(config.model, config.pretrained, config.download).weights
-    key = (config, str(weights), weights.stat().st_mtime_ns)
+    files = find_files(config.model, config.pretrained, config.download)
+    key = (config, str(files.weights), files.weights.stat().st_mtime_ns)
     encoder = _loaded.get(key)
     if encoder is None:
-        made = TimmEncoder if config.model.startswith(TIMM) else ClipEncoder
+        made = TimmEncoder if files.library == "timm" else ClipEncoder
         encoder = _loaded[key] = made(config)
     return encoder
 

@@ -4,20 +4,24 @@ import difflib
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from safetensors.torch import save
 
 from robo_rl.core import ConfigError, DataError, nearest
 
 from .libraries import open_clip, timm
 
-BUNDLED = {"tabletop": Path(__file__).parent / "models" / "tabletop"}
+BUNDLED = {name: Path(__file__).parent / "models" / name for name in ("tabletop",)}
 """Models that come with this package, by name; each folder's data card says what it is."""
 
 CONFIG_NAME = "open_clip_config.json"
 WEIGHTS_NAME = "open_clip_model.safetensors"
+TIMM_CONFIG_NAME = "config.json"
+TIMM_WEIGHTS_NAME = "model.safetensors"
 CARD_NAME = "card.json"
 """Beside a model that was made here: what it was made of, and the SHA-256 of its other files."""
 
@@ -33,11 +37,13 @@ class ModelFiles:
     """A model that can be loaded.
 
     Attributes:
-        name: what open_clip calls it: ``local-dir:<folder>``, or the name of an architecture that it or timm knows.
+        library: that it is a model of, ``open_clip`` or ``timm``.
+        name: what the library calls it: ``local-dir:<folder>``, or the name of an architecture.
         weights: file of its weights, safetensors.
         overrides: arguments of ``open_clip.create_model`` that follow from where the weights come from.
     """
 
+    library: str
     name: str
     weights: Path
     overrides: dict[str, Any]
@@ -47,9 +53,9 @@ def find_files(model: str, pretrained: str | None, download: bool) -> ModelFiles
     """Return the files of a model.
 
     Args:
-        model: a name of :data:`BUNDLED`; ``local-dir:<folder>`` or ``hf-hub:<owner>/<name>`` with a model in
-            open_clip's format; the name of an architecture that open_clip knows, such as ``ViT-bigG-14``, or of one of
-            timm, such as ``timm:resnet18``.
+        model: a name of :data:`BUNDLED`; ``local-dir:<folder>`` or ``hf-hub:<owner>/<name>`` with a model in the format
+            of open_clip or timm; the name of an architecture that open_clip knows, such as ``ViT-bigG-14``, or of one
+            of timm, such as ``timm:resnet18``.
         pretrained: for such a name the weights: a safetensors file, or a tag that open_clip knows. None: those that
             timm has for it.
         download: whether files may be fetched from the Hugging Face Hub; else only its cache is looked into.
@@ -83,7 +89,7 @@ def find_files(model: str, pretrained: str | None, download: bool) -> ModelFiles
         if pretrained is None or not weights.is_file():
             tags = ", ".join(open_clip().list_pretrained_tags_by_model(model)) or "none"
             raise ConfigError(f"pretrained must be a safetensors file or a tag of {model} ({tags}), got {pretrained!r}")
-        return ModelFiles(model, weights, {})
+        return ModelFiles("open_clip", model, weights, {})
     return _tagged(model, pretrained, download)
 
 
@@ -104,13 +110,15 @@ def _of_timm(architecture: str, pretrained: str | None, download: bool) -> Model
         weights = Path(pretrained).expanduser()
     if not weights.is_file():
         raise ConfigError(f"pretrained: there is no file {weights}: give one in safetensors")
-    return ModelFiles(architecture, weights, {})
+    return ModelFiles("timm", architecture, weights, {})
 
 
 def _in_folder(folder: Path) -> ModelFiles:
-    """Return the model of a folder, after a look at all that open_clip would read there."""
+    """Return the model of a folder, after a look at all that open_clip or timm would read there."""
     if not folder.is_dir():
-        raise ConfigError(f"there is no folder {folder} with a CLIP model")
+        raise ConfigError(f"there is no folder {folder} with a model")
+    if (folder / TIMM_CONFIG_NAME).is_file() and not (folder / CONFIG_NAME).exists():
+        return _of_timm_in_folder(folder)
     try:
         config = json.loads((folder / CONFIG_NAME).read_text())
         towers = (config["model_cfg"]["vision_cfg"], config["model_cfg"]["text_cfg"])
@@ -131,8 +139,24 @@ def _in_folder(folder: Path) -> ModelFiles:
             f"{folder} has no weights in safetensors"
             + (f", only {', '.join(others)}: pickles can run code and are not read; convert them" if others else "")
         )
-    _check_card(folder)
-    return ModelFiles(f"local-dir:{folder}", found[0], {})
+    _check_card(folder, CONFIG_NAME, WEIGHTS_NAME)
+    return ModelFiles("open_clip", f"local-dir:{folder}", found[0], {})
+
+
+def _of_timm_in_folder(folder: Path) -> ModelFiles:
+    """Return a model in timm's format, whose configuration names an architecture and how it differs from that."""
+    file = folder / TIMM_CONFIG_NAME
+    try:
+        architecture = json.loads(file.read_text())["architecture"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{file} is no configuration of timm, with an architecture ({error!r})") from error
+    if not (isinstance(architecture, str) and timm().is_model(architecture)):
+        raise DataError(f"{file} names {architecture!r}, which is no architecture of timm")
+    weights = folder / TIMM_WEIGHTS_NAME
+    if not weights.is_file():
+        raise ConfigError(f"{folder} has no {TIMM_WEIGHTS_NAME}; pickles can run code and are not read: convert them")
+    _check_card(folder, TIMM_CONFIG_NAME, TIMM_WEIGHTS_NAME)
+    return ModelFiles("timm", f"local-dir:{folder}", weights, {})
 
 
 def _names(node: Any) -> Iterable[str]:
@@ -143,20 +167,47 @@ def _names(node: Any) -> Iterable[str]:
         yield from _names(child)
 
 
-def _check_card(folder: Path) -> None:
+def _check_card(folder: Path, *names: str) -> None:
     """Compare the files of a model that was made here with their check sums."""
     if not (folder / CARD_NAME).exists():
         return
     try:
         sums = json.loads((folder / CARD_NAME).read_text())["sha256"]
-        for name in (CONFIG_NAME, WEIGHTS_NAME):
+        for name in names:
             if hashlib.sha256((folder / name).read_bytes()).hexdigest() != sums[name]:
                 raise DataError(
                     f"{folder / name} is not the file that {CARD_NAME} describes: it is damaged or was changed. "
-                    "Restore it, or make the model anew (robo-rl vision pretrain)"
+                    f"Restore it, or make the model anew ({CARD_NAME} has the command)"
                 )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{folder / CARD_NAME} and what it describes cannot be read ({error!r})") from error
+
+
+def write_model(
+    folder: Path, model: Any, weights_name: str, config_name: str, config: Mapping[str, Any], card: Mapping[str, Any]
+) -> None:
+    """Write a model of PyTorch in float16, its configuration, and its data card with the SHA-256 of both.
+
+    Args:
+        folder: is made where it is not there.
+        model: the model.
+        weights_name: name of the file of weights.
+        config_name: name of the configuration, JSON.
+        config: what it says.
+        card: facts about the model, as JSON values.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {
+        name: (tensor.half() if tensor.is_floating_point() else tensor).contiguous()
+        for name, tensor in model.state_dict().items()
+    }
+    (folder / weights_name).write_bytes(save(tensors))
+    (folder / config_name).write_text(json.dumps(config, indent=2) + "\n")
+    sums = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in (config_name, weights_name)}
+    (folder / CARD_NAME).write_text(json.dumps({**card, "sha256": sums}, indent=2) + "\n")
 
 
 def _tagged(model: str, tag: str, download: bool) -> ModelFiles:
@@ -177,7 +228,10 @@ def _tagged(model: str, tag: str, download: bool) -> ModelFiles:
         raise ConfigError(f"pretrained: {repository} has no {' or '.join(names)}; choose weights in safetensors")
     image = {key: facts[key] for key in ("mean", "std", "interpolation", "resize_mode") if facts.get(key) is not None}
     return ModelFiles(
-        model, found[0], {"force_preprocess_cfg": image, "force_quick_gelu": bool(facts.get("quick_gelu", False))}
+        "open_clip",
+        model,
+        found[0],
+        {"force_preprocess_cfg": image, "force_quick_gelu": bool(facts.get("quick_gelu", False))},
     )
 
 

@@ -1,8 +1,5 @@
 """A small CLIP model, made on the spot: residual network and text transformer of open_clip (Radford et al. 2021)."""
 
-import hashlib
-import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +7,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import save
 from torch import Tensor
 
 from robo_rl.core import DataError, derive_seed, generator
@@ -18,8 +14,9 @@ from robo_rl.core import DataError, derive_seed, generator
 from ..images import moved
 from .config import VOCABULARY, PretrainingConfig
 from .encoder import ClipEncoder, EncoderConfig, Preprocessing
-from .files import CARD_NAME, CONFIG_NAME, WEIGHTS_NAME
+from .files import CONFIG_NAME, WEIGHTS_NAME, write_model
 from .libraries import open_clip
+from .schedule import schedule
 
 MEAN, DEVIATION = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 """Of colours in [0, 1], as all CLIP models have them."""
@@ -133,31 +130,15 @@ class ClipTrainer:
         Raises:
             OSError: if it cannot be written.
         """
-        folder.mkdir(parents=True, exist_ok=True)
-        tensors = {
-            name: (tensor.half() if tensor.is_floating_point() else tensor).contiguous()
-            for name, tensor in self._model.state_dict().items()
-        }
-        (folder / WEIGHTS_NAME).write_bytes(save(tensors))
         preprocessing = {key: self._preprocessing()[key] for key in ("mean", "std", "interpolation", "resize_mode")}
         config = {"model_cfg": self._config.architecture(), "preprocess_cfg": preprocessing}
-        (folder / CONFIG_NAME).write_text(json.dumps(config, indent=2) + "\n")
-        sums = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in (CONFIG_NAME, WEIGHTS_NAME)}
-        (folder / CARD_NAME).write_text(json.dumps({**card, "sha256": sums}, indent=2) + "\n")
+        write_model(folder, self._model, WEIGHTS_NAME, CONFIG_NAME, config, card)
 
     def similarities(self, folder: Path, images: NDArray[np.uint8], captions: Sequence[str]) -> NDArray[np.float32]:
         """Return the cosines (n, K) between pictures (n, H, W, 3) and captions, by a model that was saved."""
         encoder = ClipEncoder(EncoderConfig(model=f"local-dir:{folder}", cache_frames=0))
         cosines: NDArray[np.float32] = encoder.encode(images) @ encoder.texts(captions).T
         return cosines
-
-
-def schedule(step: int, steps: int) -> float:
-    """Return the learning rate of a step, as a share of the largest."""
-    warming = max(1, steps // 20)
-    if step < warming:
-        return (step + 1) / warming
-    return 0.5 * (1 + math.cos(math.pi * (step - warming) / max(1, steps - warming)))
 
 
 def make_trainer(seed: int, **values: Any) -> ClipTrainer:

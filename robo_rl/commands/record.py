@@ -1,22 +1,25 @@
-"""robo-rl record: demonstrations from the scripted expert or by teleoperation."""
+"""robo-rl record: demonstrations from the scripted expert or by teleoperation, and play."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from ..actor import ActionChoice, Actor
 from ..app import build_backend
-from ..core import EnvBackend, Intervention, Observation, Source, derive_seed, require
+from ..core import EnvBackend, Intervention, Observation, ScriptedExpert, Source, derive_seed, require
 from .panel import Panel, open_panel
 from .recording import (
     IF_EXISTS,
+    Chooser,
     EpisodePrinter,
     ExpertChooser,
     Outcome,
+    PlayChooser,
     RecordingStopped,
     default_path,
     open_data_set,
@@ -25,7 +28,11 @@ from .recording import (
     typed,
 )
 
-SOURCES = ("expert", "keyboard", "window", "browser", "gamepad", "spacemouse", "joy", "twist", "leader")
+SCRIPTS: Mapping[str, Callable[[ScriptedExpert, float, np.random.Generator], Chooser]] = {
+    "expert": ExpertChooser,
+    "play": PlayChooser,
+}
+SOURCES = (*SCRIPTS, "keyboard", "window", "browser", "gamepad", "spacemouse", "joy", "twist", "leader")
 
 
 @dataclass(frozen=True)
@@ -52,17 +59,18 @@ def run(config: DictConfig) -> int:
     """Record as configs/record.yaml says and print what the data set holds then; return 0."""
     settings = typed(RecordConfig, config, "record")
     console = Console(highlight=False, markup=False)
-    if settings.source != "expert" and "max_episode_steps" in config.task:
+    if settings.source not in SCRIPTS and "max_episode_steps" in config.task:
         config.task.max_episode_steps = settings.max_episode_steps
     backend = build_backend(config)
     try:
         path = Path(settings.path) if settings.path else default_path(backend.spec, settings.source)
         metadata = {"task": OmegaConf.to_container(config.task, resolve=True)}
-        if settings.source == "expert":
+        if settings.source in SCRIPTS:
             record_expert(
                 backend,
                 path,
                 settings.episodes,
+                source=settings.source,
                 noise=settings.noise,
                 seed=config.seed,
                 only_successful=settings.only_successful,
@@ -85,12 +93,13 @@ def record_expert(
     *,
     noise: float,
     seed: int,
+    source: str = "expert",
     only_successful: bool = True,
     if_exists: str = "fail",
     metadata: Mapping[str, Any] | None = None,
     console: Console | None = None,
 ) -> None:
-    """Record ``episodes`` of the backend's scripted expert into the data set ``path``.
+    """Record ``episodes`` of a script with the backend's expert into the data set ``path``.
 
     Args:
         backend: must have an expert.
@@ -99,6 +108,7 @@ def record_expert(
         noise: standard deviation of the Gaussian noise on the expert's actions. The noisy action is executed,
             so the data shows how the expert makes up for mistakes; both are stored.
         seed: of start states and noise.
+        source: ``expert``, or ``play``: see :class:`PlayChooser`.
         only_successful: leave out episodes that end without success.
         if_exists: see :func:`open_data_set`.
         metadata: further facts to keep with the data, as JSON values.
@@ -109,14 +119,14 @@ def record_expert(
         DataError: if the data set cannot be written, or far too few episodes succeed.
     """
     expert = backend.expert(derive_seed(seed, "expert"))
-    facts = {"source": "expert", "seed": seed, "noise": noise, **(metadata or {})}
+    facts = {"source": source, "seed": seed, "noise": noise, **(metadata or {})}
     with open_data_set(path, backend.spec, if_exists, facts) as store:
         record_episodes(
             backend,
             store,
             episodes,
-            lambda rng: ExpertChooser(expert, noise, rng),
-            actor="expert",
+            lambda rng: SCRIPTS[source](expert, noise, rng),
+            actor=source,
             seed=seed,
             only_successful=only_successful,
             report=EpisodePrinter(console, episodes) if console is not None else None,

@@ -32,6 +32,11 @@ IF_EXISTS = ("fail", "append", "overwrite")
 
 ATTEMPTS_PER_EPISODE = 5
 
+PLAY_STEPS = (3, 12)
+"""How long a script that plays does one thing [control periods]."""
+PLAY_WANDERING = 0.4
+"""Share of the turns in which it moves without purpose."""
+
 Config = TypeVar("Config")
 
 
@@ -150,6 +155,42 @@ class ExpertChooser:
             self._begun = True
         action = np.asarray(self._expert.act(observation), np.float32)
         return ActionChoice(explored(action, self._noise, self._rng), Source.SCRIPT, proposed=action)
+
+    def button(self) -> str | None:
+        return None
+
+
+class PlayChooser:
+    """A script that plays: by turns it does what the expert does and moves some way without purpose, both with noise.
+
+    So things are touched, moved and left, and states are seen from many sides (play data, Lynch et al. 2019).
+
+    Args:
+        expert: of the backend.
+        noise: standard deviation, in units of the action.
+        rng: for turns and noise.
+    """
+
+    def __init__(self, expert: ScriptedExpert, noise: float, rng: np.random.Generator) -> None:
+        self._expert = ExpertChooser(expert, noise, rng)
+        self._noise = noise
+        self._rng = rng
+        self._left = 0
+        self._direction: NDArray[np.float32] | None = None
+
+    def begin(self, actor: Actor) -> None:
+        self._expert.begin(actor)
+
+    def __call__(self, observation: Observation) -> ActionChoice:
+        wanted = self._expert(observation)
+        if self._left == 0:
+            self._left = int(self._rng.integers(*PLAY_STEPS, endpoint=True))
+            wanders = self._rng.random() < PLAY_WANDERING
+            self._direction = self._rng.uniform(-1, 1, wanted.action.shape).astype(np.float32) if wanders else None
+        self._left -= 1
+        if self._direction is None:
+            return wanted
+        return ActionChoice(explored(self._direction, self._noise, self._rng), Source.SCRIPT, proposed=wanted.proposed)
 
     def button(self) -> str | None:
         return None

@@ -1,8 +1,5 @@
 """robo-rl vision pretrain: a small CLIP model from pictures of simulated tasks."""
 
-import os
-import shutil
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -21,13 +18,9 @@ from ..app import build
 from ..core import ConfigError, EnvBackend, derive_seed, nearest, require
 from ..evaluation.correlation import ranks
 from .destination import new_output
-from .interruption import Interruption
+from .model_making import make_model
 from .pictures import Pictures, take_pictures
 from .recording import typed
-from .summary import git_commit, versions
-
-REPORT_INTERVAL = 100
-"""Steps between two lines on the progress."""
 
 
 @dataclass(frozen=True)
@@ -85,47 +78,32 @@ def run(config: DictConfig) -> int:
     console = Console(highlight=False)
     pictures, held_out = _pictures(config, settings)
     console.print(f"{len(pictures.images):,} pictures, {len(pictures.captions)} captions", soft_wrap=True)
-    losses: list[float] = []
-    # Made beside its place and moved there whole.
-    draft = output.with_name(f"{output.name}.partial-{os.getpid()}")
-    with Interruption() as interruption:
+    areas: dict[str, float | None] = {}
 
-        def report(step: int, loss: float) -> bool:
-            losses.append(loss)
-            if (step + 1) % REPORT_INTERVAL == 0:
-                console.print(f"step {step + 1:,}: loss {np.mean(losses[-REPORT_INTERVAL:]):.4f}")
-            return interruption.signal is None
+    def judge(folder: Path) -> dict[str, Any]:
+        areas.update(_areas(trainer.similarities(folder, held_out.images, held_out.captions), held_out))
+        return {"held_out_pictures": len(held_out.images), "held_out_area_under_curve": areas}
 
-        trainer.train(pictures.images, pictures.captions, pictures.truth, report)
-        if interruption.signal is not None:
-            console.print(f"Stopped at step {len(losses):,}: the model is kept as it is", soft_wrap=True)
-        card = {
+    ended_by = make_model(
+        output,
+        config,
+        {
             "description": "CLIP model made by robo-rl vision pretrain, from pictures of simulated tasks",
-            "command": ["robo-rl", "vision", "pretrain", *sys.argv[1:]],
-            "seed": config.seed,
             "pictures": len(pictures.images),
             "captions": list(pictures.captions),
-            "steps": len(losses),
-            "final_loss": float(np.mean(losses[-REPORT_INTERVAL:])),
-            "config": OmegaConf.to_container(config, resolve=True),
-            "versions": versions(),
-            "git_commit": git_commit(),
-        }
-        try:
-            trainer.save(draft, card)
-            areas = _areas(trainer.similarities(draft, held_out.images, held_out.captions), held_out)
-            facts = {"held_out_pictures": len(held_out.images), "held_out_area_under_curve": areas}
-            trainer.save(draft, card | facts)
-            draft.replace(output)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
+        },
+        lambda report: trainer.train(pictures.images, pictures.captions, pictures.truth, report),
+        trainer.save,
+        judge,
+        console,
+    )
     table = Table("caption", "true of", "area under curve", box=None, pad_edge=False)
     for caption, share in zip(pictures.captions, pictures.truth.mean(0), strict=True):
         area = areas[caption]
         table.add_row(caption, f"{share:.1%}", "none" if area is None else f"{area:.2f}")
     console.print(table)
     console.print(f"model: reward.modules.clip.model=local-dir:{output}", markup=False, soft_wrap=True)
-    return 0 if interruption.signal is None else 128 + interruption.signal
+    return 0 if ended_by is None else 128 + ended_by
 
 
 def _pictures(config: DictConfig, settings: VisionPretrainConfig) -> tuple[Pictures, Pictures]:

@@ -18,7 +18,8 @@ from robo_rl.rewards.vision.config import PretrainingConfig
 from robo_rl.rewards.vision.encoder import EncoderConfig, Preprocessing, load_encoder
 from robo_rl.rewards.vision.files import BUNDLED, find_files
 from robo_rl.rewards.vision.libraries import open_clip
-from robo_rl.rewards.vision.pretraining import ClipTrainer, schedule
+from robo_rl.rewards.vision.pretraining import ClipTrainer
+from robo_rl.rewards.vision.schedule import schedule
 
 from ..small_clip import CAPTIONS, CONFIG, frames, make_small_clip
 
