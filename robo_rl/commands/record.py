@@ -44,7 +44,7 @@ class RecordConfig:
     episodes: int
     max_episode_steps: int
     noise: float
-    only_successful: bool
+    only_successful: bool | None
     if_exists: str
 
     def __post_init__(self) -> None:
@@ -59,6 +59,7 @@ def run(config: DictConfig) -> int:
     """Record as configs/record.yaml says and print what the data set holds then; return 0."""
     settings = typed(RecordConfig, config, "record")
     console = Console(highlight=False, markup=False)
+    only_successful = settings.source != "play" if settings.only_successful is None else settings.only_successful
     if settings.source not in SCRIPTS and "max_episode_steps" in config.task:
         config.task.max_episode_steps = settings.max_episode_steps
     backend = build_backend(config)
@@ -73,13 +74,13 @@ def run(config: DictConfig) -> int:
                 source=settings.source,
                 noise=settings.noise,
                 seed=config.seed,
-                only_successful=settings.only_successful,
+                only_successful=only_successful,
                 if_exists=settings.if_exists,
                 metadata=metadata,
                 console=console,
             )
         else:
-            _record_human(backend, path, settings, config, metadata)
+            _record_human(backend, path, settings, only_successful, config, metadata)
         print_summary(path, console)
     finally:
         backend.close()
@@ -207,7 +208,12 @@ class HumanChooser:
 
 
 def _record_human(
-    backend: EnvBackend, path: Path, settings: RecordConfig, config: DictConfig, metadata: Mapping[str, Any]
+    backend: EnvBackend,
+    path: Path,
+    settings: RecordConfig,
+    only_successful: bool,
+    config: DictConfig,
+    metadata: Mapping[str, Any],
 ) -> None:
     facts = {"source": settings.source, "seed": config.seed, **metadata}
     with open_data_set(path, backend.spec, settings.if_exists, facts) as store:
@@ -221,7 +227,7 @@ def _record_human(
                 lambda _: person,
                 actor=settings.source,
                 seed=config.seed,
-                only_successful=settings.only_successful,
+                only_successful=only_successful,
                 report=person.report,
                 attempts_per_episode=None,
             )

@@ -15,7 +15,7 @@ from robo_rl.replay import EpisodeStore
 from robo_rl.rewards.vision import contrast
 from robo_rl.rewards.vision.encoder import EncoderConfig, load_encoder
 
-PLAY = ["record", "task=reach", "record.source=play", "record.only_successful=false", "record.episodes=3"]
+PLAY = ["record", "task=reach", "record.source=play", "record.episodes=3"]
 CAMERAS = ["task.observation.cameras=[ahead,side]", "task.observation.width=32", "task.observation.height=32"]
 LONG = ["task.terminate_on_success=false", "task.max_episode_steps=12"]
 SMALL = [
