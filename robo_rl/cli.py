@@ -152,13 +152,14 @@ def run_command(command: str, overrides: list[str]) -> int:
     """Compose the command's configuration and call its ``run``; Hydra's errors become ours."""
     from .app import register_all_configs
     from .commands import ray_launcher
-    from .commands.usage import explain, require_known
+    from .commands.usage import explain, require_known, require_known_additions
 
     register_all_configs()
     ray_launcher.register()
     name = command.replace(" ", "_")
     if {"-h", "--help"} & set(overrides):
         return _help(command, name, [word for word in overrides if not word.startswith("-")])
+    require_known_additions(name, overrides)
     status = 0
     failure: Exception | None = None
     composed = False

@@ -76,6 +76,28 @@ def require_known(config: DictConfig, path: str = "") -> None:
                 require_known(child, f"{path}{name!s}.")
 
 
+def require_known_additions(config_name: str, overrides: Sequence[str]) -> None:
+    """Check that what a plus adds beside all sections, as in ``+seeds=1``, is a group, or an option of the command.
+
+    A name that another override refers to, as in ``+width=64 agent.hidden=[${width}]``, may be added.
+
+    Raises:
+        ConfigError: naming the option and those that there are.
+    """
+    added = [match[1] for word in overrides if (match := re.match(r"\+{1,2}(\w+)=", word))]
+    if not added:
+        return
+    with _hydra():
+        try:
+            config = compose(config_name, overrides=[word for word in overrides if "=" in word and word[0] not in "+-"])
+        except (HydraException, OmegaConfBaseException):
+            return  # the command itself says what is wrong
+        groups = GlobalHydra.instance().config_loader().list_groups("")
+    for name in added:
+        if name not in config and name not in groups and not any(f"${{{name}}}" in word for word in overrides):
+            raise ConfigError(f"{name}: there is no such option: {nearest(name, map(str, config))}")
+
+
 def explain(error: Exception, config_name: str, overrides: Sequence[str]) -> str:
     """Return one line for an error of Hydra or OmegaConf: what is wrong, the valid choices, the nearest match."""
     text = str(error)

@@ -88,6 +88,7 @@ AGENTS = "bc, cpl, drq, hg_dagger, iql, redq, rlpd, rlpd_driving, rlpd_published
             ["train", "task=reach", "+agent.update_too_data=2"],
             "robo-rl: agent.update_too_data: there is no such option: did you mean 'update_to_data'",
         ),
+        (["train", "+seedz=1", "--cfg", "job"], "robo-rl: seedz: there is no such option: did you mean 'seed'"),
         (["train", "+reset.home=1"], "robo-rl: reset.home: there is no such option: there are none here"),
         (
             ["train", "task=reach", "+reward.terms.near.weight=2"],
