@@ -113,7 +113,7 @@ class GoalClassifier(Module):
             "scale": np.ones(self._input.size, dtype=np.float32),
         }
 
-    def fit(self, episodes: Sequence[Batch]) -> None:
+    def fit(self, episodes: Sequence[Batch]) -> Metrics:
         """Learn from the demonstrations. Those too short to hold a failure are left out.
 
         Every fourth one, if there are four, is not fitted to and judges the outcome; with fewer, all do.
@@ -138,6 +138,7 @@ class GoalClassifier(Module):
             self._descend(self._goals, failures[rng.integers(0, len(failures), self.config.batch_size // 2)], rng)
         self._goals, _ = self._examples(list(chain(*views)))
         self._calibrate(self._logits(self._examples(held_out)[1]))
+        return {}
 
     def _calibrate(self, failures: Floats) -> None:
         """Take note of the logits (n,) of failures that were not fitted to, where that matters."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from robo_rl.core import Batch, CheckpointError, ConfigError, EnvSpec, State, nearest, require
+from robo_rl.core import Batch, CheckpointError, ConfigError, EnvSpec, Metrics, State, nearest, require
 
 from .module import Floats, Module, taken
 from .sandbox.process import RewardCodeError, Sandbox
@@ -85,10 +85,11 @@ class CodeReward(Module):
         self._columns = [known[argument] for argument in self._sandbox.arguments]
         self.judges_state = all(key.startswith("next_observation/") for key, _ in self._columns)
 
-    def fit(self, episodes: Sequence[Batch]) -> None:
+    def fit(self, episodes: Sequence[Batch]) -> Metrics:
         """Try the code on the demonstrations, so that what is wrong with it is said before a robot moves."""
         for episode in episodes:
             self(episode)
+        return {}
 
     def __call__(self, batch: Batch) -> Floats:
         """Return rewards (n,).

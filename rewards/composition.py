@@ -279,10 +279,12 @@ class ModuleScorer:
         found = (compared for module in self._modules.values() if (compared := module.comparisons()) is not None)
         return next(found, None)
 
-    def fit(self, episodes: Sequence[Batch]) -> None:
-        """Prepare all modules from demonstrations."""
-        for module in self._modules.values():
-            module.fit(episodes)
+    def fit(self, episodes: Sequence[Batch]) -> Metrics:
+        """Prepare all modules from demonstrations; metrics are named ``<module>/<metric>``."""
+        metrics: Metrics = {}
+        for name, module in self._modules.items():
+            metrics |= {f"{name}/{metric}": value for metric, value in module.fit(episodes).items()}
+        return metrics
 
     def ready(self, first: Batch) -> bool:
         """Whether no module has to wait for an answer; all of them ask at once."""

@@ -184,15 +184,17 @@ class DistilledReward(Module, ABC):
         """Whether an answer has yet to arrive."""
         return self._oracle.waiting
 
-    def fit(self, episodes: Sequence[Batch]) -> None:
+    def fit(self, episodes: Sequence[Batch]) -> Metrics:
         """Ask about the demonstrations, where that is wanted, and learn from the answers.
+
+        Return how well the networks explain these, and what they cost.
 
         Raises:
             DataError: if there are none, all are shorter than a segment, or no question was answered.
         """
         count = min(self.config.demonstration_queries, self.config.most_queries)
         if not count:
-            return
+            return {}
         require_episodes(episodes, self._name)
         rng = generator(self._seed, "query", "demonstrations")
         of_each, length = self._shown
@@ -208,7 +210,7 @@ class DistilledReward(Module, ABC):
                 f"reward.modules.{self._name}.demonstration_queries=0"
             )
         self._note_demonstrations(segments, answered)
-        self._learn(answered)
+        return self._learn(answered)
 
     def update(self, experience: Experience) -> Metrics:
         """Ask every ``interval`` calls, and fit the networks when all answers are there.

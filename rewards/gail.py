@@ -127,7 +127,7 @@ class Gail(Module):
             "waited": np.zeros(1, dtype=np.int64),
         }
 
-    def fit(self, episodes: Sequence[Batch]) -> None:
+    def fit(self, episodes: Sequence[Batch]) -> Metrics:
         """Take note of what was demonstrated.
 
         Raises:
@@ -140,6 +140,7 @@ class Gail(Module):
         self._arrays["scale"][...] = np.where(deviation > 1e-6, deviation, 1.0)
         self._demonstrated = np.concatenate([self._vectors(episode) for episode in episodes])
         self._terminated = np.concatenate([episode["terminated"] for episode in episodes])
+        return {}
 
     def discount(self) -> float:
         """Return the discount that absorbing states are worth what they are by."""

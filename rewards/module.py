@@ -44,8 +44,9 @@ class Module:
         """Nobody is asked."""
         return False
 
-    def fit(self, episodes: Sequence[Batch]) -> None:
+    def fit(self, episodes: Sequence[Batch]) -> Metrics:
         """Nothing to prepare."""
+        return {}
 
     def observe(self, batch: Batch) -> None:
         """Nothing to take note of."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Batch, EnvSpec, State, as_config, require
+from robo_rl.core import Batch, EnvSpec, Metrics, State, as_config, require
 
 from .images import ImagesConfig
 from .module import Floats, Module, VectorInput, long_enough, require_episodes, take_over
@@ -133,7 +133,7 @@ class PerceptualReward(Module):
         weights = config.growth ** np.arange(rewarded)
         self._weights = weights / weights.sum()
 
-    def fit(self, episodes: Sequence[Batch]) -> None:
+    def fit(self, episodes: Sequence[Batch]) -> Metrics:
         """Find the steps and what tells them. Demonstrations too short to hold all steps are left out.
 
         Raises:
@@ -176,6 +176,7 @@ class PerceptualReward(Module):
             fitted |= {"all_means": all_means, "all_variances": all_variances, "farthest": distances.max()}
         for key, value in fitted.items():
             self._arrays[key][...] = value
+        return {}
 
     def __call__(self, batch: Batch) -> Floats:
         """Return rewards (n,), at most 0."""

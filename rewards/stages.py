@@ -162,15 +162,17 @@ class StageClassifier(Module):
         """Return the stages reached (n,) over their number, for n rows."""
         return self._reached(batch).astype(np.float32) / np.float32(self.config.stages)
 
-    def fit(self, episodes: Sequence[Batch]) -> None:
+    def fit(self, episodes: Sequence[Batch]) -> Metrics:
         """Cut the demonstrations into steps and learn these as the stages; with a file there is nothing to do.
+
+        Return how well they were learned.
 
         Raises:
             DataError: if there are none, or all are too short.
         """
         config = self.config
         if config.file is not None:
-            return
+            return {}
         require_episodes(episodes, self._name)
         least = (config.stages + 1) * config.min_length
         long_enough([each["action"] for each in episodes], least, self._name)
@@ -183,7 +185,7 @@ class StageClassifier(Module):
             scaled = (trajectory - mean) / np.where(deviation > 1e-6, deviation, 1.0)
             begins = segment(scaled, config.stages + 1, config.min_length)
             labels.append(segment_labels(begins, len(trajectory)).astype(np.int8))
-        self.learn(kept, labels)
+        return self.learn(kept, labels)
 
     def learn(self, episodes: Sequence[Batch], labels: Sequence[Labels]) -> Metrics:
         """Learn from labelled episodes; return the errors on some that were held out.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Batch, EnvSpec, State, as_config, require
+from robo_rl.core import Batch, EnvSpec, Metrics, State, as_config, require
 
 from .images import ImagesConfig
 from .module import Floats, Module, VectorInput, taken
@@ -82,11 +82,12 @@ class SuccessesReward(Module):
         nothing = np.zeros((0, config.moments * self._input.size), dtype=np.float32)
         self._memory = {"successes": nothing, "failures": nothing}
 
-    def fit(self, episodes: Sequence[Batch]) -> None:
+    def fit(self, episodes: Sequence[Batch]) -> Metrics:
         """Remember the successes among the demonstrations."""
         for episode in episodes:
             if _succeeded(episode):
                 self.observe(episode)
+        return {}
 
     def observe(self, batch: Batch) -> None:
         """Remember an episode."""

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robo_rl.core import Batch, CheckpointError, EnvSpec, State, as_config, require
+from robo_rl.core import Batch, CheckpointError, EnvSpec, Metrics, State, as_config, require
 
 from .images import ImagesConfig
 from .module import Floats, Module, VectorInput, require_episodes, take_over, taken
@@ -123,7 +123,7 @@ class OptimalTransportReward(Module):
         """Number of steps k of the demonstrations that the agent follows."""
         return int(self._counters[0])
 
-    def fit(self, episodes: Sequence[Batch]) -> None:
+    def fit(self, episodes: Sequence[Batch]) -> Metrics:
         """Take over the states that the demonstrations lead through, and the unit of rewards.
 
         Raises:
@@ -141,6 +141,7 @@ class OptimalTransportReward(Module):
         self._unit[0] = float(staying.mean()) if staying.max() > 1e-6 else 1.0
         shortest = min(map(len, self._demonstrations))
         self._counters[0] = max(1, round(self.config.first_progress * shortest))
+        return {}
 
     def observe(self, batch: Batch) -> None:
         """Look at the progress with the newest episodes, where it is time to."""

@@ -3,31 +3,19 @@
 import json
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from omegaconf import DictConfig
 from rich.console import Console
-from rich.table import Table
 
 from ..app import build_backend, build_reward
-from ..core import Batch, EnvBackend, Metrics, Scorer, derive_seed, generator, require
-from ..evaluation.correlation import calibration_error, rank_correlation
-from ..evaluation.reward_distance import (
-    epic,
-    features,
-    least,
-    matrix,
-    sampled_mean_adjusted,
-    starc,
-)
+from ..core import EnvBackend, Metrics, Scorer, derive_seed, generator, require
 from ..replay import EpisodeStore, ReplayRing
 from .record import record_expert
 from .recording import typed
+from .reward_comparison import Comparison, compare_rewards, print_comparison
 
 NOISES = (0.1, 0.3, 0.5, 0.75, 1.0)
 """Deviations of the noise on the expert's actions: from nearly perfect to mostly noise."""
@@ -35,12 +23,6 @@ NOISES = (0.1, 0.3, 0.5, 0.75, 1.0)
 
 POLL_SECONDS = 0.02
 """Between two looks whether answers have arrived."""
-
-
-EPIC_ROWS = 256
-"""Transitions that EPIC is measured on."""
-EPIC_SAMPLES = 32
-"""Draws that its means are taken over."""
 
 
 @dataclass(frozen=True)
@@ -66,38 +48,11 @@ class RewardBenchmarkConfig:
         require(0 <= noise <= 1, "benchmark.demonstration_noise", "in [0, 1]", noise)
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """How a reward agrees with the truth: rank correlation (Spearman) with the sum of the task terms, and calibration.
-
-    Attributes:
-        steps: over all steps of all episodes.
-        within: over the steps of one episode; the median of all episodes.
-        episodes: of the episodes' mean rewards.
-        calibration: error as a probability of success, where all values may be one and the task tells success.
-    """
-
-    steps: float | None
-    within: float | None
-    episodes: float | None
-    calibration: float | None
-
-
 class Measured(NamedTuple):
-    """What was found out about the modules.
+    """What was found out about the modules: how their rewards compare, and the last metrics of those that learn."""
 
-    Attributes:
-        agreement: of each term.
-        learned: the last metrics of the modules that learn.
-        starc: distances between the rewards of the modules and the true progress, each to each; estimated on the
-            held-out episodes.
-        epic: the same, of modules that judge single transitions.
-    """
-
-    agreement: dict[str, Agreement]
+    comparison: Comparison
     learned: Metrics
-    starc: dict[str, dict[str, float]]
-    epic: dict[str, dict[str, float]]
 
 
 def run(config: DictConfig) -> int:
@@ -112,24 +67,13 @@ def run(config: DictConfig) -> int:
             measured = measure(backend, reward.scorer, settings, config.seed, Path(folder))
     finally:
         backend.close()
-    header = ("module", "steps", "within episodes", "between episodes", "calibration error")
-    table = Table(*header, box=None, pad_edge=False)
-    for name, agreement in measured.agreement.items():
-        numbers = (agreement.steps, agreement.within, agreement.episodes, agreement.calibration)
-        table.add_row(name, *("none" if number is None else f"{number:.2f}" for number in numbers))
     console = Console(highlight=False)
     console.print(
         f"{backend.spec.task}: rank correlation with true progress, {settings.episodes} held-out episodes, "
         f"{settings.demonstrations} demonstrations, seed {config.seed}",
         soft_wrap=True,
     )
-    console.print(table)
-    for name, distances in (("STARC", measured.starc), ("EPIC", measured.epic)):
-        if len(distances) > 1:
-            table = Table(f"{name} distance", *distances, box=None, pad_edge=False)
-            for one, row in distances.items():
-                table.add_row(one, *(f"{distance:.2f}" for distance in row.values()))
-            console.print(table)
+    print_comparison(console, measured.comparison)
     if measured.learned:
         told = ", ".join(f"{name} {value:,.6g}" for name, value in measured.learned.items())
         console.print(f"learned: {told}", soft_wrap=True)
@@ -140,10 +84,10 @@ def run(config: DictConfig) -> int:
             "task": backend.spec.task,
             "seed": config.seed,
             **measured_with,
-            "modules": {name: asdict(agreement) for name, agreement in measured.agreement.items()},
+            "modules": {name: asdict(agreement) for name, agreement in measured.comparison.agreement.items()},
             "learned": measured.learned,
-            "starc": measured.starc,
-            "epic": measured.epic,
+            "starc": measured.comparison.starc,
+            "epic": measured.comparison.epic,
         }
         Path(settings.output).write_text(json.dumps(results, indent=2) + "\n")
     return 0
@@ -168,10 +112,9 @@ def measure(backend: EnvBackend, scorer: Scorer, settings: RewardBenchmarkConfig
         seed_of_part = derive_seed(seed, "demonstrations")
         record_expert(backend, path, settings.demonstrations, noise=settings.demonstration_noise, seed=seed_of_part)
         store = EpisodeStore.open(path)
-        scorer.fit([store.arrays(number).rows() for number in range(len(store))])
+        learned = scorer.fit([store.arrays(number).rows() for number in range(len(store))])
     else:
-        scorer.fit([])
-    learned: Metrics = {}
+        learned = scorer.fit([])
     if scorer.learns:
         practice = graded_episodes(backend, folder / "practice", settings.practice_episodes, seed)
         ring = ReplayRing(practice.ring_slots(), backend.spec, scorer.terms)
@@ -184,46 +127,11 @@ def measure(backend: EnvBackend, scorer: Scorer, settings: RewardBenchmarkConfig
             if _awaited_answers(scorer):
                 learned |= scorer.update(ring)
     held_out = graded_episodes(backend, folder / "held_out", settings.episodes, seed)
-    rewards: dict[str, list[NDArray[np.float32]]] = {name: [] for name in scorer.terms}
-    progress, rows, succeeded = [], [], []
-    for number in range(len(held_out)):
-        episode = held_out.arrays(number)
-        rows.append(episode.rows())
-        for name, values in scorer.score(rows[-1], online=False).items():
-            rewards[name].append(values)
-        progress.append(np.sum(list(episode.rewards.values()), axis=0))
-        if "success" in episode.rewards:
-            succeeded.append(episode.rewards["success"])
-    everything = {key: np.concatenate([each[key] for each in rows]) for key in rows[0]}
+    episodes = [held_out.arrays(number) for number in range(len(held_out))]
     return Measured(
-        {name: agreement(values, progress, succeeded) for name, values in rewards.items()},
+        compare_rewards(scorer, episodes, settings.discount, generator(seed, "distances")),
         learned,
-        _starc_distances({**rewards, "progress": progress}, everything, settings.discount),
-        _epic_distances(scorer, everything, settings.discount, generator(seed, "distances")),
     )
-
-
-def _starc_distances(
-    rewards: Mapping[str, Sequence[NDArray[np.float32]]], rows: Batch, discount: float
-) -> dict[str, dict[str, float]]:
-    before, after = features(rows)
-    forms = {
-        name: least(np.concatenate(values).astype(np.float64), before, after, discount)
-        for name, values in rewards.items()
-    }
-    return matrix(forms, starc)
-
-
-def _epic_distances(
-    scorer: Scorer, rows: Batch, discount: float, rng: np.random.Generator
-) -> dict[str, dict[str, float]]:
-    """Judge transitions that are put together of states and actions of some rows."""
-    count = len(rows["action"])
-    chosen = rng.choice(count, min(count, EPIC_ROWS), replace=False)
-    forms = sampled_mean_adjusted(
-        scorer.judge, {key: values[chosen] for key, values in rows.items()}, discount, EPIC_SAMPLES, rng
-    )
-    return matrix(forms, epic)
 
 
 def _awaited_answers(scorer: Scorer) -> bool:
@@ -233,22 +141,6 @@ def _awaited_answers(scorer: Scorer) -> bool:
         waited = True
         time.sleep(POLL_SECONDS)
     return waited
-
-
-def agreement(
-    rewards: Sequence[NDArray[np.float32]],
-    progress: Sequence[NDArray[np.float32]],
-    succeeded: Sequence[NDArray[np.float32]],
-) -> Agreement:
-    """Compare rewards with true progress and success, (steps,) of each episode; no ``succeeded``: it is not known."""
-    each = [rank_correlation(*pair) for pair in zip(rewards, progress, strict=True)]
-    known = [value for value in each if value is not None]
-    return Agreement(
-        steps=rank_correlation(np.concatenate(rewards), np.concatenate(progress)),
-        within=float(np.median(known)) if known else None,
-        episodes=rank_correlation([values.mean() for values in rewards], [values.mean() for values in progress]),
-        calibration=calibration_error(np.concatenate(rewards), np.concatenate(succeeded)) if succeeded else None,
-    )
 
 
 def graded_episodes(backend: EnvBackend, path: Path, episodes: int, seed: int) -> EpisodeStore:

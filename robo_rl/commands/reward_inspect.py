@@ -10,10 +10,11 @@ from rich.console import Console
 from rich.table import Table
 
 from ..app import build_backend, load_reward, run_config
-from ..core import ConfigError, require
+from ..core import ConfigError, generator, require
 from ..evaluation.viewer import Recording
 from ..replay import EpisodeArrays, EpisodeStore
 from .recording import typed
+from .reward_comparison import compare_rewards, print_comparison, true_progress
 from .view import record_episodes
 
 FRAMES = 8
@@ -29,10 +30,14 @@ class RewardInspectConfig:
     checkpoint: str
     path: str
     episode: int
+    compare_episodes: int
+    discount: float
     output: str | None
 
     def __post_init__(self) -> None:
-        require(self.episode >= 0, "episode", "0 or more", self.episode)
+        for key in ("episode", "compare_episodes"):
+            require(getattr(self, key) >= 0, key, "0 or more", getattr(self, key))
+        require(0 <= self.discount < 1, "discount", "in [0, 1)", self.discount)
         require(
             self.output is None or Path(self.output).suffix in SUFFIXES,
             "output",
@@ -58,8 +63,9 @@ def run(config: DictConfig) -> int:
     with EpisodeStore.open(Path(settings.path)) as store:
         store.check_against(spec)
         episode = store.arrays(settings.episode)
+        others = [store.arrays(number) for number in range(min(len(store), settings.compare_episodes))]
     rewards = scorer.score(episode.rows(), online=False)
-    progress: NDArray[np.float32] = np.sum(list(episode.rewards.values()), axis=0)
+    progress = true_progress(episode)
 
     console = Console(highlight=False)
     about = f"{settings.path}, episode {settings.episode}, {len(progress)} steps; reward of step {trained.step:,}"
@@ -68,6 +74,10 @@ def run(config: DictConfig) -> int:
     for row in reward_rows(rewards, progress):
         table.add_row(*row)
     console.print(table)
+    if others:
+        console.print(f"rank correlation with true progress, {len(others)} episodes of the data set", soft_wrap=True)
+        rng = generator(settings.episode, "distances")
+        print_comparison(console, compare_rewards(scorer, others, settings.discount, rng))
     output = Path(settings.output or folder / f"reward_{Path(settings.path).resolve().name}_{settings.episode}.png")
     shown = rewards, progress, _frames(episode), spec.control_rate, output
     if output.suffix == ".rrd":

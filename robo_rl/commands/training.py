@@ -175,7 +175,8 @@ class Training(ABC):
         self._tell("learning from demonstrations")
         if self._scorer is not None:
             shown = self._demonstration_episodes
-            self._scorer.fit(shown)
+            if metrics := self._scorer.fit(shown):
+                self.logger.log("reward", 0, **metrics)
             if self.demonstrations is None and shown:
                 # The agent learns nothing else from them: what is normal to see is no action and no reward.
                 agent.fit_normaliser({key: np.concatenate([each[key] for each in shown]) for key in shown[0]})

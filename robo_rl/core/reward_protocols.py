@@ -65,8 +65,10 @@ class RewardModule(Protocol):
         """Number that rises with every change of a learned module."""
         ...
 
-    def fit(self, episodes: Sequence[Batch]) -> None:
+    def fit(self, episodes: Sequence[Batch]) -> Metrics:
         """Prepare from demonstrations, each an episode in order; before anything is scored. There may be none.
+
+        Return what there is to log, often nothing.
 
         Raises:
             DataError: if the module cannot do with these.
@@ -160,8 +162,8 @@ class Scorer(Protocol):
         """The comparisons of demonstrations that one of the modules asked for; None: there are none."""
         ...
 
-    def fit(self, episodes: Sequence[Batch]) -> None:
-        """Prepare all modules from demonstrations."""
+    def fit(self, episodes: Sequence[Batch]) -> Metrics:
+        """Prepare all modules from demonstrations; return what there is to log, often nothing."""
         ...
 
     def ready(self, first: Batch) -> bool:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from robo_rl.cli import main
-from robo_rl.commands.reward_benchmark import agreement
+from robo_rl.commands.reward_comparison import agreement
 from robo_rl.evaluation.correlation import calibration_error, rank_correlation
 
 from ..vlm_server import vlm_server

@@ -73,3 +73,21 @@ def test_a_robot_never_waits_for_an_answer(module: str, answer: str, tmp_path: P
         worth = [line["reward/keypoints"] for line in records(run, "episode")]
         assert worth[:before] == [0, 0]
         assert any(worth[before:])
+
+
+@pytest.mark.rendering
+def test_offline_learning_from_a_model_that_compares_pictures_of_a_data_set(tmp_path: Path) -> None:
+    """Every pair is asked about before anything is learned, and nothing after."""
+    folder, run, module = tmp_path / "server", tmp_path / "run", "reward.modules.preferences"
+    with vlm_server(folder) as url:
+        options = ["agent=iql", "agent.hidden=[16]", "agent.pretrain_steps=100", "demonstrations.episodes=4"]
+        options += [f"{module}.oracle=endpoint", f"{module}.goal=it is bright", f"{module}.demonstration_queries=12"]
+        options += [f"{module}.most_queries=12", f"{module}.length=1", f"{module}.epochs=1"]
+        options += [f"{module}.endpoint.url={url}", f"{module}.endpoint.model=brightness"]
+        options += ["run.video_episodes=0", "run.final_evaluation_episodes=1", "runtime.threads=1"]
+        train("task=reach", "reward=preferences", *VIEW, *options, "logging.progress=false", f"run.dir={run}")
+    asked = len(requests(folder))
+    assert 2 <= asked <= 24, "a question and one about what was said"
+    reward = records(run, "reward")[-1]
+    assert reward["preferences/requests"] == asked and 1 <= reward["preferences/answers"] <= 12
+    assert records(run, "train")[-1]["pretrain_update"] == 100

@@ -4,12 +4,14 @@ import importlib.util
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from robo_rl.cli import main
 from robo_rl.core import Batch, Source
+from robo_rl.evaluation.hacking import RewardWatch
 from robo_rl.learner import CheckpointFolder
 from robo_rl.replay import EpisodeStore
 
@@ -150,7 +152,9 @@ def test_an_agent_without_demonstrations_may_have_a_reward_made_from_them(
             main(["reward", "inspect", f"run={run}", f"path={run / 'demonstrations'}", "episode=1", f"output={output}"])
         assert not caught.value.code
         assert output.stat().st_size > 10_000
-        assert "perceptual" in capsys.readouterr().out
+        told = capsys.readouterr().out
+        assert "perceptual" in told and "4 episodes of the data set" in told
+        assert "calibration error" in told and "STARC distance" in told
     assert "<td>perceptual</td>" in outputs[1].read_text()
     assert "data:image/svg+xml;base64," in outputs[1].read_text()
     for recording in outputs[2:]:
@@ -222,3 +226,25 @@ def test_a_humanoid_is_trained_by_what_a_sentence_says(tmp_path: Path) -> None:
     sums = [record["reward/clip"] for record in records(folder, "episode")]
     assert len(set(sums)) == len(sums) == 3
     assert np.isfinite(sums).all()
+
+
+def test_a_run_warns_when_its_reward_rises_and_success_does_not_follow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watch is fed with all episodes and evaluations, over a resume too; only what they are worth is made up."""
+    add_episode = RewardWatch.add_episode
+
+    def ever_more(watch: RewardWatch, number: int, total: float, steps: int, *others: Any) -> None:
+        add_episode(watch, number, float(number * steps), steps, *others)
+
+    monkeypatch.setattr(RewardWatch, "add_episode", ever_more)
+    run = tmp_path / "run"
+    options = [word for word in TRAIN if word.startswith(("agent.", "runtime.", "logging.", "demonstrations."))]
+    options += ["task=reach", "reward=perceptual", "task.max_episode_steps=5", "run.evaluation_interval=15"]
+    options += ["run.evaluation_episodes=1", "run.final_evaluation_episodes=1", "run.video_episodes=0"]
+    train(*options, f"run.dir={run}", "run.env_steps=40")
+    assert not any("warning" in line for line in records(run, "reward"))
+    train(f"resume={run}", "run.env_steps=90")
+    said = [line["warning"] for line in records(run, "reward") if "warning" in line]
+    assert said and "The reward may be exploited: since step 15 " in said[0]
+    assert "success has gone from 0% to 0%" in said[0]
