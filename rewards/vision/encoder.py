@@ -25,9 +25,10 @@ class EncoderConfig:
     """A model that sees images, and how it is run.
 
     Attributes:
-        model: ``tabletop``, a small CLIP model that comes with this package; ``local-dir:<folder>`` or
-            ``hf-hub:<owner>/<name>`` with a model in the format of open_clip or timm; an architecture of open_clip,
-            such as ``ViT-bigG-14``; or of timm, such as ``timm:resnet18``. Models of timm know no texts.
+        model: ``tabletop``, a small CLIP model, or ``play``, a small encoder that knows no texts; both come with this
+            package. ``local-dir:<folder>`` or ``hf-hub:<owner>/<name>`` with a model in the format of open_clip or
+            timm; an architecture of open_clip, such as ``ViT-bigG-14``; or of timm, such as ``timm:resnet18``. Models
+            of timm know no texts.
         pretrained: weights of an architecture: a safetensors file, or a tag of open_clip. Of timm null is its own.
         download: weights may be fetched from the Hugging Face Hub; else only its cache is looked into.
         device: of PyTorch, on which the model runs: ``cpu``, ``cuda``, ``cuda:1``.

@@ -15,7 +15,7 @@ from robo_rl.core import ConfigError, DataError, nearest
 
 from .libraries import open_clip, timm
 
-BUNDLED = {name: Path(__file__).parent / "models" / name for name in ("tabletop",)}
+BUNDLED = {name: Path(__file__).parent / "models" / name for name in ("tabletop", "play")}
 """Models that come with this package, by name; each folder's data card says what it is."""
 
 CONFIG_NAME = "open_clip_config.json"
