@@ -13,10 +13,12 @@ from robo_rl.telemetry import Command, LiveWatch
 from .. import steering_operator
 from ..robot_rig import virtual_robot, wait_until
 from ..ros2_domain import free_domain
+from ..run_folder import records
 
 OPTIONS = [
     "task=reach",
     "robot=virtual",
+    "reward=interventions",
     "demonstrations.episodes=0",
     "agent.hidden=[8]",
     "agent.ensemble_size=2",
@@ -66,6 +68,9 @@ def test_a_person_takes_over_and_pauses_a_training_on_a_robot(tmp_path: Path) ->
     with EpisodeStore.open(tmp_path / "run" / "replay" / "episodes") as store:
         episodes = [store.episode(number) for number in range(len(store))]
     assert {Source.POLICY, Source.HUMAN} <= {step.source for episode in episodes for step in episode}
+    # Nothing but being taken over from is worth anything, and the person did.
+    earned = [line["reward/interventions"] for line in records(tmp_path / "run", "episode")]
+    assert min(earned) < 0 and all(each == round(each) for each in earned)
     # The page, and the operator's pause and reset, each cut an episode; the emergency stop ends one without a step.
     ends = [episode[-1] for episode in episodes]
     assert sum(end.truncated for end in ends) >= 3
