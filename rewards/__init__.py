@@ -9,11 +9,13 @@ from .classifier import ClassifierConfig, ViceConfig
 from .clip import ClipConfig
 from .code import CodeConfig
 from .composition import ComposedReward, ComposedRewardConfig, TermConfig
+from .ensemble import EnsembleConfig
 from .gail import GailConfig
 from .interventions import InterventionsConfig
 from .keypoints import KeypointsConfig
 from .module import Module
 from .novelty import NoveltyConfig
+from .occupancy import OccupancyConfig
 from .perceptual import PerceptualConfig
 from .preferences import PreferencesConfig
 from .specification import SpecificationConfig
@@ -28,10 +30,12 @@ MODULES: dict[str, type] = {
     "classifier": ClassifierConfig,
     "clip": ClipConfig,
     "code": CodeConfig,
+    "ensemble": EnsembleConfig,
     "gail": GailConfig,
     "interventions": InterventionsConfig,
     "keypoints": KeypointsConfig,
     "novelty": NoveltyConfig,
+    "occupancy": OccupancyConfig,
     "optimal_transport": OptimalTransportConfig,
     "perceptual": PerceptualConfig,
     "preferences": PreferencesConfig,

@@ -160,7 +160,8 @@ class ComposedReward:
         self._offset = offset
         self._scales = {name: RunningScale() for name, term in terms.items() if term.normalise}
         potentials = frozenset(name for name, term in terms.items() if term.potential)
-        held_out = tuple(name for name in modules if terms[name].weight == 0)
+        gates = {term.only_where_zero for term in terms.values()}
+        held_out = tuple(name for name in modules if terms[name].weight == 0 and name not in gates)
         self.scorer = ModuleScorer(modules, potentials, self._scales, held_out) if modules else None
 
     def combine(self, terms: Sequence[str], values: NDArray[np.float32], gamma: float) -> NDArray[np.float32]:
@@ -239,8 +240,13 @@ class ModuleScorer:
         self._modules = dict(modules)
         self._potentials = potentials
         self._scales = scales
-        self.held_out = held_out
+        self._held_out = held_out
         self.terms = (*modules, *(name + BEFORE for name in modules if name in potentials))
+
+    @property
+    def held_out(self) -> tuple[str, ...]:
+        """Names of the modules that do not count and have something to say: what is learned has learned."""
+        return tuple(name for name in self._held_out if not (each := self._modules[name]).learned or each.version)
 
     @property
     def learns(self) -> bool:

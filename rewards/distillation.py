@@ -22,6 +22,7 @@ from robo_rl.core import (
     require,
 )
 
+from .ensemble import combined, require_combination
 from .images import ImagesConfig
 from .module import (
     Floats,
@@ -38,8 +39,6 @@ from .networks import TrainedNetwork
 from .oracles import Answered, Oracle
 from .vlm.endpoint import EndpointConfig
 from .vlm.inquiries import POLL_SECONDS
-
-COMBINATIONS = ("mean", "worst", "uncertainty")
 
 
 @dataclass(frozen=True)
@@ -93,9 +92,7 @@ class DistillationConfig:
         require(self.demonstration_queries >= 0, "demonstration_queries", "0 or more", self.demonstration_queries)
         for key in ("queries", "interval", "most_queries", "members", "epochs", "batch_size"):
             require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
-        known = ", ".join(COMBINATIONS)
-        require(self.combination in COMBINATIONS, "combination", f"one of {known}", self.combination)
-        require(self.uncertainty_weight >= 0, "uncertainty_weight", "0 or more", self.uncertainty_weight)
+        require_combination(self.combination, self.uncertainty_weight)
         require(all(width >= 1 for width in self.hidden), "hidden", "widths of 1 or more", list(self.hidden))
         require(0 < self.learning_rate < 1, "learning_rate", "in (0, 1)", self.learning_rate)
 
@@ -347,14 +344,3 @@ def draw_segments(episodes: Sequence[Batch], count: int, length: int, name: str,
         )
     drawn = [starts[number] for number in rng.integers(0, len(starts), count)]
     return {key: np.stack([episodes[number][key][row : row + length] for number, row in drawn]) for key in episodes[0]}
-
-
-def combined(members: Floats, combination: str, uncertainty_weight: float) -> Floats:
-    """Return one reward (n,) of those of an ensemble (members, n); see :class:`DistillationConfig`.
-
-    The variance is that of the members themselves, divided by their number.
-    """
-    rewards: Floats = members.min(0) if combination == "worst" else members.mean(0)
-    if combination == "uncertainty":
-        rewards = rewards - np.float32(uncertainty_weight) * members.var(0)
-    return rewards

@@ -124,7 +124,10 @@ class Scorer(Protocol):
 
     @property
     def held_out(self) -> tuple[str, ...]:
-        """Names of the modules that do not count: what the others make of the policy is judged by them."""
+        """Names of the modules that do not count: what the others make of the policy is judged by them.
+
+        What is learned is not among them before it has learned.
+        """
         ...
 
     @property

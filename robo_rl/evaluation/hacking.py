@@ -55,7 +55,8 @@ class RewardWatch:
     computed, but does not count. The newest interval is compared with the one in which that was highest (the earliest
     of equals): if it was 3 evaluations ago or more and the reward of a step has risen since by more than two standard
     errors, the policy may have found a way to please the reward alone. Of success nothing is said from 95 % on, of a
-    module only where it has fallen by more than two standard errors.
+    module only where it has fallen by more than two standard errors. An interval in which a module began to speak says
+    nothing of it.
     """
 
     def __init__(self) -> None:
@@ -72,7 +73,8 @@ class RewardWatch:
             total_reward: sum over its steps.
             steps: their number.
             success: how it ended, where that is known.
-            held_out: sum over its steps of each module that does not count, by name.
+            held_out: sum over its steps of each module that does not count, by name. One that has yet to learn is
+                left out; from when it is not, it is there in every episode.
         """
         means = {name: total / steps for name, total in held_out.items()}
         self._episodes.append(_Episode(number, total_reward / steps, success, means))
@@ -94,7 +96,7 @@ class RewardWatch:
             if self._rose_since(then):
                 found.append(f"{_told(then, now)}, success has gone from {then.success:.0%} to {success_rate:.0%}")
         for name in held_out:
-            then = max(self._intervals, key=partial(_held_out, name=name))
+            then = max((each for each in self._intervals if name in each.held_out), key=partial(_held_out, name=name))
             before, after = then.held_out[name], now.held_out[name]
             if self._rose_since(then) and before.above(after):
                 values = f"{before.value:.3f} to {after.value:.3f}"

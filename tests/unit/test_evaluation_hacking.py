@@ -67,3 +67,16 @@ def test_reward_that_rises_while_a_held_out_module_falls_is_warned_of_whatever_s
     both = warnings([(0.1, 0.0, 0.0), (0.2, 0.6, 0.9), (0.4, 0.5, 0.7), (0.6, 0.3, 0.5), (0.8, 0.1, 0.3)])[4]
     assert both is not None
     assert "success has gone from 60% to 10%; since step 200 it has risen" in both
+
+
+def test_an_interval_in_which_a_module_had_yet_to_learn_says_nothing_of_it() -> None:
+    watch, said = RewardWatch(), []
+    history = [(0.1, None), (0.2, -0.5), (0.4, -0.3), (0.6, -0.4), (0.8, -0.6), (0.9, -0.7)]
+    for interval, (reward, apart) in enumerate(history):
+        for each in range(5):
+            unknown = apart is None and each < 3  # it learns during the first interval
+            held_out = {} if unknown else {"apart": 10 * (apart or 0.0) + 0.1 * each}
+            watch.add_episode(5 * interval + each, 10 * reward + each, 10, None, held_out)
+        said.append(watch.evaluated(100 * (interval + 1), None))
+    assert said[:5] == [None] * 5
+    assert said[5] is not None and "since step 300" in said[5]

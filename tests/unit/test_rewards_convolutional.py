@@ -170,7 +170,8 @@ def test_the_network_sees_pictures_as_convolutions_do():
 
 def test_what_does_not_fit_is_said():
     trained = {"classifier", "vice", "stages"}
-    unlike = {"clip", "code", "interventions", "keypoints", "specification", "annotations"}  # the last as preferences
+    unlike = {"clip", "code", "ensemble", "interventions", "keypoints", "specification"}
+    unlike |= {"annotations"}  # as preferences
     for kind in MODULES.keys() - trained - unlike:
         config = MODULES[kind](keys=("images/front",), images=CONVOLUTIONAL)
         with pytest.raises(ConfigError, match=r"goal\.images\.model: classifier, vice and stages alone train"):

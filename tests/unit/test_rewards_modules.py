@@ -6,6 +6,7 @@ import pytest
 from robo_rl.commands.record import record_expert
 from robo_rl.replay import EpisodeStore
 from robo_rl.rewards import MODULES
+from robo_rl.rewards.classifier import ViceConfig
 from robo_rl.sim import make_backend
 from robo_rl.sim.config import ObservationConfig
 
@@ -33,6 +34,7 @@ def options(tmp_path):
         "annotations": {"goal": "it is there", "endpoint": nobody},
         "clip": {"goals": ("the gripper is at the target",), "alpha": 0.0, "model": "tabletop"},
         "code": {"file": str(tmp_path / "reward.py")},
+        "ensemble": {"members": {"one": ViceConfig(fit_steps=2)}, "copies": 2},
         "keypoints": {"waypoints": ((0.5, 0.5),)},
         "specification": {"formula": "eventually success"},
     }

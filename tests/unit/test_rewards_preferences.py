@@ -6,7 +6,7 @@ import torch
 from scipy.stats import spearmanr
 
 from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
-from robo_rl.rewards.distillation import combined, draw_segments
+from robo_rl.rewards.distillation import draw_segments
 from robo_rl.rewards.preferences import PreferencesConfig, preference_loss
 from robo_rl.rewards.scripted_oracle import noisy_answers, ranked
 
@@ -136,14 +136,6 @@ def test_the_true_order_is_learned_from_answers_of_which_some_are_wrong(noise):
     rows = {key: value[:, 0] for key, value in batch.items()}
     assert spearmanr(module(rows), rows["term/near"]).statistic > 0.8
     assert np.abs(module(rows)).max() <= 1
-
-
-def test_an_ensemble_that_disagrees_is_worth_less():
-    members = np.array([[1.0, 0.5], [-1.0, 0.5], [0.3, 0.5]], np.float32)
-    np.testing.assert_allclose(combined(members, "mean", 0.5), [0.1, 0.5], atol=1e-6)
-    np.testing.assert_allclose(combined(members, "worst", 0.5), [-1.0, 0.5])
-    variance = ((1.0 - 0.1) ** 2 + (-1.0 - 0.1) ** 2 + (0.3 - 0.1) ** 2) / 3
-    np.testing.assert_allclose(combined(members, "uncertainty", 0.5), [0.1 - 0.5 * variance, 0.5], atol=1e-6)
 
 
 def test_before_the_first_answer_there_is_no_reward():

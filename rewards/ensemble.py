@@ -1,0 +1,166 @@
+"""Several modules as one: what they disagree on is not worth pursuing (Coste et al. 2023)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from robo_rl.core import (
+    Batch,
+    Comparisons,
+    ConfigError,
+    EnvSpec,
+    Experience,
+    Metrics,
+    RewardModule,
+    State,
+    derive_seed,
+    require,
+)
+
+from .module import Floats, with_prefix, without_prefix
+
+COMBINATIONS = ("mean", "worst", "uncertainty")
+
+
+@dataclass(frozen=True)
+class EnsembleConfig:
+    """Modules whose rewards become one.
+
+    A policy that pleases one learned reward by mistake pleases others less, so long as these do not make the same
+    mistake. Members should differ in how they were made: in their seeds (``copies``), their data or their kind. One
+    that is computed without chance, as optimal transport is, gains nothing by copies. Members of different kinds should
+    have rewards of the same range.
+
+    Attributes:
+        members: configuration of each module by a name.
+        copies: how many there are of each, from different seeds.
+        combination: ``mean``, ``worst`` (the smallest reward) or ``uncertainty`` (the mean less ``uncertainty_weight``
+            times the variance).
+        uncertainty_weight: see ``combination``.
+    """
+
+    members: dict[str, Any] = field(default_factory=dict)
+    copies: int = 3
+    combination: str = "worst"
+    uncertainty_weight: float = 0.5
+
+    def __post_init__(self) -> None:
+        require_combination(self.combination, self.uncertainty_weight)
+        require(self.copies >= 1, "copies", "1 or more", self.copies)
+
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "Ensemble":
+        """Return the module of term ``name``.
+
+        Raises:
+            ConfigError: if there are no members, or one is no module or does not fit the environment.
+        """
+        option = f"reward.modules.{name}.members"
+        if not self.members:
+            raise ConfigError(f"{option}: there are none; choose one with +reward/module@{option}.NAME=classifier")
+        made: list[RewardModule] = []
+        for each, config in self.members.items():
+            if not callable(getattr(config, "make", None)):
+                raise ConfigError(f"{option}.{each}: is no module; choose one with +reward/module@{option}.{each}=NAME")
+            if hasattr(config, "members"):
+                raise ConfigError(f"{option}.{each}: is an ensemble itself, with options members and combination")
+            seeds = (derive_seed(seed, "member", each, copy) for copy in range(self.copies))
+            made += [config.make(f"{name}.members.{each}", spec, own) for own in seeds]
+        return Ensemble(self, made)
+
+
+class Ensemble:
+    """See :class:`EnsembleConfig`.
+
+    Args:
+        config: of the module.
+        members: the modules, copies of one beside each other.
+    """
+
+    def __init__(self, config: EnsembleConfig, members: Sequence[RewardModule]) -> None:
+        self.config = config
+        self._members = members
+        self.learned = any(member.learned for member in members)
+        self.whole_episodes = any(member.whole_episodes for member in members)
+        self.judges_state = all(member.judges_state for member in members)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a member asked somebody whose answer has yet to arrive."""
+        return any(member.waiting for member in self._members)
+
+    @property
+    def version(self) -> int:
+        """Sum of the members' versions."""
+        return sum(member.version for member in self._members)
+
+    def fit(self, episodes: Sequence[Batch]) -> Metrics:
+        """Prepare all members from the same demonstrations; return their metrics, each in the mean over members."""
+        return _mean([member.fit(episodes) for member in self._members])
+
+    def observe(self, batch: Batch) -> None:
+        """Let all members take note of rows."""
+        for member in self._members:
+            member.observe(batch)
+
+    def __call__(self, batch: Batch) -> Floats:
+        """Return what becomes of the members' rewards (n,)."""
+        rewards = np.stack([member(batch) for member in self._members])
+        return combined(rewards, self.config.combination, self.config.uncertainty_weight)
+
+    def update(self, experience: Experience) -> Metrics:
+        """Let all members learn; return their metrics, each in the mean over members that have it."""
+        return _mean([member.update(experience) for member in self._members])
+
+    def discount(self) -> float | None:
+        """Return the smallest discount that a member asks for, or None."""
+        return min((gamma for member in self._members if (gamma := member.discount()) is not None), default=None)
+
+    def comparisons(self) -> Comparisons | None:
+        """Return None: modules that compare are ensembles themselves."""
+        return None
+
+    def ready(self, first: Batch) -> bool:
+        """Whether no member has to wait for an answer; all of them ask at once."""
+        answered = [member.ready(first) for member in self._members]
+        return all(answered)
+
+    def state(self) -> State:
+        """Return the states of all members."""
+        state: State = {}
+        for number, member in enumerate(self._members):
+            state |= with_prefix(f"member/{number}/", member.state())
+        return state
+
+    def load(self, state: State) -> None:
+        """Go on from ``state``.
+
+        Raises:
+            CheckpointError: if it is of other members.
+        """
+        for number, member in enumerate(self._members):
+            member.load(without_prefix(f"member/{number}/", state))
+
+
+def require_combination(combination: str, uncertainty_weight: float) -> None:
+    """Raise :class:`ConfigError` if these are not what :func:`combined` takes."""
+    require(combination in COMBINATIONS, "combination", f"one of {', '.join(COMBINATIONS)}", combination)
+    require(uncertainty_weight >= 0, "uncertainty_weight", "0 or more", uncertainty_weight)
+
+
+def combined(members: Floats, combination: str, uncertainty_weight: float) -> Floats:
+    """Return one reward (n,) of those of an ensemble (members, n); see :class:`EnsembleConfig`.
+
+    The variance is that of the members themselves, divided by their number.
+    """
+    rewards: Floats = members.min(0) if combination == "worst" else members.mean(0)
+    if combination == "uncertainty":
+        rewards = rewards - np.float32(uncertainty_weight) * members.var(0)
+    return rewards
+
+
+def _mean(metrics: Sequence[Metrics]) -> Metrics:
+    """Return each metric in the mean over those that have it."""
+    names = dict.fromkeys(name for each in metrics for name in each)
+    return {name: float(np.mean([each[name] for each in metrics if name in each])) for name in names}
