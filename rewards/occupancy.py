@@ -153,7 +153,8 @@ class Occupancy(Module):
         """Return rewards (n,)."""
         if self.version == 0:
             return np.zeros(len(batch["action"]), dtype=np.float32)
-        return -self._told(self._scaled(self._input(batch))) / self._arrays["root"]
+        rewards: Floats = -self._told(self._scaled(self._input(batch))) / self._arrays["root"]
+        return rewards
 
     def update(self, experience: Experience) -> Metrics:
         """Learn to tell the policy's newest states from those demonstrated, every ``interval`` calls.
@@ -197,8 +198,7 @@ class Occupancy(Module):
         """Return what the divergence is the mean of (n,) for scaled states (n, F)."""
         most = math.log(self.config.largest_ratio)
         logits: Floats = self._network.evaluate(torch.from_numpy(states))[:, 0].clamp(-most, most).numpy()
-        told: Floats = np.expm1(logits) if self.config.divergence == "chi_squared" else logits
-        return told
+        return np.expm1(logits) if self.config.divergence == "chi_squared" else logits
 
     def _scaled(self, vectors: Floats) -> Floats:
         scaled: Floats = (vectors - self._arrays["shift"]) / self._arrays["scale"]
