@@ -1,4 +1,4 @@
-"""Features of images by models that are not trained further: of CLIP (open_clip), which knows texts too, or of timm."""
+"""Features of images by models that are not trained further: of CLIP (open_clip), which knows texts, timm or others."""
 
 import hashlib
 import logging
@@ -16,7 +16,7 @@ from torch import Tensor
 from robo_rl.core import ConfigError, DataError, require
 
 from .cache import Floats, FrameCache, Frames
-from .files import ModelFiles, find_files
+from .files import ModelFiles, encoder_class, find_files
 from .libraries import open_clip, timm
 
 
@@ -27,9 +27,11 @@ class EncoderConfig:
     Attributes:
         model: ``tabletop``, a small CLIP model, or ``play``, a small encoder that knows no texts; both come with this
             package. ``local-dir:<folder>`` or ``hf-hub:<owner>/<name>`` with a model in the format of open_clip or
-            timm; an architecture of open_clip, such as ``ViT-bigG-14``; or of timm, such as ``timm:resnet18``. Models
-            of timm know no texts.
-        pretrained: weights of an architecture: a safetensors file, or a tag of open_clip. Of timm null is its own.
+            timm; an architecture of open_clip, such as ``ViT-bigG-14``, or of timm, such as ``timm:resnet18``; or a
+            class of PyTorch modules, such as ``torch:my_package.MyEncoder`` (see :class:`TorchEncoder`). Only those of
+            open_clip know texts.
+        pretrained: weights of an architecture or a class: a safetensors file, or a tag of open_clip. Of timm null is
+            its own.
         download: weights may be fetched from the Hugging Face Hub; else only its cache is looked into.
         device: of PyTorch, on which the model runs: ``cpu``, ``cuda``, ``cuda:1``.
         batch_size: frames that are encoded at a time. A smaller batch is filled up, so that an embedding does not
@@ -154,6 +156,31 @@ class TimmEncoder(FrozenEncoder):
         return features
 
 
+class TorchEncoder(FrozenEncoder):
+    """A PyTorch module of a class that somebody wrote, made without arguments, whose features are its output (n, E).
+
+    The class says what pictures (n, 3, H, W) it wants: ``image_size``, an edge or (H, W) [pixels], to which whole ones
+    are squashed, and ``mean`` and ``std``, which colours in [0, 1] are shifted and divided by; without them they stay.
+    """
+
+    def _load(self, files: ModelFiles) -> tuple[Any, dict[str, Any]]:
+        model = encoder_class(files.name)()
+        model.load_state_dict(load_file(files.weights))
+        colours = {"mean": getattr(model, "mean", 0.0), "std": getattr(model, "std", 1.0)}
+        seen = {"size": model.image_size, "interpolation": "bicubic", "resize_mode": "squash", "fill_color": 0}
+        return model, {**colours, **seen}
+
+    def _features(self, pictures: Tensor) -> Tensor:
+        features = self._model(pictures)
+        if not isinstance(features, Tensor) or features.dim() != 2:
+            shape = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
+            raise ConfigError(f"model: features of pictures {tuple(pictures.shape)} must be (n, E), got {shape}")
+        return features
+
+
+_ENCODERS: dict[str, type[FrozenEncoder]] = {"open_clip": ClipEncoder, "timm": TimmEncoder, "torch": TorchEncoder}
+
+
 class Preprocessing:
     """What open_clip does with a picture before a model sees it, for a batch at once.
 
@@ -227,8 +254,7 @@ def load_encoder(config: EncoderConfig) -> FrozenEncoder:
     key = (config, str(files.weights), files.weights.stat().st_mtime_ns)
     encoder = _loaded.get(key)
     if encoder is None:
-        made = TimmEncoder if files.library == "timm" else ClipEncoder
-        encoder = _loaded[key] = made(config)
+        encoder = _loaded[key] = _ENCODERS[files.library](config)
     return encoder
 
 

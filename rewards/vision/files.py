@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+import importlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save
+from torch import nn
 
 from robo_rl.core import ConfigError, DataError, nearest
 
@@ -27,6 +29,8 @@ CARD_NAME = "card.json"
 
 TIMM = "timm:"
 """What names of architectures of timm begin with."""
+TORCH = "torch:"
+"""What names of classes of PyTorch modules begin with."""
 
 WANTED = ("*.json", "*.safetensors", "*.txt", "*.model")
 """What is fetched of a model: configuration, weights and tokenizer. Pickled weights are not."""
@@ -37,8 +41,8 @@ class ModelFiles:
     """A model that can be loaded.
 
     Attributes:
-        library: that it is a model of, ``open_clip`` or ``timm``.
-        name: what the library calls it: ``local-dir:<folder>``, or the name of an architecture.
+        library: that it is a model of, ``open_clip``, ``timm`` or ``torch``.
+        name: what the library calls it: ``local-dir:<folder>``, the name of an architecture, or of a class.
         weights: file of its weights, safetensors.
         overrides: arguments of ``open_clip.create_model`` that follow from where the weights come from.
     """
@@ -55,7 +59,7 @@ def find_files(model: str, pretrained: str | None, download: bool) -> ModelFiles
     Args:
         model: a name of :data:`BUNDLED`; ``local-dir:<folder>`` or ``hf-hub:<owner>/<name>`` with a model in the format
             of open_clip or timm; the name of an architecture that open_clip knows, such as ``ViT-bigG-14``, or of one
-            of timm, such as ``timm:resnet18``.
+            of timm, such as ``timm:resnet18``; or a class of PyTorch modules, such as ``torch:my_package.MyEncoder``.
         pretrained: for such a name the weights: a safetensors file, or a tag that open_clip knows. None: those that
             timm has for it.
         download: whether files may be fetched from the Hugging Face Hub; else only its cache is looked into.
@@ -77,6 +81,9 @@ def find_files(model: str, pretrained: str | None, download: bool) -> ModelFiles
         return _in_folder(BUNDLED[model] if model in BUNDLED else Path(rest).expanduser())
     if model.startswith(TIMM):
         return _of_timm(rest, pretrained, download)
+    if model.startswith(TORCH):
+        encoder_class(rest)
+        return ModelFiles("torch", rest, _weights(pretrained), {})
     known: list[str] = open_clip().list_models()
     if model not in known:
         close = difflib.get_close_matches(model, [*BUNDLED, *known]) or BUNDLED  # of more than a hundred
@@ -105,12 +112,34 @@ def _of_timm(architecture: str, pretrained: str | None, download: bool) -> Model
         repository = None if facts is None else facts.hf_hub_id
         if not repository:
             raise ConfigError(f"pretrained must be a safetensors file for {TIMM}{architecture}: timm offers no weights")
-        weights = _fetched(repository, download) / "model.safetensors"
-    else:
-        weights = Path(pretrained).expanduser()
-    if not weights.is_file():
-        raise ConfigError(f"pretrained: there is no file {weights}: give one in safetensors")
-    return ModelFiles("timm", architecture, weights, {})
+        pretrained = str(_fetched(repository, download) / "model.safetensors")
+    return ModelFiles("timm", architecture, _weights(pretrained), {})
+
+
+def encoder_class(name: str) -> type[nn.Module]:
+    """Return the class of PyTorch modules of a name with its package, such as ``my_package.MyEncoder``.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    package, _, last = name.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(package), last)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"model: {TORCH}{name} cannot be imported ({error}); is its package installed?") from error
+    if not (isinstance(found, type) and issubclass(found, nn.Module) and hasattr(found, "image_size")):
+        raise ConfigError(
+            f"model: {TORCH}{name} must be a class of torch.nn.Module with an image_size (pixels), got {found!r}"
+        )
+    return found
+
+
+def _weights(pretrained: str | None) -> Path:
+    """Return a file of weights."""
+    file = None if pretrained is None else Path(pretrained).expanduser()
+    if file is None or not file.is_file():
+        raise ConfigError(f"pretrained: there is no file {file or ''}: give one in safetensors")
+    return file
 
 
 def _in_folder(folder: Path) -> ModelFiles:

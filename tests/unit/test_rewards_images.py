@@ -80,6 +80,69 @@ def test_features_are_what_the_head_of_the_network_is_given(network):
     assert np.corrcoef(found.ravel(), np.ravel(expected))[0, 1] > 0.999
 
 
+class Halves(torch.nn.Module):
+    """An encoder of a user: weighted mean colours of the upper and the lower half."""
+
+    image_size = (4, 6)
+    mean = (0.5, 0.25, 0.0)
+    std = 0.5
+
+    def __init__(self):
+        super().__init__()
+        self.weights = torch.nn.Parameter(torch.zeros(3))
+
+    def forward(self, pictures):
+        assert pictures.shape[1:] == (3, 4, 6)
+        halves = [(half.mean((2, 3)) * self.weights).sum(1) for half in pictures.split(2, dim=2)]
+        return torch.stack(halves, dim=1)
+
+
+class Whole(Halves):
+    """One that returns no vectors."""
+
+    def forward(self, pictures):
+        return pictures
+
+
+def test_features_of_a_module_of_a_user(tmp_path):
+    file = tmp_path / "weights.safetensors"
+    save_file({"weights": torch.tensor([1.0, 2.0, -1.0])}, file)
+    config = ImagesConfig(model=f"torch:{__name__}.Halves", pretrained=str(file))
+    look = VectorInput(["images/front"], config, spec(3), "goal")
+    pictures = images(2, 4, 6, 3)
+    colours = (pictures / 255 - [0.5, 0.25, 0.0]) / 0.5 @ [1.0, 2.0, -1.0]
+    np.testing.assert_allclose(look(rows(pictures)), colours.reshape(2, 2, 12).mean(2), atol=1e-5)
+    flat = np.full((1, 40, 40, 3), 51, np.uint8)
+    np.testing.assert_allclose(look(rows(flat)), np.full((1, 2), (0.2 * 2 - 1.0) / 0.5), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("torch:nowhere.Encoder", "torch:nowhere.Encoder cannot be imported .*is its package installed"),
+        ("torch:torch.nn.Nothing", "torch:torch.nn.Nothing cannot be imported"),
+        ("torch:Linear", "torch:Linear cannot be imported"),
+        ("torch:os.system", "must be a class of torch.nn.Module with an image_size"),
+        ("torch:torch.nn.Linear", "must be a class of torch.nn.Module with an image_size"),
+        (f"torch:{__name__}.Whole", r"features of pictures \(20, 3, 4, 6\) must be \(n, E\)"),
+    ],
+)
+def test_what_is_no_module_of_a_user_is_refused(model, message, tmp_path):
+    file = tmp_path / "weights.safetensors"
+    save_file({"weights": torch.zeros(3)}, file)
+    with pytest.raises(ConfigError, match=message):
+        load_encoder(ImagesConfig(model=model, pretrained=str(file)).encoder())
+
+
+def test_weights_of_a_module_of_a_user_fit_it(tmp_path):
+    file = tmp_path / "weights.safetensors"
+    save_file({"others": torch.zeros(3)}, file)
+    with pytest.raises(DataError, match=r"Halves cannot be loaded from .*weights"):
+        load_encoder(ImagesConfig(model=f"torch:{__name__}.Halves", pretrained=str(file)).encoder())
+    with pytest.raises(ConfigError, match="pretrained: there is no file : give one in safetensors"):
+        load_encoder(ImagesConfig(model=f"torch:{__name__}.Halves").encoder())
+
+
 def test_views_are_moves_that_stay_the_same_so_that_nothing_is_encoded_twice():
     look = VectorInput(["images/front"], replace(BUNDLED, cache_frames=501), spec(), "goal")
     moves = look.moves(4, 3, seed=7)
