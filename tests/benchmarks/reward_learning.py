@@ -17,10 +17,12 @@ import argparse
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from clip_annotator import annotator
 from learning_table import status, with_earlier
 
 from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
@@ -60,6 +62,7 @@ class Row:
         control: name of the row whose control this one shares, which differs in nothing that matters without a reward.
         data: whether it learns from a data set alone; see :func:`collect`.
         instead: further overrides of the control: what it learns from instead.
+        annotator: the module whose questions a small model answers; see clip_annotator.py.
     """
 
     task: str
@@ -71,6 +74,7 @@ class Row:
     control: str | None = None
     data: bool = False
     instead: tuple[str, ...] = ()
+    annotator: str | None = None
 
 
 FIVE = ("demonstrations.episodes=5", *ALONE)
@@ -305,6 +309,51 @@ ROWS = {
         "stages",
         control="open_door_transport",
     ),
+    "open_door_annotations": Row(
+        "open_door",
+        "annotations by the bundled CLIP model, as a server",
+        "1,000 scores of pictures",
+        10_000,
+        (
+            "reward=annotations",
+            "reward.modules.annotations.keys=[object]",
+            "reward.modules.annotations.goal=the door is open",
+            "reward.modules.annotations.endpoint.model=tabletop",
+            *FROM_FRONT,
+            *NONE,
+        ),
+        "annotations",
+        control="open_door_clip",
+        annotator="annotations",
+    ),
+    "open_door_code": Row(
+        "open_door",
+        "code",
+        "a function of the states",
+        10_000,
+        (
+            "reward=composed",
+            "+reward/module@reward.modules.code=code",
+            f"reward.modules.code.file={Path(__file__).with_name('open_door_reward.py')}",
+            *NONE,
+        ),
+        "code",
+        control="open_door_clip",
+    ),
+    "open_door_specification": Row(
+        "open_door",
+        "specification: eventually the door stands open by 20 degrees",
+        "20 demonstrations with actions",
+        5_000,
+        (
+            "reward=specification",
+            "reward.modules.specification.formula=eventually (hinge_angle > 20 deg)",
+            "reward.modules.specification.scale=0.35",
+            *SAMPLED,
+        ),
+        "specification",
+        control="open_door_transport",
+    ),
 }
 
 
@@ -348,7 +397,9 @@ def train(name: str, seed: int, options: argparse.Namespace, *, control: bool) -
             overrides.append(f"demonstrations.path={collect(row, seed, options.runs)}")
         if control:
             overrides += [f"++reward.terms.{row.term}.weight=0", "reward.offset=0", *row.instead]
-    robo_rl("train", *overrides, *options.overrides)
+    with nullcontext() if row.annotator is None else annotator() as url:
+        answering = [] if url is None else [f"reward.modules.{row.annotator}.endpoint.url={url}"]
+        robo_rl("train", *overrides, *answering, *options.overrides)
 
 
 def collect(row: Row, seed: int, runs: Path) -> Path:
