@@ -217,6 +217,7 @@ class SuccessClassifier(GoalClassifier):
 
     def __init__(self, config: ClassifierConfig, name: str, spec: EnvSpec, seed: int) -> None:
         super().__init__(config, name, spec, seed)
+        self.whole_episodes = self._input.encodes
         self._arrays["threshold"] = np.zeros(1, dtype=np.float32)  # of the logit
 
     def __call__(self, batch: Batch) -> Floats:

@@ -318,7 +318,8 @@ class ModuleScorer:
 
     def judge(self, batch: Batch) -> dict[str, Floats]:
         """Return the rewards (n,) of modules that judge single transitions, for any rows, also made up ones."""
-        return {name: module(batch) for name, module in self._modules.items() if not module.whole_episodes}
+        judging = {name: each for name, each in self._modules.items() if each.judges_state or not each.whole_episodes}
+        return {name: module(batch) for name, module in judging.items()}
 
     def update(self, experience: Experience) -> Metrics:
         """Let the learned modules learn; metrics are named ``<module>/<metric>``."""

@@ -86,6 +86,8 @@ class VectorInput:
         keys: that are looked at.
         size: F, number of elements.
         pictures: shapes (h, w, C) of the images that a convolutional network is to see, which are the last elements.
+        encodes: a network that is not trained further sees images. Many at once are many times as fast as one by one,
+            so a module that is fixed then scores a whole episode at a time.
 
     Args:
         keys: observation keys; None: all that are not images.
@@ -122,6 +124,7 @@ class VectorInput:
                 f"choose {COLOURS}, tabletop or another model that is trained already"
             )
         self._encoder = images.load()
+        self.encodes = self._encoder is not None
         if self._encoder is not None:
             image_keys([key.removeprefix("images/") for key in seen], spec, f"{option}.keys")
         self.keys = [key for key in chosen if key not in seen] + seen if convolutional else chosen

@@ -117,6 +117,7 @@ class PerceptualReward(Module):
         self.config = config
         self._name = name
         self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}")
+        self.whole_episodes = self._input.encodes
         rewarded = config.steps - 1
         kept = min(config.features or round(math.sqrt(self._input.size)), self._input.size)
         self._arrays: dict[str, NDArray[Any]] = {

@@ -142,6 +142,7 @@ class StageClassifier(Module):
         self._spec = spec
         self._seed = derive_seed(seed, "reward", name)
         self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}", trains=True)
+        self.whole_episodes = self._input.encodes
         self._network = TrainedNetwork(
             self._input.size,
             config.hidden,

@@ -41,8 +41,8 @@ class ReturnLearner:
     """
 
     def __init__(self, agent: Agent, reward: Reward, spec: EnvSpec, replay_capacity: int, seed: int) -> None:
-        if reward.scorer is None or reward.scorer.whole_episodes or reward.scorer.needs_steps:
-            raise ConfigError("reset.reward must have modules that judge states: vice, classifier or perceptual")
+        if reward.scorer is None or reward.scorer.needs_steps:
+            raise ConfigError("reset.reward must have modules that judge states: vice, classifier, clip or perceptual")
         if not isinstance(agent, Critic) or not agent.config.learns_online:
             raise ConfigError(
                 "reset.agent must have critics and learn from its own steps: rlpd_without_demonstrations, sac or redq"

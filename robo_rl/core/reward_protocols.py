@@ -47,7 +47,10 @@ class RewardModule(Protocol):
 
     @property
     def whole_episodes(self) -> bool:
-        """Whether it is called with all rows of one episode, in order, rather than with rows in any order."""
+        """Whether it is called with all rows of one episode, in order, rather than with rows in any order.
+
+        One that judges states may want that because it is faster, and can do with others too.
+        """
         ...
 
     @property

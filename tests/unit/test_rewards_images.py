@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from robo_rl.commands.record import record_expert
 from robo_rl.core import ArraySpec, CheckpointError, ConfigError, DataError, EnvSpec
 from robo_rl.replay import EpisodeStore
-from robo_rl.rewards import MODULES
+from robo_rl.rewards import MODULES, ComposedRewardConfig
 from robo_rl.rewards.classifier import ClassifierConfig, ViceConfig
 from robo_rl.rewards.clip import ClipConfig
 from robo_rl.rewards.images import ImagesConfig, moved
@@ -175,6 +175,18 @@ def test_all_modules_that_look_at_observations_see_images_so():
         state["input/encoder"][0] += 1
         with pytest.raises(CheckpointError, match="'goal' was saved with another network for images"):
             module.load(state)
+
+
+def test_a_fixed_module_has_the_network_see_all_pictures_of_an_episode_at_once():
+    """One by one is twenty times as slow; one that learns is called with rows in any order, and so can they be."""
+    for kind, at_once in (("classifier", True), ("perceptual", True), ("stages", True), ("vice", False)):
+        assert not MODULES[kind](keys=("state",)).make("goal", spec(), 0).whole_episodes
+        config = MODULES[kind](keys=("images/front",), images=BUNDLED)
+        assert config.make("goal", spec(), 0).whole_episodes == at_once
+        scorer = ComposedRewardConfig(modules={"goal": config}).make(spec(), 0).scorer
+        assert scorer.whole_episodes == at_once and not scorer.needs_steps
+        pictures = images(2, 20, 24, 3)
+        assert scorer.judge(rows(pictures) | {"action": np.zeros((2, 1), np.float32)})["goal"].shape == (2,)
 
 
 @pytest.fixture(scope="module")
