@@ -140,7 +140,7 @@ class DistilledReward(Module, ABC):
         self._shown = shown
         self._name = name
         self._seed = derive_seed(seed, "reward", name)
-        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}")
+        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}", trains=True)
         self._networks = [
             TrainedNetwork(
                 self._input.size,
@@ -149,6 +149,7 @@ class DistilledReward(Module, ABC):
                 learning_rate=config.learning_rate,
                 seed=derive_seed(self._seed, "network", member),
                 name=name,
+                pictures=self._input.pictures,
             )
             for member in range(config.members)
         ]
@@ -257,9 +258,7 @@ class DistilledReward(Module, ABC):
 
     def _fit_networks(self) -> Metrics:
         states = self._asked.reshape(-1, self._input.size)
-        deviation = states.std(0)
-        self._scaling["shift"][...] = states.mean(0)
-        self._scaling["scale"][...] = np.where(deviation > 1e-6, deviation, 1.0)
+        self._scaling["shift"][...], self._scaling["scale"][...] = self._input.scaling(states)
         self.version += 1
         config = self.config
         shown, answers = self._scaled(self._asked), torch.from_numpy(self._answers)
@@ -288,8 +287,10 @@ class DistilledReward(Module, ABC):
         return torch.from_numpy((vectors - self._scaling["shift"]) / self._scaling["scale"])
 
     def _members(self, inputs: Tensor) -> Tensor:
-        """Return the rewards of each network, the first axis."""
-        return torch.stack([self._rewards(network(inputs)[..., 0]) for network in self._networks])
+        """Return the rewards (members, ...) of each network for inputs (..., F)."""
+        rows = inputs.flatten(0, -2)
+        outputs = torch.stack([network.evaluate(rows)[:, 0] for network in self._networks])
+        return self._rewards(outputs).reshape(len(self._networks), *inputs.shape[:-1])
 
     def state(self) -> State:
         """Return networks, optimisers and all answers. Questions without an answer are lost with the process."""

@@ -75,6 +75,9 @@ class Module:
         """Go on from ``state``: nothing is remembered."""
 
 
+TRAINERS = "classifier, vice, stages, preferences and annotations"
+"""Modules that can train a convolutional network."""
+
 STILL = (0, 0)
 """No move of images."""
 
@@ -120,8 +123,8 @@ class VectorInput:
         convolutional = images.model == CONVOLUTIONAL
         if convolutional and not trains:
             raise ConfigError(
-                f"{option}.images.model: classifier, vice and stages alone train a {CONVOLUTIONAL} network; here "
-                f"choose {COLOURS}, tabletop or another model that is trained already"
+                f"{option}.images.model: {TRAINERS} alone train a {CONVOLUTIONAL} network; here choose "
+                f"{COLOURS}, tabletop or another model that is trained already"
             )
         self._encoder = images.load()
         self.encodes = self._encoder is not None

@@ -36,13 +36,13 @@ class PictureEncoder(nn.Module):
         self._towers = nn.ModuleList(_tower(*shape) for shape in self._shapes)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return vectors (n, size) for inputs (n, F)."""
-        plain, *pictures = torch.split(inputs, [self._plain, *map(math.prod, self._shapes)], dim=1)
+        """Return vectors (..., size) for inputs (..., F)."""
+        plain, *pictures = torch.split(inputs, [self._plain, *map(math.prod, self._shapes)], dim=-1)
         told = [
-            tower(picture.reshape(-1, *shape).permute(0, 3, 1, 2))
+            tower(picture.reshape(-1, *shape).permute(0, 3, 1, 2)).reshape(*plain.shape[:-1], FEATURES)
             for tower, picture, shape in zip(self._towers, pictures, self._shapes, strict=True)
         ]
-        return torch.cat((plain, *told), dim=1)
+        return torch.cat((plain, *told), dim=-1)
 
 
 def _tower(height: int, width: int, channels: int) -> nn.Sequential:
@@ -56,8 +56,7 @@ def _tower(height: int, width: int, channels: int) -> nn.Sequential:
 class TrainedNetwork:
     """A multilayer perceptron (LayerNorm and ReLU between its layers) and Adam on its parameters.
 
-    Calling it gives the outputs (..., O) for inputs (..., F); with pictures, which a :class:`PictureEncoder` tells the
-    perceptron of, (n, O) for inputs (n, F).
+    Calling it gives the outputs (..., O) for inputs (..., F). Of pictures a :class:`PictureEncoder` tells it.
 
     Args:
         inputs: F.

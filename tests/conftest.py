@@ -1,27 +1,21 @@
 """What all tests share."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
 
 from .ros2_domain import free_domain
 
+# Processes of tests run beside each other: threads of one would wait for a core while those of others wait for them.
+# Before PyTorch is imported, and for all processes that are started.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 
 @pytest.fixture(autouse=True)
 def own_emergency_stop(tmp_path_factory, monkeypatch):
     """An emergency stop that somebody pressed on this machine does not fail the tests, and theirs stops nobody."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
-
-
-@pytest.fixture(scope="module")
-def one_thread() -> Iterator[None]:
-    """On tensors that are small threads only wait for each other, long ones on a busy machine."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture

@@ -26,8 +26,6 @@ from robo_rl.replay import MixedSampler, ReplayRing
 
 from ..specs import toy_spec
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 SPEC = toy_spec({"state": ArraySpec((1,))}, 2)
 SMALL = {
     "ensemble_size": 3,

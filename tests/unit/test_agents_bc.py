@@ -9,8 +9,6 @@ from robo_rl.core import ArraySpec, ConfigError, DivergenceError
 
 from ..specs import toy_spec
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 SPEC = toy_spec({"state": ArraySpec((2,))}, 2, reward_terms=())
 
 

@@ -13,8 +13,6 @@ from robo_rl.agents.sac.update import critic_loss
 
 from .test_agents_update import SMALL, A, O, initial, moments
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 BINS = dataclasses.replace(SMALL, value_bins=11, value_range=(-0.1, 1.0))
 
 

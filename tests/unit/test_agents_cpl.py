@@ -10,8 +10,6 @@ from robo_rl.core import ArraySpec, CheckpointError, Comparisons, ConfigError, D
 
 from ..specs import toy_spec
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 SPEC = toy_spec({"state": ArraySpec((2,))}, 1)
 
 

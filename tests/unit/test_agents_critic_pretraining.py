@@ -15,8 +15,6 @@ from robo_rl.core import ArraySpec, ConfigError, DivergenceError
 
 from ..specs import toy_spec
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 LENGTH, GAMMA = 4, 0.9
 SPEC = toy_spec({"state": ArraySpec((LENGTH,))}, 1)
 SMALL = {

@@ -19,8 +19,6 @@ from robo_rl.core import ArraySpec, ConfigError
 
 from ..specs import toy_spec
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 A, V = 2, 3
 CAMERAS = {"images/front": ArraySpec((9, 12, 3), "uint8"), "images/wrist": ArraySpec((8, 8, 3), "uint8")}
 SPEC = toy_spec({"state": ArraySpec((V,)), **CAMERAS}, A)

@@ -14,8 +14,6 @@ from robo_rl.core import ArraySpec, CheckpointError, ConfigError
 
 from ..specs import toy_spec
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 SPEC = toy_spec(
     {
         "state": ArraySpec((3,)),

@@ -15,8 +15,6 @@ from robo_rl.core import ArraySpec, CheckpointError, ConfigError, DivergenceErro
 
 from ..specs import toy_spec
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 SMALL = {
     "ensemble_size": 3,
     "hidden": [16, 16],

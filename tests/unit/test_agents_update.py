@@ -19,8 +19,6 @@ from robo_rl.agents.sac.config import SACConfig
 from robo_rl.agents.sac.networks import initialise_network
 from robo_rl.agents.sac.update import METRICS, Minibatches, Noise, TorchUpdate, draw_noise
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 O, A = 4, 2  # noqa: E741
 SMALL = SACConfig(
     ensemble_size=3,

@@ -10,6 +10,7 @@ from robo_rl.rewards.classifier import ClassifierConfig, ViceConfig
 from robo_rl.rewards.images import ImagesConfig, each_moved, moved
 from robo_rl.rewards.module import VectorInput
 from robo_rl.rewards.networks import TrainedNetwork
+from robo_rl.rewards.preferences import PreferencesConfig
 from robo_rl.rewards.stages import StagesConfig
 
 CONVOLUTIONAL = ImagesConfig(model="convolutional")
@@ -126,6 +127,42 @@ def test_vice_unlearns_pictures_that_the_policy_shows_and_goes_on_bit_for_bit():
         np.testing.assert_array_equal(value, other.state()[key], err_msg=key)
 
 
+class Shapes:
+    """Experience in which rings are worth 1 and squares 0."""
+
+    def __init__(self, seed):
+        rng = np.random.default_rng(seed)
+        shapes = rng.integers(0, 2, 300)
+        front, state = pictures(shapes, rng), rng.normal(size=(300, 2)).astype(np.float32)
+        rows = {"action": np.zeros((300, 1), np.float32), "term/success": shapes.astype(np.float32)}
+        self.rows = rows | {"next_observation/images/front": front, "next_observation/state": state}
+
+    def sample_segments(self, n, length, rng):
+        chosen = rng.integers(0, 300, (n, length))
+        return {key: value[chosen] for key, value in self.rows.items()}
+
+
+def liking():
+    config = PreferencesConfig(
+        keys=KEYS, images=CONVOLUTIONAL, length=1, term="success", queries=250, interval=1, members=2, hidden=(32,)
+    )
+    return config.make("liked", spec(), 0)
+
+
+def test_preferences_are_learned_from_pictures_alone():
+    """RL-VLM-F's networks, of single pictures: with an oracle that sees what the state does not tell."""
+    module = liking()
+    metrics = module.update(Shapes(0))
+    assert metrics["answers"] > 100
+    fresh = Shapes(1).rows
+    liked, truth = module(fresh), fresh["term/success"] == 1
+    better = liked[truth][:, None] > liked[~truth]
+    assert better.mean() > 0.9
+    other = liking()
+    other.load({key: value.copy() for key, value in module.state().items()})
+    np.testing.assert_array_equal(other(fresh), liked)
+
+
 def test_a_minibatch_moves_each_picture_by_its_own_and_leaves_the_rest_but_for_noise():
     look = VectorInput(KEYS, CONVOLUTIONAL, spec(), "goal", trains=True)
     assert look.keys == ["state", "images/front"]
@@ -169,12 +206,11 @@ def test_the_network_sees_pictures_as_convolutions_do():
 
 
 def test_what_does_not_fit_is_said():
-    trained = {"classifier", "vice", "stages"}
+    trained = {"classifier", "vice", "stages", "preferences", "annotations"}
     unlike = {"clip", "code", "ensemble", "interventions", "keypoints", "specification"}
-    unlike |= {"annotations"}  # as preferences
     for kind in MODULES.keys() - trained - unlike:
         config = MODULES[kind](keys=("images/front",), images=CONVOLUTIONAL)
-        with pytest.raises(ConfigError, match=r"goal\.images\.model: classifier, vice and stages alone train"):
+        with pytest.raises(ConfigError, match=r"goal\.images\.model: classifier, .* and annotations alone train"):
             config.make("goal", spec(), 0)
     with pytest.raises(ConfigError, match=r"convolutional is for images and .*goal.keys names none"):
         ClassifierConfig(images=CONVOLUTIONAL).make("goal", spec(), 0)
