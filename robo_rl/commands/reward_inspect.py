@@ -93,9 +93,9 @@ def run(config: DictConfig) -> int:
 
 
 def _frames(episode: EpisodeArrays) -> list[NDArray[np.uint8]]:
-    """Return pictures of the first camera at evenly spaced moments; none where there is no camera."""
+    """Return pictures of the first camera, of a stack the newest, at evenly spaced moments; none without a camera."""
     cameras = sorted(key for key in episode.observation if key.startswith("images/"))
     if not cameras:
         return []
-    pictures = episode.observation[cameras[0]]
+    pictures = episode.observation[cameras[0]][..., -3:]
     return [pictures[row] for row in np.linspace(0, len(pictures) - 1, FRAMES).round().astype(int)]

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 
@@ -50,6 +51,19 @@ TRAIN = [
     "reward.modules.novelty.particles=16",
     "reward.modules.novelty.interval=10",
     "+reward.terms.novelty.weight=0",
+    "+reward/module@reward.modules.agreed=ensemble",
+    "reward.modules.agreed.copies=2",
+    "+reward/module@reward.modules.agreed.members.one=vice",
+    "reward.modules.agreed.members.one.hidden=[8]",
+    "reward.modules.agreed.members.one.fit_steps=5",
+    "reward.modules.agreed.members.one.margin=0",
+    "reward.modules.agreed.members.one.updates=1",
+    "reward.modules.agreed.members.one.learning_starts=10",
+    "+reward/module@reward.modules.apart=occupancy",
+    "reward.modules.apart.hidden=[8]",
+    "reward.modules.apart.updates=1",
+    "reward.modules.apart.learning_starts=10",
+    "+reward.terms.apart.weight=0",
     "+reward/module@reward.modules.liked=preferences",
     "reward.modules.liked.hidden=[8]",
     "reward.modules.liked.length=2",
@@ -109,7 +123,7 @@ def test_a_run_goes_on_bit_for_bit_in_mid_episode(tmp_path: Path) -> None:
     for kind in ("episode", "reward"):
         assert timeless(unbroken, kind) == timeless(broken, kind)
     metrics = {key for record in records(unbroken, "reward") for key in record}
-    assert {"goal/loss", "imitated/penalty", "liked/accuracy"} <= metrics
+    assert {"goal/loss", "imitated/penalty", "liked/accuracy", "agreed/loss", "apart/divergence"} <= metrics
     assert (first["replay/source"] == Source.SCRIPT).any()
     assert first["replay/terms_version"].max() > 0
 
@@ -169,6 +183,42 @@ def test_an_agent_without_demonstrations_may_have_a_reward_made_from_them(
         episodes = [store.arrays(number).rows() for number in range(4)]
     seen = np.concatenate([np.hstack((rows["observation/object"], rows["observation/state"])) for rows in episodes])
     np.testing.assert_allclose(parts["policy"]["normaliser/mean"], seen.mean(0), atol=1e-5)
+
+
+@pytest.mark.rendering
+def test_what_a_camera_saw_is_shown_above_the_rewards(tmp_path: Path) -> None:
+    """The newest frames of its stack, from the first to the last, side by side."""
+    run, output = tmp_path / "run", tmp_path / "look.png"
+    camera = ["task.observation.cameras=[front]", "task.observation.width=32", "task.observation.height=32"]
+    options = [word for word in TRAIN if word.startswith(("agent.", "run.final", "run.video", "runtime.", "logging."))]
+    train(
+        "task=reach",
+        "reward=perceptual",
+        "reward.modules.perceptual.steps=2",
+        *camera,
+        "task.observation.frame_stack=2",
+        "agent.observation_keys=[state,object]",
+        *options,
+        "demonstrations.episodes=2",
+        "run.evaluation_interval=0",
+        f"run.dir={run}",
+        "run.env_steps=5",
+    )
+    data = run / "demonstrations"
+    with pytest.raises(SystemExit) as caught:
+        main(["reward", "inspect", f"run={run}", f"path={data}", f"output={output}"])
+    assert not caught.value.code
+    drawn = cv2.cvtColor(cv2.imread(str(output)), cv2.COLOR_BGR2RGB)
+    with EpisodeStore.open(data) as store:
+        frames = store.arrays(0).observation["images/front"][..., -3:]
+    for frame, half in ((frames[0], drawn[:, : drawn.shape[1] // 2]), (frames[-1], drawn[:, drawn.shape[1] // 2 :])):
+        # A frame is drawn at some size that divides the strip, so it is looked for at several.
+        found = []
+        for edge in range(60, 260, 2):
+            wanted = cv2.resize(frame, (edge, edge), interpolation=cv2.INTER_NEAREST)
+            if edge <= min(half.shape[:2]):
+                found.append(cv2.matchTemplate(half, wanted, cv2.TM_CCOEFF_NORMED).max())
+        assert max(found) > 0.9
 
 
 def test_offline_learning_from_preferences_on_a_data_set(tmp_path: Path) -> None:
