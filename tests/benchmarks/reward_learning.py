@@ -342,12 +342,12 @@ ROWS = {
     ),
     "open_door_specification": Row(
         "open_door",
-        "specification: eventually the door stands open by 20 degrees",
+        "specification: eventually the door stands open by 0.35 rad",
         "20 demonstrations with actions",
         5_000,
         (
             "reward=specification",
-            "reward.modules.specification.formula=eventually (hinge_angle > 20 deg)",
+            "reward.modules.specification.formula=eventually (hinge_angle > 0.35)",
             "reward.modules.specification.scale=0.35",
             *SAMPLED,
         ),
