@@ -1,4 +1,4 @@
-"""How well every kind of reward module agrees with the true progress of open_door: robo-rl reward benchmark, three seeds.
+"""How well each kind of reward module agrees with the true progress of open_door: robo-rl reward benchmark, 3 seeds.
 
     python tests/benchmarks/reward_agreement.py
     python tests/benchmarks/reward_agreement.py --seeds 12 --results /tmp
@@ -53,7 +53,7 @@ OPTIONS = (
     "ensemble.combination=uncertainty",
     "ensemble.members.one.soft=true",
     "keypoints.waypoints=[[0.52,0.46],[0.53,0.52],[0.64,0.44]]",
-    "specification.formula=eventually (hinge_angle > 0.35)",
+    'specification.formula="eventually (hinge_angle > 0.35)"',
     f"code.file={Path(__file__).with_name('open_door_reward.py')}",
 )
 

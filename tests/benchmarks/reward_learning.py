@@ -347,7 +347,7 @@ ROWS = {
         5_000,
         (
             "reward=specification",
-            "reward.modules.specification.formula=eventually (hinge_angle > 0.35)",
+            'reward.modules.specification.formula="eventually (hinge_angle > 0.35)"',
             "reward.modules.specification.scale=0.35",
             *SAMPLED,
         ),
