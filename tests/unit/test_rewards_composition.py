@@ -137,6 +137,17 @@ def test_a_module_of_weight_zero_is_computed_to_judge_the_others_and_does_not_co
     np.testing.assert_allclose(scorer.score(rows([0, 1, 2]), online=True)["apart"], [2, 4])
 
 
+def test_a_gate_of_weight_zero_counts_and_what_has_yet_to_learn_judges_nobody():
+    terms = {"gate": TermConfig(weight=0), "twice": TermConfig(only_where_zero="gate"), "late": TermConfig(weight=0)}
+    reward = ComposedRewardConfig({"twice": Doubled(), "gate": Doubled(), "late": Doubled()}, terms).make(SPEC, 0)
+    late = reward.scorer._modules["late"]
+    assert reward.scorer.held_out == ("late",)
+    late.learned = True
+    assert reward.scorer.held_out == ()
+    late.version = 1
+    assert reward.scorer.held_out == ("late",)
+
+
 def test_several_modules_add_up():
     found = reward_of(rows([0, 1, 2], [5, 7]), modules={"state": Doubled(), "action": Doubled(acting=True)})
     np.testing.assert_allclose(found, [12, 18])
