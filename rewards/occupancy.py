@@ -48,6 +48,8 @@ class OccupancyConfig:
             near, they are not told apart. Without it a network knows the few that were demonstrated by heart.
         interval: environment steps between updates.
         updates: steps of each update.
+        first_updates: steps of the first one, so that divergences are comparable from then on: a network that has
+            learned little tells little apart.
         learning_starts: states of the policy before the first; until then every state earns 0.
         batch_size: states of each step, half of them demonstrated.
         hidden: widths of the hidden layers.
@@ -61,18 +63,19 @@ class OccupancyConfig:
     largest_ratio: float = 100.0
     jitter: float = 0.1
     interval: int = 10
-    updates: int = 5
+    updates: int = 10
+    first_updates: int = 500
     learning_starts: int = 100
     batch_size: int = 128
     hidden: tuple[int, ...] = (64, 64)
-    learning_rate: float = 3e-4
+    learning_rate: float = 1e-3
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
         object.__setattr__(self, "hidden", tuple(self.hidden))
         known = ", ".join(DIVERGENCES)
         require(self.divergence in DIVERGENCES, "divergence", f"one of {known}", self.divergence)
-        for key in ("window", "interval", "updates", "learning_starts"):
+        for key in ("window", "interval", "updates", "first_updates", "learning_starts"):
             require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
         fits = self.learning_starts <= self.window
         require(fits, "learning_starts", f"at most window={self.window}", self.learning_starts)
@@ -169,7 +172,7 @@ class Occupancy(Module):
             return {}
         newest = self._arrays["newest"][: min(counts[2], config.window)]
         losses = []
-        for step in range(config.updates):
+        for step in range(config.updates if self.version else config.first_updates):
             rng = generator(self._seed, "update", self.version, step)
             ours, theirs = (
                 side[rng.integers(0, len(side), config.batch_size // 2)] for side in (newest, self._demonstrated)

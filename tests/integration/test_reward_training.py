@@ -62,6 +62,7 @@ TRAIN = [
     "+reward/module@reward.modules.apart=occupancy",
     "reward.modules.apart.hidden=[8]",
     "reward.modules.apart.updates=1",
+    "reward.modules.apart.first_updates=2",
     "reward.modules.apart.learning_starts=10",
     "+reward.terms.apart.weight=0",
     "+reward/module@reward.modules.liked=preferences",

@@ -18,7 +18,7 @@ SPEC = EnvSpec(
     max_episode_steps=None,
     reward_terms=("success",),
 )
-LEARNING = {"jitter": 0.0, "interval": 1, "updates": 100, "window": 5000, "batch_size": 512, "learning_rate": 1e-3}
+LEARNING = {"jitter": 0.0, "interval": 1, "updates": 100, "first_updates": 100, "window": 5000, "batch_size": 512}
 
 
 def rows(states):
@@ -64,8 +64,17 @@ def test_the_same_states_do_not_diverge_and_what_never_overlaps_does_no_more_tha
     np.testing.assert_allclose(module(rows([50.0, 0.0])), [-math.log(20), math.log(20)], atol=0.1)
 
 
+def test_the_first_update_is_longer():
+    """So that what the network has yet to learn does not look as if the policy went away."""
+    short = learned("kl", mean=2.0, rounds=1, first_updates=1)[1]["divergence"]
+    long, metrics = learned("kl", mean=2.0, rounds=1, first_updates=500)
+    assert short < 0.5 < metrics["divergence"]
+    assert metrics["divergence"] == pytest.approx(2.0, abs=0.4)
+    assert long.update(None)["divergence"] == pytest.approx(metrics["divergence"], abs=0.3)
+
+
 def test_the_newest_states_count():
-    config = OccupancyConfig(window=4, learning_starts=2, interval=1, updates=1, hidden=(4,))
+    config = OccupancyConfig(window=4, learning_starts=2, interval=1, first_updates=1, hidden=(4,))
     module = config.make("apart", SPEC, 0)
     module.fit([rows([-1.0, 1.0])])  # mean 0, deviation 1
     module.observe(rows([1, 2, 3]))
@@ -75,7 +84,7 @@ def test_the_newest_states_count():
 
 
 def test_nothing_is_said_before_there_is_something_to_compare():
-    config = OccupancyConfig(window=8, learning_starts=3, interval=2, updates=1, hidden=(4,))
+    config = OccupancyConfig(window=8, learning_starts=3, interval=2, updates=1, first_updates=1, hidden=(4,))
     module = config.make("apart", SPEC, 0)
     with pytest.raises(DataError, match="'apart' is made from demonstrations and there are none"):
         module.fit([])
