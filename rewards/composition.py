@@ -270,8 +270,8 @@ class ModuleScorer:
 
     @property
     def version(self) -> int:
-        """Sum of the modules' versions."""
-        return sum(module.version for module in self._modules.values())
+        """Sum of the versions of modules that count."""
+        return sum(module.version for name, module in self._modules.items() if name not in self._held_out)
 
     @property
     def discount(self) -> float | None:
@@ -309,10 +309,10 @@ class ModuleScorer:
         return scores
 
     def rescore(self, batch: Batch) -> dict[str, Floats]:
-        """Return the terms (n,) of learned modules for n rows."""
+        """Return the terms (n,) of learned modules that count for n rows."""
         scores: dict[str, Floats] = {}
         for name, module in self._modules.items():
-            if module.learned:
+            if module.learned and name not in self._held_out:
                 scores |= self._scored(name, module, batch)
         return scores
 

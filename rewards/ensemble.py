@@ -8,6 +8,7 @@ import numpy as np
 
 from robo_rl.core import (
     Batch,
+    CheckpointError,
     Comparisons,
     ConfigError,
     EnvSpec,
@@ -127,8 +128,8 @@ class Ensemble:
         return all(answered)
 
     def state(self) -> State:
-        """Return the states of all members."""
-        state: State = {}
+        """Return the states of all members, and how many they are."""
+        state: State = {"members": np.array([len(self._members)])}
         for number, member in enumerate(self._members):
             state |= with_prefix(f"member/{number}/", member.state())
         return state
@@ -139,6 +140,12 @@ class Ensemble:
         Raises:
             CheckpointError: if it is of other members.
         """
+        found = state["members"].tolist() if "members" in state else []
+        if found != [len(self._members)]:
+            raise CheckpointError(
+                f"reward ensemble: expected {len(self._members)} members, found {found}; resume with the configuration "
+                "of the run"
+            )
         for number, member in enumerate(self._members):
             member.load(without_prefix(f"member/{number}/", state))
 

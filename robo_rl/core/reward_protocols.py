@@ -155,7 +155,7 @@ class Scorer(Protocol):
 
     @property
     def version(self) -> int:
-        """Number that rises with every change of a learned module."""
+        """Number that rises with every change of a learned module that counts."""
         ...
 
     @property
@@ -186,7 +186,7 @@ class Scorer(Protocol):
         ...
 
     def rescore(self, batch: Batch) -> dict[str, NDArray[np.float32]]:
-        """Return the terms (n,) of learned modules for any rows."""
+        """Return the terms (n,) of learned modules that count for any rows."""
         ...
 
     def judge(self, batch: Batch) -> dict[str, NDArray[np.float32]]:

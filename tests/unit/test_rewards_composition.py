@@ -236,6 +236,18 @@ def test_a_learned_term_has_unit_mean_square_at_once_when_it_has_first_learned()
     assert made.scorer.state()["scale/late"][1] == pytest.approx(1 - 0.999**21)
 
 
+def test_what_does_not_count_learns_but_stored_rows_are_not_scored_again_for_it():
+    terms = {"held": TermConfig(weight=0), "gate": TermConfig(weight=0), "term": TermConfig(only_where_zero="gate")}
+    made = ComposedRewardConfig(modules={name: Late() for name in terms}, terms=terms).make(SPEC, 0)
+    batch = rows(np.ones(5))
+    for _ in range(3):
+        made.scorer.update(Replay(batch))
+    assert made.scorer.held_out == ("held",)
+    assert made.scorer.version == 2
+    assert sorted(made.scorer.rescore(batch)) == ["gate", "term"]
+    assert sorted(made.scorer.score(batch, online=True)) == ["gate", "held", "term"]
+
+
 def test_terms_of_the_task_can_be_normalised_too():
     terms = {"distance": TermConfig(normalise=True)}
     found = reward_of(rows([0, 0, 0]), modules={"twice": Doubled()}, terms=terms)

@@ -1,11 +1,11 @@
 """Ensembles of modules: how their rewards become one, that members differ, and what a mistake of one is worth."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
-from robo_rl.core import ArraySpec, ConfigError, EnvSpec
+from robo_rl.core import ArraySpec, CheckpointError, ConfigError, EnvSpec
 from robo_rl.rewards import MODULES
 from robo_rl.rewards.classifier import ClassifierConfig, ViceConfig
 from robo_rl.rewards.ensemble import EnsembleConfig, combined
@@ -134,6 +134,8 @@ def test_adversarial_members_learn_and_are_saved():
     np.testing.assert_array_equal(other(episode), module(episode))
     module.update(Replay()), other.update(Replay())
     assert module.version == other.version == 4
+    with pytest.raises(CheckpointError, match=r"expected 3 members, found \[2\]"):
+        replace(config, copies=3).make("goal", SPEC, 0).load(module.state())
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,329 @@
+"""What policies are trained from without the task's reward: the rows of reward_learning.py."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ALONE = ("agent=rlpd_without_demonstrations", "agent.precision=bfloat16")
+"""The agent learns from its own steps alone: it sees no action of a demonstration."""
+
+COLLECTED = 300
+"""Episodes of a data set."""
+
+PICTURES = (
+    "task.observation.width=64",
+    "task.observation.height=64",
+    "agent.observation_keys=[state,object]",
+)
+"""Pictures are for the reward."""
+
+FROM_FRONT = ("task.observation.cameras=[front,view]", *PICTURES)
+FROM_TWO_SIDES = ("task.observation.cameras=[ahead,side]", *PICTURES)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table.
+
+    Attributes:
+        task: name of the task.
+        reward: what the table calls the reward.
+        sees: what the learner sees beside its own steps.
+        steps: environment steps.
+        overrides: of ``robo-rl train``.
+        term: of the module; the control has weight 0 for it. None: there is none, and no control.
+        control: name of the row whose control this one shares, which differs in nothing that matters without a reward.
+        data: whether it learns from a data set alone; see :func:`collect`.
+        instead: further overrides of the control: what it learns from instead.
+        annotator: the module whose questions a small model answers; see clip_annotator.py.
+    """
+
+    task: str
+    reward: str
+    sees: str
+    steps: int
+    overrides: tuple[str, ...]
+    term: str | None
+    control: str | None = None
+    data: bool = False
+    instead: tuple[str, ...] = ()
+    annotator: str | None = None
+
+
+FIVE = ("demonstrations.episodes=5", *ALONE)
+NONE = ("demonstrations.episodes=0", *ALONE)
+
+PREFERENCES = (
+    "reward=preferences",
+    "reward.modules.preferences.keys=[object]",
+    "reward.modules.preferences.noise=0.2",
+    "reward.modules.preferences.length=4",
+)
+
+ONLINE = (*PREFERENCES, "reward.modules.preferences.queries=50", *NONE)
+
+OFFLINE = (
+    *PREFERENCES,
+    "reward.modules.preferences.demonstration_queries=2000",
+    "reward.modules.preferences.most_queries=2000",
+    "reward.modules.preferences.epochs=50",
+    "agent=iql",
+    "agent.gamma=0.9",
+    "agent.inverse_temperature=10",
+    "agent.pretrain_steps=2000",
+    f"demonstrations.episodes={COLLECTED}",
+)
+
+CONTRASTIVE = (
+    *PREFERENCES,
+    "reward.modules.preferences.regret=true",
+    "reward.modules.preferences.demonstration_queries=2000",
+    "reward.modules.preferences.most_queries=2000",
+    # The reward that is fitted too is not looked at.
+    "reward.modules.preferences.epochs=1",
+    "agent=cpl",
+    f"demonstrations.episodes={COLLECTED}",
+)
+
+TAKEOVERS = (
+    "intervention.criterion=disagreement",
+    # Where it takes over at an error of 0.25 or more only, a policy may stay 2 cm away from the cube unpunished.
+    "intervention.threshold=0.2",
+    # Else the wrong action is never taken, and what is punished is the right one before it.
+    "intervention.reaction=1",
+    "intervention.noise=0.42",
+    "demonstrations.episodes=5",
+    "demonstrations.noise=0.42",
+    "reward=interventions",
+)
+
+RLIF = (
+    "agent.precision=bfloat16",
+    "agent.demonstration_ratio=0",
+    "agent.cloning_weight=0",
+    "agent.final_cloning_weight=0",
+    "agent.update_to_data=8",
+    # A deviation of 0.09: with the usual 0.15 the noise of exploration alone brings one takeover in eight steps.
+    "agent.target_entropy=-4",
+    *TAKEOVERS,
+)
+
+# Demonstrations with actions in its minibatches, as for rlpd, but nothing that imitates them.
+SAMPLED = (
+    "agent.precision=bfloat16",
+    "agent.cloning_weight=0",
+    "agent.final_cloning_weight=0",
+    "agent.pretrain_steps=0",
+    "agent.update_to_data=8",
+    "demonstrations.episodes=20",
+)
+
+TRANSPORT = (
+    "reward=optimal_transport",
+    "reward.modules.transport.keys=[object]",
+    # The door is open half way through. Where most of the demonstrations' states are of an open door, to hold the lever
+    # turned is worth less than to wait above it.
+    "task.max_episode_steps=20",
+    *SAMPLED,
+)
+
+VICE = ("reward=vice", "reward.modules.goal.keys=[object]", "reward.modules.goal.goal_states=5", *SAMPLED)
+
+ROWS = {
+    "open_door_transport": Row(
+        "open_door", "optimal transport", "20 demonstrations with actions", 5_000, TRANSPORT, "transport"
+    ),
+    "reach_preferences": Row(
+        "reach", "preferences of a script, 20 % wrong", "1,000 answers", 10_000, ONLINE, "preferences"
+    ),
+    "reach_preferences_expected": Row(
+        "reach",
+        "preferences of a script, 20 % wrong, which is expected",
+        "1,000 answers",
+        10_000,
+        (*ONLINE, "reward.modules.preferences.mistakes=0.2", "reward.modules.preferences.hidden=[32]"),
+        "preferences",
+        control="reach_preferences",
+    ),
+    "open_door_perceptual": Row(
+        "open_door",
+        "perceptual",
+        "states of 5 demonstrations",
+        15_000,
+        (
+            "reward=perceptual",
+            "reward.modules.perceptual.keys=[object]",
+            "reward.modules.perceptual.reward=progress",
+            "reward.modules.perceptual.density=gaussian",
+            *FIVE,
+        ),
+        "perceptual",
+    ),
+    "reach_preferences_offline": Row(
+        "reach",
+        "preferences of a script, 20 % wrong, offline (IQL)",
+        "2,000 answers, 300 episodes of a worse policy",
+        0,
+        OFFLINE,
+        "preferences",
+        data=True,
+    ),
+    "reach_contrastive_offline": Row(
+        "reach",
+        "none: preferences of a script, 20 % wrong, offline (CPL)",
+        "2,000 answers, 300 episodes of a worse policy",
+        0,
+        CONTRASTIVE,
+        None,
+        data=True,
+    ),
+    "open_door_transport_scheduled": Row(
+        "open_door",
+        "optimal transport, scheduled discount",
+        "20 demonstrations with actions",
+        5_000,
+        (*TRANSPORT, "reward.modules.transport.scheduled_discount=true"),
+        "transport",
+        control="open_door_transport",
+    ),
+    "open_door_clip": Row(
+        "open_door", "CLIP, the bundled model", "nothing", 10_000, ("reward=clip", *FROM_FRONT, *NONE), "clip"
+    ),
+    "open_door_preferences": Row(
+        "open_door", "preferences of a script, 20 % wrong", "1,000 answers", 5_000, ONLINE, "preferences"
+    ),
+    "open_door_preferences_offline": Row(
+        "open_door",
+        "preferences of a script, 20 % wrong, offline (IQL)",
+        "2,000 answers, 300 episodes of a worse policy",
+        0,
+        OFFLINE,
+        "preferences",
+        data=True,
+    ),
+    "open_door_vice": Row("open_door", "classifier (VICE)", "20 demonstrations with actions", 3_000, VICE, "goal"),
+    "pick_cube_interventions": Row(
+        "pick_cube",
+        "interventions (RLIF)",
+        "takeovers by a worse expert; how much states vary in 5 of its demonstrations",
+        10_000,
+        RLIF,
+        "interventions",
+    ),
+    "pick_cube_hg_dagger": Row(
+        "pick_cube",
+        "none: it imitates (HG-DAgger)",
+        "takeovers by the same expert, and 5 of its demonstrations with actions",
+        10_000,
+        ("agent=hg_dagger", "intervention.as_demonstrations=true", *TAKEOVERS),
+        None,
+    ),
+    "open_door_keypoints": Row(
+        "open_door",
+        "success, else keypoints",
+        "success; 3 waypoints in the picture",
+        15_000,
+        (
+            "reward=keypoints",
+            # Above the lever, where it is turned, and where the hand is when the door stands open.
+            "reward.modules.keypoints.waypoints=[[0.52,0.46],[0.53,0.52],[0.64,0.44]]",
+            "+reward.terms.keypoints.weight=0.5",
+            *NONE,
+        ),
+        "keypoints",
+    ),
+    "reach_successes": Row(
+        "reach",
+        "successes (SRPO)",
+        "success at the end of an episode; states of 5 demonstrations",
+        10_000,
+        ("reward=successes", "reward.modules.successes.keys=[object]", "agent.n_step=3", *FIVE),
+        "successes",
+        instead=("++reward.terms.success.weight=1",),
+    ),
+    "pick_cube_successes": Row(
+        "pick_cube",
+        "successes (SRPO)",
+        "success at the end of an episode; 5 demonstrations with actions",
+        5_000,
+        (
+            "reward=successes",
+            "reward.modules.successes.keys=[object]",
+            "agent.precision=bfloat16",
+            "demonstrations.episodes=5",
+        ),
+        "successes",
+        instead=("++reward.terms.success.weight=1",),
+    ),
+    "reach_clip": Row(
+        "reach", "CLIP, the bundled model", "nothing", 10_000, ("reward=clip", *FROM_TWO_SIDES, *NONE), "clip"
+    ),
+    "open_door_gail": Row(
+        "open_door",
+        "adversarial imitation (GAIL)",
+        "states of 5 demonstrations",
+        5_000,
+        ("reward=gail", "reward.modules.gail.keys=[object]", "task.max_episode_steps=20", *FIVE),
+        "gail",
+        control="open_door_transport",
+    ),
+    "open_door_stages": Row(
+        "open_door",
+        "classifier of stages",
+        "states of 5 demonstrations",
+        5_000,
+        (
+            "reward=stages",
+            "reward.modules.stages.keys=[object]",
+            "reward.modules.stages.stages=4",
+            "task.max_episode_steps=20",
+            *FIVE,
+        ),
+        "stages",
+        control="open_door_transport",
+    ),
+    "open_door_annotations": Row(
+        "open_door",
+        "annotations by the bundled CLIP model, as a server",
+        "1,000 scores of pictures",
+        10_000,
+        (
+            "reward=annotations",
+            "reward.modules.annotations.keys=[object]",
+            "reward.modules.annotations.goal=the door is open",
+            "reward.modules.annotations.endpoint.model=tabletop",
+            *FROM_FRONT,
+            *NONE,
+        ),
+        "annotations",
+        control="open_door_clip",
+        annotator="annotations",
+    ),
+    "open_door_code": Row(
+        "open_door",
+        "code",
+        "a function of the states",
+        10_000,
+        (
+            "reward=composed",
+            "+reward/module@reward.modules.code=code",
+            f"reward.modules.code.file={Path(__file__).with_name('open_door_reward.py')}",
+            *NONE,
+        ),
+        "code",
+        control="open_door_clip",
+    ),
+    "open_door_specification": Row(
+        "open_door",
+        "specification: eventually the door stands open by 0.35 rad",
+        "20 demonstrations with actions",
+        5_000,
+        (
+            "reward=specification",
+            'reward.modules.specification.formula="eventually (hinge_angle > 0.35)"',
+            "reward.modules.specification.scale=0.35",
+            *SAMPLED,
+        ),
+        "specification",
+        control="open_door_transport",
+    ),
+}
