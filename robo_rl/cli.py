@@ -1,19 +1,12 @@
-"""robo-rl <command> [overrides]: each command is a Hydra application.
+"""robo-rl <command> [overrides]: each command is a Hydra application, but for those that act at once.
 
 What a user can get wrong ends in one line on standard error and exit code 2; ``--debug`` shows the traceback.
 """
 
-import contextlib
 import importlib
-import keyword
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-
-import hydra
-from hydra.errors import HydraException
-from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
+from collections.abc import Sequence
 
 from .commands.interruption import sigterm_unwinds
 from .core import ConfigError, RoboRLError, nearest
@@ -64,8 +57,6 @@ LASTING = ("train", "learner", "actor", "record", "robot", "guard", "reward publ
 """Commands that a robot or a long run depends on: they outlast a disk that takes no more of their output."""
 
 EXIT_USAGE = 2
-EXIT_SIGNAL = 128
-"""A command that a signal interrupted ends with this plus the signal's number."""
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
@@ -129,6 +120,8 @@ def _dispatch(words: list[str]) -> int:
             return 0
         module = importlib.import_module(f"robo_rl.commands.{'launch' if command == 'launch' else 'stop'}")
         return int(module.run(command, overrides))
+    from .commands.application import run_command
+
     if command in LASTING:
         from .commands.output import lenient_output
 
@@ -146,90 +139,6 @@ def _usage() -> str:
         + "\n\nrobo-rl COMMAND --help lists the options of a command; -m sweeps over comma-separated values; tab"
         '\ncompletion: eval "$(robo-rl train -sc install=bash)".'
     )
-
-
-def run_command(command: str, overrides: list[str]) -> int:
-    """Compose the command's configuration and call its ``run``; Hydra's errors become ours."""
-    from .app import register_all_configs
-    from .commands import ray_launcher
-    from .commands.usage import explain, require_known, require_known_additions
-
-    register_all_configs()
-    ray_launcher.register()
-    name = command.replace(" ", "_")
-    if {"-h", "--help"} & set(overrides):
-        return _help(command, name, [word for word in overrides if not word.startswith("-")])
-    require_known_additions(name, overrides)
-    status = 0
-    failure: Exception | None = None
-    composed = False
-    process = os.getpid()
-
-    def job(config: DictConfig) -> None:
-        nonlocal status, failure, composed
-        composed = True
-        try:
-            require_known(config)
-            module = f"{name}_" if keyword.iskeyword(name) else name
-            run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{module}").run
-            status = max(status, run(config))
-        except (OmegaConfBaseException, OSError, RoboRLError) as error:
-            is_choice = isinstance(error, OmegaConfBaseException)
-            failure = ConfigError(explain(error, name, overrides)) if is_choice else error
-            if os.getpid() != process:
-                raise failure from error  # A launcher of Hydra has begun this: nothing else comes back from there.
-            # Hydra would print lines of its own about an exception; not about this.
-            raise SystemExit from error
-        if status and os.getpid() != process:
-            raise RoboRLError(f"robo-rl {command} ended with exit code {status}")
-        if status > EXIT_SIGNAL:
-            raise SystemExit  # Who interrupts a run of a sweep wants no other to begin.
-
-    application = hydra.main(config_path="pkg://robo_rl.configs", config_name=name, version_base="1.3")(job)
-    try:
-        with _command_line(command, overrides):
-            application()
-    except SystemExit as stop:
-        if failure is not None:
-            raise failure from stop.__cause__
-        if status > EXIT_SIGNAL:
-            return status
-        raise
-    except Exception as error:
-        # Hydra has others beside its own, for flags that contradict each other or a dictionary where there is none yet.
-        if composed and not isinstance(error, (HydraException, OmegaConfBaseException)):
-            raise
-        raise ConfigError(explain(error, name, overrides)) from error
-    return status
-
-
-def _help(command: str, name: str, overrides: list[str]) -> int:
-    from .commands.usage import explain, help_text
-
-    try:
-        print(help_text(command, name, overrides))
-    except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(explain(error, name, overrides)) from error
-    return 0
-
-
-@contextlib.contextmanager
-def _command_line(command: str, overrides: list[str]) -> Iterator[None]:
-    """Have Hydra find the command's words, and raise its errors to us."""
-    saved = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
-    # Between overrides argparse does not take the flag; people put it anywhere.
-    sweep = [word for word in overrides if word in ("-m", "--multirun")]
-    sys.argv = [f"robo-rl {command}", *sweep, *(word for word in overrides if word not in sweep)]
-    # Hydra would print its errors and exit with 1 by itself.
-    os.environ["HYDRA_FULL_ERROR"] = "1"
-    try:
-        yield
-    finally:
-        sys.argv = saved[0]
-        if saved[1] is None:
-            del os.environ["HYDRA_FULL_ERROR"]
-        else:
-            os.environ["HYDRA_FULL_ERROR"] = saved[1]
 
 
 if __name__ == "__main__":

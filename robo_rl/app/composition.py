@@ -16,6 +16,7 @@ from ..agents import bc, cpl, drq, iql, sac
 from ..core import (
     Agent,
     ConfigError,
+    EmergencyStop,
     EnvBackend,
     EnvSpec,
     ResetController,
@@ -27,7 +28,6 @@ from ..core import (
 )
 from ..replay.interchange import register_configs as register_formats
 from ..reset import register_configs as register_resets
-from ..safety import EmergencyStop
 from ..safety import register_configs as register_safety
 from ..telemetry import register_configs as register_logging
 from ..transport import TransportConfig

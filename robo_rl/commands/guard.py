@@ -8,8 +8,8 @@ from typing import Protocol
 from omegaconf import DictConfig
 
 from ..app import build, has_robot
-from ..core import Clock, ConfigError, EnvSpec, MonotonicClock, Observation, SpecError, Verdict, require
-from ..safety import EmergencyStop, SafetyWatch, WatchConfig
+from ..core import Clock, ConfigError, EmergencyStop, EnvSpec, MonotonicClock, Observation, SpecError, Verdict, require
+from ..safety import SafetyWatch, WatchConfig
 from .interruption import Interruption
 from .panel import Steering, offer_settings
 from .recording import typed

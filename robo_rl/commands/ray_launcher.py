@@ -113,7 +113,7 @@ def _with_folder(overrides: Sequence[str], folder: Path) -> list[str]:
 
 def _train(overrides: list[str]) -> str:
     """Train in this process; return why that failed, or an empty text."""
-    from ..cli import run_command
+    from .application import run_command
 
     try:
         code = run_command(COMMAND, overrides)

@@ -8,8 +8,7 @@ import tty
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..core import ConfigError, DriverError, nearest
-from ..safety.emergency import DeadmanSwitch, EmergencyStop, deadman_file
+from ..core import ConfigError, DeadmanSwitch, DriverError, EmergencyStop, deadman_file, nearest
 from .interruption import Interruption
 
 CONFIRMATION = "rearm"

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 from omegaconf import DictConfig
 
 from ..app import section
-from ..core import ConfigError, DataError, RoboRLError, require
+from ..core import ConfigError, DataError, EmergencyStop, RoboRLError, require
 from ..evaluation.runs import Run, find_runs, load_run
-from ..safety import EmergencyStop
 from ..telemetry import COMMANDS, Command, LiveStatus, LiveWatch
 from ..web import WebConfig
 from .curves import curves

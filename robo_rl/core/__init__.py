@@ -18,6 +18,7 @@ from .clock import Clock, ManualClock, MonotonicClock
 from .closing import Closing
 from .config import as_config, config_node, require
 from .durable import sync_folder, write_durably
+from .emergency import DeadmanSwitch, EmergencyStop, StopButton, deadman_file
 from .errors import (
     DEADMAN,
     EMERGENCY_STOP,
@@ -93,8 +94,10 @@ __all__ = [
     "ConfigError",
     "Critic",
     "DataError",
+    "DeadmanSwitch",
     "DivergenceError",
     "DriverError",
+    "EmergencyStop",
     "EnvBackend",
     "EnvSpec",
     "Experience",
@@ -135,6 +138,7 @@ __all__ = [
     "SpecError",
     "State",
     "Step",
+    "StopButton",
     "Teleop",
     "Transition",
     "TransitionInbox",
@@ -143,6 +147,7 @@ __all__ = [
     "Verdict",
     "as_config",
     "config_node",
+    "deadman_file",
     "derive_seed",
     "generator",
     "native_library",

@@ -8,12 +8,10 @@ from .backend import SafeBackend
 from .chain import ACTION_NOT_FINITE, FilterChain
 from .compose import make_safe_backend, register_configs, without_safety
 from .config import SafetyConfig
-from .emergency import EmergencyStop
 from .watch import SafetyWatch, WatchConfig
 
 __all__ = [
     "ACTION_NOT_FINITE",
-    "EmergencyStop",
     "FilterChain",
     "SafeBackend",
     "SafetyConfig",

@@ -19,11 +19,11 @@ from robo_rl.core import (
     ScriptedExpert,
     State,
     Step,
+    StopButton,
     Verdict,
 )
 
 from .chain import FilterChain
-from .emergency import StopButton
 
 
 class SafeBackend:

@@ -12,13 +12,17 @@ from numpy.typing import NDArray
 
 from robo_rl.core import (
     ConfigError,
+    DeadmanSwitch,
+    EmergencyStop,
     EnvBackend,
     EnvSpec,
     Observation,
     ObservationGuard,
     RobotDescription,
     SafetyFilter,
+    StopButton,
     config_node,
+    deadman_file,
     require,
 )
 
@@ -26,7 +30,6 @@ from .backend import SafeBackend
 from .barrier import BarrierFilter, Clearances
 from .chain import FilterChain
 from .config import EmergencyStopConfig, NoSafetyConfig, SafetyConfig
-from .emergency import DeadmanSwitch, EmergencyStop, StopButton, deadman_file
 from .feasibility_filter import FeasibilityFilter, load_model
 from .joint_limits import JointLimiter, JointLimits
 from .kinematics import Kinematics

@@ -15,10 +15,19 @@ import pytest
 
 from robo_rl.actor import ActionChoice, Actor
 from robo_rl.cli import main
-from robo_rl.core import ConfigError, ManualClock, SafetyStop, Source
-from robo_rl.safety import EmergencyStop, emergency, make_safe_backend
+from robo_rl.core import (
+    ConfigError,
+    DeadmanSwitch,
+    EmergencyStop,
+    ManualClock,
+    SafetyStop,
+    Source,
+    deadman_file,
+    emergency,
+)
+from robo_rl.core.emergency import default_file
+from robo_rl.safety import make_safe_backend
 from robo_rl.safety.config import EmergencyStopConfig
-from robo_rl.safety.emergency import DeadmanSwitch, deadman_file, default_file
 
 from ..safety_arms import arm
 
@@ -118,6 +127,21 @@ def test_the_command_does_not_claim_what_it_could_not_do(tmp_path, capsys, monke
     assert "are stopped" not in said.out
 
 
+def test_pressing_it_loads_little(file):
+    """A person waits for it: libraries of learning and simulation take seconds to load."""
+    code = """if True:
+        import sys
+        from robo_rl.cli import main
+        try:
+            main(["stop"])
+        except SystemExit as ended:
+            print(ended.code, sorted({"hydra", "mujoco", "torch", "zarr"} & set(sys.modules)))
+    """
+    output = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True).stdout
+    assert output.splitlines()[-1] == "0 []"
+    assert EmergencyStop().pressed() == "robo-rl stop"
+
+
 def test_looking_takes_microseconds(file):
     stop = EmergencyStop()
     began = time.perf_counter()
@@ -129,7 +153,7 @@ def test_looking_takes_microseconds(file):
 def test_the_command_stops_another_process_and_a_script_cannot_rearm(file, capsys, monkeypatch):
     code = """if True:
         import sys, time
-        from robo_rl.safety import EmergencyStop
+        from robo_rl.core import EmergencyStop
         stop = EmergencyStop()
         print("ready", flush=True)
         while stop.pressed() is None:

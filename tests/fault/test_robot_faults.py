@@ -158,7 +158,7 @@ def test_an_emergency_stop_at_the_robot_is_latched_until_it_is_rearmed(domain, b
 
 
 def test_the_emergency_stop_of_this_user_stops_the_robot_before_the_next_command(domain, bystander):
-    from robo_rl.safety import EmergencyStop
+    from robo_rl.core import EmergencyStop
 
     inner = driver(composed())
     with virtual_robot(domain, *PATIENT):

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from robo_rl import cli
 from robo_rl.cli import COMMANDS, main
-from robo_rl.commands import train
+from robo_rl.commands import application, train
 from robo_rl.core import DataError, RoboRLError
 from robo_rl.telemetry import LiveRun
 
@@ -270,9 +269,9 @@ def test_output_that_nobody_reads_is_no_error() -> None:
 def test_what_a_launcher_runs_in_another_process_ends_by_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of such a process nothing else comes back: neither an exit code, nor what it changed in memory."""
     jobs: list[Callable[[object], None]] = []
-    monkeypatch.setattr(cli.hydra, "main", lambda **_: lambda job: lambda: jobs.append(job))
-    assert cli.run_command("train", []) == 0
-    monkeypatch.setattr(cli.os, "getpid", lambda: -1)
+    monkeypatch.setattr(application.hydra, "main", lambda **_: lambda job: lambda: jobs.append(job))
+    assert application.run_command("train", []) == 0
+    monkeypatch.setattr(application.os, "getpid", lambda: -1)
     codes = iter([0, 3])
     monkeypatch.setattr(train, "run", lambda config: next(codes))
     jobs[0](OmegaConf.create())

@@ -11,9 +11,9 @@ import pytest
 from robo_rl.agents.sac.policy import TanhGaussianPolicy
 from robo_rl.cli import main
 from robo_rl.commands import evaluations
-from robo_rl.core import SafetyStop, Step
+from robo_rl.core import EmergencyStop, SafetyStop, Step
 from robo_rl.learner import CheckpointFolder
-from robo_rl.safety import EmergencyStop, SafeBackend
+from robo_rl.safety import SafeBackend
 
 from ..run_folder import records
 

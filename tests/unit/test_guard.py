@@ -10,9 +10,9 @@ import pytest
 
 from robo_rl.cli import main
 from robo_rl.commands.guard import Guard, GuardConfig
-from robo_rl.core import ConfigError, ManualClock, Observation, SpecError
+from robo_rl.core import ConfigError, EmergencyStop, ManualClock, Observation, SpecError
 from robo_rl.drivers.robot.watch import Seen
-from robo_rl.safety import EmergencyStop, SafetyWatch, WatchConfig
+from robo_rl.safety import SafetyWatch, WatchConfig
 from robo_rl.sim import make_backend
 
 BACKEND = make_backend("reach")

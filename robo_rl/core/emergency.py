@@ -2,13 +2,19 @@
 
 The emergency stop is a file: while it is there, no robot moves. So it reaches every process of this user at once, stays
 latched when processes end or the machine restarts, and only a person takes it away (``robo-rl rearm``).
+
+It is here because what a person presses must act at once: ``robo-rl stop`` loads nothing but this package.
 """
 
 import contextlib
 import os
 from pathlib import Path
 
-from robo_rl.core import DEADMAN, EMERGENCY_STOP, Clock, DriverError, MonotonicClock, require, sync_folder, user_folder
+from .clock import Clock, MonotonicClock
+from .config import require
+from .durable import sync_folder
+from .errors import DEADMAN, EMERGENCY_STOP, DriverError
+from .folders import user_folder
 
 
 def default_file() -> Path:

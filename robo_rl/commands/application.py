@@ -1,0 +1,99 @@
+"""Commands with a configuration, as Hydra applications."""
+
+import contextlib
+import importlib
+import keyword
+import os
+import sys
+from collections.abc import Callable, Iterator
+
+import hydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from ..app import register_all_configs
+from ..core import ConfigError, RoboRLError
+from . import ray_launcher
+from .usage import explain, help_text, require_known, require_known_additions
+
+EXIT_SIGNAL = 128
+"""A command that a signal interrupted ends with this plus the signal's number."""
+
+
+def run_command(command: str, overrides: list[str]) -> int:
+    """Compose the command's configuration and call its ``run``; Hydra's errors become ours."""
+    register_all_configs()
+    ray_launcher.register()
+    name = command.replace(" ", "_")
+    if {"-h", "--help"} & set(overrides):
+        return _help(command, name, [word for word in overrides if not word.startswith("-")])
+    require_known_additions(name, overrides)
+    status = 0
+    failure: Exception | None = None
+    composed = False
+    process = os.getpid()
+
+    def job(config: DictConfig) -> None:
+        nonlocal status, failure, composed
+        composed = True
+        try:
+            require_known(config)
+            module = f"{name}_" if keyword.iskeyword(name) else name
+            run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{module}").run
+            status = max(status, run(config))
+        except (OmegaConfBaseException, OSError, RoboRLError) as error:
+            is_choice = isinstance(error, OmegaConfBaseException)
+            failure = ConfigError(explain(error, name, overrides)) if is_choice else error
+            if os.getpid() != process:
+                raise failure from error  # A launcher of Hydra has begun this: nothing else comes back from there.
+            # Hydra would print lines of its own about an exception; not about this.
+            raise SystemExit from error
+        if status and os.getpid() != process:
+            raise RoboRLError(f"robo-rl {command} ended with exit code {status}")
+        if status > EXIT_SIGNAL:
+            raise SystemExit  # Who interrupts a run of a sweep wants no other to begin.
+
+    application = hydra.main(config_path="pkg://robo_rl.configs", config_name=name, version_base="1.3")(job)
+    try:
+        with _command_line(command, overrides):
+            application()
+    except SystemExit as stop:
+        if failure is not None:
+            raise failure from stop.__cause__
+        if status > EXIT_SIGNAL:
+            return status
+        raise
+    except Exception as error:
+        # Hydra has others beside its own, for flags that contradict each other or a dictionary where there is none yet.
+        if composed and not isinstance(error, (HydraException, OmegaConfBaseException)):
+            raise
+        raise ConfigError(explain(error, name, overrides)) from error
+    return status
+
+
+def _help(command: str, name: str, overrides: list[str]) -> int:
+    try:
+        print(help_text(command, name, overrides))
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(explain(error, name, overrides)) from error
+    return 0
+
+
+@contextlib.contextmanager
+def _command_line(command: str, overrides: list[str]) -> Iterator[None]:
+    """Have Hydra find the command's words, and raise its errors to us."""
+    saved = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    # Between overrides argparse does not take the flag; people put it anywhere.
+    sweep = [word for word in overrides if word in ("-m", "--multirun")]
+    sys.argv = [f"robo-rl {command}", *sweep, *(word for word in overrides if word not in sweep)]
+    # Hydra would print its errors and exit with 1 by itself.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    try:
+        yield
+    finally:
+        sys.argv = saved[0]
+        if saved[1] is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = saved[1]
