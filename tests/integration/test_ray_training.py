@@ -54,7 +54,9 @@ def test_simulators_join_are_killed_come_back_and_leave(tmp_path: Path) -> None:
     words = [*AGENT, *RUN, *words, f"run.dir={folder}", "run.env_steps=100000", "run.evaluation_interval=0"]
     with output.open("w") as stream:
         command = [sys.executable, "-m", "robo_rl.cli", "train", *words]
-        process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT)
+        # Ray's workers give way to all other processes, so also to other tests, unless told otherwise.
+        settings = os.environ | {"RAY_worker_niceness": "0"}
+        process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, env=settings)
 
     def wait_for(condition: Callable[[], bool]) -> None:
         wait_until(lambda: process.poll() is not None or condition(), SECONDS)
