@@ -25,6 +25,7 @@ from . import messages_pb2 as messages
 from .codec import OVERHEAD_BYTES, RecordLayout
 from .config import TransportConfig
 from .framing import join_fields
+from .memory import keep_freed_memory
 from .policy import PolicyAssembly, unpack_policy
 from .service import EXCHANGE, JOIN, PROTOCOL, RETRY_KEY, WATCH, Call, metadata, open_channel
 
@@ -102,6 +103,7 @@ class LearnerLink(Closing):
                 f"transport.message_bytes is {config.message_bytes}, but a step takes {self._largest}: raise it on "
                 "both sides"
             )
+        keep_freed_memory()
         self._config = config
         self._actor = actor
         self._facts = json.dumps({"spec": spec.to_json(), **facts})

@@ -21,6 +21,7 @@ from .codec import RecordDecoder
 from .config import TransportConfig
 from .control import COMMANDS, is_command
 from .images import is_image
+from .memory import keep_freed_memory
 from .policy import PolicyMessage, pack_policy
 from .received import ReceivedExchange, ReceivedRecord, read_exchange, read_record
 from .service import (
@@ -122,6 +123,7 @@ class LearnerServer:
         max_actors: int = 32,
         clock: Clock | None = None,
     ) -> None:
+        keep_freed_memory()
         self.run = run
         self.incarnation = secrets.token_hex(8)
         self._spec = spec

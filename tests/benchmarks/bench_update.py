@@ -1,4 +1,4 @@
-"""Full iterations a second: ours beside Stable-Baselines3, SBX and RLPD in JAX.
+"""Full iterations a second: ours beside Stable-Baselines3, SBX, RLPD in JAX and RLtools.
 
 python tests/benchmarks/bench_update.py [--critics 10 2] [--rounds 15] [--threads 2] [--cold] [--json FILE]
 
@@ -8,12 +8,12 @@ critics. Each implementation has a process of its own, kept to the same processo
 one run, and so has the processor's own peak (multiply-adds on registers): ratios do not depend on what else the
 machine does, or less.
 
-best, median: iterations a second. /RLPD, /SBX: the median over that of the other. cpu ms: least processor time of an
-iteration, all threads together, which other work on the machine hardly touches. import, first: seconds from the start
-of the process until everything is imported, and for construction and the first iteration, compilation included; with
---cold nothing compiled before is used. MB: resident memory at the end. actor: its updates in an iteration. clock, cpu:
-operations of the matrix products over the peak of that precision, by the clock (best update without sampling, best
-peak) and by processor time.
+best, median: iterations a second. /RLPD, /SBX, /RLtools: the median over that of the other. cpu ms: least processor
+time of an iteration, all threads together, which other work on the machine hardly touches. import, first: seconds from
+the start of the process until everything is imported, and for construction and the first iteration, compilation
+included; with --cold nothing compiled before is used. MB: resident memory at the end. actor: its updates in an
+iteration. clock, cpu: operations of the matrix products over the peak of that precision, by the clock (best update
+without sampling, best peak) and by processor time.
 """
 
 import argparse
@@ -32,12 +32,28 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from update_implementations import IMPLEMENTATIONS, with_bins
+from update_implementations import IMPLEMENTATIONS, capable
 from update_problem import Problem, UnavailableError
 
-PACKAGES = ("torch", "jax", "optax", "sbx-rl", "stable-baselines3", "numpy")
+PACKAGES = ("torch", "jax", "optax", "sbx-rl", "stable-baselines3", "rltools", "numpy")
 PEAKS_PER_ROUND = 5
-HEADER = "implementation    critics  best/s median/s  /RLPD   /SBX   cpu ms import s first s    MB  actor  clock   cpu"
+COLUMNS = (
+    ("best/s", "best_per_s", ".2f"),
+    ("median/s", "median_per_s", ".2f"),
+    ("/RLPD", "over_rlpd", ".2f"),
+    ("/SBX", "over_sbx", ".2f"),
+    ("/RLtools", "over_rltools", ".2f"),
+    ("cpu ms", "cpu_ms", ".1f"),
+    ("import s", "import_s", ".2f"),
+    ("first s", "first_s", ".2f"),
+    ("MB", "memory_mb", ".0f"),
+    ("actor", "actor_steps", ".0f"),
+    ("clock", "share_by_clock", ".0%"),
+    ("cpu", "share_by_cpu", ".0%"),
+)
+"""Heading, key of a row, and format."""
+
+HEADER = f"{'implementation':<17} critics " + " ".join(f"{heading:>8}" for heading, _, _ in COLUMNS)
 
 
 class WorkerProcess:
@@ -53,12 +69,17 @@ class WorkerProcess:
         environment = os.environ | {
             "OMP_NUM_THREADS": str(problem.threads),
             "MKL_NUM_THREADS": str(problem.threads),
+            "OPENBLAS_NUM_THREADS": str(problem.threads),
             "JAX_PLATFORMS": "cpu",
             "CUDA_VISIBLE_DEVICES": "",
         }
         if cold:
             caches = self._caches.name
-            environment |= {"XDG_CACHE_HOME": caches, "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor"}
+            environment |= {
+                "XDG_CACHE_HOME": caches,
+                "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
+                "TMPDIR": caches,
+            }
         script = Path(__file__).with_name("update_worker.py")
         self._process = subprocess.Popen(
             [sys.executable, str(script), name, problem.to_json(), str(time.monotonic())],
@@ -134,7 +155,7 @@ def compare(
         if "unavailable" not in row:
             own_peaks = peaks.get(IMPLEMENTATIONS[name].precision, [])
             row |= speed(turns[name]) | utilisation(problem, turns[name], own_peaks)
-    for key, reference in (("over_rlpd", "RLPD in JAX"), ("over_sbx", "SBX")):
+    for key, reference in (("over_rlpd", "RLPD in JAX"), ("over_sbx", "SBX"), ("over_rltools", "RLtools")):
         per_s = rows.get(reference, {}).get("median_per_s")
         for row in rows.values():
             if per_s and "median_per_s" in row:
@@ -143,10 +164,10 @@ def compare(
 
 
 def speed(turns: list[dict[str, Any]]) -> dict[str, float]:
-    """Return iterations a second, and the least processor time of one [s]."""
+    """Return iterations a second, and the least processor time of one [ms]."""
     seconds = [value for turn in turns for value in turn["seconds"]]
     cpu_seconds = [value for turn in turns for value in turn["cpu_seconds"]]
-    return {"best_per_s": 1 / min(seconds), "median_per_s": 1 / median(seconds), "cpu_s": min(cpu_seconds)}
+    return {"best_per_s": 1 / min(seconds), "median_per_s": 1 / median(seconds), "cpu_ms": 1e3 * min(cpu_seconds)}
 
 
 def utilisation(problem: Problem, turns: list[dict[str, Any]], peaks: list[dict[str, float]]) -> dict[str, float]:
@@ -168,20 +189,10 @@ def utilisation(problem: Problem, turns: list[dict[str, Any]], peaks: list[dict[
 
 def line_of(row: dict[str, Any]) -> str:
     """Return a row of the table."""
-    start = f"{row['implementation']:<17} {row['critics']:>7}"
+    start = f"{row['implementation']:<17} {row['critics']:>7} "
     if "unavailable" in row:
-        return f"{start}  {row['unavailable']}"
-
-    def optional(key: str, form: str) -> str:
-        width = int(form.split(".")[0])
-        return f"{row[key]:>{form}}" if key in row else "-".rjust(width)
-
-    return (
-        f"{start} {row['best_per_s']:>7.2f} {row['median_per_s']:>8.2f} {optional('over_rlpd', '6.2f')} "
-        f"{optional('over_sbx', '6.2f')} {row['cpu_s'] * 1e3:>8.1f} {row['import_s']:>8.2f} {row['first_s']:>7.2f} "
-        f"{row['memory_mb']:>5.0f} {row['actor_steps']:>6.0f} {optional('share_by_clock', '6.0%')} "
-        f"{optional('share_by_cpu', '5.0%')}"
-    )
+        return f"{start} {row['unavailable']}"
+    return start + " ".join(f"{row[key]:>8{form}}" if key in row else f"{'-':>8}" for _, key, form in COLUMNS)
 
 
 def machine() -> dict[str, Any]:
@@ -229,16 +240,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.batch % 2:
         parser.error(f"--batch: half of the rows are demonstrations, so expected an even number, got {options.batch}")
 
-    capable = with_bins() if options.bins else list(IMPLEMENTATIONS)
-    names = capable if options.only is None else options.only
-    if unable := set(names) - set(capable):
-        parser.error(f"--only: no critics that classify (--bins) in {', '.join(sorted(unable))}")
-
-    facts = machine() | {"rounds": options.rounds, "iterations": options.iterations, "cold": options.cold}
-    results = []
-    print(HEADER)
-    for critics in options.critics:
-        problem = Problem(
+    problems = [
+        Problem(
             critics=critics,
             hidden=tuple(options.hidden),
             batch=options.batch,
@@ -246,6 +249,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
             threads=options.threads,
             bins=options.bins,
         )
+        for critics in options.critics
+    ]
+    if unable := set(options.only or ()).difference(*(capable(problem) for problem in problems)):
+        parser.error(
+            f"--only: {', '.join(sorted(unable))} cannot have that number of critics, or that classify (--bins)"
+        )
+
+    facts = machine() | {"rounds": options.rounds, "iterations": options.iterations, "cold": options.cold}
+    results = []
+    print(HEADER)
+    for problem in problems:
+        names = [name for name in capable(problem) if options.only is None or name in options.only]
         for row in compare(problem, names, options.rounds, options.iterations, options.cold):
             results.append({**row, "problem": dataclasses.asdict(problem)})
             print(line_of(row), flush=True)

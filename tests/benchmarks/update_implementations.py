@@ -4,6 +4,8 @@ Packages are imported where they are needed only, so that a process pays for its
 """
 
 import functools
+import itertools
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
@@ -25,7 +27,7 @@ class Implementation(Protocol):
         """Do one iteration; return when it is done."""
 
     def trained(self) -> dict[str, Trained]:
-        """Return ``critic``, ``actor`` and ``temperature``."""
+        """Return ``actor``, and ``critic`` and ``temperature`` where they can be looked at."""
 
 
 def made_up_rows(problem: Problem, count: int) -> dict[str, NDArray[np.float32]]:
@@ -249,12 +251,72 @@ class SBX(_StableBaselines):
         }
 
 
+class RLtools:
+    """Its SAC of C++ templates, compiled here for these sizes, with products by the BLAS that the linker finds.
+
+    It has two critics, no LayerNorm, and no way to update without stepping an environment: an iteration is as many
+    steps as critic updates, each with an action of the policy and an environment that costs next to nothing. Of its
+    networks it shows the actor alone.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        from gymnasium.envs.registration import EnvSpec
+        from rltools import SAC
+
+        self._problem = problem
+        if len(set(problem.hidden)) > 1:
+            raise UnavailableError(f"its hidden layers are of one width, got {problem.hidden}")
+        # Actions for evaluation need a spec with a time limit; without evaluations its code does not compile.
+        environment = _StableBaselines.environment(problem)
+        environment.spec = EnvSpec("Nothing-v0", max_episode_steps=100)
+        states = np.random.default_rng(0).standard_normal((1_000, problem.observation), np.float32)
+        following = itertools.cycle(states)
+        environment.reset = lambda *, seed=None, options=None: (next(following), {})
+        environment.step = lambda action: (next(following), 0.5, False, False, {})
+        sizes = dict.fromkeys(("ACTOR_HIDDEN_DIM", "CRITIC_HIDDEN_DIM"), problem.hidden[0])
+        depths = dict.fromkeys(("ACTOR_NUM_LAYERS", "CRITIC_NUM_LAYERS"), len(problem.hidden) + 1)
+        rows = dict.fromkeys(("ACTOR_BATCH_SIZE", "CRITIC_BATCH_SIZE"), problem.batch)
+        starts = ("N_WARMUP_STEPS", "N_WARMUP_STEPS_ACTOR", "N_WARMUP_STEPS_CRITIC", "REPLAY_BUFFER_CAP")
+        made = SAC(
+            lambda: environment,
+            evaluation_interval=1_000_000,
+            STEP_LIMIT=1_000_000,
+            ACTOR_TRAINING_INTERVAL=problem.updates,
+            **sizes | depths | rows | dict.fromkeys(starts, problem.transitions),
+        )
+        self._state = made.State(0)
+
+    def fill(self, problem: Problem) -> None:
+        for _ in range(problem.transitions):
+            self._state.step()
+
+    def sample(self) -> None:
+        return None
+
+    def update(self, rows: None) -> None:
+        for _ in range(self._problem.updates):
+            self._state.step()
+
+    def trained(self) -> dict[str, Trained]:
+        arrays = re.findall(r"memory\[\] = \{([^}]*)\}", self._state.export_policy())
+        numbers = [float.fromhex(number.strip().rstrip("f")) for array in arrays for number in array.split(",")]
+        return {"actor": Trained(np.array(numbers, np.float32), None)}
+
+
 class Kind(NamedTuple):
-    """How to make an implementation: what to import, what to call, and for ours the precision of its products."""
+    """How to make an implementation.
+
+    Attributes:
+        packages: what to import.
+        make: what to call.
+        precision: of the products, of ours.
+        critics: the only number of critics that it can have; None: any.
+    """
 
     packages: tuple[str, ...]
     make: Callable[[Problem], Implementation]
     precision: str | None = None
+    critics: int | None = None
 
 
 def _ours(backend: str, precision: str) -> Kind:
@@ -262,9 +324,13 @@ def _ours(backend: str, precision: str) -> Kind:
     return Kind(("robo_rl.agents.sac", "robo_rl.replay"), make, precision)
 
 
-def with_bins() -> list[str]:
-    """Return the implementations whose critics can classify."""
-    return [name for name, kind in IMPLEMENTATIONS.items() if kind.precision is not None]
+def capable(problem: Problem) -> list[str]:
+    """Return the implementations that have so many critics; where these classify, ours alone."""
+    return [
+        name
+        for name, kind in IMPLEMENTATIONS.items()
+        if kind.critics in (None, problem.critics) and not (problem.bins and kind.precision is None)
+    ]
 
 
 IMPLEMENTATIONS = {
@@ -272,7 +338,9 @@ IMPLEMENTATIONS = {
     "native bfloat16": _ours("native", "bfloat16"),
     "torch eager": _ours("torch", "float32"),
     "torch compile": _ours("compile", "float32"),
+    "compile bfloat16": _ours("compile", "bfloat16"),
     "RLPD in JAX": Kind(("rlpd_jax",), RLPD),
     "SBX": Kind(("sbx",), SBX),
+    "RLtools": Kind(("rltools",), RLtools, critics=2),
     "Stable-Baselines3": Kind(("stable_baselines3",), SB3),
 }

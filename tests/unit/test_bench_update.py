@@ -39,12 +39,13 @@ def test_ours_alone_in_a_tiny_run(bins: int, tmp_path: Path) -> None:
         assert all(0 < row["share_by_cpu"] < 1 for row in rows)
 
 
-def test_no_peer_has_critics_that_classify(benchmark, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("option", "name"), [(["--bins", "7"], "SBX"), (["--critics", "10"], "RLtools")])
+def test_what_a_peer_cannot_be_asked_for(benchmark, capsys, option: list[str], name: str) -> None:
     import bench_update
 
     with pytest.raises(SystemExit):
-        bench_update.main(["--bins", "7", "--only", "native float32", "SBX"])
-    assert "--only: no critics that classify (--bins) in SBX" in capsys.readouterr().err
+        bench_update.main([*option, "--only", "native float32", name])
+    assert f"--only: {name} cannot have that number of critics, or that classify" in capsys.readouterr().err
 
 
 def test_a_missing_package_says_how_to_install_it(benchmark, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,6 +89,10 @@ def test_work_that_was_not_done_is_refused(benchmark, change: dict, message: str
         for name, size in problem.parameters.items()
     }
     assert check(problem, before, after, 5) == {"critic_steps": 4, "actor_steps": 1, "temperature_steps": 1}
+    shown = {"actor": after["actor"]._replace(steps=None)}
+    assert check(problem, before, shown, 5) == {}
+    with pytest.raises(ValueError, match="actor: not shown"):
+        check(problem, before, {"critic": after["critic"]}, 5)
     if "values" in change and not isinstance(change["values"], np.ndarray):
         wrong = before["critic"].values if change["values"] is None else np.full_like(after["critic"].values, np.nan)
         change = {"values": wrong}

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ..sac.adam import adam_step
-from ..sac.device import captured
+from ..sac.device import captured, fused
 from ..sac.networks import Parameters, actor_distribution, sample_action
 from ..sac.update import (
     Corrections,
@@ -91,7 +91,7 @@ class DrQUpdate:
         )
         self._steps = captured(self._all_steps, parameters, first, second)
         steps: list[Callable[..., Any]] = [pixel_critic_step, actor_step, pixel_actor_step]
-        compiled_steps = [torch.compile(step) if compiled else step for step in steps]
+        compiled_steps = [fused(step) if compiled else step for step in steps]
         self._critic_step, self._actor_step, self._pixel_actor_step = compiled_steps
 
     @torch.no_grad()

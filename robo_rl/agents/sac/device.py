@@ -76,6 +76,13 @@ class CapturedFunction:
         return graph
 
 
+def fused(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``function`` compiled by torch.compile; its first call takes up to half a minute, or seconds if cached."""
+    # The processor says which vector instructions it has. PyTorch would compile and run a program for each kind to see
+    # whether they work, which takes a third of that time.
+    return torch.compile(function, options={"cpp.vec_isa_ok": True})
+
+
 def captured(function: Callable[..., Tensor], *changed: Mapping[str, Tensor]) -> Callable[..., Tensor]:
     """Return ``function``, as a :class:`CapturedFunction` where the tensors that it changes are on a GPU."""
     tensors = [tensor for named in changed for tensor in named.values()]

@@ -17,7 +17,7 @@ from torch import Tensor
 from .adam import adam_step, bias_corrections
 from .categorical import hl_gauss
 from .config import SACConfig
-from .device import captured
+from .device import captured, fused
 from .networks import (
     Parameters,
     actor_distribution,
@@ -123,7 +123,7 @@ class TorchUpdate:
         parameters: of all networks.
         first: Adam's running means of gradients.
         second: Adam's running means of squared gradients.
-        compiled: whether torch.compile fuses the steps; the first call takes up to a minute then.
+        compiled: whether torch.compile fuses the steps; the first call takes up to half a minute then.
         average: of gradients and entropy; where it is not :func:`alone`, nothing is recorded on a GPU.
     """
 
@@ -143,8 +143,8 @@ class TorchUpdate:
         self._second = second
         self._average = average
         self._steps = captured(self._all_steps, parameters, first, second) if average is alone else self._all_steps
-        self._critic_step: Callable[..., Tensor] = torch.compile(critic_step) if compiled else critic_step
-        self._actor_step: Callable[..., Tensor] = torch.compile(actor_step) if compiled else actor_step
+        self._critic_step: Callable[..., Tensor] = fused(critic_step) if compiled else critic_step
+        self._actor_step: Callable[..., Tensor] = fused(actor_step) if compiled else actor_step
 
     @torch.no_grad()
     def __call__(self, batch: Minibatches, noise: Noise, updates: int) -> Tensor:
