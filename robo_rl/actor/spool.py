@@ -8,11 +8,12 @@ import os
 import shutil
 import struct
 import threading
-import zlib
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
+
+from isal import isal_zlib
 
 from robo_rl.core import Closing, DataError, require, sync_folder, write_durably
 
@@ -60,7 +61,7 @@ class _Session:
             sequence, size, checksum = _HEADER.unpack_from(data, offset)
             start = offset + _HEADER.size
             payload = data[start : start + size]
-            if sequence != self.end or len(payload) != size or zlib.crc32(payload) != checksum:
+            if sequence != self.end or len(payload) != size or isal_zlib.crc32(payload) != checksum:
                 break
             self.places[sequence] = _Place(file, start, size)
             self.end = sequence + 1
@@ -238,7 +239,7 @@ class Spool(Closing):
                 raise SpoolFullError(
                     f"{self.path}: the spool is full ({self._bytes / 1e6:.0f} MB); bring the learner back, or free it"
                 )
-            header = _HEADER.pack(sequence, len(record), zlib.crc32(record))
+            header = _HEADER.pack(sequence, len(record), isal_zlib.crc32(record))
             with _disk_errors(self.path, "append to the spool"):
                 fault, self._fault = self._fault, None
                 if fault is not None:

@@ -1,12 +1,12 @@
 """The files of a data set: the list of committed episodes and the arrays that hold their rows."""
 
 import contextlib
-import zlib
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from isal import isal_zlib
 from numpy.typing import NDArray
 
 from robo_rl.core import DataError, EnvSpec
@@ -90,7 +90,7 @@ class EpisodeFiles:
             raise self._damaged(first, name, str(error)) from error
         episodes = [block[begin - starts[0] : end - starts[0]] for begin, end in pairwise(starts)]
         for number, rows in enumerate(episodes, start=first):
-            if zlib.crc32(rows.data) != self.records[number].crc32.get(name):
+            if isal_zlib.crc32(rows.data) != self.records[number].crc32.get(name):
                 raise self._damaged(number, name, "wrong checksum")
         return episodes
 

@@ -1,6 +1,5 @@
 """Several episodes stored in one commit."""
 
-import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +9,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
+from isal import isal_zlib
 from numpy.typing import NDArray
 
 from robo_rl.core import PASSED, ArraySpec, DataError, EnvSpec, Observation, Source, SpecError, Transition
@@ -60,12 +60,12 @@ def _write_column(files: EpisodeFiles, name: str, start: int, rows: Rows, border
     """Write the rows of one array; return the checksum of each episode, whose rows stand between two ``borders``."""
     files.write(name, start, rows)
     if isinstance(rows, np.ndarray):
-        return [zlib.crc32(rows[first:stop].data) for first, stop in pairwise(borders)]
+        return [isal_zlib.crc32(rows[first:stop].data) for first, stop in pairwise(borders)]
     return [reduce(_add_to_crc32, rows[first:stop], 0) for first, stop in pairwise(borders)]
 
 
 def _add_to_crc32(checksum: int, row: NDArray[Any]) -> int:
-    return zlib.crc32(np.ascontiguousarray(row).data, checksum)
+    return isal_zlib.crc32(np.ascontiguousarray(row).data, checksum)
 
 
 def check_order(episode: Sequence[Transition]) -> None:

@@ -1,7 +1,6 @@
 """Recording one episode into a data set."""
 
 import math
-import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
+from isal import isal_zlib
 from numpy.typing import NDArray
 
 from robo_rl.core import PASSED, ArraySpec, DataError, EnvSpec, Observation, Source, SpecError, Transition
@@ -269,7 +269,7 @@ class EpisodeWriter:
         for start, block in blocks:
             for name, rows in block.items():
                 self._files.write(name, start, rows)
-                self._crc32[name] = zlib.crc32(rows.data, self._crc32.get(name, 0))
+                self._crc32[name] = isal_zlib.crc32(rows.data, self._crc32.get(name, 0))
 
     def __enter__(self) -> Self:
         return self
