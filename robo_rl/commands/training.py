@@ -30,8 +30,6 @@ from ..core import (
     generator,
 )
 from ..evaluation import EvaluationResult
-from ..evaluation.plots import plot_runs
-from ..evaluation.report import write_report
 from ..evaluation.runs import load_run
 from ..learner import Checkpoint, CheckpointFolder, Learner
 from ..replay import MixedSampler, ReplayRing
@@ -360,6 +358,10 @@ class Training(ABC):
 
     def _pages(self) -> list[Path]:
         """Draw the learning curve and write the report; return the files."""
+        # matplotlib is a tenth of what starting takes.
+        from ..evaluation.plots import plot_runs
+        from ..evaluation.report import write_report
+
         runs = [load_run(self.folder)]
         return [plot_runs(runs, self.folder / "curve.png"), write_report(runs, self.folder / "report.html")]
 

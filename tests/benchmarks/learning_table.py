@@ -70,10 +70,34 @@ PIXELS = [
 ]
 """Two cameras and proprioception; nothing else tells where the objects are."""
 
+SHAPED_PIXELS = [
+    *PIXELS,
+    "agent.critic_learning_rate=1e-3",
+    "agent.actor_learning_rate=1e-3",
+    "agent.gamma=0.95",
+    "agent.demonstration_ratio=0.25",
+    "agent.final_cloning_weight=0.1",
+    "agent.pretrain_steps=500",
+    "reward=composed",
+    "+reward.terms.success.weight=1",
+    "+reward.terms.near.weight=0.2",
+    "reward.offset=-0.2",
+]
+"""For ``reach``, where success alone says too little: each step costs the more, the farther the goal is."""
+
 TWO_CAMERAS = {"reach": "[ahead,side]"}
 """Where those of ``agent=drq`` are not those that look at a table: goals of ``reach`` are in the air."""
 
-CHOICES = AGENTS | ABLATIONS | {"redq": ["agent=redq"], "drq": PIXELS, "rlpd_async": ["agent=rlpd", "runtime=async"]}
+CHOICES = (
+    AGENTS
+    | ABLATIONS
+    | {
+        "redq": ["agent=redq"],
+        "drq": PIXELS,
+        "drq_shaped": SHAPED_PIXELS,
+        "rlpd_async": ["agent=rlpd", "runtime=async"],
+    }
+)
 
 
 def main() -> None:
@@ -123,7 +147,7 @@ def train(task: str, agent: str, seed: int, folder: Path, options: argparse.Name
             named = ["task=meta_world", f"task.env_kwargs.env_name={task}"]
         else:
             named = [f"task={task}"]
-        if agent == "drq":
+        if agent in ("drq", "drq_shaped"):
             named.append(f"task.observation.cameras={TWO_CAMERAS.get(task, '[front,wrist]')}")
         chosen = [*named, f"seed={seed}", *options.overrides, *CHOICES[agent]]
         overrides += [*chosen, f"run.dir={folder}", "run.overwrite=true"]
