@@ -33,6 +33,17 @@ else \
 fi
 endef
 
+# What RLtools multiplies with, in the benchmark of updates; without it, with loops of its own.
+define BLAS
+if ldconfig -p 2>/dev/null | grep -q libopenblas.so; then :; \
+elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libopenblas-dev >/dev/null \
+    || echo "OpenBLAS was not installed: RLtools is slower without it."; \
+else \
+  echo "RLtools is slower without OpenBLAS. On Debian: sudo apt-get install libopenblas-dev"; \
+fi
+endef
+
 .PHONY: help demo test lint bench soak table clean setup
 
 help:
@@ -73,9 +84,10 @@ lint: $(READY)
 
 # What the benchmark compares with. Where it cannot be installed the rows say so, and ours are measured all the same.
 $(PEERS): $(READY)
+	@$(BLAS)
 	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[bench]' && \
 	  $(BIN)/pip install -q --disable-pip-version-check --no-deps lerobot==0.3.2 && touch $@ || \
-	  echo "Stable-Baselines3, SBX, JAX or LeRobot were not installed; the benchmark goes on without them."
+	  echo "Stable-Baselines3, SBX, JAX, RLtools or LeRobot were not installed; the benchmark goes on without them."
 
 bench: $(PEERS)
 	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
