@@ -72,8 +72,6 @@ PIXELS = [
 
 SHAPED_PIXELS = [
     *PIXELS,
-    "agent.critic_learning_rate=1e-3",
-    "agent.actor_learning_rate=1e-3",
     "agent.gamma=0.95",
     "agent.demonstration_ratio=0.25",
     "agent.final_cloning_weight=0.1",

@@ -95,7 +95,8 @@ class DrQConfig(SACConfig):
 
     All fields of :class:`~robo_rl.agents.sac.SACConfig` mean the same, with these differences: ``observation_keys``
     are what the actor sees beside the images; ``backend`` has no ``native``, and ``pretrain_critics`` is
-    ``none``. The defaults suit two cores: the images, not the critics, take the time.
+    ``none``. The defaults suit two cores: the images, not the critics, take the time, and few updates want long steps
+    (those of Yarats et al. 2021).
 
     Attributes:
         encoder: of the images.
@@ -109,6 +110,8 @@ class DrQConfig(SACConfig):
 
     ensemble_size: int = 4
     update_to_data: int = 1
+    actor_learning_rate: float = 1e-3
+    critic_learning_rate: float = 1e-3
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     image_keys: tuple[str, ...] | None = None
     critic_keys: tuple[str, ...] | None = None
