@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import shutil
+import zlib
 
 import numpy as np
 import pytest
@@ -34,6 +35,18 @@ def test_recording_goes_on_in_an_existing_data_set(copy, recorded):
     with EpisodeStore.open(copy) as store:
         for number, episode in enumerate([*recorded[1], make_episode(4, 250, end="truncated")]):
             assert_same(store.episode(number), episode)
+
+
+def test_checksums_are_those_of_zlib(recorded):
+    with EpisodeStore.open(recorded[0]) as store:
+        records = store.records
+    rows = zarr.open_array(recorded[0] / "arrays.zarr", path="executed_action", mode="r")[:]
+    begin = 0
+    for episode in records:
+        end = begin + episode.steps
+        assert episode.crc32["executed_action"] == zlib.crc32(rows[begin:end].tobytes())
+        begin = end
+    assert begin > 400
 
 
 def test_discarded_episode_leaves_no_trace(copy, recorded):
