@@ -27,6 +27,11 @@ SECOND = 1_000_000_000
 def make_logger(
     folder: Path, clock: ManualClock, resume_step: int | None = None, resume_episodes: int | None = None
 ) -> tuple[RunLogger, io.StringIO]:
+    if resume_step is not None:
+        # TensorBoard reads files in the order of their names: the second, then a count as text, where 10 is before 9.
+        newest = max(int(file.name.split(".")[3]) for file in (folder / "tensorboard").glob("events.*"))
+        while time.time() < newest + 1:
+            time.sleep(0.01)
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=False)
     resumed = {"resume_step": resume_step, "resume_episodes": resume_episodes}
