@@ -29,7 +29,8 @@ def make_logger(
 ) -> tuple[RunLogger, io.StringIO]:
     if resume_step is not None:
         # TensorBoard reads files in the order of their names: the second, then a count as text, where 10 is before 9.
-        newest = max(int(file.name.split(".")[3]) for file in (folder / "tensorboard").glob("events.*"))
+        files = (folder / "tensorboard").glob("events.*")
+        newest = max((int(file.name.split(".")[3]) for file in files), default=0)
         while time.time() < newest + 1:
             time.sleep(0.01)
     stream = io.StringIO()
