@@ -266,7 +266,7 @@ class RLtools:
         self._problem = problem
         if len(set(problem.hidden)) > 1:
             raise UnavailableError(f"its hidden layers are of one width, got {problem.hidden}")
-        # Actions for evaluation need a spec with a time limit; without evaluations its code does not compile.
+        # It takes the length of episodes from the spec; without it its code does not compile.
         environment = _StableBaselines.environment(problem)
         environment.spec = EnvSpec("Nothing-v0", max_episode_steps=100)
         states = np.random.default_rng(0).standard_normal((1_000, problem.observation), np.float32)
