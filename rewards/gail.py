@@ -17,6 +17,7 @@ from .module import (
     Floats,
     Module,
     VectorInput,
+    constant_elements,
     require_episodes,
     take_over,
     taken,
@@ -83,6 +84,8 @@ class Gail(Module):
     (1 - discount), where a is the logit of that row. So to end is worth more than to go on only where demonstrations
     end more often, and a constant added to f changes no preference. A truncation is no end.
 
+    Elements of observations that stay the same along each demonstration are not looked at.
+
     How much weight absorbing rows have does not change the optimum, which is a ratio; each counts as one row.
 
     The penalty (Blondé et al. 2022) holds the gradient of f by its inputs at norm 1 or less, at points between a
@@ -134,10 +137,15 @@ class Gail(Module):
             DataError: if there is nothing.
         """
         require_episodes(episodes, self._name)
-        observed = np.concatenate([self._input.trajectory(episode) for episode in episodes])
-        deviation = observed.std(0)
-        self._arrays["shift"][...] = observed.mean(0)
-        self._arrays["scale"][...] = np.where(deviation > 1e-6, deviation, 1.0)
+        trajectories = [self._input.trajectory(episode) for episode in episodes]
+        observed = np.concatenate(trajectories)
+        shift, deviation = observed.mean(0), observed.std(0)
+        scale = np.where(deviation > 1e-6, deviation, 1.0)
+        # Of what tells the demonstrations apart (where the door stands) there are as many cases as demonstrations: a
+        # network knows these by heart, and each other case is taken for the policy's.
+        unseen = constant_elements([(each - shift) / scale for each in trajectories])
+        self._arrays["shift"][...] = shift
+        self._arrays["scale"][...] = np.where(unseen, np.inf, scale)
         self._demonstrated = np.concatenate([self._vectors(episode) for episode in episodes])
         self._terminated = np.concatenate([episode["terminated"] for episode in episodes])
         return {}

@@ -81,6 +81,18 @@ TRAINERS = "classifier, vice, stages, preferences and annotations"
 STILL = (0, 0)
 """No move of images."""
 
+_CHANGES = 0.1
+"""From where to where an element must go, in deviations, to say something about how far an episode has come."""
+
+
+def constant_elements(trajectories: Sequence[NDArray[np.floating]]) -> NDArray[np.bool_]:
+    """Tell which elements (F,) stay what they are along each of ``trajectories`` (L, F), in units of their deviation.
+
+    These say which demonstration it is (where a door stands), not what is done in it.
+    """
+    found: NDArray[np.bool_] = np.all([np.ptp(each, axis=0) < _CHANGES for each in trajectories], axis=0)
+    return found
+
 
 class VectorInput:
     """The chosen keys of an observation as one vector; images as ``images`` says.

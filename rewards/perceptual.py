@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 from robo_rl.core import Batch, EnvSpec, Metrics, State, as_config, require
 
 from .images import ImagesConfig
-from .module import Floats, Module, VectorInput, long_enough, require_episodes, take_over
+from .module import Floats, Module, VectorInput, constant_elements, long_enough, require_episodes, take_over
 from .segmentation import Doubles, segment, segment_jointly, segment_labels
 
 SEGMENTATIONS = ("joint", "separate")
 NEGATIVES = ("earlier", "all")
 DENSITIES = ("cauchy", "gaussian")
 REWARDS = ("density", "progress")
-STILL = 0.1
-"""A feature that changes by less than that share of its deviation over all demonstrations hardly changes along one."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +153,7 @@ class PerceptualReward(Module):
             begins = [segment(each, steps, least) for each in scaled]
         features = np.concatenate(scaled)
         # What is the same all along differs between steps only because these are not equally long everywhere.
-        still = np.all([np.ptp(each, axis=0) < STILL for each in scaled], axis=0)
+        still = constant_elements(scaled)
         label = np.concatenate([segment_labels(*each) for each in zip(begins, map(len, scaled), strict=True)])
         chosen, means, precisions = [], [], []
         for step in range(1, steps):

@@ -10,8 +10,10 @@ def sinkhorn(costs: Tensor, epsilon: float, iterations: int) -> Tensor:
     """Return the transport plan (n, m) between uniform marginals that is cheapest but for its entropy.
 
     Minimises sum(plan * costs) - epsilon * entropy(plan) by alternating projections (Cuturi 2013) on logarithms, so
-    that a small ``epsilon`` neither overflows nor divides by zero. The columns' sums are exact, the rows' as
-    exact as the iterations make them.
+    that a small ``epsilon`` neither overflows nor divides by zero. In the first half of the iterations the entropy's
+    weight falls from a quarter of the largest cost to ``epsilon`` (Schmitzer 2019): with the last weight alone, 100
+    iterations come to a fifth of that accuracy. The rows' sums are exact, the columns' as exact as the iterations make
+    them.
 
     Args:
         costs: (n, m).
@@ -20,8 +22,11 @@ def sinkhorn(costs: Tensor, epsilon: float, iterations: int) -> Tensor:
     """
     rows, columns = costs.shape
     log_row, log_column = -math.log(rows), -math.log(columns)
-    row_potential, column_potential = torch.zeros_like(costs[:, 0]), torch.zeros_like(costs[0])
-    for _ in range(iterations):
-        row_potential = epsilon * (log_row - torch.logsumexp((column_potential - costs) / epsilon, dim=1))
-        column_potential = epsilon * (log_column - torch.logsumexp((row_potential[:, None] - costs) / epsilon, dim=0))
+    column_potential = torch.zeros_like(costs[0])
+    first, falling = max(float(costs.max()) / 4, epsilon), iterations // 2
+    for iteration in range(iterations):
+        weight = first * (epsilon / first) ** min(iteration / max(falling, 1), 1.0)
+        row_potential = weight * (log_row - torch.logsumexp((column_potential - costs) / weight, dim=1))
+        column_potential = weight * (log_column - torch.logsumexp((row_potential[:, None] - costs) / weight, dim=0))
+    row_potential = epsilon * (log_row - torch.logsumexp((column_potential - costs) / epsilon, dim=1))
     return torch.exp((row_potential[:, None] + column_potential - costs) / epsilon)

@@ -3,6 +3,7 @@
 import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,8 +16,8 @@ from .images import ImagesConfig
 from .module import Floats, Module, VectorInput, require_episodes, take_over, taken
 from .sinkhorn import sinkhorn
 
-REWARDS = ("cost", "progress")
-METRICS = ("euclidean", "cauchy", "cosine")
+REWARDS = ("progress", "cost")
+METRICS = ("cauchy", "euclidean", "cosine")
 
 ALIKE = 0.1
 """Difference of an element, in its deviations, from which on the metric ``cauchy`` counts its logarithm."""
@@ -29,12 +30,12 @@ class OptimalTransportConfig:
     Attributes:
         keys: observation keys to look at; null: all that are not images.
         images: how those among them that are images are seen.
-        reward: of a step: ``cost``, minus the cost of what it is moved onto, as published; or ``progress``, minus the
-            share of the demonstration that is still to come there, whatever the cost.
-        metric: cost of two states: ``euclidean`` (states, each element divided by its deviation over the
-            demonstrations), ``cauchy`` (the mean, over those elements, of minus their log density under Cauchy's
-            distribution, so that some that are far from all demonstrations do not drown the others) or ``cosine``
-            (features of images).
+        reward: of a step: ``progress``, minus the share of the demonstrations that is still to come where it is moved
+            onto; or ``cost``, minus the cost of that, as published.
+        metric: cost of two states: ``cauchy`` (the mean, over elements divided by their deviations over the
+            demonstrations, of minus their log density under Cauchy's distribution, so that some that are far from all
+            demonstrations do not drown the others), ``euclidean`` (of such elements, as published for states) or
+            ``cosine`` (as published for features of images).
         epsilon: weight of the plan's entropy, relative to the mean cost.
         iterations: of Sinkhorn's algorithm.
         scheduled_discount: let the agent look only as far ahead as it has learned to follow the demonstrations.
@@ -47,9 +48,9 @@ class OptimalTransportConfig:
 
     keys: tuple[str, ...] | None = None
     images: ImagesConfig = field(default_factory=ImagesConfig)
-    reward: str = "cost"
-    metric: str = "euclidean"
-    epsilon: float = 0.01
+    reward: str = "progress"
+    metric: str = "cauchy"
+    epsilon: float = 0.1
     iterations: int = 100
     scheduled_discount: bool = False
     first_progress: float = 0.2
@@ -86,10 +87,13 @@ class OptimalTransportReward(Module):
     make the stored rewards grow while values are learned from them.)
 
     That tells how far an episode is from the demonstrations, not how far a step has come: one that is as it should be
-    costs nothing, be it the first or the last. With ``reward=progress`` a step is worth -L * sum_j T_tj (M - j) / M
-    instead, j = 1 to M, in the mean over demonstrations: nearly -1 where they begin, 0 in their last states. T is then
-    semi-relaxed: a step may be moved anywhere, and not all states of the demonstration need to be served, as that would
-    move an episode that stands still onto its end, too. With the entropy such a plan is a softmax of the costs.
+    costs nothing, be it the first or the last. With ``reward=progress`` a step is worth f L sum_j T_tj p_j - 1 instead,
+    where p is the share of its demonstration that is done in a state: nearly -1 where demonstrations begin, 0 in their
+    last states. T then moves an episode onto the states of all demonstrations, and is semi-relaxed: a step may be moved
+    anywhere, and not all states need to be served, as that would move an episode that stands still onto the ends, too.
+    With the entropy such a plan is a softmax of the costs. Far from all demonstrations that would be a mean over them,
+    and worth as much as to be half way. So f = D / d there, where d is the least cost of a state and D the largest such
+    cost of a demonstration's state to the others; f = 1 where d is below D.
 
     The schedule's progress k begins at ``first_progress`` of the shortest demonstration and only grows: while, for
     episodes and demonstrations of the first k steps, the longest increasing run of nearest demonstration states, at the
@@ -114,6 +118,7 @@ class OptimalTransportReward(Module):
         self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}")
         self._scale = np.ones(self._input.size, dtype=np.float32)
         self._unit = np.ones(1, dtype=np.float32)
+        self._farthest = np.ones(1, dtype=np.float32)
         self._demonstrations: list[Tensor] = []
         self._recent: list[Tensor] = []
         self._counters = np.zeros(2, dtype=np.int64)  # progress k, episodes
@@ -139,6 +144,7 @@ class OptimalTransportReward(Module):
         starts = torch.stack([each[0] for each in self._demonstrations])
         staying = torch.stack([self._costs(starts, each).mean(1) for each in self._demonstrations]).amin(0)
         self._unit[0] = float(staying.mean()) if staying.max() > 1e-6 else 1.0
+        self._farthest[0] = self._farthest_neighbour()
         shortest = min(map(len, self._demonstrations))
         self._counters[0] = max(1, round(self.config.first_progress * shortest))
         return {}
@@ -164,7 +170,7 @@ class OptimalTransportReward(Module):
         episode = self._features(self._input(batch))
         each_costs = [self._costs(episode, each) for each in self._demonstrations]
         if self.config.reward == "progress":
-            rewards = torch.stack([-self._still_to_come(costs) for costs in each_costs]).mean(0)
+            rewards = self._progress(each_costs) - 1
         else:
             compared = torch.stack([-self._transported(costs) for costs in each_costs])
             rewards = compared[compared.sum(1).argmax()] / float(self._unit[0])
@@ -175,10 +181,24 @@ class OptimalTransportReward(Module):
         """Return the mean cost (L,) of what each step of the episode is moved onto, of costs (L, M)."""
         return len(costs) * (sinkhorn(costs, self._entropy(costs), self.config.iterations) * costs).sum(1)
 
-    def _still_to_come(self, costs: Tensor) -> Tensor:
-        """Return the mean share (L,) of the demonstration that comes after what each step is moved onto."""
-        count = costs.shape[1]
-        return torch.softmax(-costs / self._entropy(costs), dim=1) @ (torch.arange(count - 1, -1, -1) / count)
+    def _progress(self, each_costs: Sequence[Tensor]) -> Tensor:
+        """Return the mean share (L,) of the demonstrations that is done in what each step is moved onto."""
+        costs = torch.cat(tuple(each_costs), dim=1)
+        done = torch.cat([torch.arange(1, each.shape[1] + 1) / each.shape[1] for each in each_costs])
+        progress = torch.softmax(-costs / self._entropy(costs), dim=1) @ done
+        farthest = float(self._farthest[0])
+        return progress * (farthest / costs.amin(1).clamp(min=farthest))
+
+    def _farthest_neighbour(self) -> float:
+        """Return the largest cost from a state of a demonstration to the nearest of the others, or of its own."""
+        largest = 1e-6
+        for number, one in enumerate(self._demonstrations):
+            others = self._demonstrations[:number] + self._demonstrations[number + 1 :]
+            costs = torch.cat([self._costs(one, other) for other in others or [one]], dim=1)
+            if not others:
+                costs.fill_diagonal_(0 if len(one) == 1 else torch.inf)
+            largest = max(largest, float(costs.amin(1).max()))
+        return largest
 
     def _entropy(self, costs: Tensor) -> float:
         """Return the weight of the plan's entropy, in units of the costs."""
@@ -217,9 +237,8 @@ class OptimalTransportReward(Module):
         return longest_increasing(nearest.tolist())
 
     def state(self) -> State:
-        """Return demonstrations, scale, unit, newest episodes and progress."""
-        state: State = {"scale": self._scale, "unit": self._unit, "counters": self._counters}
-        state |= self._input.state()
+        """Return demonstrations, what they are measured by, newest episodes and progress."""
+        state: State = {**self._arrays(), **self._input.state()}
         for kind, trajectories in (("demonstrations", self._demonstrations), ("recent", self._recent)):
             rows = torch.cat(trajectories) if trajectories else torch.zeros(0, self._input.size)
             state |= {kind: rows.numpy(), f"{kind}_lengths": np.array(list(map(len, trajectories)), dtype=np.int64)}
@@ -232,9 +251,12 @@ class OptimalTransportReward(Module):
             CheckpointError: if it is of another module.
         """
         self._input.check(state, self._name)
-        take_over({"scale": self._scale, "unit": self._unit, "counters": self._counters}, state, self._name)
+        take_over(self._arrays(), state, self._name)
         self._demonstrations = self._loaded(state, "demonstrations")
         self._recent = self._loaded(state, "recent")
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {"scale": self._scale, "unit": self._unit, "farthest": self._farthest, "counters": self._counters}
 
     def _loaded(self, state: State, kind: str) -> list[Tensor]:
         rows = taken(state, kind, self._name, like=np.zeros((0, self._input.size), dtype=np.float32))

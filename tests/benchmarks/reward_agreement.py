@@ -39,9 +39,6 @@ KINDS = (
 """Besides perceptual and optimal transport, which the command makes by itself."""
 
 OPTIONS = (
-    "optimal_transport.reward=progress",
-    "optimal_transport.metric=cauchy",
-    "optimal_transport.epsilon=0.1",
     "preferences.noise=0.2",
     "preferences.mistakes=0.2",
     "preferences.hidden=[32]",

@@ -178,6 +178,20 @@ ROWS = {
         None,
         data=True,
     ),
+    "open_door_transport_published": Row(
+        "open_door",
+        "optimal transport, its cost as published",
+        "20 demonstrations with actions",
+        5_000,
+        (
+            *TRANSPORT,
+            "reward.modules.transport.reward=cost",
+            "reward.modules.transport.metric=euclidean",
+            "reward.modules.transport.epsilon=0.01",
+        ),
+        "transport",
+        control="open_door_transport",
+    ),
     "open_door_transport_scheduled": Row(
         "open_door",
         "optimal transport, scheduled discount",
@@ -228,7 +242,6 @@ ROWS = {
             "reward=keypoints",
             # Above the lever, where it is turned, and where the hand is when the door stands open.
             "reward.modules.keypoints.waypoints=[[0.52,0.46],[0.53,0.52],[0.64,0.44]]",
-            "+reward.terms.keypoints.weight=0.5",
             *NONE,
         ),
         "keypoints",
@@ -263,7 +276,7 @@ ROWS = {
         "open_door",
         "adversarial imitation (GAIL)",
         "states of 5 demonstrations",
-        5_000,
+        8_000,
         ("reward=gail", "reward.modules.gail.keys=[object]", "task.max_episode_steps=20", *FIVE),
         "gail",
         control="open_door_transport",
