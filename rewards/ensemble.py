@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -55,20 +56,28 @@ class EnsembleConfig:
         """Return the module of term ``name``.
 
         Raises:
-            ConfigError: if there are no members, or one is no module or does not fit the environment.
+            ConfigError: if there are no members, or one is no module or does not fit the environment or the others.
         """
         option = f"reward.modules.{name}.members"
         if not self.members:
             raise ConfigError(f"{option}: there are none; choose one with +reward/module@{option}.NAME=classifier")
-        made: list[RewardModule] = []
+        made: dict[str, list[RewardModule]] = {}
         for each, config in self.members.items():
             if not callable(getattr(config, "make", None)):
                 raise ConfigError(f"{option}.{each}: is no module; choose one with +reward/module@{option}.{each}=NAME")
             if hasattr(config, "members"):
                 raise ConfigError(f"{option}.{each}: is an ensemble itself, with options members and combination")
             seeds = (derive_seed(seed, "member", each, copy) for copy in range(self.copies))
-            made += [config.make(f"{name}.members.{each}", spec, own) for own in seeds]
-        return Ensemble(self, made)
+            made[each] = [config.make(f"{name}.members.{each}", spec, own) for own in seeds]
+        # What is learned is scored again row by row, and one reward is all that is stored of the members.
+        learned = [each for each, (one, *_) in made.items() if one.learned]
+        whole = [each for each, (one, *_) in made.items() if one.whole_episodes and not one.judges_state]
+        if learned and whole:
+            raise ConfigError(
+                f"{option}: {whole[0]} judges whole episodes, so it cannot be scored again with {learned[0]}, which is "
+                "learned: give each an entry of its own in reward.modules"
+            )
+        return Ensemble(self, list(chain.from_iterable(made.values())))
 
 
 class Ensemble:

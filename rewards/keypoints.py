@@ -112,9 +112,12 @@ class KeypointsReward(Module):
 
     The answer is not waited for in a training: an episode is scored, and learned from, once it is there.
 
-    Of K waypoints, n are passed: within an episode the next one counts as passed when the gripper's tip, as the camera
-    sees it, comes within ``radius``, and stays so. The reward after a step is n / K less the distance to the next
-    waypoint, and 1 when all are passed. The formula is ours: the paper describes it in words.
+    The reward is the progress along the path from where the gripper's tip begins, as the camera sees it, through the K
+    waypoints. The next one counts as passed when the tip comes within ``radius``, and stays so within the episode. With
+    n passed, a step is worth (n + 1 - min(1, distance to the next / length of the segment that leads to it)) / K, and 1
+    when all are passed. The formula is ours: the paper describes its reward in words. The one that is nearest to these,
+    n / K less the distance to the next, falls where a waypoint is passed and the next is further away than 1 / K, so
+    that it is best to hover before it. In shares of segments it never falls there.
 
     An episode whose waypoints are not answered is worth 0 throughout.
 
@@ -159,8 +162,12 @@ class KeypointsReward(Module):
         waypoints = self._waypoints(batch)
         if waypoints is None:
             return np.zeros(len(batch["action"]), dtype=np.float32)
-        positions = np.stack([batch[f"next_observation/{key}"][:, index] for key, index in self._elements], axis=1)
-        return waypoint_rewards(projected(positions, self._projection), waypoints, self.config.radius)
+        before, after = (
+            np.stack([batch[f"{prefix}observation/{key}"][:, index] for key, index in self._elements], axis=1)
+            for prefix in ("", "next_")
+        )
+        places = projected(np.concatenate((before[:1], after)), self._projection)
+        return waypoint_rewards(places, waypoints, self.config.radius)
 
     @property
     def waiting(self) -> bool:
@@ -198,7 +205,9 @@ class KeypointsReward(Module):
     def _ask(self, picture: Picture) -> str:
         assert self._endpoint is not None
         question = QUESTION.format(goal=self.config.goal), under_grid(picture, self.config.grid)
-        return self._endpoint.ask(question, {"grid": self.config.grid})
+        return self._endpoint.ask(
+            question, {"grid": self.config.grid}, lambda answer: read_cells(answer, self.config.grid) is not None
+        )
 
     def state(self) -> State:
         """Return what counts against the budget."""
@@ -236,19 +245,21 @@ def waypoint_rewards(places: Doubles, waypoints: Doubles, radius: float) -> Floa
     """Return rewards (n,) of an episode; see :class:`KeypointsReward`. What is out of view is as far as can be.
 
     Args:
-        places: (n, 2) of the gripper's tip after each step.
+        places: (n + 1, 2) of the gripper's tip, at the beginning and after each of n steps.
         waypoints: (K, 2), K of 1 or more, in order.
         radius: at which one is passed.
     """
     farthest = np.sqrt(2.0)
     distances = np.linalg.norm(places[:, None] - waypoints, axis=2)
     distances = np.where(np.isfinite(distances), np.minimum(distances, farthest), farthest)
-    passed, rewards = 0, np.empty(len(places))
+    lengths = np.append(distances[0, 0], np.linalg.norm(np.diff(waypoints, axis=0), axis=1))
+    passed, done = 0, np.empty(len(places))
     for step, row in enumerate(distances):
         while passed < len(waypoints) and row[passed] <= radius:
             passed += 1
-        rewards[step] = passed / len(waypoints) - (row[passed] if passed < len(waypoints) else 0)
-    return rewards.astype(np.float32)
+        # Of two waypoints in one place none is left over, so no length is 0 here.
+        done[step] = passed + (1 - min(1, row[passed] / lengths[passed]) if passed < len(waypoints) else 0)
+    return (done[1:] / len(waypoints)).astype(np.float32)
 
 
 def under_grid(picture: Picture, cells: int) -> Picture:
@@ -273,7 +284,7 @@ def read_cells(answer: str, cells: int) -> list[list[int]] | None:
     last = answer.strip().rpartition("\n")[2].strip(" `*")
     try:
         found = json.loads(last)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(found, list) or not found:
         return None

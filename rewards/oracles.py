@@ -106,6 +106,9 @@ class EndpointOracle(ABC):
     def _read(self, answer: str) -> float | None:
         """Return the value of an answer, -1 where it is that there is no difference, None: it cannot be read."""
 
+    def _is_readable(self, answer: str) -> bool:
+        return self._read(answer) is not None
+
     @property
     def waiting(self) -> bool:
         """Whether an answer has yet to arrive."""
@@ -192,10 +195,10 @@ class ComparingOracle(EndpointOracle):
     def _question(self, pictures: Sequence[Picture]) -> str:
         shown = ("Picture 1:", pictures[0], "Picture 2:", pictures[1])
         if not self._analysis:
-            return self._endpoint.ask((*shown, LABEL.format(goal=self._goal)), LABEL_FORM)
+            return self._endpoint.ask((*shown, LABEL.format(goal=self._goal)), LABEL_FORM, self._is_readable)
         analysis = self._endpoint.ask((*shown, ANALYSIS.format(goal=self._goal)))
         described = f"Two pictures were described like this:\n{analysis}\n"
-        return self._endpoint.ask((described, LABEL.format(goal=self._goal)), LABEL_FORM)
+        return self._endpoint.ask((described, LABEL.format(goal=self._goal)), LABEL_FORM, self._is_readable)
 
     def _read(self, answer: str) -> float | None:
         return read_number(answer, -1, 1)
@@ -221,7 +224,8 @@ class ScoringOracle(EndpointOracle):
     def _question(self, pictures: Sequence[Picture]) -> str:
         numbers = [str(level) for level in range(self._levels + 1)]
         form = {"choices": [[number, number] for number in numbers]}
-        return self._endpoint.ask((pictures[0], SCORE.format(goal=self._goal, levels=self._levels)), form)
+        question = pictures[0], SCORE.format(goal=self._goal, levels=self._levels)
+        return self._endpoint.ask(question, form, self._is_readable)
 
     def _read(self, answer: str) -> float | None:
         number = read_number(answer, 0, self._levels)

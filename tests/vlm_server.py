@@ -20,6 +20,7 @@ import numpy as np
 from PIL import Image
 
 CALLS: Counter[str] = Counter()
+USAGE = {"prompt_tokens": 100, "completion_tokens": 20}
 
 
 def pictures(body):
@@ -92,6 +93,14 @@ class Handler(BaseHTTPRequestHandler):
                     self.wfile.write(b" ")
                     time.sleep(0.1)
             return
+        elif model == "dripping headers":
+            self.close_connection = True
+            with suppress(OSError):
+                self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+                for _ in range(100):
+                    self.wfile.write(b"X-And: so on\r\n")
+                    time.sleep(0.1)
+            return
         elif model == "dropping" or (model == "recovering" and CALLS[model] == 2):
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
@@ -108,6 +117,12 @@ class Handler(BaseHTTPRequestHandler):
         elif model == "malformed":
             self.reply(200, {"choices": [{"message": {"content": None}}]})
             return
+        elif model == "deep":
+            self.send_response(200)
+            self.send_header("Content-Length", "100000")
+            self.end_headers()
+            self.wfile.write(b"[" * 100_000)
+            return
         elif model == "endless":
             self.reply(200, self.completion("x" * 2_000_000))
             return
@@ -122,14 +137,17 @@ class Handler(BaseHTTPRequestHandler):
             answer = lift_red(body)
         elif model == "puzzled":
             answer = "It is hard to say."
+        elif model in ("silent", "cut early"):
+            answer = ""
         else:
             files = [Path(sys.argv[1]) / f"{name}.txt" for name in (f"{model}_{CALLS[model]}", model)]
             answer = next((file.read_text() for file in files if file.exists()), f"answer {CALLS[model]}")
-        self.reply(200, self.completion(answer, counts=model != "uncounted"))
+        usage = {"uncounted": None, "boasting": {"prompt_tokens": 10**30, "completion_tokens": 20}}.get(model, USAGE)
+        self.reply(200, self.completion(answer, usage, "length" if model.startswith("cut") else "stop"))
 
-    def completion(self, answer, counts=True):
-        usage = {"usage": {"prompt_tokens": 100, "completion_tokens": 20}} if counts else {}
-        return {"choices": [{"message": {"role": "assistant", "content": answer}}], **usage}
+    def completion(self, answer, usage=None, reason="stop"):
+        choice = {"message": {"role": "assistant", "content": answer}, "finish_reason": reason}
+        return {"choices": [choice]} | ({} if usage is None else {"usage": usage})
 
     def reply(self, status, content, headers=()):
         data = json.dumps(content).encode()

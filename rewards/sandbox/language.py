@@ -131,7 +131,23 @@ def compile_reward(code: str) -> Callable[..., Any]:
         CodeError: if the code is not in the language.
     """
     check(code)
+    tree = ast.parse(code)
+    for node in ast.walk(tree):
+        for block in (getattr(node, "body", []), getattr(node, "orelse", [])):
+            block[:] = map(_plain, block)
     names: dict[str, Any] = {"__builtins__": {}, **FUNCTIONS}
-    exec(compile(code, "<reward>", "exec"), names)
+    exec(compile(tree, "<reward>", "exec"), names)
     function: Callable[..., Any] = names[FUNCTION]
     return function
+
+
+def _plain(statement: ast.stmt) -> ast.stmt:
+    """Return ``a += b`` as ``a = a + b``.
+
+    The first would write into an array that may have other names too, and arguments cannot be written to.
+    """
+    if not isinstance(statement, ast.AugAssign) or not isinstance(statement.target, ast.Name):
+        return statement
+    read = ast.copy_location(ast.Name(statement.target.id, ast.Load()), statement)
+    value = ast.copy_location(ast.BinOp(read, statement.op, statement.value), statement)
+    return ast.copy_location(ast.Assign([statement.target], value), statement)

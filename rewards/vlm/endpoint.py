@@ -1,5 +1,6 @@
 """Questions over HTTP, as OpenAI's chat completions: to vLLM, Ollama, hosted models, or a person (reward answer)."""
 
+import asyncio
 import base64
 import io
 import json
@@ -7,8 +8,9 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -25,6 +27,8 @@ Picture = NDArray[np.uint8]
 
 LARGEST_ANSWER = 1 << 20
 """Longer answers are refused [bytes]."""
+MOST_TOKENS = 1 << 40
+"""Of one answer; more is no count, and would not fit into the sum."""
 LONGEST_WAIT = 60.0
 """Between two attempts, whatever the server asks for [s]."""
 PASSING = (408, 409, 425, 429)
@@ -50,7 +54,7 @@ class EndpointConfig:
         parameters: further fields of every request.
         key_variable: name of the environment variable that holds the key of the API; null: none is sent. The key itself
             is never written anywhere.
-        timeout_seconds: of one attempt [s].
+        timeout_seconds: of one attempt, from the connection to the whole answer [s].
         retries: further attempts after one that failed for a reason that may pass.
         backoff_seconds: wait before the first of them, twice as long before each further one [s]. A longer
             ``Retry-After`` of the server counts instead, up to a minute.
@@ -60,7 +64,8 @@ class EndpointConfig:
             are under way when it is reached are over it.
         input_price: of a million tokens read, in any currency, for the cost that is shown.
         output_price: of a million tokens written.
-        cache: folder of answers, by a hash of all that was asked; null: ``robo_rl/answers`` in the user's cache.
+        cache: folder of answers that could be read, by a hash of all that was asked; null: ``robo_rl/answers`` in the
+            user's cache.
     """
 
     url: str = "http://127.0.0.1:8000/v1"
@@ -117,8 +122,7 @@ def _is_loopback(host: str) -> bool:
 
 class _Reply(NamedTuple):
     text: str
-    input_tokens: int
-    output_tokens: int
+    is_whole: bool
 
 
 class _PassingError(Exception):
@@ -153,7 +157,10 @@ class Endpoint:
         # What is sent to this machine may hold a key and be unencrypted: a proxy of the environment is not to see it.
         direct = _is_loopback(urlsplit(config.url).hostname or "")
         mounts = {"http://": None, "https://": None} if direct else None
-        self._client = httpx2.Client(headers=headers, timeout=config.timeout_seconds, mounts=mounts)
+        # The library's own limits are of single reads, and a server that sends a byte now and then keeps to them.
+        self._client = partial(
+            httpx2.AsyncClient, headers=headers, timeout=None, mounts=mounts, verify=httpx2.create_ssl_context()
+        )
         self._failures = httpx2.TransportError, httpx2.DecodingError
         self._address = config.url.rstrip("/") + "/chat/completions"
         self._cache = AnswerCache(config.cache)
@@ -161,16 +168,23 @@ class Endpoint:
         self._told = ""
         self._lock = threading.Lock()
 
-    def ask(self, question: Sequence[str | Picture], form: Mapping[str, Any] | None = None) -> str:
+    def ask(
+        self,
+        question: Sequence[str | Picture],
+        form: Mapping[str, Any] | None = None,
+        readable: Callable[[str], bool] = bool,
+    ) -> str:
         """Return the answer to a question of texts and pictures (H, W, 3).
 
-        It blocks for as long as all attempts take.
+        It blocks for as long as all attempts take. An answer that is not readable, or was cut at ``max_tokens``, is
+        returned and not kept: it may be a slip, and the next to ask the same shall have another.
 
         Args:
             question: texts and pictures in their order.
             form: how a person may answer without typing, sent as a header ``Answer-Form``, which models do not see:
                 ``{"choices": [[answer, label], ...]}``, or ``{"grid": n}`` for a list of cells [column, row], from 1,
                 of the picture.
+            readable: whether an answer can be read; by default each can.
 
         Raises:
             EndpointError: if there is none; :class:`BudgetSpentError` if no more may be asked.
@@ -182,7 +196,7 @@ class Endpoint:
         }
         asked = json.dumps([self._address, body], sort_keys=True).encode()
         known = self._cache.find(asked)
-        if known is not None:
+        if known is not None and readable(known):
             return known
         sent = json.dumps(body).encode()
         wait, failure = self.config.backoff_seconds, ""
@@ -196,9 +210,8 @@ class Endpoint:
                 failure = self._clean(str(error))
                 wait = max(self.config.backoff_seconds * 2**attempt, min(error.wait, LONGEST_WAIT))
                 continue
-            with self._lock:
-                self._usage += [0, reply.input_tokens, reply.output_tokens]
-            self._cache.keep(asked, reply.text)
+            if reply.is_whole and readable(reply.text):
+                self._cache.keep(asked, reply.text)
             return reply.text
         attempts = self.config.retries + 1
         raise EndpointError(f"{self._address}: no answer in {attempts} attempts; the last: {failure}")
@@ -255,45 +268,75 @@ class Endpoint:
             _PassingError: if it may go better the next time.
             EndpointError: if not.
         """
-        deadline = time.monotonic() + self.config.timeout_seconds
-        received = bytearray()
         try:
-            with self._client.stream("POST", self._address, content=sent, headers=headers) as response:
-                for chunk in response.iter_bytes():
-                    received += chunk
-                    if time.monotonic() > deadline:
-                        raise _PassingError(f"no whole answer within {self.config.timeout_seconds:g} s")
-                    if len(received) > LARGEST_ANSWER:
-                        raise _PassingError(f"an answer of more than {LARGEST_ANSWER:,} bytes")
+            status, retry_after, received = asyncio.run(self._exchange(sent, headers))
+        except TimeoutError as error:
+            raise _PassingError(f"no whole answer within {self.config.timeout_seconds:g} s") from error
         except self._failures as error:
             raise _PassingError(f"{type(error).__name__}: {error}") from error
-        status = response.status_code
         if status != 200:
             text = f"status {status}: {received[:500].decode(errors='replace')}"
             if status in PASSING or status >= 500:
-                raise _PassingError(text, _seconds(response.headers.get("Retry-After", "")))
+                raise _PassingError(text, _seconds(retry_after))
             raise EndpointError(f"{self._address}: {self._clean(text)}")
-        return self._read(bytes(received))
+        return self._read(received)
+
+    async def _exchange(self, sent: bytes, headers: dict[str, str]) -> tuple[int, str, bytes]:
+        """Send one request; return the status, ``Retry-After`` (empty: none) and the body.
+
+        Raises:
+            TimeoutError: if all of that takes too long.
+            _PassingError: if the body is too long.
+        """
+        received = bytearray()
+        async with (
+            asyncio.timeout(self.config.timeout_seconds),
+            self._client() as client,
+            client.stream("POST", self._address, content=sent, headers=headers) as response,
+        ):
+            async for chunk in response.aiter_bytes():
+                received += chunk
+                if len(received) > LARGEST_ANSWER:
+                    raise _PassingError(f"an answer of more than {LARGEST_ANSWER:,} bytes")
+            return response.status_code, response.headers.get("Retry-After", ""), bytes(received)
 
     def _read(self, received: bytes) -> _Reply:
+        """Return what a chat completion says; count its tokens, also where it says nothing.
+
+        Raises:
+            _PassingError: if it is none, or empty.
+            EndpointError: if it was cut before it said anything, or its tokens have to be counted and cannot be.
+        """
         try:
             reply = json.loads(received)
-            text = reply["choices"][0]["message"]["content"]
-            if not isinstance(text, str) or not text.strip():
-                raise _PassingError("an empty answer")
-            usage = reply.get("usage") or {}
-            read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+            is_counted = self._count_tokens(reply.get("usage") or {})
+            choice = reply["choices"][0]
+            text, is_whole = choice["message"]["content"], choice.get("finish_reason") != "length"
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
             start = received[:200].decode(errors="replace")
             raise _PassingError(f"expected a chat completion in JSON, got {start!r}") from error
-        if isinstance(read, int) and isinstance(written, int) and min(read, written) >= 0:
-            return _Reply(text, read, written)
-        if self.config.most_tokens is not None:
+        if not is_counted and self.config.most_tokens is not None:
             raise EndpointError(
                 f"{self._address} does not say how many tokens it used, so endpoint.most_tokens cannot be kept: set it "
                 "to null and limit endpoint.most_requests"
             )
-        return _Reply(text, 0, 0)
+        if isinstance(text, str) and text.strip():
+            return _Reply(text, is_whole)
+        if is_whole:
+            raise _PassingError("an empty answer")
+        raise EndpointError(
+            f"{self._address}: the answer was cut before it said anything: raise endpoint.parameters.max_tokens"
+        )
+
+    def _count_tokens(self, usage: Mapping[str, Any]) -> bool:
+        """Count what a reply used; return whether it says how much."""
+        said = usage.get("prompt_tokens"), usage.get("completion_tokens")
+        tokens = [each for each in said if isinstance(each, int) and 0 <= each < MOST_TOKENS]
+        if len(tokens) != len(said):
+            return False
+        with self._lock:
+            self._usage[1:] += tokens
+        return True
 
     def _clean(self, text: str) -> str:
         """Return one line without the key, which a server may repeat."""

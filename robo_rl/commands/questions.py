@@ -184,6 +184,6 @@ def read_parts(body: bytes) -> list[str | bytes]:
                 if not url.startswith(PNG):
                     raise ValueError(f"expected a picture as {PNG}..., got {url[:40]!r}")
                 parts.append(base64.b64decode(url.removeprefix(PNG), validate=True))
-    except (KeyError, TypeError, AttributeError, binascii.Error) as error:
+    except (KeyError, TypeError, AttributeError, RecursionError, binascii.Error) as error:
         raise ValueError(f"expected messages of texts and pictures: {type(error).__name__} {error}") from error
     return parts

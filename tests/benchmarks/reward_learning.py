@@ -5,9 +5,10 @@ Takes five hours of one core; it may be stopped and started again: finished runs
     python tests/benchmarks/reward_learning.py
     python tests/benchmarks/reward_learning.py --rows reach_preferences open_door_transport --seeds 0
 
-Nothing of the task reaches the learner but through the module: the reward is the module's term alone, and an episode
-ends at its time limit, never at a success. Evaluations count an episode whose last state is a success. Beside each row
-stands its control: the same with the module's weight 0; where the module knows the task's success, that alone.
+No reward of the task reaches the learner but through the module: the reward is the module's term alone, and an episode
+ends at its time limit, never at a success. How long a run goes on is decided by physics: it ends at the first
+evaluation of 20 episodes with 95 % of success. Evaluations count an episode whose last state is a success. Beside each
+row stands its control: the same with the module's weight 0; where the module knows the task's success, that alone.
 
 Writes docs/results/reward_learning.json (every run: its summary and evaluations; those of other rows and seeds stay)
 and the table in reward_learning.md.

@@ -75,6 +75,11 @@ def test_code_computes_what_it_says(make):
     np.testing.assert_array_equal(make("def reward():\n return 1")(rows), np.ones(50))
 
 
+def test_what_is_added_to_an_argument_is_added_to_no_other_name():
+    code = "def reward(x):\n y = x\n for i in range(2):\n  x += 1\n m = x > 2\n m *= 10\n return m + y"
+    np.testing.assert_array_equal(Sandbox(code, 1, 64)(np.array([[0.0, 1.0]])), [0, 11])
+
+
 def test_names_of_what_is_there():
     known = elements(SPEC)
     assert known["grip_force"] == ("next_observation/state", 2)

@@ -145,6 +145,10 @@ def test_adversarial_members_learn_and_are_saved():
         ({"members": {"one": None}}, "reward.modules.goal.members.one: is no module; choose one with"),
         ({"members": {"one": MODULES["preferences"]()}}, "members.one: is an ensemble itself"),
         ({"members": {"one": EnsembleConfig({"two": Times(1.0)})}}, "members.one: is an ensemble itself"),
+        (
+            {"members": {"one": Times(1.0, learned=True), "two": MODULES["optimal_transport"]()}},
+            "goal.members: two judges whole episodes, so it cannot be scored again with one, which is learned: give",
+        ),
     ],
 )
 def test_what_is_no_ensemble_is_refused(options, message):

@@ -45,18 +45,26 @@ def episode(places, success=None):
 
 def test_the_reward_by_hand():
     waypoints = np.array([[0.2, 0.5], [0.6, 0.5], [0.6, 0.2]])
-    places = np.array([[0.0, 0.5], [0.16, 0.5], [0.5, 0.5], [0.2, 0.5], [0.6, 0.46], [0.6, 0.2], [0.9, 0.9]])
+    places = np.array([[0.0, 0.5], [0.1, 0.5], [0.16, 0.5], [0.5, 0.5], [0.2, 0.5], [0.6, 0.46], [0.6, 0.2], [0.9, 1]])
     found = waypoint_rewards(places, waypoints, radius=0.05)
-    # 0.2 before the first; past it, 0.44 and 0.1 before the second, and back again; 0.26 before the third; all passed.
-    np.testing.assert_allclose(found, [-0.2, 1 / 3 - 0.44, 1 / 3 - 0.1, 1 / 3 - 0.4, 2 / 3 - 0.26, 1, 1], atol=1e-6)
+    # Half way to the first; past it, at three quarters of the way to the second, and back again; past that; all passed.
+    np.testing.assert_allclose(3 * found, [0.5, 1, 1.75, 1, 2 + 0.04 / 0.3, 3, 3], atol=1e-6)
+
+
+def test_to_pass_a_waypoint_costs_nothing_however_far_the_next_one_is():
+    waypoints = np.array([[0.2, 0.5], [0.95, 0.5], [0.95, 0.1]])
+    across = np.stack([np.linspace(0, 0.95, 96), np.full(96, 0.5)], axis=1)
+    up = np.stack([np.full(41, 0.95), np.linspace(0.5, 0.1, 41)], axis=1)
+    found = waypoint_rewards(np.concatenate((across, up)), waypoints, radius=0.05)
+    assert (np.diff(found) >= 0).all() and found[0] < 0.02 and found[-1] == 1
 
 
 def test_one_step_may_pass_several_and_what_is_out_of_view_is_far():
     near = np.array([[0.5, 0.5], [0.51, 0.5]])
-    np.testing.assert_allclose(waypoint_rewards(np.array([[0.5, 0.5]]), near, 0.05), [1])
-    behind = projected(np.array([[0.0, 0.0, -1.0]]), np.eye(3, 4))
-    assert not np.isfinite(behind).any()
-    np.testing.assert_allclose(waypoint_rewards(behind, near, 0.05), [-np.sqrt(2)], rtol=1e-6)
+    np.testing.assert_allclose(waypoint_rewards(np.array([[0.1, 0.5], [0.5, 0.5]]), near, 0.05), [1])
+    behind = projected(np.array([[0.5, 0.1, 1.0], [0.0, 0.0, -1.0]]), np.eye(3, 4))
+    assert not np.isfinite(behind[1]).any()
+    np.testing.assert_allclose(waypoint_rewards(behind, near, 0.05), [0])
 
 
 @pytest.mark.parametrize("task", FRONT)
@@ -85,9 +93,9 @@ def test_where_there_is_success_it_counts_alone():
     reward = build_reward(node, SPEC, 0)
     steps = episode([[0.1, 0.5], [0.4, 0.5], [0.3, 0.5]], success=[0, 0, 1])
     scores = reward.scorer.score(steps, online=True)["keypoints"]
-    np.testing.assert_allclose(scores, [-0.4, -0.1, -0.2], atol=1e-6)
+    np.testing.assert_allclose(scores, [0, 0.75, 0.5], atol=1e-6)
     values = np.stack([steps["term/success"], scores], axis=1)
-    np.testing.assert_allclose(reward.combine(("success", "keypoints"), values, 0.99), [-1.4, -1.1, 0], atol=1e-6)
+    np.testing.assert_allclose(reward.combine(("success", "keypoints"), values, 0.99), [-1, -0.625, 0], atol=1e-6)
 
 
 def test_waypoints_are_asked_for_once_an_episode_on_a_grid(tmp_path, capsys):
@@ -97,15 +105,19 @@ def test_waypoints_are_asked_for_once_an_episode_on_a_grid(tmp_path, capsys):
         module = KeypointsConfig(goal="go right", grid=10, endpoint=endpoint, **SIMPLE).make("points", SPEC, 0)
         (folder / "cells.txt").write_text("It begins at the left.\n[[3, 5], [8, 5]]")
         rewards = module(episode([[0.25, 0.45], [0.5, 0.45], [0.75, 0.45]]))
-        np.testing.assert_allclose(rewards, [0.5 - 0.5, 0.5 - 0.25, 1], atol=1e-6)
-        np.testing.assert_allclose(module(episode([[0.25, 0.25]])), [-0.2], atol=1e-6)  # the same first picture
+        np.testing.assert_allclose(rewards, [0.5, 0.75, 1], atol=1e-6)
+        rewards = module(episode([[0.25, 0.25], [0.25, 0.35]]))  # the same first picture
+        np.testing.assert_allclose(rewards, [0, 0.25], atol=1e-6)
         (asked,) = requests(folder)
         assert "go right" in asked["text"]
         assert module.state()["usage"][0] == 1
         other = episode([[0.25, 0.45]])
         other["observation/images/front"] = np.ones((1, 40, 60, 3), np.uint8)
-        (folder / "cells.txt").write_text("I cannot tell.")
-        assert not module(other).any()
+        for unreadable in ("I cannot tell.", "[" * 100_000):
+            (folder / "cells.txt").write_text(unreadable)
+            assert not module(other).any()
+        (folder / "cells.txt").write_text("[[3, 5]]")
+        assert module(other) == [1]
     other["observation/images/front"] = np.full((1, 40, 60, 3), 2, np.uint8)
     assert not module(other).any()
     assert "ConnectError" in capsys.readouterr().err
@@ -141,6 +153,7 @@ def test_whether_an_answer_is_there_is_known_without_waiting_for_it(tmp_path):
         ("[]", None),
         ('{"a": 1}', None),
         ("[[1, 2]]\nor so", None),
+        ("[" * 100_000, None),
     ],
 )
 def test_cells(answer, cells):

@@ -100,6 +100,7 @@ def test_nobody_waits_for_late_answers(make):
 def test_unreadable_answers_and_failures_are_left_out(make, capsys):
     metrics = rounds(make("puzzled", queries=8), 1)
     assert (metrics["answers"], metrics["unreadable"], metrics["equal"]) == (0, 6, 2)
+    assert rounds(make("puzzled", queries=8), 1)["requests"] == 6  # for labels again; what was described is known
     metrics = rounds(make("failing", queries=8), 1)
     assert (metrics["answers"], metrics["failed"]) == (0, 6)
     assert "out of memory" in capsys.readouterr().err
