@@ -75,10 +75,9 @@ class Formula(ABC):
         """Return the robustness at the first time of signals that have ended; see :meth:`trace`."""
         return float(self.trace(signals, period)[0])
 
-    def bounds(self, signals: Signals, period: float) -> tuple[float, float]:
-        """Return the lowest and highest robustness at the first time of signals that go on; see :meth:`trace`."""
-        low, high = (float(self.trace(signals, period, beyond)[0]) for beyond in (-math.inf, math.inf))
-        return low, high
+    def highest(self, signals: Signals, period: float) -> float:
+        """Return the highest robustness at the first time that signals which go on can come to; see :meth:`trace`."""
+        return float(self.trace(signals, period, math.inf)[0])
 
 
 @dataclass(frozen=True)
@@ -211,14 +210,46 @@ class Eventually(Formula):
 
 def _largest(values: Array, interval: Interval, period: float, after: float) -> Array:
     """Return the largest of ``values`` (T,), which go on as ``after``, within the interval from each time on."""
-    length = len(values)
-    first, end = interval.samples(period, length)
+    return _reached(np.full(len(values), math.inf), values, interval, period, after)
+
+
+def _reached(left: Array, right: Array, interval: Interval, period: float, after: float) -> Array:
+    """Return the best of ``right`` (T,) within the interval from each time on, or ``left`` (T,) before it where less.
+
+    Both go on as ``after``.
+    """
+    first, end = interval.samples(period, len(right))
     if first >= end:  # no sample is in it
-        return np.full(length, -math.inf)
-    padded = np.concatenate([values, np.full(end, after)])
-    windows = np.lib.stride_tricks.sliding_window_view(padded, end - first)
-    largest: Array = windows[first : first + length].max(axis=1)
-    return largest
+        return np.full(len(right), -math.inf)
+    held, _ = _joined(left, right, first, after)
+    _, best = _joined(left, right, end - first, after)
+    return np.minimum(held, _later(best, first, after))
+
+
+def _joined(left: Array, right: Array, count: int, after: float) -> tuple[Array, Array]:
+    """Return the least of ``left`` (T,) in ``count`` samples from each time on, and the best of ``right`` in them.
+
+    That of ``right`` is as in :func:`_reached`. Stretches are joined to twice as long ones, so that the work grows with
+    the logarithm of ``count``.
+    """
+    held, best, done, span = np.full(len(left), math.inf), np.full(len(right), -math.inf), 0, 1
+    while True:
+        if count & span:
+            best = np.maximum(best, np.minimum(held, _later(right, done, after)))
+            held = np.minimum(held, _later(left, done, after))
+            done += span
+        if done == count:
+            return held, best
+        right = np.maximum(right, np.minimum(left, _later(right, span, after)))
+        left = np.minimum(left, _later(left, span, after))
+        span *= 2
+
+
+def _later(values: Array, samples: int, after: float) -> Array:
+    """Return ``values`` (T,), which go on as ``after``, from ``samples`` later on."""
+    result = np.full(len(values), after)
+    result[: max(len(values) - samples, 0)] = values[samples:]
+    return result
 
 
 @dataclass(frozen=True)
@@ -232,15 +263,8 @@ class Until(_Pair):
         return False
 
     def trace(self, signals: Signals, period: float, beyond: float | None = None) -> Array:
-        length = len(next(iter(signals.values())))
-        first, end = self.interval.samples(period, length)
-        after = np.full(end, -math.inf if beyond is None else beyond)
-        left, right = (np.concatenate([side.trace(signals, period, beyond), after]) for side in (self.left, self.right))
-        result = np.full(length, -math.inf)
-        for now in range(length if first < end else 0):
-            before = np.concatenate([[math.inf], np.minimum.accumulate(left[now : now + end - 1])])
-            result[now] = np.minimum(right[now + first : now + end], before[first:]).max()
-        return result
+        left, right = (side.trace(signals, period, beyond) for side in (self.left, self.right))
+        return _reached(left, right, self.interval, period, -math.inf if beyond is None else beyond)
 
 
 _TOKEN = re.compile(

@@ -83,7 +83,8 @@ class ArmPaths:
 
     def is_clear(self, path: Array) -> bool:
         """Whether every posture of ``path`` (m, n) keeps the clearance, or about what the first has if that is less."""
-        kept = min(self._clearance - 1e-6, self.room(path[0]) - SLACK)
+        first, clear = self.room(path[0]), self._clearance - 1e-6
+        kept = first - SLACK if first < clear else clear
         return all(self.room(posture) >= kept for posture in path[1:])
 
     def line(self, joints: Array, target: Array) -> Array:

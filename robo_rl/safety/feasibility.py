@@ -93,7 +93,13 @@ class FeasibilityModel:
             h: of the next states (n,), above 0 where the constraint is broken.
             ended: (n,) whether nothing comes after the next state.
             config: of the learning.
+
+        Raises:
+            DataError: if a number is not finite, or has not stayed so.
         """
+        given = {"states": states, "actions": actions, "next states": next_states, "constraint": h}
+        if infinite := _not_finite(given):
+            raise DataError(f"the data hold numbers that are not finite, in {infinite}: leave those episodes out")
         rng = torch.Generator().manual_seed(config.seed)
         self._mean, self._deviation = (torch.from_numpy(each) for each in (states.mean(0), states.std(0) + 1e-6))
         self._scale = torch.tensor(float(np.abs(h).mean()) + 1e-6)
@@ -122,6 +128,8 @@ class FeasibilityModel:
             with torch.no_grad():
                 for slow, fast in zip(self._slow.parameters(), self._value.parameters(), strict=True):
                     slow.lerp_(fast, config.target_rate)
+        if _not_finite(self.state()):
+            raise DataError("the value has diverged: use a smaller learning.learning_rate")
 
     @torch.no_grad()
     def value(self, states: Floats) -> Floats:
@@ -147,11 +155,13 @@ class FeasibilityModel:
         """Take over what :meth:`state` returned.
 
         Raises:
-            DataError: if names or shapes are not this model's.
+            DataError: if names or shapes are not this model's, or a number is not finite.
         """
         own = self.state()
         if {key: value.shape for key, value in own.items()} != {key: value.shape for key, value in state.items()}:
             raise DataError("its numbers are not those of a feasibility model for these observations and actions")
+        if infinite := _not_finite(state):
+            raise DataError(f"its numbers are not finite, in {infinite}: learn it anew")
         tensors = {key: torch.from_numpy(np.array(value)) for key, value in state.items()}
         self._mean, self._deviation, self._scale = (tensors[key] for key in ("mean", "deviation", "scale"))
         for name, network in (("value.", self._value), ("quality.", self._quality)):
@@ -160,6 +170,11 @@ class FeasibilityModel:
 
     def _normalised(self, states: Floats) -> Tensor:
         return (torch.from_numpy(states) - self._mean) / self._deviation
+
+
+def _not_finite(numbers: Mapping[str, Floats]) -> str:
+    """Return the names of arrays with numbers that are not finite."""
+    return ", ".join(name for name, array in numbers.items() if not np.isfinite(array).all())
 
 
 def _network(inputs: int, hidden: tuple[int, ...]) -> nn.Sequential:

@@ -34,19 +34,18 @@ class SpecificationMonitor:
         self._period = 1.0 / spec.control_rate
         self._backup = backup
         self._hold = hold
-        self._seen: dict[str, list[float]] = {name: [] for name in self._formula.check(self._signals.units)}
+        self._names = self._formula.check(self._signals.units)
+        self.reset()
 
     def reset(self) -> None:
         """Begin an episode."""
-        for values in self._seen.values():
-            values.clear()
+        self._seen = {name: np.empty(0) for name in self._names}
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return ``action``, or holding still where the specification is broken or near to it."""
         for name, values in self._seen.items():
-            values.append(float(self._signals.values(name, observation)))
-        arrays = {name: np.array(values) for name, values in self._seen.items()}
-        highest = self._formula.bounds(arrays, self._period)[1]
+            self._seen[name] = np.append(values, self._signals.values(name, observation))
+        highest = self._formula.highest(self._seen, self._period)
         if highest < 0:
             message = f"the specification {self._text!r} is broken, by {-highest:.3g}"
             held = self._hold(observation, action)

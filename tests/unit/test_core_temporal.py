@@ -1,6 +1,7 @@
 """Signal temporal logic against the definition, written out, on random formulas and signals."""
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -128,7 +129,7 @@ def test_what_is_known_of_signals_that_go_on_is_exactly_what_follows():
         formula = random_formula(rng, 3)
         length = int(rng.integers(1, 8))
         signals = {"a": rng.normal(size=length), "b": rng.normal(size=length)}
-        low, high = formula.bounds(signals, PERIOD)
+        low, high = float(formula.trace(signals, PERIOD, -math.inf)[0]), formula.highest(signals, PERIOD)
         assert (low, high) == brute_bounds(formula, signals, 0, length), written(formula)
         longer = {name: np.concatenate([values, 9 * rng.normal(size=12)]) for name, values in signals.items()}
         decided += high < 0 or low > 0
@@ -137,14 +138,36 @@ def test_what_is_known_of_signals_that_go_on_is_exactly_what_follows():
     assert decided > 30
 
 
+def test_wide_intervals_of_longer_signals_are_exactly_those_of_the_definition():
+    rng = np.random.default_rng(3)
+    atoms = Atom("a", 0.0, greater=True), Atom("b", 0.5, greater=False)
+    for _ in range(100):
+        length, first = int(rng.integers(1, 40)), int(rng.integers(0, 12))
+        last = math.inf if rng.random() < 0.3 else first + int(rng.integers(0, 40))
+        interval = Interval(first * PERIOD, last * PERIOD)
+        signals = {"a": rng.normal(size=length), "b": rng.normal(size=length)}
+        for formula in (Always(atoms[0], interval), Eventually(atoms[1], interval), Until(*atoms, interval)):
+            expected = [brute(formula, signals, t, length) for t in range(length)]
+            assert formula.trace(signals, PERIOD).tolist() == expected, written(formula)
+            assert formula.highest(signals, PERIOD) == brute_bounds(formula, signals, 0, length)[1], written(formula)
+
+
+@pytest.mark.parametrize("text", ["a < 9 until b > 9", "a < 9 until[0, 600 s] b > 9"])
+def test_what_was_long_ago_costs_little(text):
+    signals = {name: np.random.default_rng(0).normal(size=20_000) for name in "ab"}
+    began = time.process_time()
+    parse(text).highest(signals, PERIOD)
+    assert time.process_time() - began < 1.0, "some milliseconds; with its square it would be many seconds"
+
+
 def test_an_eventuality_is_lost_when_its_time_is_over():
     formula = parse("always (force < 30 N) and eventually[0, 0.4 s] grasped")
     force, grasped = np.full(10, 12.0), np.zeros(10)
     signals = {"force": force, "grasped": grasped}
-    highest = [formula.bounds({key: value[:n] for key, value in signals.items()}, 0.1)[1] for n in range(1, 8)]
+    highest = [formula.highest({key: value[:n] for key, value in signals.items()}, 0.1) for n in range(1, 8)]
     assert [high < 0 for high in highest] == [False] * 4 + [True] * 3
     force[2] = 31.0
-    assert formula.bounds({key: value[:3] for key, value in signals.items()}, 0.1)[1] == -1.0
+    assert formula.highest({key: value[:3] for key, value in signals.items()}, 0.1) == -1.0
 
 
 def test_what_is_written_is_read_back():

@@ -114,6 +114,17 @@ def test_a_posture_that_begins_near_may_leave_but_not_come_nearer(robot):
     assert not paths.is_clear(down)
 
 
+def test_a_path_that_begins_clear_keeps_the_whole_clearance(robot):
+    paths, home = ArmPaths(robot, CLEARANCE), np.array(robot.home)
+    down = paths.line(home, np.array([0.5, 0.0, 0.012]))
+    rooms = np.array([paths.room(posture) for posture in down])
+    before = int((rooms < CLEARANCE).argmax()) - 1
+    finely = np.linspace(down[before], down[before + 1], 400)
+    near = next(posture for posture in finely if paths.room(posture) < CLEARANCE - 1e-4)
+    assert paths.room(near) > CLEARANCE - 5e-4
+    assert not paths.is_clear(np.stack([home, near]))
+
+
 def test_a_hand_between_two_walls_may_be_lifted():
     # Where fingers that are open a little are closed in the model, or the other way round, walls seem to be touched.
     robot = make_backend("bin_relocate").robot

@@ -195,6 +195,18 @@ def test_actions_of_joints_are_shrunk_as_motions():
     assert {option[-1] for option in tried} == {action[-1]}
 
 
+def test_numbers_that_are_not_finite_are_refused(model):
+    states, h = np.zeros((20, 2), np.float32), np.ones(20, np.float32)
+    actions, ended = np.zeros((20, 1), np.float32), np.zeros(20, bool)
+    made = FeasibilityModel(2, 1, HIDDEN)
+    with pytest.raises(DataError, match="not finite, in constraint"):
+        made.fit(states, actions, states, h * np.nan, ended, FeasibilityConfig(steps=1))
+    with pytest.raises(DataError, match="diverged"):
+        made.fit(states, actions, states, h, ended, FeasibilityConfig(steps=3, learning_rate=1e30))
+    with pytest.raises(DataError, match=r"not finite, in scale: learn it anew"):
+        made.load(model.state() | {"scale": np.array(np.nan, np.float32)})
+
+
 def test_what_does_not_fit_is_refused(model, tmp_path):
     folder = tmp_path / "model"
     with pytest.raises(DataError, match="is no model of robo-rl safety learn"):

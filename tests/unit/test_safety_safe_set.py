@@ -66,6 +66,13 @@ def test_from_where_one_can_stay_is_learned_from_data_that_nobody_labelled():
     np.testing.assert_array_equal(model.value(probes) <= 0, [True, True, False, False, True])
 
 
+def test_demonstrations_that_are_copies_tell_no_distance_either():
+    (walk,) = walks(1, seed=0, length=60)
+    for copies in ([walk, walk], [walk, walk * np.float32(np.nan)]):
+        with pytest.raises(DataError, match="give demonstrations that are no copies of each other"):
+            SafeSet(copies, reach=2.0, still=0.01)
+
+
 def test_one_demonstration_tells_no_distance():
     with pytest.raises(DataError, match="takes two demonstrations or more, got 1"):
         SafeSet(walks(1, seed=0), reach=2.0, still=0.01)
