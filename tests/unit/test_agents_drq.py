@@ -368,6 +368,15 @@ def test_bfloat16_sees_nearly_the_same():
     torch.testing.assert_close(*seen, rtol=0.1, atol=0.1)
 
 
+def test_a_processor_that_would_emulate_products_of_bfloat16_computes_in_float32(monkeypatch):
+    monkeypatch.setattr("robo_rl.agents.sac.native.multiplies_bfloat16", lambda: False)
+    agents = [make(backend="auto", precision=precision) for precision in ("bfloat16", "float32")]
+    assert agents[0].backend == "torch, in float32: this processor has no products of bfloat16 (AVX512_BF16)"
+    for agent in agents:
+        agent.update(make_batch(agent.update_rows))
+    assert same(agents[0].state(), agents[1].state())
+
+
 def test_critics_may_see_the_true_state_and_the_actor_not():
     spec = dataclasses.replace(SPEC, observation=SPEC.observation | {"object": ArraySpec((4,))})
     fields = {"observation_keys": ("state",), "critic_keys": ("object", "state"), "normalise_observations": True}

@@ -345,12 +345,32 @@ def test_without_products_of_bfloat16_float32_stands_in(monkeypatch):
     def available(precision):
         return (False, "no products") if precision == "bfloat16" else native_available(precision)
 
+    monkeypatch.setattr("robo_rl.agents.sac.native.multiplies_bfloat16", lambda: True)
     monkeypatch.setattr("robo_rl.agents.sac.native.available", available)
     agent, exact = make(backend="auto", precision="bfloat16"), make(backend="native", precision="float32")
     assert agent.backend == "native, in float32 (no products)"
     for each in (agent, exact):
         each.update(make_batch(each.update_rows))
     assert same(agent.policy_state(), exact.policy_state())
+
+
+@pytest.mark.parametrize("compiler", [True, False])
+@pytest.mark.parametrize("fields", [{}, RESIDUAL])
+def test_a_processor_that_would_emulate_products_of_bfloat16_computes_in_float32(monkeypatch, compiler, fields):
+    monkeypatch.setattr("robo_rl.agents.sac.native.multiplies_bfloat16", lambda: False)
+    if not compiler:
+        monkeypatch.setattr("robo_rl.agents.sac.native.available", lambda precision: (False, "no compiler"))
+    fields = fields | {"pretrain_critics": "cal_ql", "offline_steps": 1}
+    agents = [make(backend="auto", precision=precision, **fields) for precision in ("bfloat16", "float32")]
+    assert agents[0].backend == (
+        f"{agents[1].backend}, in float32: this processor has no products of bfloat16 (AVX512_BF16)"
+    )
+    for agent in agents:
+        rows = make_batch(agent.config.batch_size)
+        agent.pretrain_critics(rows | {"return_to_go": np.zeros(len(rows["action"]), np.float32)})
+        agent.update(make_batch(agent.update_rows))
+    assert same(agents[0].state(), agents[1].state())
+    assert make(backend="torch", precision="bfloat16", **fields).backend == "torch", "who asks for it gets it"
 
 
 @pytest.mark.parametrize("fields", [RESIDUAL, RESIDUAL | BINS])

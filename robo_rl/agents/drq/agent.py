@@ -37,6 +37,7 @@ class DrQ(SAC):
     """
 
     config: DrQConfig
+    _computed: DrQConfig
     _policy: PixelPolicy
 
     def __init__(self, config: DrQConfig, spec: EnvSpec, seed: int) -> None:
@@ -115,9 +116,10 @@ class DrQ(SAC):
         self._perturbed.copy_(self._updates)
 
     def _make_update(self) -> tuple[Callable[[Batch, int], Tensor], str]:
-        config = self.config
+        config = self._computed
         if several_ranks():
             raise ConfigError("agents that learn from images compute in one process: start this one without torchrun")
+        self._policy.encoder.precision = config.precision
         compiled = config.backend == "compile"
         state = self._parameters, self._first, self._second
         compute = DrQUpdate(config, self._policy.inputs, *state, compiled=compiled)

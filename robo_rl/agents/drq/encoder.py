@@ -40,13 +40,15 @@ class ImageEncoder:
         keys: observation keys of the images, in the order in which images are given and vectors joined.
         size: width of the joined vector.
         frozen: parameters of the frozen network; empty where there is none.
-        fingerprint: of the frozen network and how it is used; empty where there is none.
+        precision: of the factors of convolutions. An agent that cannot compute in the one asked for sets another.
+        fingerprint: of the frozen network and how it is to be used, the precision asked for included; empty where there
+            is none.
 
     Args:
         config: of each network.
         spec: of the environment.
         keys: observation keys of images; None: all.
-        precision: of the factors of convolutions, ``float32`` or ``bfloat16``.
+        precision: that is asked for, ``float32`` or ``bfloat16``.
 
     Raises:
         ConfigError: if a key is unknown or no image, there is none, or the checkpoint cannot be used.
@@ -69,7 +71,7 @@ class ImageEncoder:
         self._config = config
         self._shapes = [spec.observation[key].shape for key in self.keys]
         self._names = [f"encoder/{key.removeprefix(PREFIX)}" for key in self.keys]
-        self._low_precision = precision == "bfloat16"
+        self.precision = precision
         self._resnet: Parameters = {}
         self.frozen: Parameters = {}
         self.fingerprint = ""
@@ -151,7 +153,7 @@ class ImageEncoder:
     def maps(self, parameters: Parameters, name: str, images: Tensor) -> Tensor:
         """Return the last maps (B, channels, places) of the camera whose parameters begin with ``name``."""
         full = parameters[f"{name}/dense/weight"].dtype
-        dtype = torch.bfloat16 if self._low_precision else full
+        dtype = torch.bfloat16 if self.precision == "bfloat16" else full
         if self.frozen:
             return self.frozen_maps(images).to(full)
         if self._resnet:
@@ -168,7 +170,7 @@ class ImageEncoder:
 
         The images must be where the network is (:meth:`move`).
         """
-        dtype = torch.bfloat16 if self._low_precision else torch.float32
+        dtype = torch.bfloat16 if self.precision == "bfloat16" else torch.float32
         return _apply_to_frames(self.frozen, "", images, dtype).float()
 
     def _head(self, parameters: Parameters, name: str, maps: Tensor) -> Tensor:

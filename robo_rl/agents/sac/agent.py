@@ -21,7 +21,7 @@ from robo_rl.core import (
     require,
 )
 
-from .backend import make_update
+from .backend import computable, make_update
 from .cloning import BehaviourCloning
 from .config import SACConfig
 from .critic_pretraining import make_critic_pretraining
@@ -58,6 +58,7 @@ class SAC:
         self.config = config
         self.update_rows = config.update_to_data * config.batch_size
         self._policy = self._make_policy(spec, seed)
+        self._computed = computable(config, self._policy.device)
         self.features: FeatureExtractor | None = None
         self._parameters = self._initialise(seed)
         trained = {k: v for k, v in self._parameters.items() if not k.startswith("target_critic/")}
@@ -67,8 +68,11 @@ class SAC:
         self._noise = torch.Generator().manual_seed(derive_seed(seed, "agent", "update"))
         self._generators = {"update": self._noise, "exploration": self._policy.exploration}
         self._cloning = BehaviourCloning(self._policy, config.actor_learning_rate, config.backend)
-        self._critic_pretraining = make_critic_pretraining(config, self._parameters, self._noise)
+        self._critic_pretraining = make_critic_pretraining(self._computed, self._parameters, self._noise)
+        self._ranked: RankedUpdate | None = None
         self._update, self.backend = self._make_update()
+        if self._computed.precision != config.precision:
+            self.backend += ", in float32: this processor has no products of bfloat16 (AVX512_BF16)"
 
     def _make_policy(self, spec: EnvSpec, seed: int) -> TanhGaussianPolicy:
         return TanhGaussianPolicy(self.config, spec, seed)
@@ -82,12 +86,13 @@ class SAC:
 
         The function does one whole update and returns the values of :attr:`metrics`.
         """
-        config = self.config
-        self._compute, backend = make_update(config, self._parameters, self._first, self._second)
+        config = self._computed
+        compute, backend = make_update(config, self._parameters, self._first, self._second)
+        self._ranked = compute if isinstance(compute, RankedUpdate) else None
 
         def update(batch: Batch, updates: int) -> Tensor:
             noise = draw_noise(config, self._policy.action_size, self._noise)
-            return self._compute(self._minibatches(batch), noise, updates)
+            return compute(self._minibatches(batch), noise, updates)
 
         return update, backend
 
@@ -206,9 +211,9 @@ class SAC:
             RankError: if another process is gone, or holds other parameters.
             RuntimeError: if this process is none of several.
         """
-        if not isinstance(self._compute, RankedUpdate):
+        if self._ranked is None:
             raise RuntimeError("this process is none of several: torchrun starts such")
-        self._compute.follow()
+        self._ranked.follow()
 
     def _minibatches(self, batch: Batch, updates: int | None = None) -> Minibatches:
         lead = (updates or self.config.update_to_data, self.config.batch_size)
@@ -273,6 +278,8 @@ class SAC:
         rest = {name: array for name, array in state.items() if not name.startswith("generator/")}
         load_slots(self._slots(), rest, "the agent")
         load_generators(self._generators, state, "the agent")
+        if self._ranked is not None:
+            self._ranked.is_spread = False
 
     def policy_state(self) -> State:
         """Return what ``act`` alone needs."""

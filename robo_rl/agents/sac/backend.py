@@ -18,11 +18,20 @@ Update = Callable[[Minibatches, Noise, int], Tensor]
 """One whole update, see :meth:`.TorchUpdate.__call__`."""
 
 
+def computable(config: SACConfig, device: torch.device) -> SACConfig:
+    """Return ``config`` with the precision that updates on ``device`` are computed in.
+
+    On a processor without products of bfloat16 ``backend=auto`` means float32: PyTorch would emulate them, many times
+    slower.
+    """
+    emulated = device.type == "cpu" and config.precision == "bfloat16" and not native.multiplies_bfloat16()
+    return dataclasses.replace(config, precision="float32") if emulated and config.backend == "auto" else config
+
+
 def make_update(config: SACConfig, parameters: Parameters, first: Parameters, second: Parameters) -> tuple[Update, str]:
     """Return the update that ``config.backend`` asks for, and a line for people that says which it is and why.
 
-    On a processor without products of bfloat16 ``auto`` computes in float32: PyTorch would emulate them, many times
-    slower.
+    Where the compiler knows no products of bfloat16 ``auto`` is native in float32.
 
     Raises:
         ConfigError: if the native update is asked for and cannot be had.

@@ -8,7 +8,7 @@ The result does not depend on the number of threads, and equal arguments give eq
 """
 
 from .cloning import NativeCloning
-from .library import available, lacks, library_path
+from .library import available, lacks, library_path, multiplies_bfloat16
 from .update import NativeUpdate
 
-__all__ = ["NativeCloning", "NativeUpdate", "available", "lacks", "library_path"]
+__all__ = ["NativeCloning", "NativeUpdate", "available", "lacks", "library_path", "multiplies_bfloat16"]

@@ -44,6 +44,11 @@ def library() -> ctypes.CDLL:
     return loaded
 
 
+def multiplies_bfloat16() -> bool:
+    """Return whether this processor multiplies bfloat16 (AVX512_BF16). That is known without compiling anything."""
+    return bool(torch.cpu.get_capabilities().get("avx512_bf16"))
+
+
 def available(precision: str = "float32") -> tuple[bool, str]:
     """Return whether the native update works here, and why or how. Compiles it if that was never done.
 
