@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 Stamp = tuple[int, int]
+Entry = tuple[int, Any]
+"""When a message was measured (monotonic time [ns]), and the message."""
 
-KEPT = 64
-"""Messages that a source keeps to choose from."""
+KEPT = 4096
+"""Messages that a source keeps to choose from at most, however long it is to keep them."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,12 @@ class Selection:
     Attributes:
         messages: by source.
         stamp_ns: monotonic time at which the oldest of them was measured.
+        expires_ns: monotonic time after which one of them is too old to act on; None: none grows old.
     """
 
     messages: Mapping[str, Any]
     stamp_ns: int
+    expires_ns: int | None
 
 
 class ObservationAssembler:
@@ -49,14 +53,17 @@ class ObservationAssembler:
 
     Args:
         timings: by source.
-        align_to: source to whose newest message the others are matched; None: the newest of each.
+        align_to: source, of those that grow old, to whose newest message the others are matched: each gives what it
+            measured nearest to that, at most its ``max_age_ns`` before or after. None: the newest of each.
     """
 
     def __init__(self, timings: Mapping[str, SourceTiming], align_to: str | None = None) -> None:
         self._timings = dict(timings)
         self._align_to = align_to
+        # Nothing is ever matched to a time longer ago than this.
+        self._span_ns = 0 if align_to is None else timings[align_to].max_age_ns or 0
         self._lock = threading.Lock()
-        self._kept: dict[str, deque[tuple[int, Any]]] = {name: deque(maxlen=KEPT) for name in timings}
+        self._kept: dict[str, deque[Entry]] = {name: deque(maxlen=KEPT) for name in timings}
         self._stamps: dict[str, Stamp] = {}
 
     def put(self, source: str, message: Any, received_ns: int, stamp: Stamp | None = None) -> None:
@@ -73,7 +80,10 @@ class ObservationAssembler:
                 if self._stamps.get(source) == stamp:
                     return
                 self._stamps[source] = stamp
-            self._kept[source].append((received_ns - self._timings[source].delay_ns, message))
+            kept = self._kept[source]
+            kept.append((received_ns - self._timings[source].delay_ns, message))
+            while len(kept) > 1 and kept[1][0] <= received_ns - self._span_ns:
+                kept.popleft()
 
     def clear(self) -> None:
         """Forget all messages but those that hold; what comes next is new, whatever its stamp."""
@@ -105,7 +115,7 @@ class ObservationAssembler:
             }
 
     def select(self, now_ns: int) -> Selection | None:
-        """Return the messages of one observation; None while a source is stale.
+        """Return the messages of one observation; None while a source is stale, or has none that matches.
 
         Args:
             now_ns: monotonic time.
@@ -113,10 +123,36 @@ class ObservationAssembler:
         if self.stale(now_ns):
             return None
         with self._lock:
-            at_ns = None if self._align_to is None else self._kept[self._align_to][-1][0]
-            chosen = {
-                name: kept[-1] if at_ns is None else min(reversed(kept), key=lambda entry: abs(entry[0] - at_ns))
-                for name, kept in self._kept.items()
-            }
-        measured = [at for name, (at, _) in chosen.items() if self._timings[name].max_age_ns is not None]
-        return Selection({name: message for name, (_, message) in chosen.items()}, min(measured, default=now_ns))
+            chosen = self._chosen()
+        if chosen is None:
+            return None
+        ages = {name: timing.max_age_ns for name, timing in self._timings.items() if timing.max_age_ns is not None}
+        measured = [chosen[name][0] for name in ages]
+        # What was matched to a source's message is as good as that.
+        expires = [chosen[name][0] + age for name, age in ages.items() if self._align_to in (None, name)]
+        messages = {name: message for name, (_, message) in chosen.items()}
+        return Selection(messages, min(measured, default=now_ns), min(expires, default=None))
+
+    def _chosen(self) -> dict[str, Entry] | None:
+        """Return what :meth:`select` chooses, and when it was measured, by source."""
+        newest = {name: kept[-1] for name, kept in self._kept.items()}
+        if self._align_to is None:
+            return newest
+        chosen = {}
+        for name in newest:
+            entry = self._nearest(name, newest[self._align_to][0])
+            if entry is None:
+                return None
+            chosen[name] = entry
+        return chosen
+
+    def _nearest(self, source: str, at_ns: int) -> Entry | None:
+        """Return the message measured nearest to ``at_ns``, or the newest where it holds until something else is said.
+
+        None where it was measured too long before or after, or one that was forgotten may have been nearer.
+        """
+        kept, max_age_ns = self._kept[source], self._timings[source].max_age_ns
+        if max_age_ns is None:
+            return kept[-1]
+        nearest = min(reversed(kept), key=lambda entry: abs(entry[0] - at_ns))
+        return None if kept[0][0] > at_ns or abs(nearest[0] - at_ns) > max_age_ns else nearest

@@ -1,7 +1,7 @@
 """A robot over ROS 2 as an ``EnvBackend``."""
 
 import os
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -24,6 +24,7 @@ from robo_rl.core import (
     ScriptedExpert,
     SpecError,
     Step,
+    happened,
     nearest,
     require,
 )
@@ -38,6 +39,7 @@ from .controllers import ControllerSwitch
 from .layout import SourceLayout
 from .listening import Listener, timings_of
 from .rate import RateKeeper
+from .resetting import ResetService
 
 if TYPE_CHECKING:
     from .watch import RobotWatch, ScoredRobot
@@ -45,15 +47,14 @@ if TYPE_CHECKING:
 POLL_NS = 5_000_000
 UNDER_WAY_NS = 50_000_000
 """Messages from before a reset have come when its answer is this old."""
-TRIGGER = "std_srvs/srv/Trigger"
 
 
 class RobotBackend:
     """Drives a robot: fixed control periods, observations of which nothing is too old, commands that end with us.
 
     A command is repeated within its control period and never after it: whatever happens to this process, the robot is
-    left with what it does in silence. An observation with a source that has become too old is never made up: the robot
-    is told to hold still, and if the source stays silent the episode is over.
+    left with what it does in silence. No step is made up: once a source has become too old the robot is told to hold
+    still, and the episode is over without the step in which that happened, as its action was not executed.
 
     Args:
         config: topics, ages, commands.
@@ -135,7 +136,7 @@ class RobotBackend:
             self._cameras = open_cameras(self._layout, self.clock, self._assembler.put)
             self._body.open(node)
             opened.callback(self._body.close)
-            self._reset_client = node.create_client(TRIGGER, config.reset.service)
+            self._reset = ResetService(node, config.reset, self.clock)
             self._await(node, self._controllers.missing)
             self._controllers.activate()  # before the rest: broadcasters may be among them
             self._await(node, self._missing)
@@ -150,18 +151,18 @@ class RobotBackend:
 
         Raises:
             DriverError: if the robot is not there at the first call.
-            SafetyStop: if the reset fails, controllers cannot be activated, or no observation comes after it.
+            SafetyStop: if the reset fails, controllers cannot be activated, or no observation comes after it. A reset
+                that did not answer in time may still be running: none is called any more, a person has to look.
         """
         self.connect()
         if self._running:
             self.stop("another episode begins")
-        self._call_reset()
+        self._reset.call()
         self._take_controllers()
         # Whatever is observed from now on comes from after the reset.
         self.clock.sleep_until_ns(self.clock.now_ns() + UNDER_WAY_NS)
         self._assembler.clear()
-        began_ns = self.clock.now_ns()
-        selection = self._wait_for_selection(began_ns, self._config.silence + self._longest_age(), begins=True)
+        selection = self._await_observation()
         self._understood(partial(self._body.begin, selection.messages))
         self.rate.restart()
         self._steps = 0
@@ -174,8 +175,8 @@ class RobotBackend:
         Raises:
             SpecError: if the action does not fit the spec.
             RuntimeError: if no episode is running.
-            SafetyStop: if the robot falls silent, says that it does not obey, refuses a command, sends what cannot be
-                understood, or control periods begin too late again and again.
+            SafetyStop: if a source becomes too old, or the robot says that it does not obey, refuses a command or sends
+                what cannot be understood, or control periods begin too late again and again.
         """
         if not self._running:
             raise RuntimeError("the episode has ended or none was begun: call reset() before step()")
@@ -192,16 +193,15 @@ class RobotBackend:
         repeat_ns = round(1e9 / self._config.command.rate)
         commanded = False
         while (now_ns := self.clock.now_ns()) < end_ns:
-            if self._assembler.stale(now_ns):
-                self._wait_for_selection(now_ns, self._config.silence)
-                continue
+            if stale := self._assembler.stale(now_ns):
+                raise self._silent(stale)
             self._send(plan)
             if not commanded:
                 self.rate.commanded(self.clock.now_ns(), self._complete_ns, self._stamp_ns)
                 commanded = True
             self.clock.sleep_until_ns(min(now_ns + repeat_ns, end_ns))
         self.rate.ended(self.clock.now_ns())
-        selection = self._wait_for_selection(self.clock.now_ns(), self._config.silence)
+        selection = self._observe()
         self._steps += 1
         return self._step_of(selection, rewarded=True)
 
@@ -209,14 +209,19 @@ class RobotBackend:
         """Return the newest picture of the first camera.
 
         Raises:
-            RenderingError: if there is none.
+            RenderingError: if there is none, or none now: not before the first ``reset``, nor while a source is silent.
         """
-        cameras = [key for key in self._spec.observation if key.startswith(IMAGES)]
-        selection = self._assembler.select(self.clock.now_ns()) if cameras else None
+        cameras, name = [key for key in self._spec.observation if key.startswith(IMAGES)], self._config.name
+        if not cameras:
+            raise RenderingError(f"robot {name!r} has no picture: observe a camera (task.observation.cameras)")
+        if self._node is None:
+            raise RenderingError(f"robot {name!r} has no picture yet: it is connected when the first episode begins")
+        now_ns = self.clock.now_ns()
+        selection = self._assembler.select(now_ns)
         if selection is None:
-            raise RenderingError(
-                f"robot {self._config.name!r} has no picture: observe a camera (task.observation.cameras)"
-            )
+            ages = [self._told(source, age) for source, age in self._assembler.stale(now_ns).items()]
+            why = ", ".join(ages) or "its sources have no messages of one time"
+            raise RenderingError(f"robot {name!r} has no picture now: {why}")
         return self._layout.observation(selection.messages)[cameras[0]]
 
     def expert(self, seed: int) -> ScriptedExpert:
@@ -270,7 +275,7 @@ class RobotBackend:
 
     def _missing(self) -> list[str]:
         """Return the sources without a message, the commands that nobody listens to, and the reset where it lacks."""
-        used, config = self._layout.used, self._config
+        used = self._layout.used
         absent = self._assembler.missing()
         passed_over = self._listener.passed_over
         missing = [
@@ -291,28 +296,7 @@ class RobotBackend:
         missing += [
             f"{self._cameras[name].topic}: {self._cameras[name].problem}" for name in absent if name in self._cameras
         ]
-        missing += self._body.missing()
-        if not self._reset_client.wait(0.0):
-            missing.append(f"no service {config.reset.service} ({TRIGGER})")
-        return missing
-
-    def _call_reset(self) -> None:
-        assert self._node is not None
-        config = self._config.reset
-        request = self._node.types.make(f"{TRIGGER}_Request")
-        reason = ""
-        for attempt in range(config.attempts):
-            if attempt:
-                self.clock.sleep_until_ns(self.clock.now_ns() + round(config.pause * 1e9))
-            try:
-                response = self._reset_client.call(request, config.timeout)
-            except DriverError as error:
-                reason = str(error)
-                continue
-            if response.success:
-                return
-            reason = response.message
-        raise SafetyStop("reset_failed", f"the reset failed {config.attempts} times: {reason}")
+        return [*missing, *self._body.missing(), *self._reset.missing()]
 
     def _take_controllers(self) -> None:
         """Activate the controllers again, and MoveIt Servo: what resets the robot may have used others."""
@@ -324,34 +308,44 @@ class RobotBackend:
 
     # --- observing ---------------------------------------------------------------------------------------------------
 
-    def _wait_for_selection(self, began_ns: int, seconds: float, begins: bool = False) -> Selection:
-        """Return messages of which none is too old; the robot holds still while there are none.
-
-        Args:
-            began_ns: monotonic time from which on to wait.
-            seconds: how long.
-            begins: whether to wait for the robot to obey, too: word of the reset may be on its way.
+    def _await_observation(self) -> Selection:
+        """Return the first messages of an episode; they, and word that the robot obeys again, may be on their way.
 
         Raises:
-            SafetyStop: if they do not come within ``seconds``, or the robot does not obey.
+            SafetyStop: if they do not come.
         """
-        deadline_ns = began_ns + round(seconds * 1e9)
-        holds = False
-        while True:
-            now_ns = self.clock.now_ns()
+        longest = max(source.max_age for source in self._layout.used.values())
+        deadline_ns = self.clock.now_ns() + round((longest + self._config.silence) * 1e9)
+        while (now_ns := self.clock.now_ns()) < deadline_ns:
             selection = self._assembler.select(now_ns)
-            if selection is not None:
-                if self._understood(partial(self._layout.ready, selection.messages)):
-                    return selection
-                if not begins or now_ns >= deadline_ns:
-                    raise self._stopped("robot_stopped", "the robot says that it does not obey commands any more")
-            elif now_ns >= deadline_ns:
-                ages = [self._told(name, age) for name, age in self._assembler.stale(now_ns).items()]
-                raise self._stopped("driver_silent", f"the robot has fallen silent: {', '.join(ages)}")
-            if selection is None and not holds:
-                self._hold()
-                holds = True
+            if selection is not None and self._obeys(selection):
+                return selection
             self.clock.sleep_until_ns(now_ns + POLL_NS)
+        return self._observe()
+
+    def _observe(self) -> Selection:
+        """Return the messages of one observation.
+
+        Raises:
+            SafetyStop: if a source is too old, or the robot does not obey.
+        """
+        now_ns = self.clock.now_ns()
+        stale = self._assembler.stale(now_ns)
+        selection = None if stale else self._assembler.select(now_ns)
+        if selection is None:
+            raise self._silent(stale)
+        if not self._obeys(selection):
+            raise self._stopped("robot_stopped", "the robot says that it does not obey commands any more")
+        return selection
+
+    def _obeys(self, selection: Selection) -> bool:
+        return bool(self._understood(partial(self._layout.ready, selection.messages)))
+
+    def _silent(self, stale: Mapping[str, float]) -> SafetyStop:
+        """Stop the robot because of sources that are too old, by their age [s], or have nothing that matches."""
+        ages = [self._told(name, age) for name, age in stale.items()]
+        unmatched = f"not every source has measured something when {self._config.align_to} did (robot.align_to)"
+        return self._stopped("driver_silent", f"the robot has fallen silent: {', '.join(ages) or unmatched}")
 
     def _told(self, name: str, age: float) -> str:
         """Return what there is to say of a source that is ``age`` seconds old."""
@@ -360,9 +354,6 @@ class RobotBackend:
         old = "never came" if age == float("inf") else f"is {age:.2f} s old"
         why = f", {camera.problem}" if camera is not None and camera.problem else ""
         return f"{topic} {old} ({self._layout.used[name].max_age:g} s are allowed{why})"
-
-    def _longest_age(self) -> float:
-        return max(source.max_age for source in self._layout.used.values())
 
     def _understood(self, decode: Callable[[], Any]) -> Any:
         try:
@@ -375,10 +366,10 @@ class RobotBackend:
         self._complete_ns, self._stamp_ns = self.clock.now_ns(), selection.stamp_ns
         observation: Observation = self._understood(partial(self._layout.observation, messages))
         rewards: dict[str, float] = self._understood(partial(self._layout.rewards, messages))
-        success = rewards["success"] > 0.5 if self._layout.reports_success else None
+        success = happened(rewards, ["success"]) if self._layout.reports_success else None
         config, limit = self._config, self._spec.max_episode_steps
-        ends = (bool(success) and config.terminate_on_success) or any(rewards[t] > 0.5 for t in config.terminate_on)
-        cut = (limit is not None and self._steps >= limit) or any(rewards[t] > 0.5 for t in config.truncate_on)
+        ends = (bool(success) and config.terminate_on_success) or happened(rewards, config.terminate_on)
+        cut = (limit is not None and self._steps >= limit) or happened(rewards, config.truncate_on)
         terminated = rewarded and ends
         truncated = rewarded and cut and not ends
         self._running = not (terminated or truncated)
@@ -391,6 +382,7 @@ class RobotBackend:
             truncated=truncated,
             stamp_ns=selection.stamp_ns,
             success=success,
+            expires_ns=selection.expires_ns,
         )
 
     # --- commanding --------------------------------------------------------------------------------------------------

@@ -55,7 +55,8 @@ class SourceConfig:
             ``object``, ``rewards``, ``ready`` or ``images/<camera>``; of a mobile base ``odometry``, ``imu``,
             ``orientation``, ``drive`` or ``scan``. ``object`` and ``rewards`` are named numbers: ``name`` and
             ``position`` of a JointState.
-        max_age: of what is acted on, by monotonic time since it was measured [s].
+        max_age: of what is acted on, by monotonic time since it was measured [s]. Of this source alone: safety filters
+            have no other limit unless they are given one (``safety.observations.max_age``).
         delay: known time between measurement and arrival [s].
         reliability: ``reliable`` or ``best_effort``, as the publisher offers.
         latched: the publisher keeps its last message for those that come later (transient-local) and repeats nothing,
@@ -255,8 +256,8 @@ class RobotConfig:
         discovery_range: ``ROS_AUTOMATIC_DISCOVERY_RANGE`` where the environment has none. A robot whose own is
             ``LOCALHOST``, as that of the virtual one, is not found by nodes with another. Empty: ROS 2's, ``SUBNET``.
         sources: topics and cameras that give the observation.
-        align_to: name of a source; the others give the message measured nearest to its newest. Null: the newest of
-            each. Worth it where a camera is slow and the arm fast.
+        align_to: name of a source; the others give the message measured nearest to its newest, none further from it
+            than its own ``max_age``. Null: the newest of each. Worth it where a camera is slow and the arm fast.
         unmeasured: beginnings of names in ``state`` that this robot does not measure: they are given as 0.
         command: what moves the arm.
         gripper: what moves the gripper.
@@ -269,7 +270,8 @@ class RobotConfig:
         truncate_on: those that cut it: ``stuck``.
         real_time_factor: how fast the robot's time passes: 1, or that of a virtual robot.
         start_timeout: longest wait for all topics and services at the start [s].
-        silence: how long the robot holds still for a source that has become too old before the episode is given up [s].
+        silence: how long a source may say nothing after a reset, beyond its ``max_age``, before the episode is given up
+            [s].
         overruns: so many control periods in a row that began too late stop the robot.
         real_time_priority: of the process that drives the robot, before all ordinary ones (SCHED_FIFO, 1 to 99), where
             the system permits it; 0: it is one of them.
@@ -311,6 +313,8 @@ class RobotConfig:
         require(len(set(given)) == len(given), "robot.sources", "sources that give different things", sorted(given))
         align = self.align_to
         require(align is None or align in self.sources, "robot.align_to", nearest(align or "", self.sources), align)
+        grows_old = align is None or not self.sources[align].latched
+        require(grows_old, "robot.align_to", "a source that is not latched", align)
         for key in ("real_time_factor", "start_timeout", "silence", "pose_tolerance"):
             require(getattr(self, key) > 0, f"robot.{key}", "above 0", getattr(self, key))
         require(self.overruns >= 1, "robot.overruns", "1 or more", self.overruns)

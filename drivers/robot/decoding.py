@@ -218,7 +218,8 @@ class Drive:
 class Scan:
     """The nearest distance in each of n equal sectors of a LaserScan, in its order [m].
 
-    What is out of range is as far as the sensor sees, or, where it is too near, as near.
+    Minus infinity is something too near to be measured (REP 117): as near as the sensor sees. All else that is out of
+    range is to be discarded (sensor_msgs/msg/LaserScan; many give 0 where there is no echo): as far as it sees.
 
     Args:
         topic: for messages.
@@ -232,8 +233,9 @@ class Scan:
         ranges = np.asarray(message.ranges, np.float64)
         if len(ranges) < len(self.names):
             raise SpecError(f"{self._topic}: expected {len(self.names)} ranges or more, got {len(ranges)}")
-        # Not a number is no echo, as infinity is.
-        seen = np.clip(np.nan_to_num(ranges, nan=np.inf), message.range_min, message.range_max)
+        near, far = message.range_min, message.range_max
+        measured = (ranges >= near) & (ranges <= far)
+        seen = np.where(measured, ranges, np.where(np.isneginf(ranges), near, far))
         return np.array([part.min() for part in np.array_split(seen, len(self.names))])
 
 

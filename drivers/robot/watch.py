@@ -9,10 +9,11 @@ from robo_rl.core import Clock, DriverError, EnvSpec, Observation
 from ..cameras.reader import CameraReader
 from ..ros2 import Subscription, open_node
 from .assembly import ObservationAssembler
-from .backend import TRIGGER, open_cameras
+from .backend import open_cameras
 from .config import RobotConfig
 from .layout import SourceLayout
 from .listening import Listener, timings_of
+from .resetting import TRIGGER
 
 ANSWER_SECONDS = 0.5
 

@@ -71,6 +71,7 @@ from .types import (
     Step,
     Transition,
     Verdict,
+    happened,
 )
 from .wire_protocols import TransitionInbox, TransitionOutbox
 
@@ -150,6 +151,7 @@ __all__ = [
     "deadman_file",
     "derive_seed",
     "generator",
+    "happened",
     "native_library",
     "nearest",
     "parse_ros_arguments",

@@ -1,6 +1,6 @@
 """The values that travel between rooms."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -85,6 +85,11 @@ TEACHERS = Source.HUMAN, Source.SCRIPT
 """Those whose actions in a training are interventions: nobody explores by them."""
 
 
+def happened(rewards: Mapping[str, float], terms: Iterable[str]) -> bool:
+    """Return whether one of ``terms``, which tell of something (``success``, ``crashed``), says so: it is above 0.5."""
+    return any(rewards[term] > 0.5 for term in terms)
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What a backend returns from ``reset`` and ``step``.
@@ -100,6 +105,8 @@ class Step:
         verdict: of the safety filters on the action that led here.
         info: further facts for logs; never read by the learner. ``lap_seconds`` [s] of a step that completes a lap,
             ``placed`` of a first step: somebody put the robot there.
+        expires_ns: monotonic time after which the observation is too old to act on [ns], where the robot's sources say
+            how old each may be; else None.
     """
 
     observation: Observation
@@ -111,6 +118,7 @@ class Step:
     executed_action: NDArray[np.float32] | None = None
     verdict: Verdict = PASSED
     info: dict[str, Any] = field(default_factory=dict)
+    expires_ns: int | None = None
 
     @property
     def ended(self) -> bool:

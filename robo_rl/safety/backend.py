@@ -25,6 +25,9 @@ from robo_rl.core import (
 
 from .chain import FilterChain
 
+MAX_AGE = 0.1
+"""Of an observation of a robot that does not say how old it may be, when it is acted on [s]."""
+
 
 class SafeBackend:
     """An :class:`~robo_rl.core.EnvBackend` that lets no unsafe action and no false observation through.
@@ -43,7 +46,8 @@ class SafeBackend:
         chain: filters of actions.
         guards: of observations, asked in this order.
         button: what a person stops the robot with, looked at before each step.
-        max_age: of the observation that is acted on [s]; infinite: any age will do.
+        max_age: of the observation that is acted on [s]; None: as the robot says (``Step.expires_ns``), or 0.1 s;
+            infinite: any age will do.
         stale_steps: so many steps in a row on older ones stop the robot.
     """
 
@@ -53,14 +57,14 @@ class SafeBackend:
         chain: FilterChain,
         guards: Sequence[ObservationGuard],
         button: StopButton,
-        max_age: float,
+        max_age: float | None,
         stale_steps: int,
     ) -> None:
         self._backend = backend
         self._chain = chain
         self._guards = tuple(guards)
         self._button = button
-        self._max_age_ns = max_age * 1e9
+        self._max_age = max_age
         self._stale_steps = stale_steps
         self._stale = 0
         self._last: Step | None = None
@@ -168,12 +172,12 @@ class SafeBackend:
 
     def _filtered(self, last: Step, action: NDArray[np.float32], now_ns: int) -> tuple[NDArray[np.float32], Verdict]:
         """Return what the filters make of ``action`` or, where ``last`` has become too old, of holding still."""
-        age_ns = now_ns - last.stamp_ns
-        if age_ns <= self._max_age_ns:
+        age_ns, allowed_ns = now_ns - last.stamp_ns, self._allowed_age_ns(last)
+        if age_ns <= allowed_ns:
             self._stale = 0
             return self._chain(last.observation, action, now_ns)
         self._stale += 1
-        message = f"the observation is {age_ns * 1e-9:.3f} s old, {self._max_age_ns * 1e-9:g} s are allowed"
+        message = f"the observation is {age_ns * 1e-9:.3f} s old, {allowed_ns * 1e-9:.3g} s are allowed"
         if self._stale >= self._stale_steps:
             self._stop("observation_stale", f"{message}, for {self._stale} steps in a row")
         if np.isfinite(action).all():  # the chain answers NaN
@@ -186,6 +190,12 @@ class SafeBackend:
             reasons=(*verdict.reasons, "observation_stale"),
             message="; ".join(text for text in (verdict.message, message) if text),
         )
+
+    def _allowed_age_ns(self, step: Step) -> float:
+        """Return how old an observation may be when it is acted on [ns]."""
+        if self._max_age is None and step.expires_ns is not None:
+            return step.expires_ns - step.stamp_ns
+        return 1e9 * (MAX_AGE if self._max_age is None else self._max_age)
 
     def _stop(self, reason: str, message: str) -> None:
         self.stop(message)

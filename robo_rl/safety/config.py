@@ -157,7 +157,8 @@ class ObservationsConfig:
 
     Attributes:
         enabled: whether these guards are there. Shape, dtype, NaN and infinity are checked in any case.
-        max_age: of the observation that is acted on [s]; an older one is answered by holding still.
+        max_age: of the observation that is acted on [s]; an older one is answered by holding still. Null: of each
+            source what the robot's own configuration allows it; where that says nothing 0.1 s.
         stale_steps: so many of those in a row stop the robot.
         position_tolerance: how far joints may be measured beyond their limits [rad].
         velocity_factor: how far joint velocities may be measured beyond the largest that actions may ask for.
@@ -167,7 +168,7 @@ class ObservationsConfig:
     """
 
     enabled: bool = True
-    max_age: float = 0.1
+    max_age: float | None = None
     stale_steps: int = 5
     position_tolerance: float = 0.1
     velocity_factor: float = 2.0
@@ -175,7 +176,9 @@ class ObservationsConfig:
     frozen_images: int = 0
 
     def __post_init__(self) -> None:
-        for key in ("max_age", "velocity_factor", "max_joint_jump"):
+        age = self.max_age
+        require(age is None or age > 0, "safety.observations.max_age", "null or above 0", age)
+        for key in ("velocity_factor", "max_joint_jump"):
             require(getattr(self, key) > 0, f"safety.observations.{key}", "above 0", getattr(self, key))
         require(self.stale_steps >= 1, "safety.observations.stale_steps", "1 or more", self.stale_steps)
         tolerance = self.position_tolerance

@@ -18,7 +18,7 @@ from robo_rl.drivers.ros2 import Node, open_node
 from robo_rl.safety import make_safe_backend
 
 from ..picture_stream import PictureStream, picture
-from ..robot_rig import begin, composed, driver, largest, towards_goal, virtual_robot, wait_until
+from ..robot_rig import begin, largest, patient_driver, towards_goal, virtual_robot, wait_until
 
 PATIENT = ("virtual.watchdog.hold_after=1", "virtual.watchdog.stop_after=5")
 STILL = np.zeros(3, np.float32)
@@ -59,12 +59,12 @@ def bystander(domain) -> Iterator[Bystander]:
 def safe(inner: Any, **observations: Any) -> Any:
     from robo_rl.safety.config import ObservationsConfig
 
-    return make_safe_backend(inner, observations=ObservationsConfig(max_age=5.0, **observations))
+    return make_safe_backend(inner, observations=ObservationsConfig(**observations))
 
 
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
 def test_a_robot_that_falls_silent_ends_the_episode_without_a_made_up_step(domain, number, capsys):
-    inner = driver(composed("robot.reset.timeout=2", "robot.reset.attempts=1"))
+    inner = patient_driver("robot.reset.timeout=2", "robot.reset.attempts=1")
     with virtual_robot(domain, *PATIENT) as robot:
         try:
             backend = safe(inner)
@@ -72,10 +72,8 @@ def test_a_robot_that_falls_silent_ends_the_episode_without_a_made_up_step(domai
             backend.step(UP)
             robot.send_signal(number)
             began = time.monotonic()
-            with pytest.raises(
-                SafetyStop, match=r"fallen silent: .*/joint_states is 0\.\d+ s old \(0\.1 s are"
-            ) as caught:
-                for _ in range(5):
+            with pytest.raises(SafetyStop, match=r"fallen silent: .*/joint_states is 1\.\d+ s old \(1 s are") as caught:
+                for _ in range(20):
                     backend.step(UP)
             assert caught.value.reason == "driver_silent"
             seconds = time.monotonic() - began
@@ -84,35 +82,33 @@ def test_a_robot_that_falls_silent_ends_the_episode_without_a_made_up_step(domai
             assert seconds < 3.0
             with pytest.raises(RuntimeError, match="call reset"):
                 backend.step(UP)
-            with pytest.raises(SafetyStop, match="reset failed 1 times") as caught:
-                backend.reset(0)
-            assert caught.value.reason == "reset_failed"
-            if number == signal.SIGSTOP:  # awake again, the robot is as good as ever
-                robot.send_signal(signal.SIGCONT)
-                begin(backend)
-                assert backend.step(UP).verdict.reasons == ()
+            for _ in range(2):
+                with pytest.raises(SafetyStop, match=r"did not answer within 2.* s.*: the reset may still") as caught:
+                    backend.reset(0)
+                assert caught.value.reason == "reset_failed"
         finally:
             inner.close()
 
 
-def test_a_short_silence_costs_time_and_no_episode(domain):
-    inner = driver(composed("robot.silence=20"))
+def test_a_short_silence_ends_the_episode_and_another_begins(domain):
+    inner = patient_driver("robot.silence=20")
     with virtual_robot(domain, *PATIENT) as robot:
         try:
-            begin(inner)
             for _ in range(2):
+                begin(inner)
                 robot.send_signal(signal.SIGSTOP)
-                threading.Timer(0.5, robot.send_signal, [signal.SIGCONT]).start()
-                began = time.monotonic()
-                steps = [inner.step(UP) for _ in range(2)]  # in the first, nothing need be too old yet
-                assert time.monotonic() - began > 0.4
-                assert not any(step.truncated for step in steps)
+                threading.Timer(1.5, robot.send_signal, [signal.SIGCONT]).start()
+                with pytest.raises(SafetyStop, match="fallen silent"):
+                    for _ in range(20):
+                        inner.step(UP)
+            begin(inner)
+            assert not inner.step(UP).ended
         finally:
             inner.close()
 
 
 def test_when_commands_stop_the_robot_holds_then_stops_and_the_driver_is_told(domain, bystander):
-    inner = driver(composed())
+    inner = patient_driver()
     with virtual_robot(domain, "virtual.watchdog.hold_after=0.2", "virtual.watchdog.stop_after=0.6"):
         try:
             begin(inner)
@@ -135,7 +131,7 @@ def test_when_commands_stop_the_robot_holds_then_stops_and_the_driver_is_told(do
 
 
 def test_an_emergency_stop_at_the_robot_is_latched_until_it_is_rearmed(domain, bystander):
-    inner = driver(composed("robot.reset.attempts=1"))
+    inner = patient_driver("robot.reset.attempts=1")
     with virtual_robot(domain, *PATIENT):
         try:
             begin(inner)
@@ -160,7 +156,7 @@ def test_an_emergency_stop_at_the_robot_is_latched_until_it_is_rearmed(domain, b
 def test_the_emergency_stop_of_this_user_stops_the_robot_before_the_next_command(domain, bystander):
     from robo_rl.core import EmergencyStop
 
-    inner = driver(composed())
+    inner = patient_driver()
     with virtual_robot(domain, *PATIENT):
         try:
             backend = safe(inner)
@@ -192,7 +188,7 @@ def test_what_is_missing_is_named(domain):
             (("robot.command.topic=servo",), r"nobody listens to /servo\."),
             (("robot.reset.service=home",), r"no service home \(std_srvs/srv/Trigger\)\."),
         ):
-            inner = driver(composed("robot.start_timeout=3", *options))
+            inner = patient_driver("robot.start_timeout=3", *options)
             try:
                 with pytest.raises(DriverError, match=r"is not all there after 3 s: " + message):
                     inner.reset(0)
@@ -204,7 +200,7 @@ def test_what_is_missing_is_named(domain):
 def test_a_frozen_camera_is_a_fault(domain):
     """Pictures of an arm at rest without noise are equal, under new stamps."""
     camera = ("task.observation.cameras=[front]", "task.observation.width=32", "task.observation.height=24")
-    inner = driver(composed(*camera, "robot.sources.front.max_age=2"))
+    inner = patient_driver(*camera, "robot.sources.front.max_age=2")
     with virtual_robot(domain, *camera, *PATIENT, "virtual.camera_noise=0"):
         try:
             backend = safe(inner, frozen_images=4)
@@ -225,8 +221,8 @@ def test_a_camera_without_ros_that_goes_away_ends_the_episode_and_comes_back(dom
         f"robot.sources.front.camera.device={stream.url}",
     )
     stream.stop()
-    missing = driver(composed(*options, "robot.start_timeout=3"))
-    inner = driver(composed(*options))
+    missing = patient_driver(*options, "robot.start_timeout=3")
+    inner = patient_driver(*options)
     name = rf"camera front \({stream.url}\)"
     with virtual_robot(domain, *PATIENT):
         try:
@@ -258,7 +254,7 @@ def test_a_camera_without_ros_that_goes_away_ends_the_episode_and_comes_back(dom
 
 
 def test_a_policy_that_is_too_slow_stops_the_robot(domain):
-    inner = driver(composed("robot.overruns=3"))
+    inner = patient_driver("robot.overruns=3")
     with virtual_robot(domain, *PATIENT):
         try:
             begin(inner)
@@ -274,7 +270,7 @@ def test_a_policy_that_is_too_slow_stops_the_robot(domain):
 
 def test_what_is_not_finite_is_never_obeyed_nor_stored(domain):
     """A node beside the robot publishes nonsense on the robot's own topics."""
-    inner = driver(composed())
+    inner = patient_driver()
     with virtual_robot(domain, *PATIENT), open_node("liar") as liar:
         try:
             begin(inner)
@@ -304,7 +300,7 @@ def test_what_is_not_finite_is_never_obeyed_nor_stored(domain):
 
 
 def test_the_scripted_way_to_the_goal_works_through_ros_2(domain, capsys):
-    inner = driver(composed())
+    inner = patient_driver()
     with virtual_robot(domain, *PATIENT):
         try:
             backend = safe(inner)

@@ -6,12 +6,13 @@ import time
 import numpy as np
 import pytest
 
-from robo_rl.core import DriverError, SafetyStop
+from robo_rl.core import DriverError, MonotonicClock, SafetyStop
 from robo_rl.drivers.robot.commanding import ArmCommander, GripperCommander
-from robo_rl.drivers.robot.config import CommandConfig, GripperConfig
+from robo_rl.drivers.robot.config import CommandConfig, GripperConfig, ResetConfig
+from robo_rl.drivers.robot.resetting import TRIGGER, ResetService
 from robo_rl.drivers.ros2 import open_node
 
-from ..robot_rig import begin, composed, driver, virtual_robot, wait_until
+from ..robot_rig import begin, patient_driver, virtual_robot, wait_until
 from ..ros2_domain import free_domain
 
 GRIPPER = "control_msgs/action/GripperCommand"
@@ -101,8 +102,44 @@ def test_moveit_servo_is_told_to_take_twists(monkeypatch, service):
                 assert [request.command_type for request in asked] == [1, 1, 1]
 
 
+def test_a_reset_that_fails_is_tried_again_and_one_that_does_not_answer_never(monkeypatch):
+    over, asked = threading.Event(), {"fails": 0, "hangs": 0}
+
+    def fail(_):
+        asked["fails"] += 1
+        return laboratory.types.make(f"{TRIGGER}_Response", success=asked["fails"] == 6, message="door open")
+
+    def hang(_):
+        asked["hangs"] += 1
+        over.wait(20)
+        return laboratory.types.make(f"{TRIGGER}_Response", success=True)
+
+    with free_domain() as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        with open_node("laboratory") as laboratory, open_node("driver") as node:
+            fails, hangs, nowhere = (
+                ResetService(node, ResetConfig(name, timeout, attempts=3, pause=0.01), MonotonicClock())
+                for name, timeout in (("fails", 20), ("hangs", 0.5), ("nowhere", 0.1))
+            )
+            assert nowhere.missing() == ["no service nowhere (std_srvs/srv/Trigger)"]
+            with pytest.raises(SafetyStop, match="the reset failed 3 times: no service nowhere"):
+                nowhere.call()
+            laboratory.create_service(TRIGGER, "fails", fail)
+            with pytest.raises(SafetyStop, match="the reset failed 3 times: door open"):
+                fails.call()
+            fails.call()
+            laboratory.create_service(TRIGGER, "hangs", hang)
+            wait_until(lambda: not hangs.missing())
+            for _ in range(2):
+                with pytest.raises(SafetyStop, match=r"did not answer within 0.5 s.*: the reset may still be running"):
+                    hangs.call()
+            over.set()
+    assert asked == {"fails": 6, "hangs": 1}
+
+
 def test_what_takes_commands_is_turned_on_at_the_start_and_after_each_reset(monkeypatch):
-    inner, turns = driver(composed()), []
+    inner, turns = patient_driver(), []
     with free_domain() as environment, virtual_robot(environment, "virtual.watchdog.stop_after=20"):
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
@@ -126,7 +163,7 @@ def test_what_takes_commands_is_turned_on_at_the_start_and_after_each_reset(monk
 def test_joint_actions_move_the_joints_of_the_virtual_robot(monkeypatch):
     space = "task.controller.action_space=joint_delta"
     topic = "robot.command.topic=forward_position_controller/commands"
-    inner = driver(composed(space, "robot.command.kind=joint_positions", topic))
+    inner = patient_driver(space, "robot.command.kind=joint_positions", topic)
     patience = "virtual.watchdog.hold_after=1", "virtual.watchdog.stop_after=5"
     with free_domain() as environment, virtual_robot(environment, space, *patience):
         for name, value in environment.items():
@@ -169,7 +206,7 @@ def test_names_and_parameters_of_the_ros_command_line(monkeypatch):
             assert client.wait(20.0)
             answer = client.call(node.types.make(f"{kind}_Request", names=["state_rate"]), 20.0)
             assert answer.values[0].double_value == 120.0
-        inner = driver(composed())
+        inner = patient_driver()
         monkeypatch.setenv("ROBO_RL_ROS_ARGS", "-r __ns:=/left -r joint_states:=joints")
         try:
             begin(inner)

@@ -11,7 +11,7 @@ import pytest
 from robo_rl.core import DriverError, SafetyStop
 from robo_rl.drivers.ros2 import GoalStatus, Node, open_node
 
-from ..robot_rig import begin, composed, driver, virtual_robot, wait_until
+from ..robot_rig import begin, patient_driver, virtual_robot, wait_until
 
 MANAGER = "controller_manager_msgs/srv"
 PATIENT = ("virtual.watchdog.hold_after=1", "virtual.watchdog.stop_after=20")
@@ -54,7 +54,7 @@ def test_an_inactive_controller_is_activated_after_each_reset_and_given_back(dom
         found = manager.active()
         assert found == everything - {IMPEDANCE, broadcaster}
 
-        unaware = driver(composed("~robot.sources.wrench", "robot.unmeasured=[wrist_]"))
+        unaware = patient_driver("~robot.sources.wrench", "robot.unmeasured=[wrist_]")
         try:
             heights = [begin(unaware).observation["state"][16]]
             for _ in range(3):
@@ -63,7 +63,7 @@ def test_an_inactive_controller_is_activated_after_each_reset_and_given_back(dom
         finally:
             unaware.close()
 
-        backend = driver(composed(f"robot.controllers.active=[{IMPEDANCE},{broadcaster}]"))
+        backend = patient_driver(f"robot.controllers.active=[{IMPEDANCE},{broadcaster}]")
         try:
             height = begin(backend).observation["state"][16]
             assert manager.active() == everything, "the wrench is published again, too"
@@ -88,17 +88,17 @@ def test_what_cannot_be_switched_is_said_and_nothing_is(domain, manager, monkeyp
         assert manager.active() == before
         assert manager.switch(["no_such"], ["gripper_controller"], strictness=1).ok, "the best that can be done"
         assert manager.active() == before - {"gripper_controller"}
-        backend = driver(composed("robot.controllers.active=[cartesian_impedance]"))
+        backend = patient_driver("robot.controllers.active=[cartesian_impedance]")
         with pytest.raises(DriverError, match=r"no controller 'cartesian_impedance' .*: did you mean 'cartesian_imp"):
             backend.reset(0)
         backend.close()
-        backend = driver(composed(ACTIVE, "robot.controllers.manager=manager", "robot.start_timeout=3"))
+        backend = patient_driver(ACTIVE, "robot.controllers.manager=manager", "robot.start_timeout=3")
         with pytest.raises(DriverError, match="no service manager/list_controllers; no service manager/switch_c"):
             backend.reset(0)
         backend.close()
         # No Fast DDS is here: Cyclone's own mark is taken for its.
         monkeypatch.setattr("robo_rl.drivers.ros2.dds.endpoints.FAST_DDS", b"\x01\x10")
-        backend = driver(composed(ACTIVE, "robot.start_timeout=2"))
+        backend = patient_driver(ACTIVE, "robot.start_timeout=2")
         with pytest.raises(DriverError, match=r"no service .*; services of .*/virtual_robot .*need rmw_cyclonedds_cpp"):
             backend.reset(0)
         backend.close()
@@ -108,7 +108,7 @@ def test_a_start_that_fails_gives_controllers_back(domain, manager):
     with virtual_robot(domain, *PATIENT):
         assert manager.switch([], [IMPEDANCE]).ok
         found = manager.active()
-        backend = driver(composed(ACTIVE, "robot.sources.twist.topic=nowhere", "robot.start_timeout=3"))
+        backend = patient_driver(ACTIVE, "robot.sources.twist.topic=nowhere", "robot.start_timeout=3")
         with pytest.raises(DriverError, match="nobody publishes /nowhere"):
             backend.reset(0)
         assert manager.active() == found
@@ -131,7 +131,7 @@ def commanding(kind: str, *options: str) -> Any:
     words = [f"robot.command.kind={kind}", f"robot.command.topic={controller}/{topic}"]
     if kind == "joint_efforts":
         words += ["robot.command.stiffness=[60]", "robot.command.damping=[6]", "robot.command.effort=[20]"]
-    return driver(composed(JOINTS, *words, f"robot.controllers.active=[{controller}]", *options))
+    return patient_driver(JOINTS, *words, f"robot.controllers.active=[{controller}]", *options)
 
 
 @pytest.mark.parametrize("kind", KINDS)

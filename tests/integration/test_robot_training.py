@@ -11,7 +11,7 @@ from robo_rl.core import Source
 from robo_rl.replay import EpisodeStore
 
 from ..command_line import SMALL_AGENT
-from ..robot_rig import composed, driver, virtual_robot
+from ..robot_rig import PATIENCE, composed, driver, virtual_robot
 from ..ros2_domain import free_domain
 
 STEPS = 40
@@ -25,7 +25,7 @@ SMALL = [
     "run.final_evaluation_episodes=2",
     "run.video_episodes=0",
     "runtime.threads=1",
-    "safety.observations.max_age=5",
+    *PATIENCE,
     "robot.start_timeout=60",
 ]
 

@@ -6,7 +6,7 @@ import pytest
 from robo_rl.core import DriverError
 from robo_rl.drivers.ros2 import open_node
 
-from ..robot_rig import begin, composed, driver, towards_goal, virtual_robot, wait_until
+from ..robot_rig import begin, patient_driver, towards_goal, virtual_robot, wait_until
 from ..ros2_domain import free_domain
 
 PATIENT = ("virtual.watchdog.hold_after=1", "virtual.watchdog.stop_after=20")
@@ -16,7 +16,7 @@ def observing(frame: str, *options: str):
     """Return a driver whose pose of the end effector is that of a frame."""
     pose = {"topic": "/tf", "type": "tf2_msgs/msg/TFMessage", "frame": frame, "parent": "base", "max_age": 1}
     words = [f"robot.sources.pose.{key}={value}" for key, value in pose.items()]
-    return driver(composed("robot.terminate_on_success=false", *words, *options))
+    return patient_driver("robot.terminate_on_success=false", *words, *options)
 
 
 def test_the_end_effector_is_observed_by_way_of_transforms(monkeypatch):

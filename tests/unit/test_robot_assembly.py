@@ -33,6 +33,7 @@ def test_the_newest_of_each_and_the_age_of_the_oldest():
     assert selection is not None
     assert selection.messages == {"joints": "j4", "front": "f0"}
     assert selection.stamp_ns == 970 * MS, "the camera's delay counts"
+    assert selection.expires_ns == 1116 * MS, "the joints are too old before it is"
 
 
 def test_a_source_is_stale_by_its_own_limit_and_comes_back():
@@ -70,7 +71,7 @@ def test_what_holds_grows_not_old_and_outlives_a_reset():
     selection = sources.select(9050 * MS)
     assert selection is not None
     assert selection.messages == {"joints": "j0", "ready": True}
-    assert selection.stamp_ns == 9000 * MS
+    assert (selection.stamp_ns, selection.expires_ns) == (9000 * MS, 9100 * MS)
 
 
 @pytest.mark.parametrize("jump", [3600, -3600])
@@ -91,19 +92,55 @@ def test_a_wall_clock_that_jumps_ages_nothing_and_hides_nothing(jump):
 @given(
     st.lists(st.integers(0, 2000), min_size=1, max_size=60),
     st.lists(st.integers(0, 2000), min_size=1, max_size=60),
+    st.integers(30, 500),
 )
-def test_aligned_sources_are_nearest_to_the_reference(joints, front):
-    timings = {"joints": SourceTiming(10**12), "front": SourceTiming(10**12, delay_ns=30 * MS)}
+def test_aligned_sources_are_nearest_to_the_reference(joints, front, max_age):
+    timings = {"joints": SourceTiming(10**12), "front": SourceTiming(max_age * MS, delay_ns=30 * MS)}
     sources = ObservationAssembler(timings, align_to="front")
-    for at in sorted(joints):
-        sources.put("joints", at, at * MS)
-    for at in sorted(front):
-        sources.put("front", at, at * MS)
-    selection = sources.select(3000 * MS)
+    for at, source in sorted([(at, "joints") for at in joints] + [(at, "front") for at in front]):
+        sources.put(source, at, at * MS)
+    now, reference = max(*joints, *front), max(front) - 30
+    selection = sources.select(now * MS)
+    if now - reference > max_age or reference < min(joints):
+        assert selection is None
+        return
     assert selection is not None
-    reference = max(front) - 30
     assert abs(selection.messages["joints"] - reference) == min(abs(at - reference) for at in joints)
     assert selection.stamp_ns == min(reference, selection.messages["joints"]) * MS
+    assert selection.expires_ns == (reference + max_age) * MS
+
+
+def test_a_picture_that_comes_late_meets_the_joints_of_its_time_however_fast_they_are():
+    timings = {"joints": SourceTiming(100 * MS), "front": SourceTiming(200 * MS, delay_ns=80 * MS)}
+    sources = ObservationAssembler(timings, align_to="front")
+    for at in range(10_000):
+        sources.put("joints", at, at * MS)
+    sources.put("front", "picture", 9990 * MS)
+    selection = sources.select(10_000 * MS)
+    assert selection is not None
+    assert selection.messages == {"joints": 9910, "front": "picture"}
+    assert len(sources._kept["joints"]) == 201, "what no picture can be matched to is forgotten"
+    sources.clear()
+    for at in range(10_001, 10_100):
+        sources.put("joints", at, at * MS)
+    sources.put("front", "picture", 10_010 * MS)
+    assert sources.select(10_100 * MS) is None, "it was taken before what is known of the joints"
+
+
+def test_what_was_measured_too_long_before_or_after_is_not_matched():
+    timings = {"joints": SourceTiming(50 * MS), "front": SourceTiming(200 * MS), "ready": SourceTiming(None)}
+    sources = ObservationAssembler(timings, align_to="front")
+    for at in (820, 940):
+        sources.put("joints", at, at * MS)
+        sources.put("ready", at, at * MS)
+    sources.put("front", "picture", 880 * MS)
+    assert sources.stale(950 * MS) == {}
+    assert sources.select(950 * MS) is None
+    sources.put("front", "picture", 900 * MS)
+    selection = sources.select(950 * MS)
+    assert selection is not None
+    assert selection.messages == {"joints": 940, "front": "picture", "ready": 940}
+    assert (selection.stamp_ns, selection.expires_ns) == (900 * MS, 1100 * MS)
 
 
 def test_periods_follow_one_another_without_drift():

@@ -181,8 +181,10 @@ def test_what_mobile_bases_measure():
 def test_scans_are_the_nearest_of_each_sector():
     kind = "sensor_msgs/msg/LaserScan"
     decode = make_decoder(SourceConfig("topic", kind, "scan"), {"scan": ArraySpec((3,))}, (), ())
-    ranges = [1.0, 0.5, np.inf, 2.0, 0.01, 3.0, np.nan, 9.0]
+    ranges = [1.0, 0.5, np.inf, 2.0, -np.inf, 3.0, np.nan, 9.0]
     message = TYPES.make(kind, ranges=ranges, range_min=0.1, range_max=5.0)
     np.testing.assert_allclose(decode(message), [0.5, 0.1, 5.0], atol=1e-7)
+    silent = TYPES.make(kind, ranges=[0.0, 0.05, 0.0, -1.0, 5.5, 2.0], range_min=0.1, range_max=5.0)
+    np.testing.assert_allclose(decode(silent), [5.0, 5.0, 2.0], err_msg="what is out of range is no obstacle")
     with pytest.raises(SpecError, match="expected 3 ranges or more, got 2"):
         decode(TYPES.make(kind, ranges=[1.0, 2.0], range_min=0.1, range_max=5.0))

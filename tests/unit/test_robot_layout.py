@@ -16,14 +16,12 @@ from robo_rl.drivers.robot.commanding import ArmCommander, BaseCommander, Grippe
 from robo_rl.drivers.robot.config import CommandConfig, GripperConfig, RobotConfig
 from robo_rl.drivers.robot.layout import ObservationLayout
 from robo_rl.drivers.robot.listening import Listener, timings_of
-from robo_rl.drivers.ros2.dds.endpoints import DdsRepeater
-from robo_rl.drivers.ros2.message_types import RosbagsTypes
 from robo_rl.drivers.virtual.config import VirtualRobotConfig
 from robo_rl.drivers.virtual.topics import ArmTopics
 from robo_rl.sim import make_backend
 from robo_rl.sim.controller import exponential
 
-from ..robot_rig import composed, driver, wait_until
+from ..robot_rig import Recorder, composed, driver, wait_until
 
 BLIND = "task.observation.object=false"
 JOINT_ACTIONS = "task.controller.action_space=joint_delta"
@@ -36,52 +34,6 @@ LINKS = """
   </worldbody>
 </mujoco>
 """
-
-
-class Recorder:
-    """A node that keeps what is published."""
-
-    name = "recorder"
-
-    def __init__(self) -> None:
-        self.types = RosbagsTypes()
-        self.published: dict[str, list[Any]] = {}
-        self.taking: dict[str, Any] = {}
-        self.timers: list[Any] = []
-
-    def create_timer(self, period, callback):
-        self.timers.append(callback)
-
-    def create_publisher(self, kind, topic, qos):
-        messages = self.published.setdefault(topic, [])
-
-        def publish(message):
-            assert type(message) is self.types[kind]
-            messages.append(message)
-
-        def send(data):
-            publish(self.types.deserialize(kind, memoryview(bytearray(data))))
-
-        def repeater(message):
-            data, places = self.types.serialize(kind, message), self.types.places(kind, message)
-            return DdsRepeater(SimpleNamespace(topic=topic, send=send), data, places)
-
-        return SimpleNamespace(publish=publish, repeater=repeater, topic=topic)
-
-    def create_subscription(self, kind, topic, callback, qos):
-        self.taking[topic] = callback
-        return SimpleNamespace(topic=topic)
-
-    def create_action_server(self, kind, name, execute):
-        self.taking[name] = execute
-
-    def create_service(self, kind, name, answer):
-        self.taking[name] = answer
-
-    def now(self):
-        return self.types.make("builtin_interfaces/msg/Time", sec=1, nanosec=2)
-
-    def close(self): ...
 
 
 def newest(layout: ObservationLayout, node: Recorder) -> dict[str, Any]:
@@ -356,6 +308,7 @@ def test_what_does_not_fit_is_refused_with_its_shape():
         (("task=pick_cube", "robot.gripper.kind=none"), "has no gripper .*, but actions of 'pick_cube' move one"),
         (("robot.sources.wrench.gives=joints",), "type of joints must be|give different things"),
         (("robot.align_to=cam",), "robot.align_to must be Valid: "),
+        (("robot.align_to=ready",), "robot.align_to must be a source that is not latched, got 'ready'"),
     ):
         with pytest.raises(ConfigError, match=message):
             driver(composed(*options))
@@ -421,6 +374,8 @@ def test_the_ready_configurations_of_mobile_bases_fit_the_car():
     blind = "task.observation.object=false"
     turtle = driver(composed("robot=turtlebot", "task=drive", blind))
     assert not turtle.spec.reports_success
+    config = composed("robot=turtlebot", "task=drive", blind).robot
+    assert (config.terminate_on, config.truncate_on) == (["crashed", "flipped"], ["stuck"])
     with pytest.raises(ConfigError, match="nothing gives wheel_speed, steering of the observation 'state'"):
         driver(composed("robot=turtlebot", "task=drive", blind, "robot.unmeasured=[]"))
     with pytest.raises(ConfigError, match="kind=pose cannot carry actions of the space 'steering_throttle'"):

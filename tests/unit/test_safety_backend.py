@@ -110,6 +110,22 @@ def test_an_old_observation_is_answered_by_holding_still_then_by_stopping():
         backend.step(ACTION)
 
 
+def test_a_robot_that_says_how_old_an_observation_may_be_is_believed_unless_safety_says_otherwise():
+    made = [replace(step, expires_ns=step.stamp_ns + (50 if n == 2 else 300) * 1_000_000) for n, step in
+            enumerate(steps(4))]  # fmt: skip
+    delays = {1: 250_000_000, 2: 60_000_000}
+    expected = {None: [(), (), ("observation_stale",)], 0.1: [(), ("observation_stale",), ()], 1.0: [(), (), ()]}
+    for max_age, reasons in expected.items():
+        backend = make_safe_backend(
+            ScriptedBackend(SPEC, made, delays_ns=delays), observations=ObservationsConfig(max_age=max_age)
+        )
+        backend.reset()
+        done = [backend.step(ACTION) for _ in range(3)]
+        assert [step.verdict.reasons for step in done] == reasons
+        if max_age is None:
+            assert done[2].verdict.message == "the observation is 0.060 s old, 0.05 s are allowed"
+
+
 def test_holding_still_on_an_old_observation_keeps_the_joint_limits():
     """Joints brake into it and speed up out of it no faster than they may."""
     inner = arm("joint_delta")
@@ -132,7 +148,8 @@ def test_holding_still_on_an_old_observation_keeps_the_joint_limits():
 
 
 def test_any_age_will_do_where_observations_are_not_watched():
-    inner = ScriptedBackend(SPEC, steps(3), delays_ns={0: 10**12})
+    made = [replace(step, expires_ns=step.stamp_ns) for step in steps(3)]
+    inner = ScriptedBackend(SPEC, made, delays_ns={0: 10**12})
     backend = make_safe_backend(inner, observations=ObservationsConfig(enabled=False))
     backend.reset()
     assert backend.step(ACTION).verdict == Verdict()
@@ -369,6 +386,7 @@ def test_a_filter_of_ones_own(monkeypatch):
         (lambda: WorkspaceConfig(cone_axis=(0.0, 0.0, 0.0)), "safety.workspace.cone_axis must be a direction"),
         (lambda: JointsConfig(velocity=(-1.0,)), "safety.joints.velocity must be null or values above 0"),
         (lambda: ContactConfig(slow_from=1.0), r"safety.contact.slow_from must be in \(0, 1\)"),
+        (lambda: ObservationsConfig(max_age=0.0), "safety.observations.max_age must be null or above 0"),
         (lambda: ObservationsConfig(frozen_images=1), "safety.observations.frozen_images must be 0, or 2 or more"),
         (lambda: make_safe_backend(arm(), joints=JointsConfig(velocity=(1.0,))), "safety.joints.velocity must be 7"),
         (lambda: make_safe_backend(arm(), joints=JointsConfig(margin=2.0)), "less than half of every joint's range"),
