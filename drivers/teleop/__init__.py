@@ -127,13 +127,12 @@ def find_devices() -> tuple[list[str], list[str]]:
     return found, reasons
 
 
-def make_steering(
-    emergency_stop: Callable[[], None] | None = None, marks: bool = True, **fields: Any
-) -> "SteeringNode":
+def make_steering(emergency_stop: Callable[[], str] | None = None, marks: bool = True, **fields: Any) -> "SteeringNode":
     """Open a node with services that press the buttons of a training or recording.
 
     Args:
-        emergency_stop: pressed at once by its service; None: there is none that is latched.
+        emergency_stop: pressed at once by its service; returns why robots are not stopped, nothing where they are.
+            None: there is none that is latched.
         marks: whether there are episodes to be reset and marked, and a robot that moves.
         fields: of :class:`SteeringConfig`.
 

@@ -60,6 +60,8 @@ class KeyboardTeleop:
         DriverError: if ``input_fd`` is no terminal.
     """
 
+    in_base_frame = True
+
     def __init__(
         self,
         spec: EnvSpec,

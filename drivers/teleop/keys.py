@@ -21,7 +21,7 @@ MOTIONS = {
     "right": ("yaw", -1.0),
 }
 """Keys by name: the element of the action that they move, and the direction. x points away from the robot's base, y to
-its left, z up."""
+its left, z up, whatever the frame of its actions."""
 
 VEHICLE_MOTIONS = {
     "w": ("throttle", 1.0),
@@ -104,7 +104,7 @@ class KeyMotion:
     def hold(self, key: str) -> None:
         """Take note that ``key`` went down and will act until :meth:`release`."""
         self.press(key)
-        if key in self._motions:
+        if key in self._pressed_ns:  # one that moves nothing in this task would take control and stand still
             self._held.add(key)
 
     def release(self, key: str) -> None:

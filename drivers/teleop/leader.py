@@ -64,6 +64,8 @@ class LeaderTeleop:
             kinematics are not known.
     """
 
+    in_base_frame = False
+
     def __init__(self, spec: EnvSpec, config: TeleopConfig, clock: Clock, robot: RobotDescription | None) -> None:
         leader = config.leader
         self._following = _make_following(spec, leader, robot)

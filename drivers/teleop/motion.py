@@ -196,6 +196,8 @@ class AxisTeleop:
         motion: what it does.
     """
 
+    in_base_frame = True
+
     def __init__(self, reader: Reader, motion: AxisMotion) -> None:
         self._reader, self._motion = reader, motion
 

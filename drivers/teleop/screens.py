@@ -14,6 +14,11 @@ from .window import WindowTeleop
 class Screenless(Protocol):
     """A device that shows nothing."""
 
+    @property
+    def in_base_frame(self) -> bool:
+        """Whether actions are told in the base frame, whatever the frame of the robot's; else they are in that one."""
+        ...
+
     def read(self) -> Intervention: ...
 
     def reset(self, closed: bool = False) -> None: ...
@@ -33,6 +38,7 @@ class ScreenTeleop:
 
     def __init__(self, device: Screenless, screen: KeyboardTeleop | WindowTeleop) -> None:
         self._device, self._screen = device, screen
+        self.in_base_frame = device.in_base_frame
 
     def read(self) -> Intervention:
         """Return what the person does now. Never blocks."""

@@ -25,7 +25,8 @@ class SteeringNode:
 
     Args:
         config: names.
-        emergency_stop: pressed at once, whatever the loop does; None: the button alone is told.
+        emergency_stop: pressed at once, whatever the loop does; returns why robots are not stopped, nothing where they
+            are. None: the button alone is told.
         clock: monotonic time.
         marks: whether there are episodes to be reset and marked, and a robot that moves.
     """
@@ -33,7 +34,7 @@ class SteeringNode:
     def __init__(
         self,
         config: SteeringConfig,
-        emergency_stop: Callable[[], None] | None = None,
+        emergency_stop: Callable[[], str] | None = None,
         clock: Clock | None = None,
         marks: bool = True,
     ) -> None:
@@ -118,13 +119,12 @@ class SteeringNode:
             return True, "it pauses after this step" if wanted else "it goes on"
 
     def _stop(self) -> tuple[bool, str]:
-        if self._emergency_stop is not None:
-            self._emergency_stop()
+        problem = "" if self._emergency_stop is None else self._emergency_stop()
         with self._lock:
             self._pressed.add("emergency_stop")
         if self._emergency_stop is None:
             return True, "this robot stops; it has no latched emergency stop (safety=none)"
-        return True, "robots are stopped until a person runs robo-rl rearm"
+        return not problem, problem or "robots are stopped until a person runs robo-rl rearm"
 
     def _publish(self) -> None:
         with self._lock:

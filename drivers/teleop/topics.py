@@ -111,6 +111,8 @@ class TwistTeleop:
         ConfigError: if the robot's action is another, or it is not known what velocity it means.
     """
 
+    in_base_frame = False
+
     def __init__(self, spec: EnvSpec, config: TeleopConfig, clock: Clock) -> None:
         self._names, twist = action_names(spec), config.twist
         self._full = np.array([_full_speed(spec, name, config) for name in self._names if name != "gripper"])

@@ -32,6 +32,8 @@ class WindowTeleop:
         DriverError: if there is no display.
     """
 
+    in_base_frame = True
+
     def __init__(self, spec: EnvSpec, config: TeleopConfig, clock: Clock | None = None, moves: bool = True) -> None:
         self._motion = KeyMotion(spec, config, clock or MonotonicClock(), moves)
         os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")

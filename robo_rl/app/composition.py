@@ -1,7 +1,9 @@
 """A configuration in, running objects out."""
 
+import contextlib
 import functools
 import importlib.metadata
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -122,17 +124,28 @@ def has_robot(config: DictConfig) -> bool:
     return "robot" in config and config.robot is not None
 
 
-def emergency_stop(config: DictConfig, reason: str) -> Callable[[], None] | None:
-    """Return what presses the emergency stop that ``config.safety`` names; None with ``safety=none``."""
+def emergency_stop(config: DictConfig, reason: str) -> Callable[[], str] | None:
+    """Return what presses the emergency stop that ``config.safety`` names; None with ``safety=none``.
+
+    It returns what :func:`press_emergency_stop` does.
+    """
     if "emergency_stop" not in config.safety:
         return None
     file = config.safety.emergency_stop.file
-    button = EmergencyStop(None if file is None else Path(file))
+    return functools.partial(press_emergency_stop, EmergencyStop(None if file is None else Path(file)), reason)
 
-    def press() -> None:
-        button.press(reason)
 
-    return press
+def press_emergency_stop(button: EmergencyStop, reason: str) -> str:
+    """Stop every robot; return why other processes are not told, which people are; nothing where they are told."""
+    if button.press(reason):
+        return ""
+    problem = (
+        f"{button.file} CANNOT BE WRITTEN, so whoever drives the robot is not told to stop. Use the button that cuts "
+        "the power"
+    )
+    with contextlib.suppress(OSError):  # not by print, which a signal may have interrupted
+        os.write(2, f"{problem}\n".encode())
+    return problem
 
 
 def build_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:

@@ -21,6 +21,8 @@ class RunConfig:
         video_episodes: how many of the episodes of the last evaluation are filmed; 0: none.
         checkpoint_interval: environment steps between checkpoints; there is one after each evaluation too.
         keep_checkpoints: how many of the newest checkpoints are kept, besides the best.
+        rollbacks: how often an agent that diverges goes back to the newest checkpoint, with fewer than
+            ``checkpoint_interval`` environment steps between, before the run ends; 0: it ends at once.
         replay_capacity: observations that the online replay holds; an episode of L steps takes L + 1.
         relabel_rows: stored transitions whose learned rewards are computed again after each step, where a module has
             changed; those that are sampled always are.
@@ -37,13 +39,14 @@ class RunConfig:
     video_episodes: int = 4
     checkpoint_interval: int = 1_000
     keep_checkpoints: int = 2
+    rollbacks: int = 3
     replay_capacity: int = 200_000
     relabel_rows: int = 0
     stop_at_success_rate: float | None = None
     stop_at_return: float | None = None
 
     def __post_init__(self) -> None:
-        for key in ("env_steps", "evaluation_interval", "video_episodes", "relabel_rows"):
+        for key in ("env_steps", "evaluation_interval", "video_episodes", "rollbacks", "relabel_rows"):
             require(getattr(self, key) >= 0, f"run.{key}", "0 or more", getattr(self, key))
         for key in ("evaluation_episodes", "final_evaluation_episodes", "checkpoint_interval", "keep_checkpoints"):
             require(getattr(self, key) >= 1, f"run.{key}", "1 or more", getattr(self, key))

@@ -18,6 +18,7 @@ from .recording import (
     record_episodes,
     typed,
 )
+from .recording_space import DiskSpace
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def run(config: DictConfig) -> int:
                 actor="policy",
                 seed=settings.seed,
                 only_successful=settings.only_successful,
-                report=EpisodePrinter(console, settings.episodes),
+                report=EpisodePrinter(console, settings.episodes, DiskSpace(store).describe),
             )
         print_summary(path, console)
     finally:

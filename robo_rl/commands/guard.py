@@ -1,5 +1,6 @@
 """robo-rl guard: a process of its own that watches a robot and stops it, whoever drives it."""
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Protocol
 
 from omegaconf import DictConfig
 
-from ..app import build, has_robot
+from ..app import build, has_robot, press_emergency_stop
 from ..core import Clock, ConfigError, EmergencyStop, EnvSpec, MonotonicClock, Observation, SpecError, Verdict, require
 from ..safety import SafetyWatch, WatchConfig
 from .interruption import Interruption
@@ -119,12 +120,7 @@ class Guard:
     def _press(self, reason: str) -> str:
         if self._button.pressed() is None:
             self._stops += 1
-            if not self._button.press(f"safety guard: {reason}"):
-                print(
-                    f"{self._button.file} CANNOT BE WRITTEN, so whoever drives the robot is not told to stop. Use the "
-                    "button that cuts the power",
-                    flush=True,
-                )
+            press_emergency_stop(self._button, f"safety guard: {reason}")
         return reason
 
     def _pass_on(self, reason: str) -> None:
@@ -152,10 +148,7 @@ def run(config: DictConfig) -> int:
         raise ConfigError("robo-rl guard presses the emergency stop, which safety=none has not: choose safety=default")
     file = config.safety.emergency_stop.file
     button, clock = EmergencyStop(None if file is None else Path(file)), MonotonicClock()
-
-    def press() -> None:
-        button.press("emergency_stop of the safety guard")
-
+    press = functools.partial(press_emergency_stop, button, "emergency_stop of the safety guard")
     backend = build(config.robot, simulation=build(config.task))
     try:
         with Interruption(press) as interruption:

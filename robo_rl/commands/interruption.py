@@ -19,7 +19,7 @@ class Interruption:
         on_quit: called by Ctrl-\\ (SIGQUIT), the emergency stop of the terminal; None: it ends the process as ever.
     """
 
-    def __init__(self, on_quit: Callable[[], None] | None = None) -> None:
+    def __init__(self, on_quit: Callable[[], object] | None = None) -> None:
         self._on_quit = on_quit
         self.signal: int | None = None
         self._previous: dict[int, Any] = {}

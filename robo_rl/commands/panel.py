@@ -1,6 +1,7 @@
 """A person beside a robot: sees it, and says something once a control period."""
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -8,12 +9,30 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig
 
 from ..app import build, emergency_stop, section
-from ..core import Clock, ConfigError, EnvBackend, EnvSpec, Intervention, MonotonicClock, RenderingError, Teleop
+from ..core import (
+    Clock,
+    ConfigError,
+    EnvBackend,
+    EnvSpec,
+    Intervention,
+    ManualClock,
+    MonotonicClock,
+    Observation,
+    RenderingError,
+    Teleop,
+)
 from ..web import WebConfig
+
+AXES = ("x", "y", "z", "roll", "pitch", "yaw")
 
 
 class TeleopDevice(Teleop, Protocol):
     """What a person holds; it may be a :class:`Screen` too."""
+
+    @property
+    def in_base_frame(self) -> bool:
+        """Whether actions are told in the base frame, whatever the frame of the robot's; else they are in that one."""
+        ...
 
     def reset(self, closed: bool = False) -> None:
         """Begin an episode, or follow whoever acts: commands go on from a gripper that is open, or ``closed``."""
@@ -47,6 +66,47 @@ class Steering(Protocol):
     def close(self) -> None: ...
 
 
+class ActionFrame:
+    """Turns what a person does in the base frame into the frame of the end effector, where a robot's actions are in it.
+
+    Args:
+        spec: names the elements of actions and of the observation.
+
+    Raises:
+        ConfigError: if it does not, or the orientation of the end effector is not observed.
+    """
+
+    def __init__(self, spec: EnvSpec) -> None:
+        observed = spec.observation["state"].names if "state" in spec.observation else ()
+        columns = [f"end_effector_r{row}{column}" for column in (1, 2) for row in (1, 2, 3)]
+        if not set(AXES) & set(spec.action.names) or not set(columns) <= set(observed):
+            raise ConfigError(
+                f"a person drives in the base frame, but the actions of task {spec.task!r} are in the end effector's: "
+                f"that takes names of the action's elements and, in the observation 'state', {', '.join(columns)}; "
+                "observe them, or choose task.controller.action_frame=base"
+            )
+        self._columns = [observed.index(name) for name in columns]
+        moved = [(AXES.index(name), place) for place, name in enumerate(spec.action.names) if name in AXES]
+        self._axes, self._places = ([*part] for part in zip(*moved, strict=True))
+
+    def __call__(self, observation: Observation, action: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return ``action`` (A,), which is in the base frame, in the frame of the end effector as it is observed.
+
+        What is then faster than actions is shortened without a change of direction; what turns about an axis that
+        actions do not move is left out.
+        """
+        x, y = observation["state"][self._columns].astype(np.float64).reshape(2, 3)
+        rotation = np.stack([x, y, np.cross(x, y)], axis=1)
+        asked, turned = np.zeros(6), np.zeros(6)
+        asked[self._axes] = action[self._places]
+        turned[self._axes] = (asked.reshape(2, 3) @ rotation).ravel()[self._axes]
+        for part in (turned[:3], turned[3:]):
+            part /= max(1.0, float(np.abs(part).max()))
+        result = action.copy()
+        result[self._places] = turned[self._axes]
+        return result
+
+
 class Panel:
     """What a person holds and sees, read once a control period.
 
@@ -54,8 +114,12 @@ class Panel:
         backend: shown, and stopped where the emergency stop is pressed.
         device: what the person holds; None: nothing.
         steering: buttons elsewhere; None: none.
-        press: the emergency stop of all robots; None: there is none.
+        press: the emergency stop of all robots, which returns why they are not stopped, nothing where they are; None:
+            there is none.
         clock: monotonic time.
+
+    Raises:
+        ConfigError: if the device's actions cannot be turned into the frame of the robot's.
     """
 
     def __init__(
@@ -63,16 +127,19 @@ class Panel:
         backend: EnvBackend,
         device: TeleopDevice | None,
         steering: Steering | None = None,
-        press: Callable[[], None] | None = None,
+        press: Callable[[], str] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.backend, self.device = backend, device
+        turns = backend.spec.action_frame == "end_effector" and device is not None and device.in_base_frame
+        self._frame = ActionFrame(backend.spec) if turns else None
         self._screen: Screen | None = device if isinstance(device, Screen) else None
         self._steering, self._press = steering, press
         self._clock = clock or MonotonicClock()
+        self._simulated = isinstance(backend.clock, ManualClock)  # its time goes by in steps alone
         self._period_ns = round(1e9 / backend.spec.control_rate)
         self._deadline_ns = 0
-        self._render_problem = ""
+        self._render_problem = self._stop_problem = ""
         self._message = ""
         self.paused = False
         self.said = Intervention(np.zeros(backend.spec.action.shape, np.float32), in_control=False)
@@ -81,16 +148,28 @@ class Panel:
         """Begin a schedule of control periods."""
         self._deadline_ns = self._clock.now_ns()
 
-    def turn(self, state: str, *lines: str, facts: Mapping[str, str], alarm: bool = False) -> Intervention:
+    def turn(
+        self, state: str, *lines: str, facts: Mapping[str, str], alarm: bool = False, waits: bool = False
+    ) -> Intervention:
         """Show the robot and ``state``, wait for the end of the control period and return what the person says then.
 
-        What the person says with a device that says nothing new stays; buttons count once.
+        There is no waiting between two steps of a robot, which keeps its time itself: a second clock beside its own
+        would only make commands late. What the person says with a device that says nothing new stays; buttons count
+        once.
+
+        Args:
+            state: what the robot is doing.
+            lines: shown below it.
+            facts: told elsewhere.
+            alarm: whether the robot was stopped.
+            waits: whether no step comes next.
         """
         self._show([state, *lines])
         if self._steering is not None:
             self._steering.tell(state, self.paused, alarm, facts)
-        self._deadline_ns = max(self._deadline_ns + self._period_ns, self._clock.now_ns())
-        self._clock.sleep_until_ns(self._deadline_ns)
+        if waits or self._simulated:
+            self._deadline_ns = max(self._deadline_ns + self._period_ns, self._clock.now_ns())
+            self._clock.sleep_until_ns(self._deadline_ns)
         return self.look()
 
     def look(self) -> Intervention:
@@ -104,8 +183,12 @@ class Panel:
             print(said.message, flush=True)
         self._message = said.message
         if "emergency_stop" in buttons and self._press is not None:
-            self._press()
+            self._stop_problem = self._press()
         return self.said
+
+    def action(self, observation: Observation) -> NDArray[np.float32]:
+        """Return what the person does (A,), in the frame of the robot's actions at ``observation``."""
+        return self.said.action if self._frame is None else self._frame(observation, self.said.action)
 
     def forget_buttons(self) -> None:
         """Let buttons that were pressed in the last period count no more."""
@@ -124,12 +207,14 @@ class Panel:
         if self._screen is None:
             return
         picture = None
-        if not self._render_problem:
+        # A simulator that cannot render never will, and takes its time to find out; a robot's picture is on its way.
+        if not (self._simulated and self._render_problem):
             try:
-                picture = self.backend.render()
+                picture, self._render_problem = self.backend.render(), ""
             except RenderingError as error:
                 self._render_problem = str(error)
-        self._screen.show(picture, [*lines, *filter(None, [self._message, self._render_problem])])
+        problems = filter(None, [self._stop_problem, self._message, self._render_problem])
+        self._screen.show(picture, [*lines, *problems])
 
 
 def open_panel(config: DictConfig, backend: EnvBackend, device: str | None, whose: str) -> Panel:
@@ -146,22 +231,22 @@ def open_panel(config: DictConfig, backend: EnvBackend, device: str | None, whos
         DriverError: if it is not there.
     """
     press = emergency_stop(config, whose)
-    opened: TeleopDevice | None = None
-    if device == "browser":
-        opened = open_page(config, backend.spec, press)
-    elif device is not None:
-        opened = build(config.teleop, device=device, spec=backend.spec, robot=backend.robot)
-    try:
-        steering: Steering | None = (
-            None if config.get("steering") is None else build(config.steering, emergency_stop=press)
-        )
-    except BaseException:
-        if opened is not None:
-            opened.close()
-        raise
-    if steering is not None:
-        offer_settings(steering, config, "task", "run", "actor", "record", "teleop")
-    return Panel(backend, opened, steering, press)
+    held: TeleopDevice | None = None
+    steering: Steering | None = None
+    with ExitStack() as opened:
+        if device == "browser":
+            held = open_page(config, backend.spec, press)
+        elif device is not None:
+            held = build(config.teleop, device=device, spec=backend.spec, robot=backend.robot)
+        if held is not None:
+            opened.callback(held.close)
+        if config.get("steering") is not None:
+            steering = build(config.steering, emergency_stop=press)
+            opened.callback(steering.close)
+            offer_settings(steering, config, "task", "run", "actor", "record", "teleop")
+        panel = Panel(backend, held, steering, press)
+        opened.pop_all()
+    return panel
 
 
 def offer_settings(steering: Steering, config: DictConfig, *sections: str) -> None:
@@ -173,7 +258,7 @@ def offer_settings(steering: Steering, config: DictConfig, *sections: str) -> No
                 steering.offer(f"{name}." + str(key), value)
 
 
-def open_page(config: DictConfig, spec: EnvSpec, press: Callable[[], None] | None = None) -> TeleopDevice:
+def open_page(config: DictConfig, spec: EnvSpec, press: Callable[[], str] | None = None) -> TeleopDevice:
     """Serve a page by which a person drives, and say where it is.
 
     Args:

@@ -27,6 +27,7 @@ from .recording import (
     record_episodes,
     typed,
 )
+from .recording_space import DiskSpace
 
 SCRIPTS: Mapping[str, Callable[[ScriptedExpert, float, np.random.Generator], Chooser]] = {
     "expert": ExpertChooser,
@@ -117,7 +118,7 @@ def record_expert(
 
     Raises:
         ConfigError: if the backend has no expert.
-        DataError: if the data set cannot be written, or far too few episodes succeed.
+        DataError: if the data set cannot be written, its disk is nearly full, or far too few episodes succeed.
     """
     expert = backend.expert(derive_seed(seed, "expert"))
     facts = {"source": source, "seed": seed, "noise": noise, **(metadata or {})}
@@ -130,7 +131,7 @@ def record_expert(
             actor=source,
             seed=seed,
             only_successful=only_successful,
-            report=EpisodePrinter(console, episodes) if console is not None else None,
+            report=EpisodePrinter(console, episodes, DiskSpace(store).describe) if console is not None else None,
         )
 
 
@@ -144,11 +145,14 @@ class HumanChooser:
     Args:
         panel: what the person holds and sees.
         episodes: how many are wanted, for the screen.
+        space: says how much room the disk has, for the screen.
     """
 
-    def __init__(self, panel: Panel, episodes: int) -> None:
+    def __init__(self, panel: Panel, episodes: int, space: Callable[[], str]) -> None:
         self._panel = panel
         self._episodes = episodes
+        self._space = space
+        self._room = ""
         self._stored = 0
         self._steps = 0
         self._last = ""
@@ -161,6 +165,7 @@ class HumanChooser:
 
     def begin(self, actor: Actor) -> None:
         panel, clock = self._panel, self._panel.backend.clock
+        self._room = self._space()
         actor.begin_episode()
         began_ns = clock.now_ns()
         if panel.device is not None:
@@ -179,7 +184,7 @@ class HumanChooser:
         if self._steps > 0:
             self._turn(f"step {self._steps}")
         self._steps += 1
-        return ActionChoice(self._panel.said.action, Source.HUMAN)
+        return ActionChoice(self._panel.action(observation), Source.HUMAN)
 
     def button(self) -> str | None:
         if self._panel.paused:
@@ -189,14 +194,13 @@ class HumanChooser:
     def _wait_for(self, in_control: bool, state: str) -> None:
         """Show ``state`` until the person has control, or has not."""
         while self._panel.said.in_control != in_control or self._panel.paused:
-            self._turn("paused" if self._panel.paused else state)
+            self._turn("paused" if self._panel.paused else state, waits=True)
 
-    def _turn(self, state: str) -> None:
-        """Show ``state``, wait for the end of the control period and take what the person says then."""
+    def _turn(self, state: str, waits: bool = False) -> None:
+        """Show ``state`` and take what the person says; see :meth:`Panel.turn`."""
         facts = {"stored": str(self._stored), "steps": str(self._steps)}
-        self._obey(
-            self._panel.turn(f"episode {self._stored + 1} of {self._episodes}: {state}", self._last, facts=facts)
-        )
+        state = f"episode {self._stored + 1} of {self._episodes}: {state}"
+        self._obey(self._panel.turn(state, self._room, self._last, facts=facts, waits=waits))
 
     def _obey(self, said: Intervention) -> None:
         """Stop where the person says so."""
@@ -219,7 +223,7 @@ def _record_human(
     with open_data_set(path, backend.spec, settings.if_exists, facts) as store:
         panel = open_panel(config, backend, settings.source, f"{settings.source} of the recording")
         try:
-            person = HumanChooser(panel, settings.episodes)
+            person = HumanChooser(panel, settings.episodes, DiskSpace(store).describe)
             record_episodes(
                 backend,
                 store,

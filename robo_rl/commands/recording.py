@@ -26,6 +26,7 @@ from ..core import (
     generator,
 )
 from ..replay import EpisodeStore
+from .recording_space import check_space
 from .summary import versions
 
 IF_EXISTS = ("fail", "append", "overwrite")
@@ -80,14 +81,16 @@ class EpisodePrinter:
     Args:
         console: where to print.
         episodes: how many are wanted.
+        space: says how much room the disk has.
     """
 
-    def __init__(self, console: Console, episodes: int) -> None:
+    def __init__(self, console: Console, episodes: int, space: Callable[[], str]) -> None:
         self._console = console
         self._episodes = episodes
+        self._space = space
 
     def __call__(self, stored: int, outcome: Outcome) -> None:
-        self._console.print(f"{stored}/{self._episodes} stored: {outcome.describe()}")
+        self._console.print(f"{stored}/{self._episodes} stored: {outcome.describe()}; {self._space()}", soft_wrap=True)
 
 
 def typed(config_class: type[Config], config: DictConfig, section: str | None = None) -> Config:
@@ -314,12 +317,13 @@ def record_episodes(
             as need be, as long as the robot makes a step.
 
     Raises:
-        DataError: if far fewer episodes succeed than are asked for.
+        DataError: if far fewer episodes succeed than are asked for, or the disk has no room for another one.
     """
     session = 1 + max((record.session for record in store.records if record.actor == actor), default=-1)
     limit = None if attempts_per_episode is None else episodes * attempts_per_episode
     stored = attempts = without_step = 0
     while stored < episodes:
+        check_space(store)
         number = session + attempts
         episode_seed = derive_seed(seed, "record", actor, number)
         try:

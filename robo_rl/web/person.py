@@ -50,7 +50,8 @@ class PersonPage:
         about: what the page is to know of the robot: ``task`` and the ``elements`` of its action.
         say: tells people what they should know.
         clock: monotonic time.
-        emergency_stop: pressed at once, whatever the control loop does; None: the button alone is told.
+        emergency_stop: pressed at once, whatever the control loop does; returns why robots are not stopped, nothing
+            where they are. None: the button alone is told.
 
     Raises:
         ConfigError: if the address cannot be listened on, or keys or token cannot be read.
@@ -62,7 +63,7 @@ class PersonPage:
         about: Mapping[str, Any],
         say: Callable[[str], None] = print,
         clock: Clock | None = None,
-        emergency_stop: Callable[[], None] | None = None,
+        emergency_stop: Callable[[], str] | None = None,
     ) -> None:
         self._clock = clock or MonotonicClock()
         self._about = dict(about)
@@ -168,13 +169,13 @@ class PersonPage:
             _known(message.get("held")),
             _known(message.get("tapped")),
         )
-        if tapped & EMERGENCY and self._emergency_stop is not None:
-            self._emergency_stop()
+        pressed = bool(tapped & EMERGENCY)
+        problem = self._emergency_stop() if pressed and self._emergency_stop is not None else ""
         with self._lock:
             if drives:
                 self._said = _Said(axes, held, self._clock.now_ns())
             self._tapped |= tapped if drives else tapped & EMERGENCY
-        return bool(tapped & EMERGENCY)
+        return pressed and not problem
 
     async def _confirm(self, connection: ServerConnection) -> None:
         with suppress(ConnectionClosed):  # it asks again

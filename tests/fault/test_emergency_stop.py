@@ -12,9 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 
 from robo_rl.actor import ActionChoice, Actor
+from robo_rl.app import emergency_stop
 from robo_rl.cli import main
+from robo_rl.commands.interruption import Interruption
 from robo_rl.core import (
     ConfigError,
     DeadmanSwitch,
@@ -125,6 +128,23 @@ def test_the_command_does_not_claim_what_it_could_not_do(tmp_path, capsys, monke
     said = capsys.readouterr()
     assert "ROBOTS ARE NOT STOPPED" in said.err
     assert "are stopped" not in said.out
+
+
+def test_nobody_claims_what_it_could_not_do(tmp_path, capfd):
+    """Ctrl-\\ tells people, and services and pages, which get the text, do not say that robots are stopped."""
+    folder = tmp_path / "state"
+    config = OmegaConf.create({"safety": {"emergency_stop": {"file": str(folder / "emergency_stop")}}})
+    press = emergency_stop(config, "a test")
+    folder.rmdir()
+    with Interruption(press):
+        os.kill(os.getpid(), signal.SIGQUIT)
+        time.sleep(0.01)
+    said = f"{folder}/emergency_stop CANNOT BE WRITTEN, so whoever drives the robot is not told to stop"
+    assert said in capfd.readouterr().err
+    assert press().startswith(said)
+    folder.mkdir()
+    assert press() == ""
+    assert (folder / "emergency_stop").read_text() == "a test\n"
 
 
 def test_pressing_it_loads_little(file):
@@ -268,8 +288,6 @@ def test_a_signal_lets_go_of_the_deadman_switch_and_gives_the_terminal_back(file
 
 
 def test_ctrl_backslash_presses_it():
-    from robo_rl.commands.interruption import Interruption
-
     presses = []
     before = signal.getsignal(signal.SIGQUIT)
     with Interruption(lambda: presses.append(1)) as interruption:

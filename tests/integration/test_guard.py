@@ -13,7 +13,7 @@ import pytest
 from robo_rl.core import SafetyStop
 from robo_rl.drivers.ros2 import Node, open_node
 
-from ..robot_rig import begin, composed, driver, virtual_robot, wait_until
+from ..robot_rig import begin, patient_driver, virtual_robot, wait_until
 from ..ros2_domain import free_domain
 
 TRIGGER = "std_srvs/srv/Trigger"
@@ -28,7 +28,7 @@ def test_a_robot_is_stopped_whoever_drives_it(tmp_path: Path, monkeypatch: pytes
     with free_domain() as domain, virtual_robot(domain, "virtual.watchdog.stop_after=5") as robot:
         for key, value in domain.items():
             monkeypatch.setenv(key, value)
-        backend = driver(composed())
+        backend = patient_driver()
         first = begin(backend)
         names = backend.spec.observation["state"].names
         x = names.index("end_effector_x")

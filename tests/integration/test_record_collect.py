@@ -5,6 +5,7 @@ import fcntl
 import os
 import re
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -13,6 +14,7 @@ import sys
 import termios
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from robo_rl.cli import main
 from robo_rl.commands.panel import Panel
 from robo_rl.commands.record import SOURCES, HumanChooser, record_expert
 from robo_rl.commands.recording import ExpertChooser, open_data_set, record_episodes
+from robo_rl.commands.recording_space import SPARE_BYTES, DiskSpace
 from robo_rl.core import (
     PASSED,
     DataError,
@@ -183,6 +186,30 @@ def test_failures_are_left_out_and_too_many_are_an_error(tmp_path: Path) -> None
     assert [record.success for record in EpisodeStore.open(tmp_path / "all").records] == [False, False]
 
 
+def test_a_recording_ends_before_the_disk_is_full(
+    backend: EnvBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is there is counted, and an episode is begun only if it fits however long it becomes."""
+    path = tmp_path / "data"
+    observation = sum(array.nbytes for array in backend.spec.observation.values())
+    longest = (backend.spec.max_episode_steps + 1) * observation
+    free = [10e9]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free[0]))
+    record_expert(backend, path, 4, noise=0.1, seed=1)
+    with EpisodeStore.open(path) as store:
+        size = sum(file.stat().st_size for file in path.rglob("*")) / 4
+        told = DiskSpace(store).describe()
+        assert re.match(r"10\.0 GB free, about [\d,]+ more episodes", told)
+        more = int(told.split()[4].replace(",", ""))
+        assert more == pytest.approx((10e9 - SPARE_BYTES - longest) / size, rel=1e-3)
+        free[0] = SPARE_BYTES + longest
+        assert DiskSpace(store).describe() == "0.1 GB free, about 1 more episodes"
+    free[0] -= 1
+    with pytest.raises(DataError, match=r"0\.10 GB of its disk are free, .* The 4 episodes that it holds are intact"):
+        record_expert(backend, path, 1, noise=0.1, seed=1, if_exists="append")
+    assert len(executed(path)) == 4
+
+
 def test_killed_while_recording(tmp_path: Path) -> None:
     """kill -9 leaves a data set that can be read and added to; each episode in it is whole."""
     path = tmp_path / "data"
@@ -225,6 +252,7 @@ class Device:
     def __init__(self, script: list[tuple[float, bool, str]]) -> None:
         self.script = script
         self.shown: list[str] = []
+        self.room: list[str] = []
 
     def read(self) -> Intervention:
         x, in_control, button = self.script.pop(0)
@@ -236,6 +264,7 @@ class Device:
 
     def show(self, picture: np.ndarray | None, lines: list[str]) -> None:
         self.shown.append(lines[0])
+        self.room.append(lines[1])
 
     def close(self) -> None: ...
 
@@ -265,7 +294,7 @@ def test_a_person_records_in_real_time_and_ends_episodes_by_buttons(tmp_path: Pa
         + [(0.4, True, ""), (0.4, True, "stop")]
     )
     with open_data_set(tmp_path / "data", backend.spec, "fail", {}) as store:
-        person = HumanChooser(Panel(backend, device, clock=clock), 10)
+        person = HumanChooser(Panel(backend, device, clock=clock), 10, DiskSpace(store).describe)
         stored = record_episodes(
             backend,
             store,
@@ -288,6 +317,8 @@ def test_a_person_records_in_real_time_and_ends_episodes_by_buttons(tmp_path: Pa
     assert device.shown[:2] == ["reset", "episode 1 of 10: move to begin"]
     assert device.shown.count("reset") == 4
     assert "episode 2 of 10: step 1" in device.shown
+    assert re.fullmatch(r"\d+\.\d GB free", device.room[0])
+    assert re.fullmatch(r"\d+\.\d GB free, about [\d,]+ more episodes", device.room[-1])
 
 
 def test_failures_and_pauses_of_a_person(tmp_path: Path) -> None:
@@ -299,7 +330,7 @@ def test_failures_and_pauses_of_a_person(tmp_path: Path) -> None:
     success = [go, go, (0.1, True, "success"), rest]
     device = Device([*failure, *pause, *success, (0, False, "stop")])
     with open_data_set(tmp_path / "data", backend.spec, "fail", {}) as store:
-        person = HumanChooser(Panel(backend, device, clock=ManualClock()), 10)
+        person = HumanChooser(Panel(backend, device, clock=ManualClock()), 10, DiskSpace(store).describe)
         options = {"actor": "gamepad", "seed": 0, "only_successful": False, "report": person.report}
         record_episodes(backend, store, 10, lambda _: person, **options)
     store = EpisodeStore.open(tmp_path / "data")
@@ -313,7 +344,7 @@ def test_a_person_discards_as_often_as_need_be(tmp_path: Path) -> None:
     discarded = [(0.1, True, ""), (0.1, True, "discard"), (0, False, "")]
     device = Device([*discarded * 8, (0.1, True, ""), (0.1, True, "success")])
     with open_data_set(tmp_path / "data", backend.spec, "fail", {}) as store:
-        person = HumanChooser(Panel(backend, device, clock=ManualClock()), 1)
+        person = HumanChooser(Panel(backend, device, clock=ManualClock()), 1, DiskSpace(store).describe)
         options = {"actor": "gamepad", "seed": 0, "only_successful": False, "report": person.report}
         assert record_episodes(backend, store, 1, lambda _: person, **options, attempts_per_episode=None) == 1
     assert not device.script
@@ -329,7 +360,7 @@ def test_a_robot_that_cannot_be_reset_is_given_up_whoever_records(tmp_path: Path
         r"only 0 of 5 episodes could be stored, 2 were asked for\. The last: stopped after 0 steps, .*: door open"
     )
     with open_data_set(tmp_path / "data", backend.spec, "fail", {}) as store:
-        person = HumanChooser(Panel(backend, Device([]), clock=ManualClock()), 2)
+        person = HumanChooser(Panel(backend, Device([]), clock=ManualClock()), 2, DiskSpace(store).describe)
         options = {"actor": "gamepad", "seed": 0, "only_successful": False, "report": person.report}
         with pytest.raises(DataError, match=expected):
             record_episodes(backend, store, 2, lambda _: person, **options, attempts_per_episode=None)
@@ -343,7 +374,7 @@ def test_a_person_who_waits_begins_with_what_is_observed_then(tmp_path: Path) ->
         rest, go = (0, False, ""), (0.5, True, "")
         device = Device([rest] * 12 + [go] * 5 + [(0.5, True, "success"), rest, (0, False, "stop")])
         with open_data_set(tmp_path / "data", backend.spec, "fail", {}) as store:
-            person = HumanChooser(Panel(backend, device), 10)
+            person = HumanChooser(Panel(backend, device), 10, DiskSpace(store).describe)
             options = {"actor": "gamepad", "seed": 0, "only_successful": False, "report": person.report}
             assert record_episodes(backend, store, 10, lambda _: person, **options) == 1
     finally:

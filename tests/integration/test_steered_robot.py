@@ -11,7 +11,7 @@ from robo_rl.replay import EpisodeStore
 from robo_rl.telemetry import Command, LiveWatch
 
 from .. import steering_operator
-from ..robot_rig import virtual_robot, wait_until
+from ..robot_rig import PATIENCE, virtual_robot, wait_until
 from ..ros2_domain import free_domain
 from ..run_folder import records
 
@@ -31,7 +31,7 @@ OPTIONS = [
     "runtime.threads=1",
     "task.max_episode_steps=100000",
     "task.terminate_on_success=false",
-    "safety.observations.max_age=5",
+    *PATIENCE,
     "robot.start_timeout=60",
     "teleop.device=joy",
     "teleop.implementation=dds",

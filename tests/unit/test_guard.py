@@ -108,14 +108,14 @@ TOO_HIGH = Seen(changed({"end_effector_z": 9.0}), 0, {})
 
 
 def test_a_stop_that_cannot_be_written_still_reaches_the_robot(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     rig = Rig(tmp_path / "folder")
     rig.turn(GOOD)
     (tmp_path / "folder").rmdir()
     rig.turn(TOO_HIGH)
     assert rig.robot.asked == 1
-    assert f"{rig.button.file} CANNOT BE WRITTEN" in capsys.readouterr().out
+    assert f"{rig.button.file} CANNOT BE WRITTEN" in capfd.readouterr().err
     rig.button.rearm()
 
 

@@ -36,9 +36,14 @@ class Served:
         self.said: list[str] = []
         about = {"task": ARM.task, "elements": ARM.action.names}
         self.stops: list[int] = []
+        self.problem = ""
         config = WebConfig("127.0.0.1:0")
-        self.page = PersonPage(config, about, self.said.append, self.clock, lambda: self.stops.append(1))
+        self.page = PersonPage(config, about, self.said.append, self.clock, self.stop)
         self.origin, _, self.token = self.page.link.partition("/#")
+
+    def stop(self) -> str:
+        self.stops.append(1)
+        return self.problem
 
     def open(self, token: str | None = None) -> Any:
         opened = client.connect(f"ws{self.origin.removeprefix('http')}/socket", origin=self.origin, proxy=None)
@@ -140,6 +145,20 @@ def test_an_emergency_stop_is_confirmed_after_it_was_pressed(served: Served) -> 
             say(opened, (), ("emergency_stop",))
             heard(opened)
             assert len(served.stops) == number
+
+
+def test_an_emergency_stop_that_reached_nobody_is_not_confirmed(served: Served) -> None:
+    served.problem = "/stop CANNOT BE WRITTEN"
+    with served.open() as opened:
+        say(opened, (), ("emergency_stop",))
+        wait_until(lambda: served.stops)
+        served.problem = ""
+        say(opened, (), ("emergency_stop",))  # as the page does until it is confirmed
+        heard(opened)
+        assert len(served.stops) == 2
+        served.page.show(None, ["end"])
+        while (message := json.loads(opened.recv())) != {"lines": ["end"]}:
+            assert "heard" not in message, "of the first"
 
 
 def test_an_emergency_stop_does_not_wait_for_a_dead_page_to_close(

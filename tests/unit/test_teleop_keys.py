@@ -136,6 +136,14 @@ def test_a_held_key_acts_until_it_is_let_go() -> None:
     assert motion.intervention().action[1] == 0
 
 
+@pytest.mark.parametrize("key", ["left", "c", "?"])
+def test_a_held_key_that_moves_nothing_here_takes_no_control(key: str) -> None:
+    motion, clock = make_motion(("x", "y", "z", "gripper"))
+    motion.hold(key)
+    advance(clock, 60)
+    assert not motion.intervention().in_control
+
+
 def test_axes_that_the_action_lacks_are_left_out() -> None:
     motion, _ = make_motion(("x", "y", "z", "gripper"))
     motion.press("left")
