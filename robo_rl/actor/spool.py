@@ -31,9 +31,12 @@ class SpoolFullError(DataError):
 
 
 class _Place(NamedTuple):
-    file: Path
+    """Where a record stands: in a file; or with None for it, here in memory alone."""
+
+    file: Path | None
     offset: int
     size: int
+    record: bytes = b""
 
 
 class _Session:
@@ -182,6 +185,9 @@ class Spool(Closing):
         # Outside the lock, which the control loop needs; only the reader itself lets files be deleted.
         records = []
         for file, group in groupby(places, lambda place: place.file):
+            if file is None:
+                records += [place.record for place in group]
+                continue
             with file.open("rb") as stream:
                 for place in group:
                     data = os.pread(stream.fileno(), place.size, place.offset)
@@ -227,29 +233,54 @@ class Spool(Closing):
             DataError: if the disk refuses for another reason.
             RuntimeError: if no session was begun, or ``sequence`` does not follow the step before.
         """
-        if self._current is None:
-            raise RuntimeError("begin a session before its steps are appended")
         with self._lock:
-            session = self._sessions[self._current]
-            if not session.files and sequence != session.end:
-                session.first = session.end = sequence
-            if sequence != session.end:
-                raise RuntimeError(f"expected step {session.end} of session {self._current}, got {sequence}")
             if self._bytes + len(record) > self._capacity:
                 raise SpoolFullError(
                     f"{self.path}: the spool is full ({self._bytes / 1e6:.0f} MB); bring the learner back, or free it"
                 )
-            header = _HEADER.pack(sequence, len(record), isal_zlib.crc32(record))
-            with _disk_errors(self.path, "append to the spool"):
-                fault, self._fault = self._fault, None
-                if fault is not None:
-                    raise fault
-                file = self._file_for(session, sequence)
-                self._write(header, record)
-            session.places[sequence] = _Place(file, self._written - len(record), len(record))
-            session.end = sequence + 1
-            self._bytes += len(record)
-            self._dirty = True
+            self._append(sequence, record)
+
+    def append_last(self, sequence: int, record: bytes) -> bool:
+        """Add the last step of the current session where :meth:`append` found no room: beyond the capacity.
+
+        Returns:
+            False if the disk has no room either. The step is in memory then, and lost where the learner does not take
+            it while this process lasts.
+
+        Raises:
+            DataError: if the disk refuses for another reason.
+        """
+        with self._lock:
+            try:
+                self._append(sequence, record)
+            except SpoolFullError:
+                assert self._current is not None
+                self._hold(self._sessions[self._current], sequence, _Place(None, 0, len(record), record))
+                return False
+        return True
+
+    def _append(self, sequence: int, record: bytes) -> None:
+        if self._current is None:
+            raise RuntimeError("begin a session before its steps are appended")
+        session = self._sessions[self._current]
+        if not session.files and sequence != session.end:
+            session.first = session.end = sequence
+        if sequence != session.end:
+            raise RuntimeError(f"expected step {session.end} of session {self._current}, got {sequence}")
+        header = _HEADER.pack(sequence, len(record), isal_zlib.crc32(record))
+        with _disk_errors(self.path, "append to the spool"):
+            fault, self._fault = self._fault, None
+            if fault is not None:
+                raise fault
+            file = self._file_for(session, sequence)
+            self._write(header, record)
+        self._hold(session, sequence, _Place(file, self._written - len(record), len(record)))
+        self._dirty = True
+
+    def _hold(self, session: _Session, sequence: int, place: _Place) -> None:
+        session.places[sequence] = place
+        session.end = sequence + 1
+        self._bytes += place.size
 
     def _file_for(self, session: _Session, sequence: int) -> Path:
         if self._writing is None or self._written >= FILE_BYTES:

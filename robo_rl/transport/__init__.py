@@ -1,13 +1,14 @@
 """The wire between actors and learner: gRPC with a versioned schema, authenticated, every message capped in size."""
 
-from .client import LearnerLink, LinkStatus
+from .client import LearnerLink
 from .codec import RecordDecoder, RecordEncoder
 from .config import TransportConfig
 from .control import COMMANDS, send_command, wanted_actors
 from .keys import make_keys
 from .policy import PolicyMessage, pack_policy, unpack_policy
-from .server import ActorView, LearnerServer
+from .server import LearnerServer
 from .service import SOCKET, new_socket_folder
+from .views import ActorView, LinkStatus
 
 __all__ = [
     "COMMANDS",

@@ -87,6 +87,11 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
         context.abort(code, text)
         raise AssertionError("abort returned")
 
+    def postpone(self, context: Any, seconds: float, kind: str, text: str) -> NoReturn:
+        """As :meth:`refuse`, but for now: whoever sent the request may come again after a time [s]."""
+        context.set_trailing_metadata([(RETRY_KEY, f"{seconds:.3f}")])
+        self.refuse(context, Code.RESOURCE_EXHAUSTED, kind, text)
+
     def note(self, text: str) -> None:
         """Remember what people should know."""
         with self._lock:
@@ -142,6 +147,5 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
             config = self._config
             limits = {"requests": config.requests_per_second, "bytes": config.bytes_per_second}
             allowed = " and ".join(f"{limit:g} {what}" for what, limit in limits.items() if limit is not None)
-            context.set_trailing_metadata([(RETRY_KEY, f"{seconds:.3f}")])
             text = f"{name} sends more than {allowed} per second; come again in {seconds:.3f} s"
-            self.refuse(context, Code.RESOURCE_EXHAUSTED, "rate", text)
+            self.postpone(context, seconds, "rate", text)

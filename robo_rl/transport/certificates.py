@@ -19,6 +19,9 @@ AUTHORITY = "ca"
 class Authority:
     """Makes keys, and certificates for them. One that ``folder`` holds already is used; else it is made.
 
+    Its own certificate is valid for twice the time. It is made anew, of the same key, where it would end before those
+    that are made now: older ones stay good.
+
     Args:
         folder: where to write ``NAME.pem`` and ``NAME.key``, which its owner alone can read.
         days: how long certificates are valid.
@@ -27,7 +30,7 @@ class Authority:
         written: the files that were written.
 
     Raises:
-        ConfigError: if the authority in ``folder`` is another program's.
+        ConfigError: if the authority in ``folder`` is another program's, incomplete or damaged.
     """
 
     def __init__(self, folder: Path, days: int) -> None:
@@ -36,35 +39,66 @@ class Authority:
         self._begins = now - datetime.timedelta(hours=1)  # clocks of robots differ
         self._ends = now + datetime.timedelta(days=days)
         self.written: list[Path] = []
-        file = folder / f"{AUTHORITY}.key"
-        if file.exists():
-            loaded = serialization.load_pem_private_key(file.read_bytes(), None)
-            if not isinstance(loaded, ec.EllipticCurvePrivateKey):
-                raise ConfigError(f"{file} was not made by robo-rl keys; choose another folder")
-            self._key = loaded
-        else:
-            self._key = ec.generate_private_key(ec.SECP256R1())
+        self._key = self._open_key()
+        present = self._present(AUTHORITY)
+        if present is None or present.not_valid_after_utc < self._ends:
             basic = x509.BasicConstraints(ca=True, path_length=0)
-            self._save(AUTHORITY, self._key, self._builder(AUTHORITY, self._key, basic))
+            builder = self._builder(AUTHORITY, self._key, basic, now + datetime.timedelta(days=2 * days))
+            self._save_certificate(AUTHORITY, builder)
+
+    def _open_key(self) -> ec.EllipticCurvePrivateKey:
+        """Return the key that signs, on the disk before its certificate: without that it is completed later."""
+        file = self._folder / f"{AUTHORITY}.key"
+        if not file.exists():
+            if (self._folder / f"{AUTHORITY}.pem").exists():
+                raise ConfigError(
+                    f"{file} is missing, and nothing else signs what {AUTHORITY}.pem vouches for: bring it here from "
+                    "where it was made, or choose another folder"
+                )
+            key = ec.generate_private_key(ec.SECP256R1())
+            self._save_key(AUTHORITY, key)
+            return key
+        try:
+            loaded = serialization.load_pem_private_key(file.read_bytes(), None)
+        except (ValueError, TypeError):  # damaged, or with a password
+            loaded = None
+        if not isinstance(loaded, ec.EllipticCurvePrivateKey):
+            raise ConfigError(f"{file} was not made by robo-rl keys; choose another folder")
+        return loaded
+
+    def _present(self, name: str) -> x509.Certificate | None:
+        """Return the certificate of ``name`` that the folder holds; None: it holds none."""
+        file = self._folder / f"{name}.pem"
+        if not file.exists():
+            return None
+        try:
+            return x509.load_pem_x509_certificate(file.read_bytes())
+        except ValueError as error:
+            raise ConfigError(f"{file} is damaged ({error}); restore it or remove it") from error
 
     def certify_client(self, name: str) -> None:
         """Make a key for a client of the learner, and a certificate that it is ``name``."""
         self._certify(name, ExtendedKeyUsageOID.CLIENT_AUTH, None)
 
     def certify_server(self, name: str, hosts: Sequence[str]) -> None:
-        """Make a key for the learner, which clients reach by ``hosts``: names and addresses."""
-        self._certify(name, ExtendedKeyUsageOID.SERVER_AUTH, x509.SubjectAlternativeName([*map(_host, hosts)]))
+        """Make a key for the learner, which clients reach by ``hosts``, names and addresses, and those of before."""
+        wanted = [*map(_host, hosts)]
+        if (present := self._present(name)) is not None:
+            named = present.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            wanted = [*named, *(host for host in wanted if host not in named)]
+        self._certify(name, ExtendedKeyUsageOID.SERVER_AUTH, x509.SubjectAlternativeName(wanted))
 
     def _certify(self, name: str, usage: x509.ObjectIdentifier, hosts: x509.SubjectAlternativeName | None) -> None:
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = self._builder(name, key, x509.BasicConstraints(ca=False, path_length=None))
+        builder = self._builder(name, key, x509.BasicConstraints(ca=False, path_length=None), self._ends)
         builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=True)
         if hosts is not None:
             builder = builder.add_extension(hosts, critical=False)
-        self._save(name, key, builder)
+        self._save_key(name, key)
+        self._save_certificate(name, builder)
 
     def _builder(
-        self, name: str, key: ec.EllipticCurvePrivateKey, basic: x509.BasicConstraints
+        self, name: str, key: ec.EllipticCurvePrivateKey, basic: x509.BasicConstraints, ends: datetime.datetime
     ) -> x509.CertificateBuilder:
         """Return what every certificate says."""
         ours, theirs = self._key.public_key(), key.public_key()
@@ -75,23 +109,27 @@ class Authority:
             .public_key(theirs)
             .serial_number(x509.random_serial_number())
             .not_valid_before(self._begins)
-            .not_valid_after(self._ends)
+            .not_valid_after(ends)
             .add_extension(basic, critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(theirs), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ours), critical=False)
         )
 
-    def _save(self, name: str, key: ec.EllipticCurvePrivateKey, builder: x509.CertificateBuilder) -> None:
-        pem = serialization.Encoding.PEM
-        private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        self._write(f"{name}.key", private)
-        self._write(f"{name}.pem", builder.sign(self._key, hashes.SHA256()).public_bytes(pem))
+    def _save_key(self, name: str, key: ec.EllipticCurvePrivateKey) -> None:
+        pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+        self._write(f"{name}.key", key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+
+    def _save_certificate(self, name: str, builder: x509.CertificateBuilder) -> None:
+        certificate = builder.sign(self._key, hashes.SHA256())
+        self._write(f"{name}.pem", certificate.public_bytes(serialization.Encoding.PEM))
 
     def _write(self, name: str, data: bytes) -> None:
         file, partial = self._folder / name, self._folder / f"{name}.partial"
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
         partial.replace(file)
         self.written.append(file)
 

@@ -1,12 +1,11 @@
 """The actor's end of the wire: it reconnects by itself and never holds up the control loop."""
 
 import json
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import grpc
 
@@ -16,6 +15,7 @@ from robo_rl.core import (
     ConfigError,
     EnvSpec,
     Metrics,
+    MonotonicClock,
     State,
     TransitionOutbox,
     TransportError,
@@ -24,10 +24,12 @@ from robo_rl.core import (
 from . import messages_pb2 as messages
 from .codec import OVERHEAD_BYTES, RecordLayout
 from .config import TransportConfig
+from .connection import Connection, SilenceNotice, retry_seconds
 from .framing import join_fields
 from .memory import keep_freed_memory
 from .policy import PolicyAssembly, unpack_policy
-from .service import EXCHANGE, JOIN, PROTOCOL, RETRY_KEY, WATCH, Call, metadata, open_channel
+from .service import PROTOCOL
+from .views import LinkStatus
 
 HEARTBEAT_SECONDS = 0.5
 RETRY_SECONDS = 0.25
@@ -45,31 +47,12 @@ _FATAL = (
 )
 
 
-@dataclass(frozen=True)
-class LinkStatus:
-    """What the actor knows of its learner.
+class _Exchange(NamedTuple):
+    """A message that is under way: the session of its steps, whether it asks for the end of the run, and its call."""
 
-    Attributes:
-        connected: whether the last message was answered.
-        hold: the learner wants no new episode to begin, and no step where the world waits.
-        stop: the run is over.
-        env_steps: steps of all actors that the learner had taken in.
-        stored: steps of this session that are stored durably at the learner.
-        refused: steps of this session that were counted as refused.
-        blocked: why the learner takes in nothing now, its disk or a rate limit; empty: it does.
-        watched: somebody watches, so that pictures are of use.
-        until: sequence number from which on the learner wants no step yet where the world waits.
-    """
-
-    connected: bool = False
-    hold: bool = False
-    stop: bool = False
-    env_steps: int = 0
-    stored: int = 0
-    refused: int = 0
-    blocked: str = ""
-    watched: bool = False
-    until: int = sys.maxsize
+    session: int
+    ends_run: bool
+    call: Any
 
 
 class LearnerLink(Closing):
@@ -82,6 +65,7 @@ class LearnerLink(Closing):
         facts: JSON values that must agree with the learner's, beside the spec.
         outbox: encoded steps; they leave it once the learner has settled them.
         run: run that the outbox belongs to; empty: none yet.
+        tell: given what people should know: that the learner does not answer, and why.
 
     Raises:
         ConfigError: if keys or token cannot be read, or a step does not fit into a message.
@@ -95,6 +79,7 @@ class LearnerLink(Closing):
         facts: Mapping[str, Any],
         outbox: TransitionOutbox,
         run: str = "",
+        tell: Callable[[str], None] = print,
     ) -> None:
         layout = RecordLayout(spec)
         self._largest = layout.step_bytes + layout.observation_bytes + OVERHEAD_BYTES
@@ -110,13 +95,7 @@ class LearnerLink(Closing):
         self._outbox = outbox
         self._message_bytes = config.message_bytes
         self._batch_bytes = BATCH_BYTES
-        self._metadata = metadata(config.token())
-        self._channel = open_channel(config, actor)
-        self._join_call = self._unary(JOIN)
-        self._exchange_call = self._channel.unary_unary(EXCHANGE.path, None, EXCHANGE.reply.FromString)
-        self._watch_call = self._channel.unary_stream(
-            WATCH.path, WATCH.request.SerializeToString, WATCH.reply.FromString
-        )
+        self._connection = Connection(config, actor, SilenceNotice(config, tell, MonotonicClock()))
         self.run = run
         self.session = 0
         self._incarnation = ""
@@ -128,18 +107,15 @@ class LearnerLink(Closing):
         self._policy: tuple[int, State] | None = None
         self._policy_identity = (-1, b"")
         self._damaged_policies = 0
-        self._watching: Any = None
         self._error: TransportError | None = None
         self._wanted: dict[int, int] = {}
+        self._ends_run = False
         self._finishing = False
         self._closing = False
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._arrived = threading.Condition(self._lock)
         self._threads: list[threading.Thread] = []
-
-    def _unary(self, call: Call) -> Any:
-        return self._channel.unary_unary(call.path, call.request.SerializeToString, call.reply.FromString)
 
     # --- the control loop's side; nothing here waits for the network -------------------------------------------------
 
@@ -183,6 +159,11 @@ class LearnerLink(Closing):
         with self._lock:
             self._pictures, self._picture_problem = pictures or self._pictures, problem
 
+    def end_run(self) -> None:
+        """Have the learner end the run, as soon as it can be reached: a person at the robot wants that."""
+        self._ends_run = True
+        self._wake.set()
+
     def take_orders(self) -> list[str]:
         """Return what a person said about the episode since the last call: ``reset``, ``success``, ``failure``."""
         with self._lock:
@@ -215,9 +196,10 @@ class LearnerLink(Closing):
                 self._join(newest_session)
                 return True
             except grpc.RpcError as error:
-                pause = _retry_seconds(error)
+                pause = retry_seconds(error)
                 if pause is None and error.code() in _FATAL:
                     raise self._refused(error) from error
+                self._connection.failed(error)
             time.sleep(pause or RETRY_SECONDS)
         return False
 
@@ -252,16 +234,13 @@ class LearnerLink(Closing):
 
     def close(self) -> None:
         """End the threads and the connection. May be called twice."""
-        with self._lock:
-            self._closing = True
-            watching = self._watching
+        self._closing = True
         self._wake.set()
-        if watching is not None:
-            watching.cancel()
+        self._connection.leave()
         for thread in self._threads:
             thread.join()
         self._threads = []
-        self._channel.close()
+        self._connection.close()
 
     # --- threads -----------------------------------------------------------------------------------------------------
 
@@ -275,7 +254,7 @@ class LearnerLink(Closing):
             held_sessions=self._outbox.sessions(),
             facts=self._facts,
         )
-        reply = self._join_call(request, timeout=self._config.timeout_seconds, metadata=self._metadata)
+        reply = self._connection.join(request)
         if self._largest > reply.message_bytes:
             raise TransportError(
                 f"the learner at {self._config.address} takes messages of {reply.message_bytes} bytes, but a step "
@@ -296,10 +275,9 @@ class LearnerLink(Closing):
                     self._join(0)
                 pause = self._send_all()
             except grpc.RpcError as error:
-                retry_seconds = _retry_seconds(error)
-                if retry_seconds is not None:
+                if (later := retry_seconds(error)) is not None:
                     self._set_status(blocked=str(error.details()))
-                    self._pause(retry_seconds)
+                    self._pause(later)
                     continue
                 self._lost(error)
                 pause = RETRY_SECONDS
@@ -329,52 +307,55 @@ class LearnerLink(Closing):
                 settled_all = False
         if not self._outbox.sessions():
             # A heartbeat: nothing to send since the session began or ended.
-            self._end_exchange(self.session, self._begin_exchange(self.session, 0, [], False))
+            self._end_exchange(self._begin_exchange(self.session, [], False))
         return HEARTBEAT_SECONDS if settled_all else SETTLE_SECONDS
 
     def _send_session(self, session: int, end: int, ends: bool) -> int:
         """Send a session up to ``end``; return up to where the learner has settled it."""
-        wanted = self._wanted.get(session)
+        if session not in self._wanted:  # the learner says where to begin
+            self._end_exchange(self._begin_exchange(session, [], False))
         ahead: list[bytes] = []  # what comes after the steps that are under way, read meanwhile
         while True:
-            first = self._outbox.extent(session)[0]
-            records = [] if wanted is None else ahead or self._outbox.read(session, wanted, self._batch_bytes)
-            follows = None if wanted is None else wanted + len(records)
-            last = follows is not None and follows >= end
-            call = self._begin_exchange(session, first, records, ends and last)
-            ahead = self._outbox.read(session, follows, self._batch_bytes) if follows is not None and records else []
-            reply = self._end_exchange(session, call)
-            self._wanted[session] = reply.wanted
+            wanted = self._wanted[session]
+            records = ahead or self._outbox.read(session, wanted, self._batch_bytes)
+            follows = wanted + len(records)
+            call = self._begin_exchange(session, records, ends and follows >= end)
+            ahead = self._outbox.read(session, follows, self._batch_bytes) if records else []
+            reply = self._end_exchange(call)
             self._outbox.settle(session, min(reply.settled, end))
+            if reply.blocked or self._closing or (follows >= end and reply.wanted >= end):
+                return int(reply.settled)
+            if reply.wanted == wanted and records:
+                raise TransportError(f"the learner took none of {len(records)} steps from {wanted} on")
             if reply.wanted != follows:
                 ahead = []
-            asked, wanted = wanted, reply.wanted
-            if reply.blocked or self._closing or (reply.wanted >= end and (not ends or last)):
-                return int(reply.settled)
-            if asked == wanted and records:
-                raise TransportError(f"the learner took none of {len(records)} steps from {asked} on")
 
-    def _begin_exchange(self, session: int, first: int, records: list[bytes], ended: bool) -> Any:
+    def _begin_exchange(self, session: int, records: list[bytes], ended: bool) -> _Exchange:
+        extents = {held: self._outbox.extent(held) for held in self._outbox.sessions()}
         request = messages.ExchangeRequest(
             run=self.run,
             incarnation=self._incarnation,
             actor=self._actor,
             session=self.session,
             record_session=session,
-            first_available=first,
+            first_available=extents[session][0] if session in extents else 0,
             session_ended=ended,
             statistics=self._statistics,
+            end_run=self._ends_run,
         )
-        extents = [self._outbox.extent(held) for held in self._outbox.sessions()]
-        request.statistics.spooled = sum(end - first for first, end in extents)
+        request.statistics.spooled = sum(end - first for first, end in extents.values())
         self._attach_pictures(request, sum(map(len, records)))
         fields = ((request.RECORDS_FIELD_NUMBER, record) for record in records)
         data = join_fields(request.SerializeToString(), fields)
-        return self._exchange_call.future(data, timeout=self._config.timeout_seconds, metadata=self._metadata)
+        return _Exchange(session, request.end_run, self._connection.begin_exchange(data))
 
-    def _end_exchange(self, session: int, call: Any) -> Any:
-        reply = call.result()
-        if session == self.session:
+    def _end_exchange(self, exchange: _Exchange) -> Any:
+        """Wait for the reply."""
+        reply = self._connection.end_exchange(exchange.call)
+        self._wanted[exchange.session] = reply.wanted
+        if exchange.ends_run:
+            self._ends_run = False
+        if exchange.session == self.session:
             self._set_status(connected=True, stored=reply.stored, refused=reply.refused, blocked=reply.blocked)
         return reply
 
@@ -405,11 +386,7 @@ class LearnerLink(Closing):
             )
             assembly = PolicyAssembly()
             try:
-                with self._lock:
-                    if self._closing:
-                        return  # nobody would cancel it
-                    self._watching = self._watch_call(request, metadata=self._metadata)
-                for notice in self._watching:
+                for notice in self._connection.watch(request):
                     self._take_notice(notice, assembly)
             except grpc.RpcError:
                 pass  # whether the learner is there, and wants us, the sending thread finds out
@@ -451,10 +428,10 @@ class LearnerLink(Closing):
 
     def _lost(self, error: Any) -> None:
         self._set_status(connected=False)
-        if self._watching is not None:
-            self._watching.cancel()  # a learner that was stopped keeps its connections open
         if error.code() in _FATAL:
             self._give_up(self._refused(error))
+        else:
+            self._connection.failed(error)
 
     def _refused(self, error: Any) -> TransportError:
         return TransportError(f"the learner at {self._config.address} refused {self._actor}: {error.details()}")
@@ -463,9 +440,3 @@ class LearnerLink(Closing):
         with self._arrived:
             self._error = error
             self._arrived.notify_all()
-
-
-def _retry_seconds(error: Any) -> float | None:
-    """Return when to come again after a refusal for now; None for any other error."""
-    value = dict(error.trailing_metadata() or ()).get(RETRY_KEY)
-    return None if value is None else float(value)

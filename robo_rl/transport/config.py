@@ -25,6 +25,8 @@ class TransportConfig:
         image_compression: how an actor writes images: null (as they are), ``zstd`` (without loss), or ``jpeg``
             (smaller, with loss: the learner sees what came, the actor what its camera gave).
         message_bytes: largest message that is accepted [bytes].
+        max_actors: most actors that may be connected to the learner at a time; others are told to come again, until one
+            has ended its session or was silent for 5 s.
         requests_per_second: most requests that the learner takes of one actor; what is more is refused and told when to
             come again: nothing is lost. Null: any number.
         bytes_per_second: the same of their bytes.
@@ -36,6 +38,7 @@ class TransportConfig:
     token_file: str | None = None
     image_compression: str | None = None
     message_bytes: int = 8 << 20
+    max_actors: int = 32
     requests_per_second: float | None = None
     bytes_per_second: float | None = None
     timeout_seconds: float = 4.0
@@ -44,6 +47,7 @@ class TransportConfig:
         known = self.image_compression in CODINGS
         require(known, "transport.image_compression", "null, zstd or jpeg", self.image_compression)
         require(self.message_bytes >= 65536, "transport.message_bytes", "65536 or more", self.message_bytes)
+        require(self.max_actors >= 1, "transport.max_actors", "1 or more", self.max_actors)
         for name in ("requests_per_second", "bytes_per_second"):
             value = getattr(self, name)
             require(value is None or value > 0, f"transport.{name}", "above 0, or null", value)

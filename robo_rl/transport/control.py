@@ -9,7 +9,7 @@ from robo_rl.core import TransportError
 from . import messages_pb2 as messages
 from .config import TransportConfig
 from .keys import OPERATOR
-from .service import CONTROL, metadata, open_channel
+from .service import CONTROL, channel_maker, metadata
 
 COMMANDS = {
     "pause": "actors begin no new episode",
@@ -44,7 +44,7 @@ def send_command(config: TransportConfig, command: str, run: str = "") -> str:
     Raises:
         TransportError: if the learner cannot be reached or refuses.
     """
-    with open_channel(config, OPERATOR) as channel:
+    with channel_maker(config, OPERATOR)() as channel:
         call = channel.unary_unary(CONTROL.path, CONTROL.request.SerializeToString, CONTROL.reply.FromString)
         request = messages.ControlRequest(command=command, run=run)
         try:

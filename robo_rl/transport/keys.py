@@ -15,19 +15,21 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 def make_keys(folder: Path, hosts: Sequence[str], actors: Sequence[str], days: int = VALID_DAYS) -> list[Path]:
     """Make a private authority, and certificates of the learner, of each actor and of the operator.
 
-    An existing authority is kept, so that actors can be added later; existing certificates are replaced.
+    An existing authority is kept, so that actors can be added later; existing certificates are replaced, and the
+    learner's goes on to name what it named. A call that was killed is made good by the same one.
 
     Args:
         folder: where to write ``NAME.pem`` and ``NAME.key`` (readable by its owner alone), and ``ca.pem``, ``ca.key``.
-        hosts: names and addresses by which actors reach the learner.
+        hosts: names and addresses by which actors reach the learner, besides those of before.
         actors: names of actors.
-        days: how long the certificates are valid.
+        days: how long the certificates are valid; that of the authority is for twice as long.
 
     Returns:
         The files that were written.
 
     Raises:
-        ConfigError: if a name is impossible, or the package ``cryptography`` is missing.
+        ConfigError: if a name is impossible, the folder holds another program's or damaged files, or the package
+            ``cryptography`` is missing.
     """
     try:
         from .certificates import AUTHORITY, Authority

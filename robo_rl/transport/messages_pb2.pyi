@@ -117,7 +117,7 @@ class ActorStatistics(_message.Message):
     def __init__(self, produced: _Optional[int] = ..., spooled: _Optional[int] = ..., policy_version: _Optional[int] = ..., refused_policies: _Optional[int] = ..., held_seconds: _Optional[float] = ..., pictures: _Optional[_Mapping[str, bytes]] = ..., picture_problem: _Optional[str] = ..., practice_state: _Optional[str] = ..., practice: _Optional[_Mapping[str, float]] = ...) -> None: ...
 
 class ExchangeRequest(_message.Message):
-    __slots__ = ("run", "incarnation", "actor", "session", "record_session", "first_available", "records", "session_ended", "statistics")
+    __slots__ = ("run", "incarnation", "actor", "session", "record_session", "first_available", "records", "session_ended", "statistics", "end_run")
     RUN_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     ACTOR_FIELD_NUMBER: _ClassVar[int]
@@ -127,6 +127,7 @@ class ExchangeRequest(_message.Message):
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     SESSION_ENDED_FIELD_NUMBER: _ClassVar[int]
     STATISTICS_FIELD_NUMBER: _ClassVar[int]
+    END_RUN_FIELD_NUMBER: _ClassVar[int]
     run: str
     incarnation: str
     actor: str
@@ -136,7 +137,8 @@ class ExchangeRequest(_message.Message):
     records: _containers.RepeatedScalarFieldContainer[bytes]
     session_ended: bool
     statistics: ActorStatistics
-    def __init__(self, run: _Optional[str] = ..., incarnation: _Optional[str] = ..., actor: _Optional[str] = ..., session: _Optional[int] = ..., record_session: _Optional[int] = ..., first_available: _Optional[int] = ..., records: _Optional[_Iterable[bytes]] = ..., session_ended: _Optional[bool] = ..., statistics: _Optional[_Union[ActorStatistics, _Mapping]] = ...) -> None: ...
+    end_run: bool
+    def __init__(self, run: _Optional[str] = ..., incarnation: _Optional[str] = ..., actor: _Optional[str] = ..., session: _Optional[int] = ..., record_session: _Optional[int] = ..., first_available: _Optional[int] = ..., records: _Optional[_Iterable[bytes]] = ..., session_ended: _Optional[bool] = ..., statistics: _Optional[_Union[ActorStatistics, _Mapping]] = ..., end_run: _Optional[bool] = ...) -> None: ...
 
 class ExchangeReply(_message.Message):
     __slots__ = ("wanted", "settled", "stored", "refused", "blocked")

@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from robo_rl.core import Clock, EnvSpec, Metrics, MonotonicClock, Refusal, RoboRLError, State, TransitionInbox
+from robo_rl.core import Clock, EnvSpec, MonotonicClock, Refusal, RoboRLError, State, TransitionInbox
 
 from . import messages_pb2 as messages
 from .admission import Admission, Code
@@ -23,7 +23,7 @@ from .control import COMMANDS, is_command
 from .images import is_image
 from .memory import keep_freed_memory
 from .policy import PolicyMessage, pack_policy
-from .received import ReceivedExchange, ReceivedRecord, read_exchange, read_record
+from .received import ReceivedExchange, ReceivedRecord, read_exchange, read_record, trusted_statistics
 from .service import (
     CONTROL,
     EXCHANGE,
@@ -34,55 +34,18 @@ from .service import (
     channel_options,
     listen,
 )
+from .views import PRESENT_SECONDS, ActorView
 
 PING_SECONDS = 1.0
-PRESENT_SECONDS = 5.0
-"""An actor counts as connected if it spoke within this time."""
-
 NEWEST_SESSION = 1 << 48
-
-
-@dataclass(frozen=True)
-class ActorView:
-    """What the learner knows of an actor.
-
-    Attributes:
-        session: number of its session.
-        silent_seconds: time since its last message [s].
-        produced: steps taken in this session.
-        spooled: steps that wait in its spool.
-        policy_version: version of the policy it acts with; -1: none.
-        refused_policies: policies that it did not use.
-        held_seconds: time it was kept from beginning an episode [s].
-        practice_state: what its robot is doing, where it brings itself back after episodes; empty elsewhere.
-        practice: what that came to in this session, by name.
-        left: whether it has ended its session.
-        pictures: its newest JPEG pictures by camera, where somebody watches.
-        picture_problem: why there are none; empty: it knows of no reason.
-    """
-
-    session: int
-    silent_seconds: float
-    produced: int
-    spooled: int
-    policy_version: int
-    refused_policies: int
-    held_seconds: float
-    practice_state: str
-    practice: Metrics
-    left: bool
-    pictures: Mapping[str, bytes]
-    picture_problem: str
-
-    @property
-    def is_present(self) -> bool:
-        """Whether it counts as connected."""
-        return not self.left and self.silent_seconds < PRESENT_SECONDS
 
 
 @dataclass
 class _Lease:
-    """The right of one session to speak for an actor, and its share of the steps that are wanted."""
+    """The right of one session to speak for an actor, and its share of the steps that are wanted.
+
+    ``watch`` counts the streams of ``Watch`` that it had: the newest is the one that somebody reads.
+    """
 
     session: int
     seen_ns: int
@@ -92,6 +55,11 @@ class _Lease:
     left: bool = False
     pictures: Mapping[str, bytes] = field(default_factory=dict)
     orders: list[str] = field(default_factory=list)
+    watch: int = 0
+
+    def is_present(self, now_ns: int) -> bool:
+        """Whether the actor counts as connected."""
+        return not self.left and now_ns - self.seen_ns < PRESENT_SECONDS * 1e9
 
 
 class LearnerServer:
@@ -100,14 +68,16 @@ class LearnerServer:
     gRPC checks the size of every request, then :class:`Admission` token, form, certificate and rate, then this class
     protocol, run, incarnation and session. What is refused is counted by kind, and told through ``take_notes``.
 
+    Who needs several locks takes them in this order: a lease's, ``_news``, those of inbox and admission.
+
     Args:
         config: of the wire.
         run: identity of the run; steps of other runs are refused.
         spec: of the environment.
         inbox: where steps go.
         check: given the facts that an actor joins with; returns one line for each that does not fit.
-        max_actors: how many may take part at a time; those that have ended their session do not count.
         clock: monotonic time.
+        paused: see :meth:`pause`.
 
     Raises:
         ConfigError: if the address cannot be listened on, or keys or token cannot be read.
@@ -120,8 +90,8 @@ class LearnerServer:
         spec: EnvSpec,
         inbox: TransitionInbox,
         check: Callable[[Mapping[str, Any]], list[str]],
-        max_actors: int = 32,
         clock: Clock | None = None,
+        paused: bool = False,
     ) -> None:
         keep_freed_memory()
         self.run = run
@@ -130,7 +100,6 @@ class LearnerServer:
         self._has_images = any(map(is_image, spec.observation.values()))
         self._inbox = inbox
         self._check = check
-        self._max_actors = max_actors
         self._clock = clock or MonotonicClock()
         self._config = config
         self._admission = Admission(config, self._clock)
@@ -138,13 +107,13 @@ class LearnerServer:
         self._decoders: dict[tuple[str, int], RecordDecoder] = {}
         self._policy: PolicyMessage | None = None
         self._room, self._stop, self._env_steps = sys.maxsize, False, 0
-        self._paused = False
+        self._paused = paused
         self._watched = False
         self._news = threading.Condition()
         self._stopping = False
         self._commands: list[str] = []
         # Each actor keeps one thread by its Watch, and another for the moment of an Exchange.
-        pool = ThreadPoolExecutor(max_workers=2 * max_actors + 4, thread_name_prefix="transport")
+        pool = ThreadPoolExecutor(max_workers=2 * config.max_actors + 4, thread_name_prefix="transport")
         self._server = grpc.server(pool, interceptors=(self._admission,), options=channel_options(config))
         self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, self._handlers())])
         self.address = listen(self._server, config)
@@ -178,11 +147,7 @@ class LearnerServer:
     def _share_room(self) -> None:
         """Give each actor that is connected an equal part of the steps that may come yet, rounded up."""
         now = self._clock.now_ns()
-        leases = {
-            name: lease
-            for name, lease in self._leases.items()
-            if not lease.left and now - lease.seen_ns < PRESENT_SECONDS * 1e9
-        }
+        leases = {name: lease for name, lease in self._leases.items() if lease.is_present(now)}
         for name, lease in leases.items():
             share = -(-max(self._room, 0) // len(leases))
             lease.until = self._inbox.progress(name, lease.session).wanted + share
@@ -211,7 +176,7 @@ class LearnerServer:
         """Tell an actor what a person says about its episode, at most once; return whether it is connected."""
         with self._news:
             lease = self._leases.get(actor)
-            if lease is None or lease.left:
+            if lease is None or not lease.is_present(self._clock.now_ns()):
                 return False
             lease.orders.append(order)
             self._news.notify_all()
@@ -240,7 +205,7 @@ class LearnerServer:
             }
 
     def take_commands(self) -> list[str]:
-        """Return what an operator asked for since the last call; see :data:`COMMANDS`."""
+        """Return what operators, and people at robots, asked for since the last call; see :data:`COMMANDS`."""
         with self._news:
             commands, self._commands = self._commands, []
             return commands
@@ -306,14 +271,18 @@ class LearnerServer:
             if lease is not None and session and lease.session > session:
                 text = f"another actor has taken the name {name}; give each actor a name of its own"
                 self._admission.refuse(context, Code.ALREADY_EXISTS, "session", text)
-            present = sum(not other.left for other in self._leases.values())
-            if (lease is None or lease.left) and present >= self._max_actors:
-                text = f"{self._max_actors} actors are connected already"
-                self._admission.refuse(context, Code.FAILED_PRECONDITION, "actors", text)
+            now, most = self._clock.now_ns(), self._config.max_actors
+            others = sum(other.is_present(now) for other in self._leases.values() if other is not lease)
+            if others >= most:
+                self._admission.postpone(context, PRESENT_SECONDS, "actors", f"{most} actors are connected already")
             if not session:
                 session = self._open_session(name, request)
-            if lease is None or lease.session != session:
-                self._leases[name] = _Lease(session, self._clock.now_ns())
+            if lease is not None and lease.session == session:
+                lease.seen_ns = now
+                lease.watch += 1  # what it watched before went over a connection that is lost
+                self._news.notify_all()
+            else:
+                self._leases[name] = _Lease(session, now)
                 self._share_room()
                 self._admission.note(f"{name} joined (session {session})")
                 self._admission.welcome(name)
@@ -328,7 +297,7 @@ class LearnerServer:
         """Return the number of a new session; older ones of which the actor holds nothing end."""
         session = self._inbox.open_session(name, request.newest_session)
         held = set(request.held_sessions)
-        for old in [old for actor, old in self._decoders if actor == name and old not in held]:
+        for old in [old for actor, old in list(self._decoders) if actor == name and old not in held]:
             self._end_session(name, old)
         return session
 
@@ -346,10 +315,12 @@ class LearnerServer:
         sequences = [record.message.sequence for record in records]
         if any(later != earlier + 1 for earlier, later in itertools.pairwise(sequences)):
             self._admission.refuse(context, Code.INVALID_ARGUMENT, "form", "records are not in sequence")
+        if request.end_run:
+            self._ask_to_end(request.actor)
         blocked = self._inbox.blocked()
         with lease.lock:
             lease.seen_ns = self._clock.now_ns()
-            lease.statistics = request.statistics
+            lease.statistics = trusted_statistics(request.statistics)
             if request.statistics.pictures:
                 lease.pictures = dict(request.statistics.pictures)
             if not blocked:
@@ -362,6 +333,12 @@ class LearnerServer:
             refused=progress.refused,
             blocked=blocked,
         )
+
+    def _ask_to_end(self, actor: str) -> None:
+        """Take the wish of a person at a robot as the command that it is."""
+        self._admission.note(f"A person at {actor} ends the run")
+        with self._news:
+            self._commands.append("stop")
 
     def _take_in(self, key: tuple[str, int], request: Any, records: list[ReceivedRecord]) -> None:
         wanted = self._inbox.progress(*key).wanted
@@ -398,10 +375,15 @@ class LearnerServer:
         lease = self._lease(request, context)
         sent = request.policy_version, request.policy_sha256
         told: tuple[bool, bool, bool, int] | None = None
-        while context.is_active():
+        with self._news:
+            lease.watch += 1
+            watch = lease.watch
+            self._news.notify_all()
+        while True:
             with self._news:
-                self._wait_for_news(lease, sent, told)
-                if self._stopping:
+                self._wait_for_news(lease, watch, sent, told)
+                # Where another stream has begun nobody reads this one, though its connection may seem to last.
+                if self._stopping or lease.watch != watch or not context.is_active():
                     return
                 policy, told = self._policy, (*self._urgent(), lease.until)
                 hold, stop, watched, until = told
@@ -418,11 +400,14 @@ class LearnerServer:
                     yield messages.Notice(policy=chunk)
                 sent = policy.identity
 
-    def _wait_for_news(self, lease: _Lease, sent: tuple[int, bytes], told: tuple[bool, bool, bool, int] | None) -> None:
+    def _wait_for_news(
+        self, lease: _Lease, watch: int, sent: tuple[int, bytes], told: tuple[bool, bool, bool, int] | None
+    ) -> None:
         def is_new() -> bool:
             policy = self._policy
             has_policy = policy is not None and policy.identity != sent
-            return self._stopping or has_policy or bool(lease.orders) or told != (*self._urgent(), lease.until)
+            is_over = self._stopping or lease.watch != watch
+            return is_over or has_policy or bool(lease.orders) or told != (*self._urgent(), lease.until)
 
         self._news.wait_for(is_new, PING_SECONDS)
 

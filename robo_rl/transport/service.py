@@ -7,6 +7,8 @@ import socket
 import stat
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +19,7 @@ from robo_rl.core import ConfigError
 from . import messages_pb2 as messages
 from .config import UNIX, TransportConfig
 
-PROTOCOL = 3
+PROTOCOL = 4
 SERVICE = "robo_rl.transport.v1.Learner"
 TOKEN_KEY = "robo-rl-token"
 RETRY_KEY = "robo-rl-retry-seconds"
@@ -65,28 +67,28 @@ def channel_options(config: TransportConfig) -> list[tuple[str, Any]]:
     ]
 
 
-def open_channel(config: TransportConfig, name: str) -> grpc.Channel:
-    """Return a channel to the learner.
+def channel_maker(config: TransportConfig, name: str) -> Callable[[], grpc.Channel]:
+    """Return what makes channels to the learner, each with a connection of its own; files are read once, here.
 
     Args:
         config: of the wire.
         name: whose certificate is shown: the actor's name, or ``operator``.
 
     Raises:
-        ConfigError: if certificates or token cannot be read.
+        ConfigError: if certificates cannot be read.
     """
     options = channel_options(config)
     if config.address is None:
         raise ConfigError("transport.address is missing: give the learner's, HOST:PORT or unix:/path")
     if config.certificates is None:
-        return grpc.insecure_channel(config.address, options)
+        return partial(grpc.insecure_channel, config.address, options)
     folder = Path(config.certificates)
     credentials = grpc.ssl_channel_credentials(
         root_certificates=read_key(folder / "ca.pem"),
         private_key=read_key(folder / f"{name}.key"),
         certificate_chain=read_key(folder / f"{name}.pem"),
     )
-    return grpc.secure_channel(config.address, credentials, options)
+    return partial(grpc.secure_channel, config.address, credentials, options)
 
 
 def _server_credentials(config: TransportConfig) -> grpc.ServerCredentials | None:

@@ -1,5 +1,6 @@
 """Both ends of the wire together, in one process."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -179,6 +180,18 @@ def test_steps_that_the_spool_lost_are_counted_as_refused(server, intake, rig) -
     rig.finish()
     progress = intake.progress("robot", session)
     assert (progress.stored, progress.refused, progress.settled) == (6, 6, 12)
+
+
+def test_a_last_step_that_had_no_room_on_the_disk_is_stored(intake, rig, tmp_path: Path, monkeypatch) -> None:
+    session = rig.join()
+    steps = steps_of(session, [6])
+    rig.put(steps[:5])
+    wait_until(lambda: intake.totals().taken == 5)
+    with monkeypatch.context() as full:
+        full.setattr(os, "writev", lambda file, data: 0)
+        assert not rig.spool.append_last(5, rig.encoder.encode(steps[5]))
+    rig.finish()
+    assert_same(stored_steps(tmp_path / "replay")["robot", session], steps)
 
 
 def test_commands(server) -> None:

@@ -1,5 +1,6 @@
 """Who may speak on the wire: runs, environments, names, tokens, certificates and addresses."""
 
+import contextlib
 import dataclasses
 import socket
 import threading
@@ -9,14 +10,15 @@ from pathlib import Path
 
 import grpc
 import pytest
+from cryptography import x509
 
 from robo_rl.actor import Spool
 from robo_rl.core import ArraySpec, ConfigError, TransportError
-from robo_rl.transport import LearnerLink, TransportConfig, make_keys, send_command
+from robo_rl.transport import LearnerLink, TransportConfig, connection, make_keys, send_command
 from robo_rl.transport.service import EXCHANGE
 
 from ..replay_episodes import SPEC
-from ..transport_rig import RUN, ActorRig, make_server, steps_of
+from ..transport_rig import RUN, ActorRig, make_server, steps_of, wait_until
 from .conftest import LOCAL, config_for
 
 
@@ -61,8 +63,8 @@ def test_a_wrong_token_is_refused_and_told(intake, tmp_path: Path, given: str | 
 
 def test_strangers_who_send_nothing_hold_no_thread(intake, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("the secret of this run\n")
-    secured = dataclasses.replace(LOCAL, token_file=str(tmp_path / "token"))
-    server = make_server(secured, intake, max_actors=2)
+    secured = dataclasses.replace(LOCAL, token_file=str(tmp_path / "token"), max_actors=2)
+    server = make_server(secured, intake)
     silence, over = 50, threading.Event()
 
     def nothing() -> Iterator[bytes]:
@@ -80,7 +82,10 @@ def test_strangers_who_send_nothing_hold_no_thread(intake, tmp_path: Path) -> No
     server.close(0)
 
 
-def test_mutual_tls(intake, tmp_path: Path) -> None:
+def test_mutual_tls(
+    intake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(connection, "PATIENCE_SECONDS", 0.0)
     keys, strangers = tmp_path / "keys", tmp_path / "strangers"
     files = make_keys(keys, ["127.0.0.1", "localhost"], ["robot"])
     assert {file.name for file in files} == {
@@ -101,16 +106,39 @@ def test_mutual_tls(intake, tmp_path: Path) -> None:
     (keys / "thief.key").write_bytes((keys / "operator.key").read_bytes())
     (keys / "thief.pem").write_bytes((keys / "operator.pem").read_bytes())
     assert "the certificate is of operator, not of thief" in refusal(ActorRig(config, tmp_path / "b", actor="thief"))
-    # Strangers and the unencrypted do not get through at all.
-    for other in (
-        dataclasses.replace(config, certificates=str(strangers)),
-        dataclasses.replace(config, certificates=None),
+    # Strangers and the unencrypted do not get through at all, and hear why.
+    for certificates, hint in (
+        (str(strangers), "that certificates are of one authority on both sides"),
+        (None, "that it has no certificates either"),
     ):
-        rig = ActorRig(other, tmp_path / "c")
+        capsys.readouterr()
+        rig = ActorRig(dataclasses.replace(config, certificates=certificates), tmp_path / "c")
         end = time.monotonic() + 1.0
         assert not rig.link.join(0, lambda end=end: time.monotonic() > end)
         rig.close()
+        told = capsys.readouterr().out
+        assert f"The learner at {server.address} has not answered" in told and hint in told
     server.close(0)
+
+
+def test_who_stands_at_a_robot_may_end_the_run_with_the_actors_certificate_alone(intake, tmp_path: Path) -> None:
+    make_keys(tmp_path / "keys", ["127.0.0.1"], ["robot"])
+    (tmp_path / "own").mkdir()
+    for name in ("ca.pem", "robot.pem", "robot.key"):
+        (tmp_path / "own" / name).write_bytes((tmp_path / "keys" / name).read_bytes())
+    with contextlib.ExitStack() as ends:
+        server = make_server(dataclasses.replace(LOCAL, certificates=str(tmp_path / "keys")), intake)
+        ends.callback(server.close, 0)
+        config = dataclasses.replace(LOCAL, address=server.address, certificates=str(tmp_path / "own"))
+        rig = ActorRig(config, tmp_path / "spool")
+        ends.callback(rig.close)
+        rig.join()
+        rig.link.end_run()
+        commands: list[str] = []
+        wait_until(lambda: bool(commands.extend(server.take_commands()) or commands))
+        rig.finish()
+        assert [*commands, *server.take_commands()] == ["stop"]
+        assert "A person at robot ends the run" in server.take_notes()
 
 
 def test_certificates_of_more_actors_can_be_made_later(tmp_path: Path) -> None:
@@ -125,6 +153,46 @@ def test_certificates_of_more_actors_can_be_made_later(tmp_path: Path) -> None:
         make_keys(tmp_path, [], ["one"])
 
 
+def certificate(folder: Path, name: str) -> x509.Certificate:
+    return x509.load_pem_x509_certificate((folder / f"{name}.pem").read_bytes())
+
+
+def hosts_of(folder: Path) -> list[str]:
+    names = certificate(folder, "learner").extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [str(name.value) for name in names]
+
+
+def test_keys_made_again_for_other_hosts_serve_those_of_before_too(tmp_path: Path) -> None:
+    make_keys(tmp_path, ["localhost", "127.0.0.1"], ["one"])
+    make_keys(tmp_path, ["localhost", "192.168.1.5"], ["one"])
+    assert hosts_of(tmp_path) == ["localhost", "127.0.0.1", "192.168.1.5"]
+
+
+def test_an_authority_outlives_what_it_certifies_and_stays_the_same(tmp_path: Path) -> None:
+    make_keys(tmp_path, ["localhost"], ["one"], days=1)
+    first, leaf = certificate(tmp_path, "ca"), certificate(tmp_path, "one")
+    make_keys(tmp_path, ["localhost"], ["two"], days=800)
+    second = certificate(tmp_path, "ca")
+    assert first.not_valid_after_utc < certificate(tmp_path, "two").not_valid_after_utc <= second.not_valid_after_utc
+    leaf.verify_directly_issued_by(second)
+    certificate(tmp_path, "two").verify_directly_issued_by(first)
+
+
+def test_keys_whose_making_was_killed_are_completed(tmp_path: Path) -> None:
+    make_keys(tmp_path, ["localhost"], ["one"])
+    for name in ("ca.pem", "learner.key", "learner.pem", "one.pem"):
+        (tmp_path / name).unlink()
+    make_keys(tmp_path, ["localhost"], ["one"])
+    for name in ("learner", "one"):
+        certificate(tmp_path, name).verify_directly_issued_by(certificate(tmp_path, "ca"))
+    (tmp_path / "ca.key").unlink()
+    with pytest.raises(ConfigError, match=r"ca.key is missing, and nothing else signs what ca.pem vouches for"):
+        make_keys(tmp_path, ["localhost"], ["two"])
+    (tmp_path / "ca.key").write_text("-----BEGIN")
+    with pytest.raises(ConfigError, match=r"ca.key was not made by robo-rl keys"):
+        make_keys(tmp_path, ["localhost"], ["two"])
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -133,6 +201,7 @@ def test_certificates_of_more_actors_can_be_made_later(tmp_path: Path) -> None:
         ({"address": "localhost"}, "transport.address must be HOST:PORT or unix:/path, got 'localhost'"),
         ({"address": "localhost:99999"}, "transport.address must be HOST:PORT"),
         ({"message_bytes": 10}, "transport.message_bytes must be 65536 or more"),
+        ({"max_actors": 0}, "transport.max_actors must be 1 or more, got 0"),
         ({"timeout_seconds": 0.0}, "transport.timeout_seconds must be above 0"),
     ],
 )

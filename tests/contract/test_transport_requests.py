@@ -15,7 +15,9 @@ import pytest
 from robo_rl.core import ArraySpec, ManualClock, TransportError
 from robo_rl.transport import RecordEncoder
 from robo_rl.transport import messages_pb2 as messages
+from robo_rl.transport.connection import retry_seconds
 from robo_rl.transport.service import EXCHANGE, JOIN, PROTOCOL, RETRY_KEY, WATCH
+from robo_rl.transport.views import PRESENT_SECONDS
 
 from ..replay_episodes import SPEC, assert_same
 from ..transport_rig import ActorRig, make_server, steps_of, stored_steps, wait_until
@@ -125,7 +127,7 @@ def test_sessions_that_never_were_or_are_over_are_refused(wire) -> None:
         ({"session": 1}, "another actor has taken the name robot"),
         ({"session": 9}, "robot has no session 9 here"),
         ({"newest_session": 2**60}, "session numbers end at"),
-        ({"protocol": 1}, "the learner speaks protocol 3, the actor 1; install one robo-rl on both"),
+        ({"protocol": 1}, "the learner speaks protocol 4, the actor 1; install one robo-rl on both"),
         ({"facts": "{"}, "the actor's facts cannot be read"),
         ({"facts": "[" * 5000}, "the actor's facts cannot be read"),
         ({"facts": '{"spec": {"observation": 3}}'}, "the actor's facts cannot be read"),
@@ -208,12 +210,13 @@ def test_the_rate_of_one_actor_is_no_other_actors(intake) -> None:
 
 
 def test_more_actors_than_allowed_are_refused(intake) -> None:
-    server = make_server(LOCAL, intake, max_actors=1)
+    server = make_server(dataclasses.replace(LOCAL, max_actors=1), intake)
     wire = Wire(server)
     joined = wire.join(actor="one")
     with pytest.raises(grpc.RpcError) as caught:
         wire.join(actor="two")
     assert caught.value.details() == "1 actors are connected already"
+    assert retry_seconds(caught.value) == PRESENT_SECONDS, "it may come again"
     leaving = exchange_of(joined, [])
     leaving.actor, leaving.session_ended = "one", True
     wire.call(EXCHANGE, leaving)
@@ -222,6 +225,52 @@ def test_more_actors_than_allowed_are_refused(intake) -> None:
         wire.join(actor="one")
     wire.channel.close()
     server.close(0)
+
+
+def test_actors_that_are_gone_without_a_word_make_room(intake) -> None:
+    clock = ManualClock()
+    server = make_server(dataclasses.replace(LOCAL, max_actors=1), intake, clock=clock)
+    wire = Wire(server)
+    gone = wire.join(actor="one")
+    clock.advance_ns(int(PRESENT_SECONDS * 1e9))
+    assert not server.order("one", "success"), "it would be about another episode when it comes back"
+    present = wire.join(actor="two")
+    with pytest.raises(grpc.RpcError, match="1 actors are connected already"):
+        wire.join(actor="one", session=gone.session)
+    wire.join(actor="two", session=present.session)
+    assert server.order("two", "success")
+    wire.channel.close()
+    server.close(0)
+
+
+def test_of_an_actors_own_names_and_numbers_only_sound_ones_are_kept(server, wire) -> None:
+    joined = wire.join()
+    practice = {"length": 1.0, "practice/resets": 2.0, "practice/rate": np.nan, "practice/\n": 1.0}
+    many = {f"practice/{'a' * number}": 1.0 for number in range(1, 60)}
+    for given, kept in ((practice, {"practice/resets": 2.0}), (many, None)):
+        statistics = messages.ActorStatistics(practice=given, practice_state="\x1b[2J")
+        wire.call(EXCHANGE, exchange_of(joined, statistics=statistics))
+        view = server.actors()["robot"]
+        assert view.practice_state == ""
+        assert len(view.practice) == 32 if kept is None else view.practice == kept
+
+
+def test_only_the_newest_watch_of_an_actor_is_given_orders(server, wire) -> None:
+    joined = wire.join()
+    call = wire.channel.unary_stream(WATCH.path, WATCH.request.SerializeToString, WATCH.reply.FromString)
+    fields = {"run": joined.run, "incarnation": joined.incarnation, "actor": "robot", "session": joined.session}
+    first = call(messages.WatchRequest(**fields), timeout=60)
+    assert next(first).HasField("guidance")
+    wire.join(session=joined.session)
+    assert server.order("robot", "success")
+    assert [order for notice in first for order in notice.guidance.orders] == [], "it ends without them"
+    second = call(messages.WatchRequest(**fields), timeout=60)
+    assert next(second).guidance.orders == ["success"]
+    third = call(messages.WatchRequest(**fields), timeout=60)
+    assert next(third).HasField("guidance")
+    server.order("robot", "reset")
+    assert [order for notice in second for order in notice.guidance.orders] == []
+    assert next(notice for notice in third if notice.guidance.orders).guidance.orders == ["reset"]
 
 
 def test_a_watch_ends_when_its_session_is_replaced(server, wire) -> None:

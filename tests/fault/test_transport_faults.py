@@ -1,5 +1,6 @@
 """Processes are killed and stopped, disks are full, strangers send rubbish: no step is lost, none is stored twice."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from robo_rl.actor import SpoolFullError
 from robo_rl.replay import Intake
 from robo_rl.transport import TransportConfig
 
+from ..benchmarks.tcp_proxy import TcpProxy
 from ..learner_process import LearnerProcess, survive_kills
 from ..malformed_packets import MalformedPackets
 from ..replay_episodes import SPEC, assert_same
@@ -72,6 +74,35 @@ def test_a_learner_that_is_stopped_does_not_hold_the_actor(learner: LearnerProce
     rig.finish()
     rig.close()
     assert_same(stored_steps(learner.replay)["robot", session], steps)
+
+
+def test_a_connection_that_died_without_a_word_is_renewed(tmp_path: Path) -> None:
+    """Fault case 14, where nobody says that the connection is gone: another access point, a router that forgot."""
+    with contextlib.ExitStack() as ends:
+        intake = Intake(tmp_path / "replay", SPEC)
+        ends.callback(intake.close)
+        server = make_server(TransportConfig("127.0.0.1:0"), intake)
+        ends.callback(server.close, 0)
+        proxy = TcpProxy(int(server.address.rpartition(":")[2]))
+        ends.callback(proxy.close)
+        rig = ActorRig(TransportConfig(f"127.0.0.1:{proxy.port}", timeout_seconds=1.0), tmp_path / "spool")
+        ends.callback(rig.close)
+        session = rig.join()
+        steps = steps_of(session, [5, 4])
+        rig.put(steps[:5])
+        wait_until(lambda: rig.link.status.stored == 5)
+        proxy.swallow()
+        rig.put(steps[5:])
+        wait_until(lambda: not rig.link.status.connected)
+        proxy.mend()
+        wait_until(lambda: rig.link.status.connected)
+        # The learner does not know that the old connection is dead.
+        assert server.order("robot", "success")
+        orders: list[str] = []
+        wait_until(lambda: bool(orders.extend(rig.link.take_orders()) or orders))
+        assert orders == ["success"]
+        rig.finish()
+    assert_same(stored_steps(tmp_path / "replay")["robot", session], steps)
 
 
 ACTS_UNTIL_KILLED = """

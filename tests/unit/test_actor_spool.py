@@ -295,3 +295,25 @@ def test_kill_9_loses_no_step_that_append_returned_for(tmp_path: Path) -> None:
             assert spool.extent(attempt)[1] >= told
             held = contents(spool, attempt)
             assert held == [record(sequence) for sequence in range(len(held))]
+
+
+def test_the_last_step_goes_beyond_the_capacity(tmp_path: Path) -> None:
+    with Spool(tmp_path, capacity_bytes=150) as spool:
+        fill(spool, 1, 2)
+        with pytest.raises(SpoolFullError, match="the spool is full"):
+            spool.append(2, record(2))
+        assert spool.append_last(2, record(2))
+    with Spool(tmp_path) as spool:
+        assert contents(spool, 1) == [record(sequence) for sequence in range(3)]
+
+
+def test_a_last_step_that_the_disk_does_not_take_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Spool(tmp_path) as spool:
+        fill(spool, 1, 3)
+        monkeypatch.setattr(os, "writev", lambda file, data: 0)
+        assert not spool.append_last(3, record(3))
+        assert contents(spool, 1) == [record(sequence) for sequence in range(4)]
+        spool.settle(1, 4)
+        assert spool.held_bytes == 0
+        spool.drop_session(1)
+        assert spool.sessions() == []

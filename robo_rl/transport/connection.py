@@ -1,0 +1,149 @@
+"""The actor's connection to its learner: made anew where it is dead, and people hear of it where none comes about."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+
+from robo_rl.core import Clock
+
+from .config import TransportConfig
+from .service import EXCHANGE, JOIN, RETRY_KEY, WATCH, channel_maker, metadata
+
+PATIENCE_SECONDS = 5.0
+REMINDER_SECONDS = 30.0
+
+
+class SilenceNotice:
+    """Tells people why the learner does not answer: after :data:`PATIENCE_SECONDS`, then each :data:`REMINDER_SECONDS`.
+
+    Args:
+        config: of the wire.
+        tell: given each line for people.
+        clock: monotonic time.
+    """
+
+    def __init__(self, config: TransportConfig, tell: Callable[[str], None], clock: Clock) -> None:
+        self._config = config
+        self._tell = tell
+        self._clock = clock
+        self._is_told = False
+        self.heard()
+
+    def heard(self) -> None:
+        """Take note of an answer."""
+        if self._is_told:
+            self._is_told = False
+            self._tell(f"The learner at {self._config.address} answers again")
+        self._heard_ns = self._clock.now_ns()
+        self._due_ns = self._heard_ns + int(PATIENCE_SECONDS * 1e9)
+
+    def failed(self, error: Any) -> None:
+        """Take note of a call that ended in ``error``."""
+        now = self._clock.now_ns()
+        if now < self._due_ns:
+            return
+        self._due_ns = now + int(REMINDER_SECONDS * 1e9)
+        address = self._config.address
+        if retry_seconds(error) is not None:
+            self._tell(f"The learner at {address} has this actor wait: {error.details()}")
+            return
+        if self._config.certificates is None:
+            secured = "that it has no certificates either"
+        else:
+            secured = "that certificates are of one authority on both sides, the learner's for this address"
+        self._is_told = True
+        seconds = (now - self._heard_ns) * 1e-9
+        self._tell(
+            f"The learner at {address} has not answered for {seconds:.0f} s: {error.details()}. Check the address, "
+            f"that the learner runs there, and {secured}."
+        )
+
+
+class Connection:
+    """Makes an actor's calls.
+
+    Where a network changes, a connection may be dead and nobody says so: what is sent over it is lost, and gRPC keeps
+    it. So where a call gets no answer in time the calls that follow go over a channel of their own.
+
+    :meth:`watch` is for one thread, everything else for another.
+
+    Args:
+        config: of the wire.
+        actor: name of the actor, whose certificate is shown.
+        notice: told of answers and failures.
+
+    Raises:
+        ConfigError: if keys or token cannot be read.
+    """
+
+    def __init__(self, config: TransportConfig, actor: str, notice: SilenceNotice) -> None:
+        self._timeout = config.timeout_seconds
+        self._metadata = metadata(config.token())
+        self._notice = notice
+        self._make_channel = channel_maker(config, actor)
+        self._channel = self._make_channel()
+        self._watching: Any = None
+        self._leaving = False
+        self._lock = threading.Lock()
+
+    def join(self, request: Any) -> Any:
+        """Send a ``JoinRequest``; return the reply."""
+        call = self._channel.unary_unary(JOIN.path, JOIN.request.SerializeToString, JOIN.reply.FromString)
+        reply = call(request, timeout=self._timeout, metadata=self._metadata)
+        self._notice.heard()
+        return reply
+
+    def begin_exchange(self, data: bytes) -> Any:
+        """Send a serialised ``ExchangeRequest``; return what :meth:`end_exchange` is to be given."""
+        call = self._channel.unary_unary(EXCHANGE.path, None, EXCHANGE.reply.FromString)
+        return call.future(data, timeout=self._timeout, metadata=self._metadata)
+
+    def end_exchange(self, call: Any) -> Any:
+        """Wait for the reply."""
+        reply = call.result()
+        self._notice.heard()
+        return reply
+
+    def watch(self, request: Any) -> Iterator[Any]:
+        """Return the notices that come until the learner is lost, or this actor leaves."""
+        with self._lock:
+            if self._leaving:  # nobody would cancel it
+                return iter(())
+            call = self._channel.unary_stream(WATCH.path, WATCH.request.SerializeToString, WATCH.reply.FromString)
+            self._watching = call(request, metadata=self._metadata)
+            return self._watching  # type: ignore[no-any-return]
+
+    def failed(self, error: Any) -> None:
+        """Take note of a call that ended in ``error``, which the learner did not refuse for good."""
+        self._notice.failed(error)
+        if retry_seconds(error) is not None:
+            return
+        with self._lock:
+            dead = self._channel if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED else None
+            if dead is not None:
+                self._channel = self._make_channel()
+            watching, self._watching = self._watching, None
+        if watching is not None:
+            watching.cancel()  # a learner that was stopped keeps its connections open
+        if dead is not None:
+            dead.close()
+
+    def leave(self) -> None:
+        """End the notices, for good."""
+        with self._lock:
+            self._leaving = True
+            watching = self._watching
+        if watching is not None:
+            watching.cancel()
+
+    def close(self) -> None:
+        """Close the channel. May be called twice."""
+        self._channel.close()
+
+
+def retry_seconds(error: Any) -> float | None:
+    """Return when to come again after a refusal for now; None for any other error."""
+    value = dict(error.trailing_metadata() or ()).get(RETRY_KEY)
+    return None if value is None else float(value)
