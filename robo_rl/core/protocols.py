@@ -186,7 +186,11 @@ class ResetController(Protocol):
         ...
 
     def refuses(self, observation: Observation, action: NDArray[np.float32]) -> str:
-        """Return why the episode must end before ``action`` (A,) of the policy is executed; empty: it goes on."""
+        """Return why the episode must end before ``action`` (A,) of the policy is executed; empty: it goes on.
+
+        Raises:
+            DriverError: if resets do not help against that, and a person has to.
+        """
         ...
 
     def watch(self, listener: Callable[[str], None], tell: Callable[[str], None]) -> None:

@@ -14,7 +14,17 @@ from ..core import DataError, nearest
 from .statistics import Proportion
 
 # What tells a run from its siblings of another seed, and what does not change how it learns.
-_IDENTITY = ("seed", "run", "logging", "resume", "choices")
+_IDENTITY = ("seed", "logging", "resume", "choices")
+_LOOKED_AT = (
+    "run.dir",
+    "run.overwrite",
+    "run.evaluation_interval",
+    "run.evaluation_episodes",
+    "run.final_evaluation_episodes",
+    "run.video_episodes",
+    "run.checkpoint_interval",
+    "run.keep_checkpoints",
+)
 _PLACES = ("certificates", "token_file", "emergency_stop.file")
 _FILES = ("config.yaml", "metrics.jsonl", "summary.json")
 
@@ -44,13 +54,20 @@ class Run:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """The configuration with dotted keys, without what only identifies the run and what lies in its folder."""
+        """The configuration with dotted keys, without what only identifies the run and what lies in its folder.
+
+        Nor does it have how often the run was evaluated and saved. How long it was to be (``run.env_steps``, and
+        ``run.stop_at_success_rate`` and ``run.stop_at_return``) is there: what runs came to after 1,000 and after 6,000
+        steps are no two results of one kind. It is what the run began with that counts: one that ended earlier by the
+        same rule, was interrupted, or was extended by ``resume`` stays with its siblings.
+        """
         flat = flatten(self.config)
         own = f"{flat.get('run.dir')}{os.sep}"
         return {
             key: value
             for key, value in flat.items()
             if key.split(".")[0] not in _IDENTITY
+            and key not in _LOOKED_AT
             and not key.endswith(_PLACES)
             and not (isinstance(value, str) and value.startswith(own))
         }
@@ -160,8 +177,12 @@ class Run:
         return sorted((line for line in self.metrics if line.get("kind") == kind), key=lambda line: int(line["step"]))
 
 
-def load_run(path: Path) -> Run:
+def load_run(path: Path, going_on: bool = False) -> Run:
     """Read a run folder. Whatever part of it exists is used; the rest is named in ``problems``.
+
+    Args:
+        path: run folder.
+        going_on: whether a process is busy with the run; what an earlier one wrote as its end counts no more then.
 
     Raises:
         DataError: if the folder holds nothing of a run.
@@ -179,10 +200,11 @@ def load_run(path: Path) -> Run:
         problems.append(f"config.yaml cannot be read ({type(error).__name__})")
     metrics = _read_metrics(path / "metrics.jsonl", problems)
     try:
-        told = json.loads((path / "summary.json").read_text())
-        if not isinstance(told, dict):
-            raise ValueError("expected a JSON object")
-        summary = told
+        if not going_on:
+            told = json.loads((path / "summary.json").read_text())
+            if not isinstance(told, dict):
+                raise ValueError("expected a JSON object")
+            summary = told
     except FileNotFoundError:
         problems.append("no summary.json: the run is still going on or was killed; figures are those of its last line")
     except ValueError:

@@ -22,7 +22,8 @@ class RecoveryConfig:
     observations tell its speed, whether it is upright and where it is to go.
 
     Attributes:
-        crash_terms: reward terms that are above 0 when a failure ended the episode.
+        crash_terms: reward terms that are above 0.5 when a failure ended the episode. On a robot it is
+            ``robot.terminate_on`` and ``robot.truncate_on`` that have them end it.
         stuck_terms: the same when the robot did not come away from its place.
         speed: element of the observation: speed forwards [m/s].
         upright: element of the observation: cosine of the lean, 1 upright.

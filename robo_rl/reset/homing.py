@@ -34,6 +34,8 @@ HELD_DISTANCE = 0.04
 """Of the object from the end effector, up to which it may be in the gripper [m]."""
 REST_SECONDS = 0.5
 """In which the arm comes to rest at home [s]."""
+MAX_REFUSALS = 3
+"""In a row, without a step between them: resets do not help against the last, and somebody has to come."""
 
 
 class HomingReset(PracticeReset):
@@ -78,10 +80,14 @@ class HomingReset(PracticeReset):
         self._guide = ArmGuide(spec, robot, home_rotation, self._observed)
         self._script = config.scripts.get(spec.task)
         self._to_object = [] if self._script is None else [Element(spec, f"{self._script.object}_{a}") for a in "xyz"]
-        self._resets = self._successes = self._refusals = 0
+        self._resets = self._successes = self._refusals = self._refusals_in_a_row = 0
 
     def refuses(self, observation: Observation, action: NDArray[np.float32]) -> str:
-        """The object is leaving the part of the workspace from which the arm can fetch it."""
+        """The object is leaving the part of the workspace from which the arm can fetch it.
+
+        Raises:
+            DriverError: if neither the arm nor the backend's own reset has brought it back. The run may be resumed.
+        """
         if self._script is None or not self._script.within:
             return ""
         self._guide.observation = observation
@@ -90,10 +96,16 @@ class HomingReset(PracticeReset):
         if (low <= place).all() and (place <= high).all():
             return ""
         self._refusals += 1
-        return f"the object is at ({x:.2f}, {y:.2f}) m: beyond that the arm cannot fetch it"
+        self._refusals_in_a_row += 1
+        reason = f"the object is at ({x:.2f}, {y:.2f}) m: beyond that the arm cannot fetch it"
+        if self._refusals_in_a_row >= MAX_REFUSALS:
+            tried = MAX_REFUSALS - 1
+            raise DriverError(f"{reason}, and {tried} resets in a row have not brought it back. A person has to")
+        return reason
 
     def note(self, transition: Transition) -> None:
         super().note(transition)
+        self._refusals_in_a_row = 0
         if transition.terminated or transition.truncated:
             self._happens(Event.EPISODE_ENDED)
 

@@ -14,6 +14,7 @@ from robo_rl.core import (
     Step,
     Transition,
     generator,
+    happened,
     nearest,
 )
 
@@ -59,9 +60,11 @@ class RecoveryReset(PracticeReset):
 
     def note(self, transition: Transition) -> None:
         super().note(transition)
-        if any(transition.rewards[term] > 0 for term in self._config.crash_terms):
+        if not (transition.terminated or transition.truncated):
+            return  # a robot may tell a failure for many steps: what ends no episode calls for no recovery
+        if happened(transition.rewards, self._config.crash_terms):
             self._happens(Event.CRASH)
-        elif any(transition.rewards[term] > 0 for term in self._config.stuck_terms):
+        elif happened(transition.rewards, self._config.stuck_terms):
             self._happens(Event.STUCK)
 
     def run(self, backend: EnvBackend) -> ResetOutcome:

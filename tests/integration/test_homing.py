@@ -38,3 +38,12 @@ def test_episodes_are_begun_by_the_arm_and_a_resumed_run_goes_on(tmp_path: Path)
     episodes = records(folder, "episode")
     assert [line["length"] for line in episodes] == [40, 40]
     assert episodes[-1]["practice/reset_success_rate"] == 1.0
+
+
+def test_an_object_that_stays_out_of_reach_ends_the_run_before_any_step(tmp_path: Path) -> None:
+    # With a computed reward: an episode without a step earns nothing a step.
+    folder = tmp_path / "run"
+    nowhere = ["reward=perceptual", "reset.scripts.pick_cube.within=[[0.9,0.0],[1.0,0.1]]"]
+    output = robo_rl("train", *COMMON, *nowhere, "run.env_steps=50", f"run.dir={folder}", code=2)
+    assert "2 resets in a row have not brought it back. A person has to" in output
+    assert records(folder, "episode") == []

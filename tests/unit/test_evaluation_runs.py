@@ -140,6 +140,21 @@ def test_settings_are_compared_without_what_only_identifies_a_run(tmp_path):
     assert flatten({"a": {"b": 1, "c": {}}, "d": [1, {"e": 2}]}) == {"a.b": 1, "d": [1, {"e": 2}]}
 
 
+def test_runs_of_another_length_are_another_configuration_and_runs_evaluated_more_often_are_not(tmp_path):
+    def run(name: str, **options):
+        folder = make_run(tmp_path / name)
+        config = OmegaConf.load(folder / "config.yaml")
+        config.run.update({"env_steps": 6000, "replay_capacity": 9000, "evaluation_interval": 500} | options)
+        OmegaConf.save(config, folder / "config.yaml")
+        return load_run(folder)
+
+    runs = [run("a"), run("b", evaluation_interval=1000), run("c", env_steps=12000), run("d", replay_capacity=100)]
+    runs.append(run("e", stop_at_success_rate=0.9))
+    groups = group_runs(runs)
+    assert [[each.name for each in group.runs] for group in groups] == [["a", "b"], ["c"], ["d"], ["e"]]
+    assert groups[1].label == "rlpd env_steps=12000 replay_capacity=9000 stop_at_success_rate=None"
+
+
 @pytest.mark.parametrize(
     ("setting", "first", "second"),
     [

@@ -248,6 +248,25 @@ def test_an_episode_ends_before_the_object_is_out_of_reach(x, y):
     rig.act(3)
 
 
+def test_an_object_that_no_reset_brings_back_ends_the_run():
+    rig = Rig("pick_cube", random_every=0, attempts=1)
+    rig.act(1)
+    reset = rig.sim.reset
+    rig.sim.reset = lambda seed=None: reset()  # type: ignore[method-assign]  # as a robot's, which moves no object
+    rig.put_object((0.6, 0.34, 0.0225))
+    rig.act(1)  # it is seen only now
+    with pytest.raises(EpisodeRefusedError):
+        rig.act(1)
+    rig.act(1)  # fetched
+    rig.put_object((1.0, 0.0, 0.0225))  # beyond the arm's reach
+    rig.act(1)
+    for _ in range(2):
+        with pytest.raises(EpisodeRefusedError):
+            rig.act(1)
+    with pytest.raises(DriverError, match=r"and 2 resets in a row have not brought it back. A person has to"):
+        rig.act(1)
+
+
 def test_further_attempts_reach_elsewhere_and_go_higher():
     rig = Rig("pick_cube", random_every=0)
     heights: list[float] = []

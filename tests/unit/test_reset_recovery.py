@@ -175,6 +175,19 @@ def test_while_a_person_drives_it_is_teleop():
     assert resets.state is PracticeState.LEARNING
 
 
+def test_a_failure_that_is_told_for_many_steps_is_one_once_it_ends_an_episode():
+    vehicle = ToyVehicle()
+    actor, resets = practise(vehicle)
+    first = drive(actor, resets, 1)[0]
+    for _ in range(2):
+        resets.note(dataclasses.replace(first, rewards={**first.rewards, "crashed": 1.0}))
+    assert resets.state is PracticeState.LEARNING
+    resets.note(dataclasses.replace(first, rewards={**first.rewards, "crashed": 0.3}, truncated=True))
+    assert resets.state is PracticeState.LEARNING, "0.3 ends no episode on a robot: nothing has crashed"
+    resets.note(dataclasses.replace(first, rewards={**first.rewards, "crashed": 1.0}, truncated=True))
+    assert resets.state is PracticeState.CRASHED
+
+
 def test_what_was_saved_goes_on_alike():
     vehicle, other = ToyVehicle(), ToyVehicle()
     actor, resets = practise(vehicle)
