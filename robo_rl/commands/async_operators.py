@@ -2,14 +2,19 @@
 
 import queue
 import threading
-from collections.abc import Mapping
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
+from ..core import Verdict, sync_folder, write_durably
 from ..learner import Learner
 from ..telemetry import EPISODE_COMMANDS, Command, LiveRobot, LiveRun, LiveStatus
-from ..transport import LearnerServer
+from ..transport import ActorView, LearnerServer
 from .operators import Operators
 
 ATTEND_SECONDS = 0.1
+RATE_SECONDS = 10.0
 
 
 class AsyncOperators(Operators):
@@ -18,19 +23,35 @@ class AsyncOperators(Operators):
     Args:
         live: what passes between the run and pages.
         learner: of the run.
+        folder: of the run. The file ``paused`` is in it while a person wants no episode to begin: a learner that is
+            started anew must not let robots go on.
     """
 
-    def __init__(self, live: LiveRun, learner: Learner) -> None:
+    def __init__(self, live: LiveRun, learner: Learner, folder: Path) -> None:
         super().__init__(live)
         self._learner = learner
+        self._pause_file = folder / "paused"
         self._state, self._refused = "", dict[str, str]()
+        self._rates: dict[str, _Rate] = {}
+        self._changed_steps: Counter[str] = Counter()
+        self._stops: dict[str, str] = {}
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def attend(self, server: LearnerServer) -> None:
-        """Begin to serve those who watch, in a thread: robots are to be seen and stopped during evaluations too."""
-        self._thread = threading.Thread(target=self._attend, args=(server,), name="attend", daemon=True)
+    @property
+    def was_paused(self) -> bool:
+        """Whether the run is paused, be it by an earlier process of it."""
+        return self._pause_file.exists()
+
+    def attend(self, server: LearnerServer, say: Callable[[str], None]) -> None:
+        """Begin to serve those who watch, in a thread: robots are to be seen and stopped during evaluations too.
+
+        Args:
+            server: of the run.
+            say: tells people what they should know.
+        """
+        self._thread = threading.Thread(target=self._attend, args=(server, say), name="attend", daemon=True)
         self._thread.start()
 
     def take_commands(self) -> list[Command]:
@@ -43,13 +64,21 @@ class AsyncOperators(Operators):
     def tell(self, state: str, refused: Mapping[str, str]) -> None:
         self._state, self._refused = state, dict(refused)
 
+    def note_step(self, actor: str, verdict: Verdict) -> None:
+        """Take note of what safety did to a step of an actor."""
+        self._changed_steps[actor] += verdict.changed
+
+    def note_stop(self, actor: str, reason: str, step: int) -> None:
+        """Take note of why an episode of an actor was stopped, at environment step ``step`` of the run."""
+        self._stops[actor] = f"{reason} at step {step:,}"
+
     def close(self) -> None:
         self._closing.set()
         if self._thread is not None:
             self._thread.join()
         self._live.close()
 
-    def _attend(self, server: LearnerServer) -> None:
+    def _attend(self, server: LearnerServer, say: Callable[[str], None]) -> None:
         shown: dict[str, Mapping[str, bytes]] = {}
         while not self._closing.wait(ATTEND_SECONDS):
             server.watch(self._live.watched)
@@ -58,32 +87,65 @@ class AsyncOperators(Operators):
                     shown[name] = actor.pictures
                     self._live.show(name, actor.pictures)
             for command in [*map(Command, server.take_commands()), *self._live.take_commands()]:
-                self._pass_on(server, command)
+                self._pass_on(server, command, say)
             self._live.tell(LiveStatus(self._state, server.paused, self._refused, self._robots(server)))
 
-    def _pass_on(self, server: LearnerServer, command: Command) -> None:
+    def _pass_on(self, server: LearnerServer, command: Command, say: Callable[[str], None]) -> None:
         """Pass a command on to actors, and to the learner."""
         if command.name in ("pause", "resume"):
             server.pause(command.name == "pause")
+            try:
+                self._keep_pause(server.paused)
+            except OSError as error:
+                say(f"{self._pause_file} cannot be changed ({error.strerror}): a learner started anew will not know it")
         elif command.name in EPISODE_COMMANDS and not server.order(command.robot, command.name):
             return  # it is not connected, which those who watch see
         self._commands.put(command)
 
+    def _keep_pause(self, paused: bool) -> None:
+        """Have the disk know whether the run is paused."""
+        if paused:
+            write_durably(self._pause_file, b"")
+        else:
+            self._pause_file.unlink(missing_ok=True)
+            sync_folder(self._pause_file.parent)
+
     def _robots(self, server: LearnerServer) -> tuple[LiveRobot, ...]:
         return tuple(
-            LiveRobot(
-                name,
-                actor.is_present,
-                {
-                    "steps": f"{actor.produced:,}",
-                    "in its spool": f"{actor.spooled:,}",
-                    "policy": f"{max(self._learner.updates - actor.policy_version, 0):,} updates old"
-                    if actor.policy_version >= 0
-                    else "none",
-                    "held": f"{actor.held_seconds:.0f} s",
-                    **({"doing": actor.practice_state} if actor.practice_state else {}),
-                },
-                actor.picture_problem,
-            )
+            LiveRobot(name, actor.is_present, self._facts(name, actor), actor.picture_problem)
             for name, actor in sorted(server.actors().items())
         )
+
+    def _facts(self, name: str, actor: ActorView) -> dict[str, str]:
+        rate = self._rates.setdefault(name, _Rate()).of(actor.produced, time.monotonic())
+        age = max(self._learner.updates - actor.policy_version, 0)
+        facts = {
+            "steps": f"{actor.produced:,}",
+            "steps/s": f"{rate:.1f}",
+            "in its spool": f"{actor.spooled:,}",
+            "policy": f"{age:,} updates old" if actor.policy_version >= 0 else "none",
+            "held": f"{actor.held_seconds:.0f} s",
+            "changed by safety": f"{self._changed_steps[name]:,}",
+        }
+        if name in self._stops:
+            facts["last stop"] = self._stops[name]
+        if actor.practice_state:
+            facts["doing"] = actor.practice_state
+        return facts
+
+
+class _Rate:
+    """How fast something counts up, over the last seconds."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def of(self, count: int, now: float) -> float:
+        """Return counts per second, where it is ``count`` ``now`` [s]."""
+        if self._seen and count < self._seen[-1][1]:  # another session began
+            self._seen.clear()
+        while len(self._seen) > 1 and self._seen[1][0] <= now - RATE_SECONDS:
+            self._seen.popleft()
+        self._seen.append((now, count))
+        began, before = self._seen[0]
+        return (count - before) / (now - began) if now > began else 0.0

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 import shutil
 import time
 import uuid
@@ -15,7 +14,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from ..app import AsyncRuntimeConfig, agent_facts, build_acting_agent, has_robot, section
-from ..core import ConfigError, EnvSpec, State, Transition, require
+from ..core import ConfigError, DivergenceError, EnvSpec, State, Transition, require
 from ..learner import Checkpoint
 from ..replay import Intake
 from ..telemetry import Command
@@ -25,14 +24,13 @@ from .async_operators import AsyncOperators
 from .earnings import Earnings
 from .evaluations import BackgroundEvaluations
 from .interruption import Interruption
+from .pace import Ratios, allowed_steps, may_update
 from .takeover import check_screen, has_person
 from .training import Training
 
 IDLE_SECONDS = 0.05
 REPORT_SECONDS = 1.0
 REMEMBERED_POLICIES = 1000
-AHEAD = 4
-"""Steps that each actor may take beyond ``min_ratio``, so that one is there when the learner is done with the last."""
 
 
 @dataclasses.dataclass
@@ -70,6 +68,7 @@ class AsyncTraining(Training):
 
     def __init__(self, config: DictConfig, folder: Path, interruption: Interruption) -> None:
         self.runtime: AsyncRuntimeConfig = section(config, "runtime")
+        self._ratios = Ratios(self.runtime.min_ratio, self.runtime.max_ratio)
         self._socket_folder: Path | None = None
         self._ended = False
         self._waited_seconds = 0.0
@@ -77,6 +76,7 @@ class AsyncTraining(Training):
         self._published: OrderedDict[int, float] = OrderedDict()
         self._newest: dict[str, Transition] = {}
         self._episodes: dict[str, _OpenEpisode] = {}
+        self._blocked = ""  # why no step is taken in, as people were told
         self._snapshot: _Snapshot | None = None
         self._learned_evaluation = 0.0
         if self.runtime.actors:
@@ -107,12 +107,15 @@ class AsyncTraining(Training):
         if transport.address is None:
             self._socket_folder = new_socket_folder()
             transport = dataclasses.replace(transport, address=f"unix:{self._socket_folder / SOCKET}")
+        paused = self._operators.was_paused
         self.server = LearnerServer(
-            transport, self._run_identity(), self.parts.backend.spec, self.intake, self._differences
+            transport, self._run_identity(), self.parts.backend.spec, self.intake, self._differences, paused=paused
         )
         transport = dataclasses.replace(transport, address=self.server.address)
         self.logger.message(f"Actors may join at {self.server.address} (run {self.server.run})")
-        self._operators.attend(self.server)
+        if paused:
+            self.logger.message("The run is paused, as a person left it: no episode begins until resume is sent")
+        self._operators.attend(self.server, self.logger.message)
         self.actors = self._make_actors(transport)
         self.actors.resize(self.runtime.actors)
 
@@ -190,7 +193,7 @@ class AsyncTraining(Training):
     def _open_experience(self) -> None:
         if self.parts.resets is not None and self.parts.resets.learns:
             raise ConfigError("reset=learned needs runtime=local: its agent learns beside the task's")
-        self._operators = AsyncOperators(self.live, self.learner)
+        self._operators = AsyncOperators(self.live, self.learner, self.folder)
         self.intake = Intake(self.folder / "replay", self.parts.backend.spec)
         self.intake.recover(self.online)
         self.online.end_episodes()  # only whole ones are stored: what goes on of the last one comes as another segment
@@ -256,7 +259,7 @@ class AsyncTraining(Training):
                 return status
             self._tell("paused" if self.server.paused else "training")
             self._guide()  # before an update, which may take its time: the first more than others
-            if self.learner.updates + 1 <= self.runtime.max_ratio * self._learnable() and self._can_learn():
+            if may_update(self.learner.updates, self._learnable(), self._ratios) and self._can_learn():
                 self._update()
             elif self.step >= settings.env_steps:
                 return "completed"
@@ -279,13 +282,18 @@ class AsyncTraining(Training):
         self._policy_version = updates
         if updates % self.runtime.publish_interval == 0:
             self._publish()
-        if self.logger.due(updates):
+        if metrics and self.logger.due(updates):
             self.logger.log("train", self.step, **metrics)
         self.logger.progress(
             min(self.step, self.settings.env_steps),
             self.settings.env_steps,
             updates * self.parts.agent.config.update_to_data,
         )
+
+    def _roll_back(self, error: DivergenceError) -> None:
+        """As :meth:`Training._roll_back`; actors need not wait for another policy."""
+        super()._roll_back(error)
+        self._publish()
 
     def _take(self) -> None:
         """Put what arrived into the replay."""
@@ -295,6 +303,7 @@ class AsyncTraining(Training):
             episode.length += 1
             self.step += 1
             self._safety.count(transition.verdict)
+            self._operators.note_step(transition.actor, transition.verdict)
             self._newest[transition.actor] = transition
             if transition.terminated or transition.truncated:
                 self._end_episode(transition.actor, transition.success, transition.verdict.stop_reason)
@@ -314,6 +323,8 @@ class AsyncTraining(Training):
         episode = self._episodes.pop(name)
         self._watch(episode.number[1], episode.earnings, episode.length, success)
         actor = self.server.actors().get(name)
+        if stopped:
+            self._operators.note_stop(name, stopped, self.step)
         self.logger.log(
             "episode",
             self.step,
@@ -393,12 +404,12 @@ class AsyncTraining(Training):
 
     def _guide(self) -> None:
         self._take()
-        wanted = self.settings.env_steps
-        if self.runtime.min_ratio > 0 and self._can_learn():  # else they are to go on until an episode is judged
+        room = self.settings.env_steps - self.step
+        if self._can_learn():  # else they are to go on until an episode is judged
             starts = max(self.parts.agent.config.learning_starts, 1)
-            ahead = AHEAD * max(len(self._present_actors()), 1)
-            wanted = min(wanted, starts - 1 + math.ceil(self.learner.updates / self.runtime.min_ratio) + ahead)
-        self.server.guide(room=wanted - self.step, stop=False, env_steps=self.step)
+            steps, actors = self.step - starts + 1, len(self._present_actors())
+            room = min(room, allowed_steps(self.learner.updates, steps, self._ratios, actors))
+        self.server.guide(room=room, stop=False, env_steps=self.step)
 
     def _obey(self, command: Command) -> None:
         if command.name == "checkpoint" and self._snapshot is not None and self._snapshot.step == self.step:
@@ -423,6 +434,11 @@ class AsyncTraining(Training):
         self._reported = now
         for note in self.server.take_notes():
             self.logger.message(note)
+        blocked = self.intake.blocked()
+        if blocked != self._blocked:
+            told = f"No steps are taken in: {blocked}. Actors keep theirs" if blocked else "Steps are taken in again"
+            self.logger.message(told)
+            self._blocked = blocked
         totals, actors = self.intake.totals(), self.server.actors().values()
         stale = [transition for transition in self._newest.values() if transition.policy_version in self._published]
         self._newest = {}
@@ -440,6 +456,7 @@ class AsyncTraining(Training):
             held_seconds=sum(actor.held_seconds for actor in actors),
             refused_policies=sum(actor.refused_policies for actor in actors),
             refused_requests=sum(self.server.refusals.values()),
+            blocked=blocked or None,
             ratio=self._ratio(),
             waited_seconds=self._waited_seconds,
             staleness_steps=max((self.learner.updates - t.policy_version for t in stale), default=None),

@@ -52,19 +52,35 @@ class LocalTraining(Training):
                 continue
             self._tell("training")
             try:
+                if self.actor.is_between_episodes:
+                    self._begin_episode()
+                    continue
                 transition = self._take_step()
             except EpisodeRefusedError as refusal:
                 self.logger.message(f"Episode ended at step {self.step}: {refusal}")
-                self._cut_episode("irreversible")
+                self._cut_episode("irreversible", self.actor.episode_length)
                 continue
             except SafetyStop as stop:
                 self._stopped(stop)
+                continue
+            except DivergenceError as error:
+                self._reject_step(error)
                 continue
             self._earnings.add(self._insert(transition), self.sampler.gamma)
             self._log(transition, self._learn())
             if self._evaluate_or_save():
                 return "reached"
         return "completed"
+
+    def _begin_episode(self) -> None:
+        """Bring the robot to where an episode begins; what people ask for meanwhile is heard before the first step.
+
+        Raises:
+            SafetyStop: if the robot was stopped.
+        """
+        self.parts.agent.forget_plan(explore=True)
+        self.actor.begin_episode()
+        self._operators.begin_episode()
 
     def _take_step(self) -> Transition:
         """Take one step, as people have it.
@@ -74,8 +90,6 @@ class LocalTraining(Training):
             SafetyStop: if the robot was stopped and no step came of it.
             EpisodeRefusedError: if the robot is to be brought back before it.
         """
-        if self.actor.is_between_episodes:
-            self.parts.agent.forget_plan(explore=True)
         transition = self._operators.mark(self.actor.take_step(self._choose))
         if ACTION_NOT_FINITE in transition.verdict.reasons:  # such a step can neither be stored nor counted
             raise DivergenceError(f"the policy is rejected, the robot held still: {transition.verdict.message}")
@@ -108,17 +122,32 @@ class LocalTraining(Training):
             time.sleep(PERSON_POLL_SECONDS)
         else:
             self.logger.message(f"Stopped at step {self.step}: {stop}")
-            if self.actor.episode_length:
-                self._cut_episode(stop.reason)
+            self._cut_episode(stop.reason, self.actor.episode_length)
             self._safety.stopped(stop)
         self._operators.tell_stop(stop)
 
-    def _cut_episode(self, reason: str) -> None:
-        """Take note that the open episode ends after the step that was stored last, which does not say so."""
+    def _reject_step(self, error: DivergenceError) -> None:
+        """Have the agent go back, and end the episode before the step just taken, which cannot be stored.
+
+        Raises:
+            DivergenceError: as :meth:`_roll_back`.
+        """
+        self._roll_back(error)
+        self._policy_version += 1
+        self.actor.abandon_episode()
+        self._cut_episode(ACTION_NOT_FINITE, self.actor.episode_length - 1)
+
+    def _cut_episode(self, reason: str, length: int) -> None:
+        """Take note that the open episode ends after the step that was stored last, which does not say so.
+
+        One without a step never was: there is nothing to log.
+        """
+        if not length:
+            return
         self.online.end_episodes()
         if self._scorer is not None:
             self._earnings.add(self._score(self._scorer), self.sampler.gamma)
-        self._end_episode(None, reason)
+        self._end_episode(None, reason, length)
 
     def _learn(self) -> Metrics:
         """Do the updates that the step pays for; return nothing where it is too early for any."""
@@ -150,13 +179,12 @@ class LocalTraining(Training):
         if transition.verdict.stop:
             logger.message(f"Stopped at step {self.step}: {transition.verdict.message}")
         if transition.terminated or transition.truncated:
-            self._end_episode(transition.success, transition.verdict.stop_reason)
+            self._end_episode(transition.success, transition.verdict.stop_reason, self.actor.episode_length)
         updates = self.learner.updates * self.parts.agent.config.update_to_data
         logger.progress(self.step, self.settings.env_steps, updates)
 
-    def _end_episode(self, success: bool | None, stopped: str | None) -> None:
-        """Log the episode and begin to count the next."""
-        length = self.actor.episode_length
+    def _end_episode(self, success: bool | None, stopped: str | None, length: int) -> None:
+        """Log the episode, of ``length`` steps, and begin to count the next."""
         self.logger.log(
             "episode",
             self.step,

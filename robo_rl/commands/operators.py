@@ -74,7 +74,8 @@ class LocalOperators(Operators):
         commands = self._live.take_commands()
         for command in commands:
             if command.name in EPISODE_COMMANDS:
-                self._order = None if self._actor.is_between_episodes else command.name
+                begun = not self._actor.is_between_episodes and self._actor.episode_length > 0
+                self._order = command.name if begun else None  # what was asked before was not about this episode
             elif command.name in ("pause", "resume"):
                 self._pause_asked = command.name == "pause"
             self.stop_asked |= command.name == "stop"
@@ -86,6 +87,11 @@ class LocalOperators(Operators):
             self._takeover.wait("paused")
         else:
             time.sleep(PERSON_POLL_SECONDS)
+
+    def begin_episode(self) -> None:
+        """Let the episode that was begun go on to its first step, unless the person at the robot paused or stopped."""
+        if self._takeover is not None and not self._takeover.begin_episode():
+            self._actor.abandon_episode()
 
     def choose(self, observation: Observation, choice: ActionChoice) -> ActionChoice:
         """Return what is to be done, where the policy would do ``choice``."""

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -31,18 +32,19 @@ from ..core import (
     SpecError,
     State,
     Transition,
-    TransportError,
     derive_seed,
     generator,
 )
 from ..safety import ACTION_NOT_FINITE
-from ..transport import LearnerLink, RecordEncoder, TransportConfig, send_command
+from ..transport import LearnerLink, RecordEncoder, TransportConfig
 from .interruption import Interruption
 from .safety_record import SafetyRecord
 from .takeover import Takeover
 
 WAIT_SECONDS = 0.005
 FULL_SECONDS = 0.2
+BLOCKED_NS = 10_000_000_000
+"""What the learner takes in is told no more often than this: a limit of rates comes and goes."""
 KEPT_POLICIES = 3
 """Policies kept to go back to: one that gives impossible actions may have been preceded by others that do."""
 
@@ -81,6 +83,7 @@ class RemoteActor:
         self._env_steps = 0
         self._held_seconds = 0.0
         self._refused_policies = 0
+        self._blocked, self._blocked_ns = "", -BLOCKED_NS  # what was told of the learner, and when
         self._safety = SafetyRecord()
         # The policies that act, the newest last, by version: the ones before it are for when it turns out useless.
         self._policies: list[tuple[int, State]] = []
@@ -108,7 +111,8 @@ class RemoteActor:
         with Spool(Path(settings.spool), settings.spool_bytes, settings.sync_seconds) as spool:
             if spool.damaged_bytes:
                 print(f"{spool.path}: {spool.damaged_bytes} bytes of steps were lost in a power cut", flush=True)
-            link = LearnerLink(self._transport, settings.name, self._backend.spec, facts, spool, run=spool.run)
+            tell = partial(print, flush=True)
+            link = LearnerLink(self._transport, settings.name, self._backend.spec, facts, spool, spool.run, tell)
             with link:
                 if link.join(spool.newest_session, self._must_end):
                     self._begin_session(link, spool)
@@ -159,47 +163,74 @@ class RemoteActor:
         while not self._must_end() and not link.status.stop:
             began_ns = self._clock.now_ns()
             self._take_policy(link, agent)
+            self._tell_blocked(link)
+            if actor.is_between_episodes or not actor.episode_length:
+                link.take_orders()  # they were about another episode: of this one there is no step yet
             if reason := self._why_held(actor, link):
-                if actor.is_between_episodes:
-                    link.take_orders()  # there is none to end
                 self._report(link)
                 self._wait(reason, link)
                 self._held_seconds += (self._clock.now_ns() - began_ns) * 1e-9
                 continue
-            self._env_steps = max(link.status.env_steps, self._produced)
-            if actor.is_between_episodes:
-                agent.forget_plan(explore=True)
             try:
-                transition = actor.take_step(choose)
+                if actor.is_between_episodes:
+                    self._begin_episode(actor, agent, link)
+                    continue
+                self._take_step(actor, agent, choose, link, spool)
             except SafetyStop as stop:
                 self._stopped(stop)
-                link.take_orders()  # they were about that episode
                 self._report(link)
                 if self._takeover is not None:
                     self._wait(f"stopped: {stop}", link, alarm=True)
                 continue
             except EpisodeRefusedError as refusal:
                 print(f"Episode ended at step {self._produced}: {refusal}", flush=True)
-                link.take_orders()
                 self._report(link)
                 continue
-            transition = self._as_people_have_it(transition, actor, link)
-            if self._resets is not None:
-                self._resets.note(transition)
-            if self._intervention is not None and (transition.terminated or transition.truncated):
-                self._intervention.end_episode()
-            if link.status.watched:
-                link.show(self._view.take(transition.next_observation), self._view.problem)
-            self._safety.count(transition.verdict)
-            if ACTION_NOT_FINITE in transition.verdict.reasons:
-                self._reject_policy(agent, transition.verdict.message)
-            self._produced += 1
-            if not self._keep(transition, spool, link):
-                actor.abandon_episode()
-            self._report(link)
-            link.wake()
             if not link.status.connected:
                 self._clock.sleep_until_ns(began_ns + period_ns)
+
+    def _begin_episode(self, actor: Actor, agent: Agent, link: LearnerLink) -> None:
+        """Bring the robot to where an episode begins, which may take long; its first step comes after.
+
+        Raises:
+            SafetyStop: if the robot was stopped.
+        """
+        agent.forget_plan(explore=True)
+        actor.begin_episode()
+        if self._takeover is not None and not self._takeover.begin_episode():
+            actor.abandon_episode()
+            self._end_run(link)
+
+    def _take_step(
+        self,
+        actor: Actor,
+        agent: Agent,
+        choose: Callable[[Observation], ActionChoice],
+        link: LearnerLink,
+        spool: Spool,
+    ) -> None:
+        """Take one step of the open episode and leave it in the spool.
+
+        Raises:
+            SafetyStop: if the robot was stopped and no step came of it.
+            EpisodeRefusedError: if the robot is to be brought back before it.
+        """
+        self._env_steps = max(link.status.env_steps, self._produced)
+        transition = self._as_people_have_it(actor.take_step(choose), actor, link)
+        if self._resets is not None:
+            self._resets.note(transition)
+        if self._intervention is not None and (transition.terminated or transition.truncated):
+            self._intervention.end_episode()
+        if link.status.watched:
+            link.show(self._view.take(transition.next_observation), self._view.problem)
+        self._safety.count(transition.verdict)
+        if ACTION_NOT_FINITE in transition.verdict.reasons:
+            self._reject_policy(agent, transition.verdict.message)
+        self._produced += 1
+        if not self._keep(transition, spool, link):
+            actor.abandon_episode()
+        self._report(link)
+        link.wake()
 
     def _why_held(self, actor: Actor, link: LearnerLink) -> str:
         """Return why no step is to be taken now; empty: one is."""
@@ -224,6 +255,15 @@ class RemoteActor:
             transition = actor.end_episode(transition, order)
         return transition
 
+    def _tell_blocked(self, link: LearnerLink) -> None:
+        """Tell people where the learner takes no steps in any more, and where it does again."""
+        blocked, now = link.status.blocked, self._clock.now_ns()
+        if blocked == self._blocked or now - self._blocked_ns < BLOCKED_NS:
+            return
+        self._blocked, self._blocked_ns = blocked, now
+        told = f"no steps in: {blocked}. They stay in the spool" if blocked else "steps in again"
+        print(f"The learner takes {told}", flush=True)
+
     def _stopped(self, stop: SafetyStop) -> None:
         """Take note of an episode that was stopped without a step; wait where a person has to let it go on."""
         if not (self._safety.awaits_person and stop.by_person):
@@ -246,10 +286,8 @@ class RemoteActor:
         if not self._takeover.stops:
             return
         self._takeover.stops = False
-        try:
-            print(send_command(self._transport, "stop", link.run), flush=True)
-        except TransportError as error:
-            print(f"The run goes on: {error}", flush=True)
+        link.end_run()
+        print(f"The learner is asked to end run {link.run}", flush=True)
 
     def _choose(self, agent: Agent, observation: Observation) -> ActionChoice:
         choice = self._policy_choice(agent, observation)
@@ -328,7 +366,9 @@ class RemoteActor:
                     print(f"collecting pauses: {error}", flush=True)
                 waited = True
                 if self._must_end():
-                    raise
+                    if not spool.append_last(transition.sequence, record):
+                        print("the step in hand is lost unless the learner takes it now", flush=True)
+                    return False
                 link.wake()
                 time.sleep(FULL_SECONDS)
                 self._held_seconds += FULL_SECONDS

@@ -10,6 +10,7 @@ import robo_rl
 
 from ..core import DataError, write_durably
 
+SUMMARY = "summary.json"
 PACKAGES = ("torch", "numpy", "mujoco", "gymnasium")
 
 
@@ -42,7 +43,7 @@ def write_summary(folder: Path, **values: Any) -> None:
         DataError: if the disk does not take it.
     """
     text = json.dumps(values | {"versions": versions(), "git_commit": git_commit()}, indent=2) + "\n"
-    file = folder / "summary.json"
+    file = folder / SUMMARY
     try:
         write_durably(file, text.encode())
     except OSError as error:

@@ -37,7 +37,7 @@ class Takeover:
         return self._panel.paused
 
     def __call__(self, observation: Observation, choice: ActionChoice) -> ActionChoice:
-        """Return what is to be done, where the policy would do ``choice``: in the policy's action frame, as it is."""
+        """Return what is to be done, where the policy would do ``choice``: in the frame of the robot's actions."""
         self._policy_version = choice.policy_version
         said = self._turn("a person has control" if self._panel.said.in_control else "the policy has control")
         self._steps += 1
@@ -47,7 +47,20 @@ class Takeover:
                 self._panel.device.reset(closed=bool(choice.action[self._gripper] > 0))
             return choice
         self._human_steps += 1
-        return ActionChoice(said.action, Source.HUMAN)
+        return ActionChoice(self._panel.action(observation), Source.HUMAN)
+
+    def begin_episode(self) -> bool:
+        """Forget what the person pressed before the first step: it was not about this episode.
+
+        Returns whether that step may be taken: the person neither paused meanwhile nor stopped.
+        """
+        said = self._panel.look()
+        self.stops |= "stop" in said.buttons
+        if "emergency_stop" in said.buttons:
+            self._panel.backend.stop("emergency_stop")
+            self._panel.paused = True
+        self._panel.forget_buttons()
+        return not self.paused and not self.stops
 
     def mark(self, transition: Transition) -> Transition:
         """Return the step just taken as the person's buttons have it: perhaps as the last of its episode."""
@@ -62,21 +75,21 @@ class Takeover:
 
     def wait(self, state: str, alarm: bool = False) -> None:
         """Spend a control period between episodes; ``alarm``: the robot was stopped."""
-        self._turn(state, alarm)
+        self._turn(state, alarm, waits=True)
         self._panel.forget_buttons()
 
     def close(self) -> None:
         """Let go of the device."""
         self._panel.close()
 
-    def _turn(self, state: str, alarm: bool = False) -> Intervention:
+    def _turn(self, state: str, alarm: bool = False, waits: bool = False) -> Intervention:
         facts = {
             "steps": str(self._steps),
             "steps_by_a_person": str(self._human_steps),
             "policy_version": str(self._policy_version),
         }
         line = f"step {self._steps}, {self._human_steps} by a person"
-        said = self._panel.turn(state, line, facts=facts, alarm=alarm)
+        said = self._panel.turn(state, line, facts=facts, alarm=alarm, waits=waits)
         self.stops |= "stop" in said.buttons
         return said
 

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from ..core import DataError, require
 from ..evaluation.runs import Run, find_runs, load_run
+from ..telemetry import LiveWatch
 from .recording import typed
 
 RECENT_EPISODES = 20
@@ -68,7 +69,7 @@ def look(settings: TopConfig) -> RenderableType:
     panels = []
     for changed, path in sorted(dated, reverse=True)[: settings.newest]:
         try:
-            panels.append(show(load_run(path), max(time.time() - changed, 0.0)))
+            panels.append(show(path, max(time.time() - changed, 0.0)))
         except (DataError, OSError) as error:  # its files were removed meanwhile
             panels.append(Panel(Text(str(error)), title=Text(path.name), title_align="left"))
     return Group(*panels)
@@ -79,25 +80,34 @@ def newest_change(run: Path) -> float:
     return max(file.stat().st_mtime for file in run.iterdir() if file.is_file())
 
 
-def show(run: Run, quiet_seconds: float) -> Panel:
-    """Return a panel about ``run``, whose files have not changed for ``quiet_seconds`` [s]."""
+def show(path: Path, quiet_seconds: float) -> Panel:
+    """Return a panel about the run in ``path``, whose files have not changed for ``quiet_seconds`` [s].
+
+    Raises:
+        DataError: if the folder holds nothing of a run.
+    """
+    watch = LiveWatch(path)
+    going_on = watch.is_going_on()
+    run, status = load_run(path, going_on), watch.status() if going_on else None
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
-    for name, text in facts(run):
+    for name, text in facts(run, going_on):
         table.add_row(name, Text(text))
-    going_on = run.summary is None
+    for robot in () if status is None else status.robots:
+        told = "  ".join(f"{name} {value}" for name, value in robot.facts.items())
+        table.add_row(robot.name, Text(f"{'present' if robot.connected else 'away'}  {told}"))
     quiet = f", nothing new for {duration(quiet_seconds)}" if going_on and quiet_seconds > RECENT_SECONDS else ""
     title = f"{run.task}  {run.agent}  seed {run.seed}  [{'going on' if going_on else run.status}{quiet}]"
     return Panel(table, title=Text(title), title_align="left", subtitle=Text(str(run.path)), subtitle_align="right")
 
 
-def facts(run: Run) -> Iterable[tuple[str, str]]:
-    """Yield what there is to say about ``run``, by name."""
+def facts(run: Run, going_on: bool) -> Iterable[tuple[str, str]]:
+    """Yield what there is to say about ``run``, by name; ``going_on``: a process is busy with it."""
     wanted = (run.config.get("run") or {}).get("env_steps")
     of = f" of {int(wanted):,}" if wanted else ""
     rate = step_rate(run.metrics)
-    speed = f"  {rate:.1f} steps/s" if run.summary is None and rate is not None else ""
+    speed = f"  {rate:.1f} steps/s" if going_on and rate is not None else ""
     yield "steps", f"{run.env_steps:,}{of}{speed}  in {duration(run.wall_seconds)}"
     episodes = [line for line in run.metrics if line.get("kind") == "episode"]
     if episodes:
@@ -125,9 +135,11 @@ def facts(run: Run) -> Iterable[tuple[str, str]]:
         reasons = Counter(str(line["stopped"]) for line in stopped).most_common()
         listed = "  ".join(f"{reason} {count}" for reason, count in reasons)
         yield "stopped", f"{listed}  (last at step {stopped[-1]['step']:,})"
+    wire = newest(run.metrics, "runtime", ("blocked",))
+    if going_on and wire is not None and wire["blocked"]:
+        yield "blocked", f"no steps are taken in: {wire['blocked']}"
     for problem in run.problems:
-        if run.summary is not None or "summary.json" not in problem:  # a run that goes on has none
-            yield "note", problem
+        yield "note", problem
 
 
 def episode_means(episodes: Sequence[Mapping[str, Any]]) -> str:

@@ -40,8 +40,9 @@ from .evaluations import Evaluations
 from .interruption import Interruption
 from .operators import Operators
 from .ranks import check_ranks
+from .rollback import Rollbacks
 from .safety_record import SafetyRecord
-from .summary import write_summary
+from .summary import SUMMARY, write_summary
 
 EXIT_DIVERGED = 1
 PRETRAIN_LOG_INTERVAL = 100
@@ -94,6 +95,7 @@ class Training(ABC):
         self.step = 0
         self._policy_version = 0
         self._safety = SafetyRecord()
+        self._rollbacks = Rollbacks(self.learner, self._checkpoints, self.settings)
         self._update_seconds = 0.0
         self._ends = False
         self._reached = False  # and only the final evaluation is missing
@@ -122,6 +124,7 @@ class Training(ABC):
             SafetyStop: if the robot cannot begin an episode any more; the run may be resumed.
             RankError: if one of several processes of the learner is gone; the run may be resumed.
         """
+        (self.folder / SUMMARY).unlink(missing_ok=True)  # how an earlier process ended is not how this one does
         try:
             return self._run()
         except (DriverError, SafetyStop, RankError):
@@ -249,11 +252,31 @@ class Training(ABC):
         return bool(len(self.online)) or self.demonstrations is not None
 
     def _learner_step(self) -> Metrics:
-        """Do one learner step, and note the time that it takes."""
+        """Do one learner step, and note the time that it takes; return nothing where it was taken back.
+
+        Raises:
+            DivergenceError: if it diverged, and :meth:`_roll_back` does not help.
+        """
         began = time.monotonic()
-        metrics = self.learner.step()
+        try:
+            metrics = self.learner.step()
+        except DivergenceError as error:
+            self._roll_back(error)
+            return {}
         self._update_seconds += time.monotonic() - began
         return metrics
+
+    def _roll_back(self, error: DivergenceError) -> None:
+        """Have the agent, which diverged, go on from the newest checkpoint whose agent is good.
+
+        Raises:
+            DivergenceError: ``error``, if there is none, or the agent went back too often in a row.
+        """
+        restored = self._rollbacks.roll_back(error, self.step)
+        count, most = self._rollbacks.in_a_row, self.settings.rollbacks
+        told = f"the agent goes on as it was at step {restored} (rollback {count} of {most} in a row)"
+        self.logger.message(f"Diverged at step {self.step}, {told}: {error}")
+        self.logger.log("train", self.step, rolled_back_to=restored, rollbacks_in_a_row=count)
 
     # --- where steps come from ---------------------------------------------------------------------------------------
 
@@ -317,6 +340,7 @@ class Training(ABC):
             "spec": self.parts.backend.spec.to_json(),
             **self._evaluations.state(self.learner.updates),
             "safety": self._safety.state(),
+            "rollbacks": self._rollbacks.state(),
             "update_seconds": self._update_seconds,
             "reached": self._reached,
         }
@@ -351,6 +375,7 @@ class Training(ABC):
         self.sampler.load({"generator": run_state["sampler"]})
         self._follow_discount()
         self._safety = SafetyRecord(checkpoint.facts.get("safety"))
+        self._rollbacks.load(checkpoint.facts["rollbacks"])
         self._update_seconds = checkpoint.facts["update_seconds"]
         self._reached = bool(checkpoint.facts.get("reached"))
 

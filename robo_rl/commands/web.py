@@ -69,7 +69,7 @@ def run(config: DictConfig) -> int:
 
 
 class Look(NamedTuple):
-    """What the files of a run said when they were as ``stamp``, and the emergency stop that the run obeys."""
+    """What the files of a run said when it and they were as ``stamp``, and the emergency stop that the run obeys."""
 
     stamp: object
     told: dict[str, Any]
@@ -163,13 +163,13 @@ class Dashboard:
 
     def _look_at(self, path: Path) -> dict[str, Any]:
         files = [path / name for name in ("config.yaml", "metrics.jsonl", "summary.json")]
-        stamp = tuple((file.stat().st_mtime_ns, file.stat().st_size) for file in files if file.exists())
-        if path not in self._looks or self._looks[path].stamp != stamp:
-            run = load_run(path)
-            self._looks[path] = Look(stamp, describe(run), emergency_of(run))
-        look = self._looks[path]
         watch = LiveWatch(path)
         going_on = watch.is_going_on()
+        stamp = (going_on, *((file.stat().st_mtime_ns, file.stat().st_size) for file in files if file.exists()))
+        if path not in self._looks or self._looks[path].stamp != stamp:
+            run = load_run(path, going_on)
+            self._looks[path] = Look(stamp, describe(run, going_on), emergency_of(run))
+        look = self._looks[path]
         status = watch.status() if going_on else None
         return {
             **look.told,
@@ -244,15 +244,16 @@ class Visit:
         await self.page.send(json.dumps(news or {"alive": True}))
 
 
-def describe(run: Run) -> dict[str, Any]:
+def describe(run: Run, going_on: bool) -> dict[str, Any]:
     """Return what the files of a run say: facts, curves, faults; as JSON values."""
+    told = facts(run, going_on)
     stops = [line for line in run.metrics if line.get("kind") == "episode" and line.get("stopped")]
     return {
         "path": str(run.path),
         "title": f"{run.task}  {run.agent}  seed {run.seed}",
         "status": run.status,
         # What the curves show is not told twice.
-        "facts": [(name, text) for name, text in facts(run) if name not in ("evaluations", "learning", "stopped")],
+        "facts": [(name, text) for name, text in told if name not in ("evaluations", "learning", "stopped")],
         "faults": [f"step {line['step']:,}: {line['stopped']}" for line in reversed(stops[-10:])],
         "curves": curves(run),
     }

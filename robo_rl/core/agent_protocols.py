@@ -142,7 +142,9 @@ class AgentConfig(Protocol):
 
 
 class Agent(Policy, Protocol):
-    """A learner of a policy. ``state`` and ``load`` carry everything, random generators and optimisers too."""
+    """A learner of a policy. ``state`` and ``load`` carry everything, optimisers too, and random generators by names
+    that begin with ``generator/``.
+    """
 
     @property
     def config(self) -> AgentConfig: ...

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save
 
-from robo_rl.core import Agent, Batch, DivergenceError, Metrics
+from robo_rl.core import Agent, Batch, DivergenceError, Metrics, State
 
 
 class Learner:
@@ -29,7 +29,7 @@ class Learner:
 
         Raises:
             DivergenceError: if the update diverged; the batch is in ``divergence_batch.safetensors`` then, and the
-                newest checkpoint is the last good state.
+                agent is of no use before :meth:`roll_back`.
         """
         batch = self._sample(self.agent.update_rows)
         try:
@@ -38,6 +38,16 @@ class Learner:
             raise DivergenceError(f"{error} {self._dump(batch)}") from error
         self.updates += 1
         return metrics
+
+    def roll_back(self, state: State) -> None:
+        """Have the agent go on from an earlier ``state``, which counts as a step: its policy is another one.
+
+        Random streams do not go back, so that what comes is not what went wrong once more.
+        """
+        streams = {name: array for name, array in self.agent.state().items() if name.startswith("generator/")}
+        self.agent.load({**state, **streams})
+        self.agent.forget_plan(explore=True)
+        self.updates += 1
 
     def _dump(self, batch: Batch) -> str:
         """Write ``batch`` for people to look at; return where it is."""

@@ -246,10 +246,13 @@ class Soak:
         if self.learner.code is not None:
             self.learner.start()
         wait_until(self._pauses, self.learner)
+        before = self._newest_sessions()
         for actor in self.actors.values():
             actor.kill()
             self._take_stock(actor)
             actor.start()  # for what its spool holds: no episode begins
+        # Who comes when the run has ended would wait for it to go on.
+        wait_until(lambda: self._have_joined_since(before), self.learner, *self.actors.values())
         wait_until(self._is_all_settled, self.learner, *self.actors.values())
         send_command(self._wire, "stop")
         wait_until(lambda: self.learner.code is not None)
@@ -264,6 +267,15 @@ class Soak:
             return "accepted" in send_command(self._wire, "pause")
         except RoboRLError:
             return False  # it is being started
+
+    def _newest_sessions(self) -> dict[str, int]:
+        """Return the number of each actor's newest session."""
+        entries = [json.loads(line) for line in (self.run / "replay" / "ledger.jsonl").read_text().splitlines()]
+        return {name: max(entry["session"] for entry in entries if entry["actor"] == name) for name in self.actors}
+
+    def _have_joined_since(self, before: dict[str, int]) -> bool:
+        now = self._newest_sessions()
+        return all(now[name] > before[name] for name in self.actors)
 
     def _is_all_settled(self) -> bool:
         stored, refused = self.settled()

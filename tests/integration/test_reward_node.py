@@ -11,7 +11,7 @@ import pytest
 
 from robo_rl.drivers.ros2 import Node, open_node
 
-from ..robot_rig import begin, composed, driver, towards_goal, virtual_robot, wait_until
+from ..robot_rig import begin, patient_driver, towards_goal, virtual_robot, wait_until
 from ..ros2_domain import free_domain
 
 RCL = "rcl_interfaces/srv"
@@ -43,7 +43,7 @@ def test_success_comes_from_a_reward_module_beside_the_robot(tmp_path: Path, mon
             stderr=subprocess.STDOUT,
             text=True,
         )
-        backend = driver(composed("+robot/scores=node", "robot.sources.rewards.max_age=5"))
+        backend = patient_driver("+robot/scores=node", "robot.sources.rewards.max_age=5")
         try:
             assert backend.spec.reports_success
             with open_node("person", implementation="dds") as node:

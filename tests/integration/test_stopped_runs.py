@@ -1,5 +1,6 @@
 """Runs that a person, the robot or a useless policy stops: what was learned is kept, what is counted is true."""
 
+import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -8,14 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from robo_rl.agents.sac.agent import SAC
 from robo_rl.agents.sac.policy import TanhGaussianPolicy
 from robo_rl.cli import main
 from robo_rl.commands import evaluations
-from robo_rl.core import EmergencyStop, SafetyStop, Step
+from robo_rl.core import DataError, EmergencyStop, SafetyStop, Step
 from robo_rl.learner import CheckpointFolder
 from robo_rl.safety import SafeBackend
+from robo_rl.telemetry import Command, LiveWatch
 
-from ..run_folder import records
+from ..run_folder import newest_state, records
 
 QUICK = [
     "task=reach",
@@ -105,10 +108,31 @@ def test_a_reset_that_fails_is_no_episode_and_the_third_ends_the_run_with_a_chec
     assert CheckpointFolder(tmp_path / "run" / "checkpoints").load_newest().step == 40
     assert summary(tmp_path)["status"] == "interrupted"
     monkeypatch.undo()
+    true, found = evaluations.evaluate, []
+
+    def evaluate(*arguments: Any, **options: Any) -> Any:
+        found.append((tmp_path / "run" / "summary.json").exists())
+        return true(*arguments, **options)
+
+    monkeypatch.setattr(evaluations, "evaluate", evaluate)
     with pytest.raises(SystemExit) as ended:
         main(["train", f"resume={tmp_path}/run", "logging.progress=false"])
     assert ended.value.code == 0
+    assert found == [False], "while it goes on nothing tells how it ended"
     assert summary(tmp_path)["env_steps"] == 70
+
+
+def test_what_was_asked_while_an_episode_was_begun_does_not_end_it(tmp_path, train, monkeypatch):
+    true = SafeBackend.reset
+
+    def reset(self: SafeBackend, seed: int) -> Step:
+        with contextlib.suppress(DataError):  # the final evaluation, in which the run takes none
+            LiveWatch(tmp_path / "run").send(Command("reset", "local"))
+        return true(self, seed)
+
+    monkeypatch.setattr(SafeBackend, "reset", reset)
+    assert train("agent.random_steps=70", "task.max_episode_steps=20") == 0
+    assert [line["length"] for line in records(tmp_path / "run", "episode")] == [20, 20, 20]
 
 
 def test_an_emergency_stop_during_an_evaluation_is_waited_for(tmp_path, train, monkeypatch):
@@ -126,6 +150,63 @@ def test_an_emergency_stop_during_an_evaluation_is_waited_for(tmp_path, train, m
     assert train("agent.random_steps=70", "run.evaluation_interval=35") == 0
     assert calls == [None, "a test", "a test", None, None]
     assert [line["step"] for line in records(tmp_path / "run", "evaluation")] == [35, 70, 70]
+
+
+def spoil(monkeypatch: pytest.MonkeyPatch, *numbers: int) -> None:
+    """Let updates of these numbers, of all that are tried, begin with a weight that is no number."""
+    true, count = SAC.update, [0]
+
+    def update(self: SAC, batch: Any) -> Any:
+        count[0] += 1
+        if count[0] in numbers:
+            self._parameters["critic/0/weight"].fill_(np.nan)
+        return true(self, batch)
+
+    monkeypatch.setattr(SAC, "update", update)
+
+
+LEARNING = ["agent.learning_starts=10", "run.checkpoint_interval=20"]
+
+
+def test_an_agent_that_diverges_goes_on_from_its_newest_checkpoint(tmp_path, train, monkeypatch, capsys):
+    ends = []
+    for numbers in ((), (25,), (25,)):
+        monkeypatch.undo()
+        spoil(monkeypatch, *numbers)
+        assert train(*LEARNING, "run.overwrite=true") == 0
+        ends.append(newest_state(tmp_path / "run"))
+        told = [line for line in records(tmp_path / "run", "train") if "rolled_back_to" in line]
+        assert [(line["step"], line["rolled_back_to"], line["rollbacks_in_a_row"]) for line in told] == [
+            (34, 20, 1) for _ in numbers
+        ]
+    assert "Diverged at step 34, the agent goes on as it was at step 20 (rollback 1 of 3 in a row)" in (
+        capsys.readouterr().out
+    )
+    undisturbed, one, other = ends
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, other[name], err_msg=name)
+    assert all(np.isfinite(value).all() for name, value in one.items() if name.startswith("agent/"))
+    for stream in ("agent/generator/update", "run/sampler"):
+        np.testing.assert_array_equal(one[stream], undisturbed[stream])
+    assert (undisturbed["agent/updates"], one["agent/updates"]) == (61, 47)
+    assert summary(tmp_path)["status"] == "completed"
+
+
+@pytest.mark.parametrize("rollbacks", [0, 3])
+def test_an_agent_that_diverges_again_and_again_ends_the_run(tmp_path, train, monkeypatch, rollbacks):
+    spoil(monkeypatch, *range(25, 100))
+    assert train(*LEARNING, f"run.rollbacks={rollbacks}") == 1
+    assert summary(tmp_path)["status"] == "diverged"
+    assert summary(tmp_path)["env_steps"] == 34 + rollbacks
+
+
+def test_a_learner_apart_goes_back_too_and_its_actors_hear_of_it(tmp_path, train, monkeypatch, capsys):
+    spoil(monkeypatch, 30)
+    assert train(*LEARNING, "runtime=async") == 0
+    (told,) = [line for line in records(tmp_path / "run", "train") if "rolled_back_to" in line]
+    assert 0 <= told["rolled_back_to"] <= told["step"]
+    assert all(np.isfinite(value).all() for value in newest_state(tmp_path / "run").values() if value.dtype.kind == "f")
+    assert summary(tmp_path)["status"] == "completed"
 
 
 def test_a_policy_that_proposes_nan_ends_the_run_as_diverged(tmp_path, train, monkeypatch):

@@ -93,7 +93,7 @@ class Driven:
         about = {"task": "reach", "elements": self.backend.spec.action.names}
         self.stops: list[int] = []
         config = WebConfig("127.0.0.1:0")
-        self.page = PersonPage(config, about, lambda _: None, emergency_stop=lambda: self.stops.append(1))
+        self.page = PersonPage(config, about, lambda _: None, emergency_stop=lambda: self.stops.append(1) or "")
         # A machine that is busy with tests may hold up the page for longer than a person would accept.
         patient = dataclasses.replace(TeleopConfig().browser, timeout=20.0)
         self._teleop = make_teleop("browser", self.backend.spec, page=self.page, browser=patient)

@@ -63,6 +63,18 @@ def test_two_ranks_do_the_update_of_one(second, variant):
     assert process.wait(60) == 0, process.stderr.read()
 
 
+def test_what_rank_0_has_loaded_the_others_take_over(second):
+    process = second("follow")
+    ours = state()
+    update = RankedUpdate(SMALL, *ours)
+    update(*experience(SMALL, torch.float64), 0)
+    ours[0]["actor/output/bias"] += 1.0
+    update.is_spread = False
+    update(*experience(SMALL, torch.float64), 1)  # after which they compare what they hold
+    end_ranks()
+    assert process.wait(60) == 0, process.stderr.read()
+
+
 def test_ranks_that_differ_are_noticed(second):
     process = second("differ")
     ours = state()

@@ -11,6 +11,7 @@ from robo_rl.cli import main
 from robo_rl.commands.async_training import AsyncTraining
 from robo_rl.commands.safety_record import SafetyRecord
 from robo_rl.core import RewardWeights, Transition, Verdict
+from robo_rl.replay.intake import IntakeTotals
 
 from ..transport_rig import steps_of
 
@@ -21,6 +22,7 @@ def test_returns_are_those_of_their_episode_also_where_one_was_cut_without_a_wor
     steps[8] = dataclasses.replace(steps[8], verdict=Verdict(changed=True, reasons=("speed",)))
     arriving: list[Transition] = [*steps[:3], *steps[7:]]
     logged: list[dict[str, Any]] = []
+    stops: list[tuple[str, str, int]] = []
     training = AsyncTraining.__new__(AsyncTraining)
     vars(training).update(
         intake=SimpleNamespace(take=lambda: arriving),
@@ -29,6 +31,7 @@ def test_returns_are_those_of_their_episode_also_where_one_was_cut_without_a_wor
         sampler=SimpleNamespace(gamma=0.99),
         server=SimpleNamespace(actors=dict),
         logger=SimpleNamespace(log=lambda kind, step, **values: logged.append(values)),
+        _operators=SimpleNamespace(note_step=lambda *_: None, note_stop=lambda *stop: stops.append(stop)),
         step=0,
         _scorer=None,
         _watch=lambda *_: None,
@@ -42,7 +45,29 @@ def test_returns_are_those_of_their_episode_also_where_one_was_cut_without_a_wor
         (4.0, 4, None),
     ]
     assert logged[1]["safety/changed_steps"] == 1
+    assert stops == [("robot", "left", 3)]
     assert training.step == 7
+
+
+def test_people_are_told_while_no_step_can_be_stored() -> None:
+    reasons = iter(["", "no space left", "no space left", "", ""])
+    said: list[str] = []
+    logged: list[str | None] = []
+    training = AsyncTraining.__new__(AsyncTraining)
+    vars(training).update(
+        intake=SimpleNamespace(blocked=lambda: next(reasons), totals=lambda: IntakeTotals(0, 0, 0, 0)),
+        server=SimpleNamespace(actors=dict, take_notes=list, refusals={}),
+        logger=SimpleNamespace(message=said.append, log=lambda kind, step, **values: logged.append(values["blocked"])),
+        step=0,
+        _blocked="",
+        _newest={},
+        _ratio=lambda: None,
+        _waited_seconds=0.0,
+    )
+    for _ in range(5):
+        training._report(0.0)
+    assert said == ["No steps are taken in: no space left. Actors keep theirs", "Steps are taken in again"]
+    assert logged == [None, "no space left", "no space left", None, None]
 
 
 def test_a_reset_that_learns_is_refused_before_anything_is_learned(

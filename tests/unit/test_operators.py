@@ -36,7 +36,10 @@ class Rig:
     """Operators of an actor within an episode, without a person at the robot."""
 
     def __init__(self, takeover: Any = None) -> None:
-        self.actor: Any = SimpleNamespace(is_between_episodes=False, end_episode=marked, abandon_episode=lambda: None)
+        self.actor: Any = SimpleNamespace(
+            is_between_episodes=False, episode_length=1, end_episode=marked, abandon_episode=self._abandon
+        )
+        self.abandoned = 0
         self.asked: list[Command] = []
         live: Any = SimpleNamespace(take_commands=self._take, watched=False)
         backend: Any = SimpleNamespace()
@@ -46,6 +49,9 @@ class Rig:
     def ask(self, *names: str) -> None:
         self.asked = [Command(name) for name in names]
         assert self.operators.take_commands() == [Command(name) for name in names]
+
+    def _abandon(self) -> None:
+        self.abandoned += 1
 
     def _take(self) -> list[Command]:
         asked, self.asked = self.asked, []
@@ -66,6 +72,20 @@ def test_between_two_episodes_there_is_none_to_end() -> None:
     rig.actor.is_between_episodes = True
     rig.ask("failure")
     assert rig.operators.mark(STEP) is STEP
+
+
+def test_before_its_first_step_there_is_nothing_to_say_of_an_episode() -> None:
+    rig = Rig()
+    rig.actor.episode_length = 0
+    rig.ask("success")
+    assert rig.operators.mark(STEP) is STEP
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_an_episode_is_left_before_its_first_step_where_the_person_paused_meanwhile(goes_on: bool) -> None:
+    rig = Rig(SimpleNamespace(begin_episode=lambda: goes_on))
+    rig.operators.begin_episode()
+    assert rig.abandoned == (not goes_on)
 
 
 def test_a_command_goes_with_the_episode_that_was_stopped() -> None:

@@ -1,5 +1,8 @@
 """The actor's side of a run whose learner is elsewhere, with a link that is played."""
 
+import dataclasses
+import itertools
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,14 +12,15 @@ import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import open_dict
 
+from robo_rl.actor import Spool
 from robo_rl.agents.sac.policy import TanhGaussianPolicy
 from robo_rl.app import build_agent, build_backend, register_all_configs
 from robo_rl.commands.interruption import Interruption
 from robo_rl.commands.panel import Panel
 from robo_rl.commands.remote_actor import RemoteActor
 from robo_rl.commands.takeover import Takeover
-from robo_rl.core import Intervention, ManualClock, Source, State, Transition
-from robo_rl.transport.client import LinkStatus
+from robo_rl.core import Intervention, ManualClock, Source, State, Step, Transition
+from robo_rl.transport import LinkStatus
 from robo_rl.transport.codec import RecordDecoder
 from robo_rl.transport.messages_pb2 import Record
 from robo_rl.transport.received import read_record
@@ -28,11 +32,12 @@ class Link:
     """Gives policies and orders by the number of steps before them, and says stop after ``steps``.
 
     Attributes:
+        blocked: why it takes nothing in, by the number of steps before.
         holds: how often it says yet that actors are held, by the number of steps before.
         used_up: the same of the steps that it wants from this actor.
     """
 
-    session = 1
+    session, run = 1, "abc"
     reports: ClassVar[dict[str, Any]] = {}
 
     def __init__(
@@ -41,9 +46,10 @@ class Link:
         self.policies, self.steps, self.orders = policies, steps, orders or {}
         self.holds: dict[int, int] = {}
         self.used_up: dict[int, int] = {}
+        self.blocked: dict[int, str] = {}
         self.pictures: list[Mapping[str, bytes]] = []
         self.records: list[Record] = []
-        self.asked = 0
+        self.asked = self.ends = 0
 
     @property
     def status(self) -> LinkStatus:
@@ -57,6 +63,7 @@ class Link:
             hold=held > 0,
             stop=steps >= self.steps,
             watched=bool(self.orders),
+            blocked=self.blocked.get(steps, ""),
             until=steps if used_up > 0 else steps + 1,
         )
 
@@ -68,6 +75,9 @@ class Link:
         self.records.append(Record.FromString(record))
 
     def wake(self) -> None: ...
+
+    def end_run(self) -> None:
+        self.ends += 1
 
     def take_orders(self) -> list[str]:
         order = self.orders.get(len(self.records))
@@ -189,22 +199,15 @@ class Person:
     def close(self) -> None: ...
 
 
-def test_a_person_takes_over_pauses_and_ends_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_person_takes_over_pauses_and_ends_the_run(tmp_path: Path) -> None:
     register_all_configs()
     with initialize_config_module("robo_rl.configs", version_base="1.3"):
         words = [*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"]
         config = compose("actor", overrides=words)
     backend = build_backend(config)
     link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=6)
-    link.run = "abc"  # type: ignore[attr-defined]
-    asked: list[tuple[str, str]] = []
-
-    def send(_: Any, command: str, run: str) -> str:
-        asked.append((command, run))
-        return "taken"
-
-    monkeypatch.setattr("robo_rl.commands.remote_actor.send_command", send)
-    person = Person([(0, ""), (0.5, ""), (0.25, ""), (0, "pause"), (0, ""), (0, "pause"), (0, ""), (0, "stop")])
+    first = [(0, ""), (0.5, ""), (0.25, ""), (0, "pause")]
+    person = Person([(0, ""), *first, (0, ""), (0, "pause"), (0, ""), (0, ""), (0, "stop")])
     takeover = Takeover(Panel(backend, person, clock=ManualClock()))
     with Interruption() as interruption:
         RemoteActor(config, backend, interruption, takeover)._act(link, link)  # type: ignore[arg-type]
@@ -224,4 +227,107 @@ def test_a_person_takes_over_pauses_and_ends_the_run(monkeypatch: pytest.MonkeyP
     assert [step.truncated for step in steps] == [False, False, False, True, False, True], "by pause and stop"
     assert [step.episode for step in steps] == [0, 0, 0, 0, 1, 1]
     assert person.told.count("paused") == 2
-    assert asked == [("stop", "abc")]
+    assert link.ends == 1
+
+
+def test_people_are_told_why_the_learner_takes_nothing_in_but_not_all_the_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    register_all_configs()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose("actor", overrides=[*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"])
+    backend = build_backend(config)
+    link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=9)
+    link.blocked = {1: "no space left", 2: "no space left", 4: "no space left"}
+    with Interruption() as interruption:
+        actor = RemoteActor(config, backend, interruption)
+        clock = ManualClock()
+        monkeypatch.setattr(actor, "_clock", clock)
+        monkeypatch.setattr(link, "wake", lambda: clock.advance_ns(2_500_000_000))
+        actor._act(link, link)  # type: ignore[arg-type]
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("The learner takes")]
+    assert told == [
+        "The learner takes no steps in: no space left. They stay in the spool",
+        "The learner takes steps in again",
+    ]
+
+
+@pytest.mark.parametrize("device", [False, True])
+def test_what_is_said_while_the_robot_is_brought_back_is_not_about_the_next_episode(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, device: bool
+) -> None:
+    register_all_configs()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose("actor", overrides=[*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"])
+    backend = build_backend(config)
+    link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=6)
+    person = Person([])
+    reset, step, steps, said = backend.reset, backend.step, itertools.count(1), list[str]()
+
+    def take() -> list[str]:
+        taken = said.copy()
+        said.clear()
+        return taken
+
+    def late(seed: int) -> Step:
+        said.append("success")
+        return reset(seed)
+
+    def second_ends(action: Any) -> Step:
+        return dataclasses.replace(step(action), success=None, truncated=next(steps) == 2)
+
+    monkeypatch.setattr(backend, "reset", late)
+    monkeypatch.setattr(backend, "step", second_ends)
+    if device:
+        still = np.zeros(3, np.float32)
+        monkeypatch.setattr(person, "read", lambda: Intervention(still, False, frozenset(take())))
+    else:
+        monkeypatch.setattr(link, "take_orders", take)
+    takeover = Takeover(Panel(backend, person, clock=ManualClock())) if device else None
+    with Interruption() as interruption:
+        RemoteActor(config, backend, interruption, takeover)._act(link, link)  # type: ignore[arg-type]
+    assert [record.episode for record in link.records] == [0, 0, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("button", ["pause", "stop", "emergency_stop"])
+def test_a_person_who_pauses_or_stops_while_the_robot_is_brought_back_sees_no_step(tmp_path: Path, button: str) -> None:
+    register_all_configs()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose("actor", overrides=[*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"])
+    backend = build_backend(config)
+    link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=3)
+    person = Person([(0, button), (0, ""), (0, "pause") if button != "stop" else (0, "")])
+    takeover = Takeover(Panel(backend, person, clock=ManualClock()))
+    with Interruption() as interruption:
+        RemoteActor(config, backend, interruption, takeover)._act(link, link)  # type: ignore[arg-type]
+    assert [record.episode for record in link.records] == [1, 1, 1], "the first was left without a step"
+    assert person.told.count("paused") == (0 if button == "stop" else 2)
+    assert link.ends == (button == "stop")
+
+
+@pytest.mark.parametrize("full", ["spool", "disk"])
+def test_an_actor_that_ends_with_a_full_spool_keeps_the_step_in_hand(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, full: str
+) -> None:
+    register_all_configs()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose("actor", overrides=[*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"])
+    backend = build_backend(config)
+    link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=100)
+    with Spool(tmp_path / "spool", 1000) as spool, Interruption() as interruption:
+        spool.begin_session(1)
+
+        def stop(reason: str) -> None:
+            interruption.signal = 15
+            if full == "disk":
+                monkeypatch.setattr(os, "writev", lambda file, data: 0)
+
+        def append(sequence: int, record: bytes) -> None:
+            spool.append(sequence, record)
+            link.records.append(Record.FromString(record))
+
+        monkeypatch.setattr(backend, "stop", stop)
+        monkeypatch.setattr(link, "append", append)
+        monkeypatch.setattr(link, "append_last", spool.append_last, raising=False)
+        RemoteActor(config, backend, interruption)._act(link, link)  # type: ignore[arg-type]
+        assert link.reports["produced"] == spool.extent(1)[1] == len(spool.read(1, 0, 10**6)) > 1

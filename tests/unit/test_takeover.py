@@ -135,7 +135,7 @@ def test_buttons_end_episodes_and_pause(tmp_path: Path) -> None:
     steering, clock = Steering(), ManualClock()
     backend = make_backend("pick_cube")
     pressed: list[str] = []
-    takeover = Takeover(Panel(backend, None, steering, lambda: pressed.append("stop"), clock))
+    takeover = Takeover(Panel(backend, None, steering, lambda: pressed.append("stop") or "", clock))
     actor = Actor(backend, seed=0)
 
     def step(*buttons: str) -> Transition:

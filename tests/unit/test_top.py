@@ -9,6 +9,7 @@ from rich.console import Console
 from robo_rl.cli import main
 from robo_rl.commands.top import TopConfig, duration, look, sparkline, step_rate
 from robo_rl.core import ConfigError
+from robo_rl.telemetry import LiveRobot, LiveRun, LiveStatus
 
 LINES = [
     {"step": 100, "wall_seconds": 10.0, "kind": "train", "q_mean": 0.25, "entropy": -1.5, "temperature": 0.01},
@@ -18,19 +19,27 @@ LINES = [
      "stopped": "contact_stop", "safety/changed_steps": 4, "safety/contact": 3},
     {"step": 200, "wall_seconds": 20.0, "kind": "evaluation", "success_rate": 0.5, "episodes": 20, "return_mean": 0.5},
     {"step": 300, "wall_seconds": 30.0, "kind": "evaluation", "success_rate": 1.0, "episodes": 20, "return_mean": 1.0},
-    {"step": 310, "wall_seconds": 31.0, "kind": "runtime", "actors": 2, "stored": 300, "spooled": 10, "ratio": 0.95},
+    {"step": 310, "wall_seconds": 31.0, "kind": "runtime", "actors": 2, "stored": 300, "spooled": 10, "ratio": 0.95,
+     "blocked": "no space left"},
 ]  # fmt: skip
 CONFIG = "task: {name: pick_cube}\nagent: {name: rlpd}\nseed: 3\nrun: {env_steps: 6000}\n"
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder of one run that goes on."""
+    """A folder of one run that nobody is busy with."""
     run = tmp_path / "run"
     run.mkdir()
     (run / "config.yaml").write_text(CONFIG)
     (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES))
     return tmp_path
+
+
+@pytest.fixture
+def live(folder):
+    """The run's side of it, which goes on."""
+    with LiveRun(folder / "run") as run:
+        yield run
 
 
 def shown(folder, newest=4):
@@ -39,7 +48,7 @@ def shown(folder, newest=4):
     return console.export_text()
 
 
-def test_a_run_that_goes_on_is_told(folder):
+def test_a_run_that_goes_on_is_told(folder, live):
     text = shown(folder)
     for part in (
         "pick_cube  rlpd  seed 3  [going on]",
@@ -50,9 +59,29 @@ def test_a_run_that_goes_on_is_told(folder):
         "actors 2  stored 300  spooled 10  ratio 0.95",
         "changed_steps 4  contact 3",
         "contact_stop 1  (last at step 160)",
+        "blocked      no steps are taken in: no space left",
     ):
         assert part in text, part
     assert "summary.json" not in text
+
+
+def test_a_run_that_was_resumed_is_not_told_as_it_ended_before(folder, live):
+    (folder / "run" / "summary.json").write_text(json.dumps({"status": "interrupted", "seed": 3, "env_steps": 200}))
+    text = shown(folder)
+    assert "[going on]" in text and "310 of 6,000  10.0 steps/s" in text and "interrupted" not in text
+
+
+def test_a_run_that_was_killed_does_not_go_on(folder):
+    text = shown(folder)
+    assert "[unfinished]" in text and "steps/s" not in text and "blocked" not in text
+    assert "no summary.json: the run is still going on or was killed" in text
+
+
+def test_each_robot_has_a_line(folder, live):
+    robots = LiveRobot("left", True, {"steps": "1,200", "steps/s": "9.8"}), LiveRobot("right", False, {"steps": "7"})
+    live.tell(LiveStatus("training", robots=robots))
+    lines = [" ".join(line.strip("│ ").split()) for line in shown(folder).splitlines()]
+    assert "left present steps 1,200 steps/s 9.8" in lines and "right away steps 7" in lines
 
 
 def test_what_files_say_is_text_and_numbers_that_were_none_are_left_out(folder):

@@ -12,6 +12,7 @@ pytest.importorskip("websockets")
 from websockets.exceptions import ConnectionClosedError
 
 from robo_rl.commands.web import Dashboard, WatchConfig
+from robo_rl.telemetry import LiveRun
 
 
 @pytest.fixture
@@ -63,6 +64,16 @@ def test_a_run_that_was_chosen_before_the_server_started_has_its_own_stop_presse
     told = dashboard._command(str(runs[0]), "emergency_stop", "")
     assert told == {"answer": "Robots are stopped", "stopped": str(runs[0])}
     assert [(folder / "stop").exists() for folder in runs] == [True, False] and not (tmp_path / "mine").exists()
+
+
+def test_why_no_step_is_taken_in_is_told_while_the_run_goes_on(runs: list[Path]) -> None:
+    dashboard = Dashboard(WatchConfig([str(folder) for folder in runs], newest=5, interval=1.0))
+    line = {"step": 1, "wall_seconds": 0.1, "kind": "runtime", "blocked": "no space left"}
+    (runs[0] / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    told = ("blocked", "no steps are taken in: no space left")
+    with LiveRun(runs[0]):
+        assert told in dashboard._look_at(runs[0])["facts"]
+    assert told not in dashboard._look_at(runs[0])["facts"]
 
 
 def test_a_stop_that_was_not_pressed_is_not_confirmed(runs: list[Path]) -> None:

@@ -48,6 +48,9 @@ class RankedUpdate:
         first: Adam's running means of gradients, the same.
         second: Adam's running means of squared gradients, the same.
 
+    Attributes:
+        is_spread: whether the other ranks hold what rank 0 does; else they take it over before the next update.
+
     Raises:
         ConfigError: if minibatches cannot be shared equally, or the configuration asks for another implementation.
     """
@@ -62,7 +65,7 @@ class RankedUpdate:
         self._parameters = parameters
         self._tensors = [*parameters.values(), *first.values(), *second.values()]
         self._compute = TorchUpdate(config, parameters, first, second, average=_average)
-        self._is_spread = False
+        self.is_spread = False
 
     @property
     def description(self) -> str:
@@ -79,10 +82,10 @@ class RankedUpdate:
         """
         kept = [tensor.clone() for tensor in self._tensors]
         try:
-            if not self._is_spread:
+            if not self.is_spread:
                 _order(_TAKE_OVER)
                 self._take_over()
-                self._is_spread = True
+                self.is_spread = True
             _order(_UPDATE, updates)
             return self._take_part(batch, noise, updates)
         except RankError:
