@@ -4,9 +4,11 @@ What a user can get wrong ends in one line on standard error and exit code 2; ``
 """
 
 import importlib
+import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from .commands.interruption import sigterm_unwinds
 from .core import ConfigError, RoboRLError, nearest
@@ -53,6 +55,9 @@ AT_ONCE = {
 }
 """Commands without Hydra, and their options."""
 
+UNSUGGESTED = ("stop", "rearm", "enable")
+"""What nobody is to run by mistake: never named as what a misspelt command may have meant."""
+
 LASTING = ("train", "learner", "actor", "record", "robot", "guard", "reward publish")
 """Commands that a robot or a long run depends on: they outlast a disk that takes no more of their output."""
 
@@ -63,6 +68,7 @@ EXIT_BROKEN_PIPE = 141
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run ``robo-rl`` with ``arguments`` (those of the process by default) and exit."""
+    _prepare_output()
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
@@ -93,6 +99,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(EXIT_USAGE)
 
 
+def _prepare_output() -> None:
+    """See that printing does not fail where standard output or error is closed, or lacks a character."""
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (open as long as the process lasts)
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 def _dispatch(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         print(_usage())
@@ -105,7 +122,15 @@ def _dispatch(words: list[str]) -> int:
     length = 2 if " ".join(words[:2]) in COMMANDS else 1
     command, overrides = " ".join(words[:length]), words[length:]
     if command not in COMMANDS:
-        raise ConfigError(f"unknown command {command!r}: {nearest(command, COMMANDS)}")
+        following = {name.partition(" ")[2]: text for name, text in COMMANDS.items() if name.startswith(f"{command} ")}
+        if following and {"-h", "--help"} & set(overrides):
+            print(_listed(f"robo-rl {command}", following))
+            return 0
+        if following and not overrides:
+            raise ConfigError(f"{command} is followed by one of: {', '.join(sorted(following))}")
+        if following:
+            raise ConfigError(f"unknown command '{command} {overrides[0]}': {nearest(overrides[0], following)}")
+        raise ConfigError(f"unknown command {command!r}: {nearest(command, COMMANDS, UNSUGGESTED)}")
     if "--ros-args" in overrides:
         from .commands.ros_arguments import without_ros_arguments
 
@@ -130,12 +155,15 @@ def _dispatch(words: list[str]) -> int:
     return run_command(command, overrides)
 
 
+def _listed(prefix: str, commands: Mapping[str, str]) -> str:
+    width = max(map(len, commands))
+    lines = [f"  {name:<{width}}  {text}" for name, text in commands.items()]
+    return f"usage: {prefix} COMMAND [KEY=VALUE ...] [--help] [--cfg job] [-m] [--debug]\n\n" + "\n".join(lines)
+
+
 def _usage() -> str:
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
     return (
-        "usage: robo-rl COMMAND [KEY=VALUE ...] [--help] [--cfg job] [-m] [--debug]\n\n"
-        + "\n".join(lines)
+        _listed("robo-rl", COMMANDS)
         + "\n\nrobo-rl COMMAND --help lists the options of a command; -m sweeps over comma-separated values; tab"
         '\ncompletion: eval "$(robo-rl train -sc install=bash)".'
     )

@@ -272,7 +272,7 @@ def _fetched(repository: str, download: bool) -> Path:
     try:
         folder = snapshot_download(repository, allow_patterns=list(WANTED), local_files_only=not download)
     except Exception as error:  # of the network, the Hub or its client: of many kinds
-        advice = "" if download else "; download=true fetches it"
+        advice = "" if download else "; download=true beside the model (reward.modules.clip.download=true) fetches it"
         raise ConfigError(
             f"{repository} is not at hand ({str(error).strip().partition(chr(10))[0]}){advice}. Without a network: "
             "robo-rl vision pretrain makes a small model, and local-dir:FOLDER takes one that you copied here"

@@ -146,7 +146,7 @@ def _load_part(run: Path, spec: EnvSpec | None, checkpoint: str, part: str) -> C
         path = next((p for p in folder.folders() if int(p.name.removeprefix("step_")) == _step(checkpoint)), None)
     if path is None:
         held = ", ".join(str(int(p.name.removeprefix("step_"))) for p in folder.folders()) or "none"
-        raise CheckpointError(f"{run} has no checkpoint {checkpoint!r}; it holds the steps: {held}")
+        raise CheckpointError(f"{run} has no checkpoint {checkpoint!r}; choose best, newest or a step of: {held}")
     loaded = load_checkpoint(path, only=(part,))
     differences = EnvSpec.from_json(loaded.facts["spec"]).differences(spec) if spec is not None else []
     if differences:

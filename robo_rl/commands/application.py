@@ -15,7 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 from ..app import register_all_configs
 from ..core import ConfigError, RoboRLError
 from . import ray_launcher
-from .usage import explain, help_text, require_known, require_known_additions
+from .usage import explain, help_text, require_flags, require_known, require_known_additions, require_read
 
 EXIT_SIGNAL = 128
 """A command that a signal interrupted ends with this plus the signal's number."""
@@ -28,6 +28,8 @@ def run_command(command: str, overrides: list[str]) -> int:
     name = command.replace(" ", "_")
     if {"-h", "--help"} & set(overrides):
         return _help(command, name, [word for word in overrides if not word.startswith("-")])
+    require_flags(command, overrides)
+    require_read(command, overrides)
     require_known_additions(name, overrides)
     status = 0
     failure: Exception | None = None

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
 
 from ..app import build_backend, load_policy, run_config
 from ..core import require
+from ..telemetry import Console
 from .recording import (
     IF_EXISTS,
     EpisodePrinter,

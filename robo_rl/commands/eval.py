@@ -14,6 +14,7 @@ from rich.table import Table
 from ..app import build_backend, build_reward, load_policy, run_config
 from ..core import ConfigError, nearest, require
 from ..evaluation import DecisionPeriods, EvaluationResult, check_periods, evaluate, evaluate_decision_periods
+from .destination import output_file
 from .recording import typed
 
 
@@ -35,6 +36,7 @@ class EvalConfig:
         check_periods(self.decision_periods)
         for name in ("episodes", "video_episodes"):
             require(getattr(self, name) >= 1, name, "1 or more", getattr(self, name))
+        require(self.seed >= 0, "seed", "0 or more", self.seed)
 
 
 def run(config: DictConfig) -> int:
@@ -44,8 +46,7 @@ def run(config: DictConfig) -> int:
     trained = run_config(folder)
     for name in ("video", "output"):  # before episodes are spent
         if (file := getattr(settings, name)) is not None:
-            require(not Path(file).is_dir(), name, "a file to write, not a folder", file)
-            Path(file).parent.mkdir(parents=True, exist_ok=True)
+            output_file(name, file)
     for key, value in settings.task.items():
         if key not in trained.task:
             raise ConfigError(f"task has no option {key!r}: {nearest(str(key), map(str, trained.task))}")

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import cast
 
 from omegaconf import DictConfig
-from rich.console import Console
 
 from ..app import build
 from ..core import DataError
 from ..replay import EpisodeStore
 from ..replay.interchange import DataFormat, DataSet
+from ..telemetry import Console
 from .summary import versions
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import cast
 
 from omegaconf import DictConfig
-from rich.console import Console
 
 from ..app import build, section
 from ..core import DataError, RoboRLError
 from ..replay import EpisodeStore
 from ..replay.interchange import DataFormat, ForeignConfig
+from ..telemetry import Console
 from .recording import print_summary
 from .summary import versions
 

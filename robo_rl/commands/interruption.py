@@ -1,10 +1,10 @@
 """Ctrl-C, SIGTERM and a terminal that hangs up during a run."""
 
+import contextlib
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -39,6 +39,16 @@ class Interruption:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
+    def check(self, doing: str) -> None:
+        """Ask, before the first checkpoint of a run, whether it is to end; ``doing`` says what it does.
+
+        Raises:
+            SystemExit: if it is. There is nothing to keep.
+        """
+        if self.signal is not None:
+            print(f"Ended while {doing}, before the first checkpoint: the same command begins anew", flush=True)
+            raise SystemExit(128 + self.signal)
+
     def _quit(self, number: int, _: FrameType | None) -> None:
         assert self._on_quit is not None
         self._on_quit()
@@ -55,9 +65,12 @@ class Interruption:
         if self.signal is not None:
             raise KeyboardInterrupt
         self.signal = number
+        if number == signal.SIGINT:
+            with contextlib.suppress(OSError):  # not by print, which the signal may have interrupted
+                os.write(2, b"\nStopping; Ctrl-C again ends at once\n")
 
 
-@contextmanager
+@contextlib.contextmanager
 def sigterm_unwinds() -> Iterator[None]:
     """SIGTERM raises SystemExit rather than end the process on the spot: files and devices are closed on the way.
 

@@ -8,12 +8,12 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig
-from rich.console import Console
 from rich.table import Table
 
 from ..app import build
 from ..core import ArraySpec, Batch, Clock, ConfigError, EnvSpec, Metrics, MonotonicClock, nearest, require
 from ..replay import UNKNOWN, EpisodeStore, LabelBook
+from ..telemetry import Console
 from .destination import new_output
 from .panel import Screen, TeleopDevice, open_page
 from .recording import typed

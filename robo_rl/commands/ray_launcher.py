@@ -14,11 +14,11 @@ from hydra.core.utils import JobReturn, JobStatus, filter_overrides
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
-from rich.console import Console
 from rich.table import Table
 
 from ..app import check_resources
 from ..core import ConfigError, RoboRLError, config_node
+from ..telemetry import Console
 
 COMMAND = "train"
 # Hydra takes plugins of this package alone, which many projects share and none of them makes.

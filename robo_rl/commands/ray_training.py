@@ -1,5 +1,6 @@
 """runtime=ray: Ray places the learner and its simulators and starts them again; all else is as in runtime=async."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -22,9 +23,10 @@ from ..learner import CheckpointFolder
 from ..transport import TransportConfig
 from .actor_processes import STOP_SECONDS, ActorGroup, free_names
 from .async_training import AsyncTraining
+from .command_words import override
 from .interruption import Interruption
 from .remote_actor import RemoteActor
-from .train import claimed
+from .run_folder import given_up
 
 POLL_SECONDS = 0.5
 OBJECT_STORE_BYTES = 80_000_000
@@ -156,7 +158,10 @@ def learn(config: DictConfig, folder: Path, on_begun: Callable[[], None]) -> int
                         raise SystemExit(_not_begun(config, folder, interruption.signal))
                     learner.interrupt.remote(interruption.signal)
                     told = True
-            return int(ray.get(code))
+            exit_code = int(ray.get(code))
+            if begun is not None and not _is_done(begun):  # interrupted before: the claim on the folder is given up
+                raise SystemExit(exit_code)
+            return exit_code
     except RayTaskError as error:
         if isinstance(error.cause, RoboRLError):
             raise error.cause from error
@@ -164,7 +169,7 @@ def learn(config: DictConfig, folder: Path, on_begun: Callable[[], None]) -> int
     except RayActorError as error:
         raise DriverError(
             f"the learner ended and has no restart left (runtime.restarts={settings.restarts}): {_first_line(error)}. "
-            f"Go on: robo-rl train resume={folder}"
+            f"Go on: robo-rl train {override('resume', folder)}"
         ) from error
     finally:
         ray.shutdown()
@@ -210,8 +215,13 @@ class RayLearner:
         """Learn until the run is over; return its exit code."""
         if CheckpointFolder(self._folder / "checkpoints").folders():
             self._config.resume = str(self._folder)
-        with claimed(self._config, self._folder):
-            training = RayTraining(self._config, self._folder, self._interruption)
+        try:
+            with contextlib.ExitStack() as claim:
+                if self._config.resume is None:
+                    claim.enter_context(given_up(self._folder))
+                training = RayTraining(self._config, self._folder, self._interruption)
+        except SystemExit as ended:  # Ray would take it for a failure of this process
+            return int(ended.code or 0)
         self._begun.set()
         try:
             return training.run()

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
 
 from ..actor import ActionChoice, Actor
 from ..app import build_backend
 from ..core import EnvBackend, Intervention, Observation, ScriptedExpert, Source, derive_seed, require
+from ..telemetry import Console
 from .panel import Panel, open_panel
 from .recording import (
     IF_EXISTS,
@@ -21,6 +21,7 @@ from .recording import (
     Outcome,
     PlayChooser,
     RecordingStopped,
+    check_seed,
     default_path,
     open_data_set,
     print_summary,
@@ -33,6 +34,8 @@ SCRIPTS: Mapping[str, Callable[[ScriptedExpert, float, np.random.Generator], Cho
     "expert": ExpertChooser,
     "play": PlayChooser,
 }
+SECTION = "record."
+"""Of the options that the recording's messages name."""
 SOURCES = (*SCRIPTS, "keyboard", "window", "browser", "gamepad", "spacemouse", "joy", "twist", "leader")
 
 
@@ -59,6 +62,7 @@ class RecordConfig:
 def run(config: DictConfig) -> int:
     """Record as configs/record.yaml says and print what the data set holds then; return 0."""
     settings = typed(RecordConfig, config, "record")
+    check_seed(config)
     console = Console(highlight=False, markup=False)
     only_successful = settings.source != "play" if settings.only_successful is None else settings.only_successful
     if settings.source not in SCRIPTS and "max_episode_steps" in config.task:
@@ -122,7 +126,7 @@ def record_expert(
     """
     expert = backend.expert(derive_seed(seed, "expert"))
     facts = {"source": source, "seed": seed, "noise": noise, **(metadata or {})}
-    with open_data_set(path, backend.spec, if_exists, facts) as store:
+    with open_data_set(path, backend.spec, if_exists, facts, SECTION) as store:
         record_episodes(
             backend,
             store,
@@ -132,6 +136,7 @@ def record_expert(
             seed=seed,
             only_successful=only_successful,
             report=EpisodePrinter(console, episodes, DiskSpace(store).describe) if console is not None else None,
+            section=SECTION,
         )
 
 
@@ -220,7 +225,7 @@ def _record_human(
     metadata: Mapping[str, Any],
 ) -> None:
     facts = {"source": settings.source, "seed": config.seed, **metadata}
-    with open_data_set(path, backend.spec, settings.if_exists, facts) as store:
+    with open_data_set(path, backend.spec, settings.if_exists, facts, SECTION) as store:
         panel = open_panel(config, backend, settings.source, f"{settings.source} of the recording")
         try:
             person = HumanChooser(panel, settings.episodes, DiskSpace(store).describe)
@@ -234,6 +239,7 @@ def _record_human(
                 only_successful=only_successful,
                 report=person.report,
                 attempts_per_episode=None,
+                section=SECTION,
             )
         finally:
             panel.close()

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
@@ -24,6 +25,7 @@ from ..core import (
     config_node,
     derive_seed,
     generator,
+    require,
 )
 from ..replay import EpisodeStore
 from .recording_space import check_space
@@ -103,6 +105,19 @@ def typed(config_class: type[Config], config: DictConfig, section: str | None = 
         return cast(Config, OmegaConf.to_object(OmegaConf.merge(node, config)))
     merged = OmegaConf.merge({section: node}, {section: config[section]})  # so that errors name section.key
     return cast(dict[str, Config], OmegaConf.to_object(merged))[section]
+
+
+@dataclass(frozen=True)
+class _SeedConfig:
+    seed: int
+
+    def __post_init__(self) -> None:
+        require(self.seed >= 0, "seed", "0 or more", self.seed)
+
+
+def check_seed(config: DictConfig) -> None:
+    """Check the option ``seed`` of a command that has no configuration class: a whole number of 0 or more."""
+    typed(_SeedConfig, OmegaConf.create({"seed": config.seed}))
 
 
 def default_path(spec: EnvSpec, source: str) -> Path:
@@ -230,7 +245,9 @@ class PolicyChooser:
 
 
 @contextmanager
-def open_data_set(path: Path, spec: EnvSpec, if_exists: str, metadata: Mapping[str, Any]) -> Iterator[EpisodeStore]:
+def open_data_set(
+    path: Path, spec: EnvSpec, if_exists: str, metadata: Mapping[str, Any], section: str = ""
+) -> Iterator[EpisodeStore]:
     """Open the data set at ``path`` to add episodes, after making it if need be; one that stays empty is removed.
 
     One that is overwritten lies beside it, as ``NAME.replaced``, until there are new episodes: a device that is not
@@ -241,6 +258,7 @@ def open_data_set(path: Path, spec: EnvSpec, if_exists: str, metadata: Mapping[s
         spec: what will be recorded.
         if_exists: what to do with a data set that is there: ``fail``, ``append`` to it or ``overwrite`` it.
         metadata: how a new data set is made, as JSON values.
+        section: that holds the command's option ``if_exists``, with a dot, for messages.
 
     Raises:
         DataError: if one is there and ``if_exists`` is ``fail``, or it was recorded for another spec (``append``), or
@@ -258,8 +276,8 @@ def open_data_set(path: Path, spec: EnvSpec, if_exists: str, metadata: Mapping[s
         if path.exists() and (path.is_file() or any(path.iterdir())):
             if if_exists == "fail":
                 raise DataError(
-                    f"{path} exists already: choose another path, or if_exists=append to add episodes or "
-                    "if_exists=overwrite to replace it"
+                    f"{path} exists already: choose another path, or {section}if_exists=append to add episodes or "
+                    f"{section}if_exists=overwrite to replace it"
                 )
             replaced = path.with_name(f"{path.name}.replaced")
             if replaced.exists():
@@ -298,6 +316,7 @@ def record_episodes(
     only_successful: bool,
     report: Callable[[int, Outcome], None] | None = None,
     attempts_per_episode: int | None = ATTEMPTS_PER_EPISODE,
+    section: str = "",
 ) -> int:
     """Record until ``episodes`` were stored; return how many were.
 
@@ -315,6 +334,7 @@ def record_episodes(
         report: called after each episode with the number stored so far.
         attempts_per_episode: so many episodes are tried for each that is to be stored; None: a person tries as often
             as need be, as long as the robot makes a step.
+        section: that holds the command's options, with a dot, for messages.
 
     Raises:
         DataError: if far fewer episodes succeed than are asked for, or the disk has no room for another one.
@@ -323,7 +343,7 @@ def record_episodes(
     limit = None if attempts_per_episode is None else episodes * attempts_per_episode
     stored = attempts = without_step = 0
     while stored < episodes:
-        check_space(store)
+        check_space(store, f"{section}if_exists=append")
         number = session + attempts
         episode_seed = derive_seed(seed, "record", actor, number)
         try:
@@ -339,7 +359,8 @@ def record_episodes(
         vain = without_step == ATTEMPTS_PER_EPISODE if limit is None else attempts == limit
         if vain and stored < episodes:
             went = "ended in success" if only_successful else "could be stored"
-            why = f"The last: {outcome.describe()}" if outcome.stopped else "Use only_successful=false, or less noise"
+            advice = f"Use {section}only_successful=false, or less noise"
+            why = f"The last: {outcome.describe()}" if outcome.stopped else advice
             raise DataError(
                 f"{store.path}: only {stored} of {attempts} episodes {went}{'; they are stored' * (stored > 0)}, "
                 f"{episodes} were asked for. {why}"

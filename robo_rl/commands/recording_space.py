@@ -11,8 +11,12 @@ SPARE_BYTES = 100e6
 """What a recording leaves free beside an episode: files are replaced whole, and others write to the disk too."""
 
 
-def check_space(store: EpisodeStore) -> None:
+def check_space(store: EpisodeStore, going_on: str) -> None:
     """Check that the disk has room for another episode of ``store``, however long it becomes.
+
+    Args:
+        store: open for writing.
+        going_on: option with which the recording goes on once there is room.
 
     Raises:
         DataError: if it has not.
@@ -21,7 +25,7 @@ def check_space(store: EpisodeStore) -> None:
     if free < needed:
         raise DataError(
             f"{store.path}: {free / 1e9:.2f} GB of its disk are free, and another episode may take "
-            f"{needed / 1e9:.2f} GB: free some, then go on with if_exists=append. The {len(store)} episodes that it "
+            f"{needed / 1e9:.2f} GB: free some, then go on with {going_on}. The {len(store)} episodes that it "
             "holds are intact"
         )
 

@@ -11,6 +11,7 @@ from ..core import require
 from ..evaluation.aggregate import group_runs
 from ..evaluation.report import RESULTS, markdown_table, repeated_seeds, results, write_report
 from ..evaluation.runs import find_runs, load_run
+from .destination import output_file
 
 
 def run(cfg: DictConfig) -> int:
@@ -20,10 +21,13 @@ def run(cfg: DictConfig) -> int:
         bool(patterns) and all(patterns), "runs", "one or more run folders, for example runs=[runs/a,runs/b]", cfg.runs
     )
     paths = find_runs(str(pattern) for pattern in patterns)
-    runs = [load_run(path) for path in paths]
     output = Path(cfg.output) if cfg.output is not None else _default_output(paths)
     require(output.suffix in (".html", ".htm"), "output", "a file name that ends in .html", str(output))
+    output_file("output", output)
+    if cfg.table is not None:
+        output_file("table", cfg.table)
 
+    runs = [load_run(path) for path in paths]
     groups = group_runs(runs)
     console = Console()
     columns = RESULTS[:5]  # What fits a terminal; the page has the times too.
@@ -37,7 +41,6 @@ def run(cfg: DictConfig) -> int:
     for text in repeated_seeds(groups):
         console.print(text, style="yellow", markup=False, soft_wrap=True)
     if cfg.table is not None:
-        Path(cfg.table).parent.mkdir(parents=True, exist_ok=True)
         Path(cfg.table).write_text(markdown_table(groups), encoding="utf-8")
         console.print(f"table:  {cfg.table}", markup=False, soft_wrap=True)
     console.print(f"report: {write_report(runs, output, cfg.embed)}", markup=False, soft_wrap=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig
-from rich.console import Console
 
 from ..app import section
 from ..core import ConfigError, require
+from ..telemetry import Console
 from .interruption import Interruption
 from .questions import QuestionServer, serving
 from .recording import typed

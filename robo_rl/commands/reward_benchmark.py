@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from omegaconf import DictConfig
-from rich.console import Console
 
 from ..app import build_backend, build_reward
 from ..core import EnvBackend, Metrics, Scorer, derive_seed, generator, require
 from ..replay import EpisodeStore, ReplayRing
+from ..telemetry import Console
 from .record import record_expert
 from .recording import typed
 from .reward_comparison import Comparison, compare_rewards, print_comparison

@@ -6,13 +6,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig
-from rich.console import Console
 from rich.table import Table
 
 from ..app import build_backend, load_reward, run_config
 from ..core import ConfigError, generator, require
 from ..evaluation.viewer import Recording
 from ..replay import EpisodeArrays, EpisodeStore
+from ..telemetry import Console
+from .destination import output_file
 from .recording import typed
 from .reward_comparison import compare_rewards, print_comparison, true_progress
 from .view import record_episodes
@@ -53,7 +54,10 @@ def run(config: DictConfig) -> int:
 
     settings = typed(RewardInspectConfig, config)
     folder = Path(settings.run)
-    backend = build_backend(run_config(folder))
+    trained_config = run_config(folder)
+    drawn = folder / f"reward_{Path(settings.path).resolve().name}_{settings.episode}.png"
+    output = output_file("output", settings.output or drawn)
+    backend = build_backend(trained_config)
     spec = backend.spec
     backend.close()
     trained = load_reward(folder, spec, settings.checkpoint)
@@ -78,7 +82,6 @@ def run(config: DictConfig) -> int:
         console.print(f"rank correlation with true progress, {len(others)} episodes of the data set", soft_wrap=True)
         rng = generator(settings.episode, "distances")
         print_comparison(console, compare_rewards(scorer, others, settings.discount, rng))
-    output = Path(settings.output or folder / f"reward_{Path(settings.path).resolve().name}_{settings.episode}.png")
     shown = rewards, progress, _frames(episode), spec.control_rate, output
     if output.suffix == ".rrd":
         with Recording(output, about) as recording:

@@ -8,11 +8,11 @@ from typing import Protocol, cast
 
 import numpy as np
 from omegaconf import DictConfig
-from rich.console import Console
 
 from ..app import build, build_backend
 from ..core import Batch, ConfigError, EnvSpec, RewardModule, require
 from ..evaluation.correlation import rank_correlation
+from ..telemetry import Console
 from .destination import new_output
 from .recording import typed
 from .reward_benchmark import NOISES, graded_episodes

@@ -26,8 +26,8 @@ class Rollbacks:
         self._step = self.in_a_row = 0
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state` returned."""
-        self._step, self.in_a_row = int(state["step"]), int(state["in_a_row"])
+        """Go on from what :meth:`state` returned; empty: from none."""
+        self._step, self.in_a_row = int(state.get("step", 0)), int(state.get("in_a_row", 0))
 
     def state(self) -> dict[str, Any]:
         """Return the count as JSON values."""

@@ -7,13 +7,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from omegaconf import DictConfig
-from rich.console import Console
 
 from ..core import Batch, ConfigError, DataError, EnvSpec, ObservationSignals, parse_specification, require
 from ..replay import EpisodeStore
 from ..safety.feasibility import FeasibilityConfig, FeasibilityModel
 from ..safety.feasibility_filter import save_model, stacked, state_keys
 from ..safety.safe_set import SafeSet
+from ..telemetry import Console
 from .destination import new_output
 from .recording import typed
 

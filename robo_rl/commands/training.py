@@ -2,7 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,11 +34,13 @@ from ..evaluation.runs import load_run
 from ..learner import Checkpoint, CheckpointFolder, Learner
 from ..replay import MixedSampler, ReplayRing
 from ..telemetry import COMMANDS, Command, LiveRun, RunLogger
+from .command_words import override
 from .demonstrations import load_demonstrations
 from .earnings import Earnings
 from .evaluations import Evaluations
 from .interruption import Interruption
 from .operators import Operators
+from .pretraining import counted_updates
 from .ranks import check_ranks
 from .rollback import Rollbacks
 from .safety_record import SafetyRecord
@@ -72,7 +74,9 @@ class Training(ABC):
         self._scorer = self.parts.reward.scorer
         added_terms = self._scorer.terms if self._scorer else ()
         self.online = ReplayRing(self.settings.replay_capacity, spec, added_terms, agent.features)
-        self.demonstrations, self._demonstration_episodes = load_demonstrations(config, self.parts, folder)
+        self.demonstrations, self._demonstration_episodes = load_demonstrations(
+            config, self.parts, folder, interruption
+        )
         if isinstance(agent, OfflineLearner) and agent.offline_steps and self.demonstrations is None:
             raise ConfigError(
                 "agent.pretrain_critics learns from demonstrations, and this run has none. Give some by "
@@ -130,7 +134,7 @@ class Training(ABC):
         except (DriverError, SafetyStop, RankError):
             self._if_possible(self._save)
             self._if_possible(partial(self._summarise, "interrupted", None))
-            self.logger.message(f"Ended at step {self.step}. Go on: robo-rl train resume={self.folder}")
+            self.logger.message(f"Ended at step {self.step}. Go on: robo-rl train {override('resume', self.folder)}")
             raise
 
     def _run(self) -> int:
@@ -146,10 +150,11 @@ class Training(ABC):
             assert self._interruption.signal is not None
             self._save()
             self._summarise(status, None)
-            self.logger.message(f"Stopped at step {self.step}. Go on: robo-rl train resume={self.folder}")
+            self.logger.message(f"Stopped at step {self.step}. Go on: robo-rl train {override('resume', self.folder)}")
             return 128 + self._interruption.signal
         self._ends = True
         self._tell("final evaluation")
+        self.logger.message(f"Evaluating: {self.settings.final_evaluation_episodes} episodes")
         # Start states of its own: those of the other evaluations may have decided when the run ended.
         seed = derive_seed(self.config.seed, "final")
         episodes, video = self.settings.final_evaluation_episodes, self.folder / "videos" / "final.mp4"
@@ -191,7 +196,7 @@ class Training(ABC):
             agent.fit_normaliser(self.demonstrations.everything(self.parts.reward))
             if isinstance(agent, ComparisonLearner):
                 agent.fit_comparisons(self._scorer.comparisons if self._scorer else None)
-            for update in range(1, agent.config.pretrain_steps + 1):
+            for update in self._counted(agent.config.pretrain_steps, "cloning"):
                 # The online replay is empty still, so all rows are demonstrations.
                 metrics = agent.pretrain(self.sampler.sample(agent.config.batch_size, agent.config.batch_size))
                 if update % PRETRAIN_LOG_INTERVAL == 0:
@@ -204,10 +209,19 @@ class Training(ABC):
         agent = self.parts.agent
         if not isinstance(agent, OfflineLearner):
             return
-        for update in range(1, agent.offline_steps + 1):
+        for update in self._counted(agent.offline_steps, "learning values"):
             metrics = agent.pretrain_critics(self.sampler.sample_with_returns(agent.config.batch_size))
             if update % PRETRAIN_LOG_INTERVAL == 0:
                 self.logger.log("train", 0, offline_update=update, **metrics)
+
+    def _counted(self, updates: int, doing: str) -> Iterator[int]:
+        """Count updates before the first step, for people, who may end the run."""
+
+        def tell(text: str) -> None:
+            self._tell(text)
+            self.logger.message(text.capitalize())
+
+        return counted_updates(updates, doing, self._interruption, tell)
 
     def _follow_discount(self) -> None:
         """Discount as the reward asks for, where it does."""
@@ -375,7 +389,7 @@ class Training(ABC):
         self.sampler.load({"generator": run_state["sampler"]})
         self._follow_discount()
         self._safety = SafetyRecord(checkpoint.facts.get("safety"))
-        self._rollbacks.load(checkpoint.facts["rollbacks"])
+        self._rollbacks.load(checkpoint.facts.get("rollbacks", {}))
         self._update_seconds = checkpoint.facts["update_seconds"]
         self._reached = bool(checkpoint.facts.get("reached"))
 
@@ -438,7 +452,7 @@ class Training(ABC):
         curve, page = self._pages()
         say(f"Curve     {curve}")
         say(f"Report    {page}")
-        say(f"Run it    robo-rl eval run={self.folder}")
+        say(f"Run it    robo-rl eval {override('run', self.folder)}")
 
 
 def _lap_times(result: EvaluationResult) -> dict[str, float | int] | None:

@@ -4,16 +4,35 @@ import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import MISSING, DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from ..core import ConfigError, nearest
+from .option_help import option_lines
+
+FLAGS = (
+    "--cfg", "--config-dir", "--config-name", "--config-path", "--experimental-rerun", "--hydra-help", "--info",
+    "--multirun", "--package", "--resolve", "--run", "--shell-completion", "--version",
+)  # fmt: skip
+"""Those of Hydra."""
+
+UNREAD = {
+    "actor": ("reward", "runtime"),
+    "guard": ("agent", "reset", "reward", "runtime"),
+    "record": ("agent", "reset", "reward", "runtime"),
+    "reward benchmark": ("agent", "reset"),
+    "reward publish": ("agent", "reset", "runtime"),
+    "reward write": ("agent", "reset"),
+    "robot": ("agent", "reset", "reward"),
+}
+"""Groups that commands have since tasks and robots choose them, and do not read."""
 
 
 @contextmanager
@@ -45,8 +64,10 @@ def help_text(command: str, config_name: str, overrides: Sequence[str]) -> str:
     lines = [f"robo-rl {command} [KEY=VALUE ...]"]
     if groups:
         lines += ["", "== Groups (GROUP=CHOICE) =="]
-        lines += [f"{group}: {', '.join(options)}" for group, options in groups.items() if options]
-    lines += ["", "== Options (KEY=VALUE) ==", OmegaConf.to_yaml(config).rstrip()]
+        now = {group: f"  (now {choice})" for group, choice in chosen.items() if choice}
+        lines += [f"{group}: {', '.join(options)}{now.get(group, '')}" for group, options in groups.items() if options]
+    lines += ["", "== Options (KEY=VALUE; within a section SECTION.KEY=VALUE; ??? has to be given) =="]
+    lines += option_lines(config, config_name)
     lines += [
         "",
         "-m sweeps over comma-separated values; --cfg job prints the configuration; --debug shows tracebacks.",
@@ -74,6 +95,32 @@ def require_known(config: DictConfig, path: str = "") -> None:
             child = config[name]
             if isinstance(child, DictConfig):
                 require_known(child, f"{path}{name!s}.")
+
+
+def require_flags(command: str, words: Sequence[str]) -> None:
+    """Check that words with two dashes are flags of Hydra, not options: those have none.
+
+    Raises:
+        ConfigError: naming the word.
+    """
+    for word in words:
+        if word.startswith("--") and word.partition("=")[0] not in FLAGS:
+            raise ConfigError(
+                f"there is no flag {word!r}: options are given as KEY=VALUE without dashes, for example task=reach; "
+                f"robo-rl {command} --help lists them"
+            )
+
+
+def require_read(command: str, overrides: Sequence[str]) -> None:
+    """Check that no override is of a group that the command does not read.
+
+    Raises:
+        ConfigError: naming the override.
+    """
+    for word in overrides:
+        group = re.split(r"[.=]", word.lstrip("+~"))[0]
+        if group in UNREAD.get(command, ()):
+            raise ConfigError(f"robo-rl {command} does not read {group}: leave out {word!r}")
 
 
 def require_known_additions(config_name: str, overrides: Sequence[str]) -> None:
@@ -108,15 +155,20 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str]) -> str
         return f"unknown {group} {name!r}: {nearest(name, options)}"
     if match := re.search(r"Could not override '([^']+)'", text):
         return _explain_key(match[1], config_name, overrides)
-    if match := re.search(r"Error parsing override '([^']+)'", text):
-        return f"cannot read {match[1]!r}: an override is KEY=VALUE, for example task=reach"
     if "override_grammar" in text and (word := _unreadable(overrides)) is not None:
+        if re.fullmatch(r"[\w./-]*\w[\w./-]*", word):
+            return f"cannot read {word!r}: an override is KEY=VALUE, for example {_example(word, config_name)}"
         return f"cannot read {word!r}: a value with punctuation is given in quotes of its own, as 'KEY=\"VALUE\"'"
     if match := re.search(r"Error merging override (\S+)", text):
+        if "is not a ListConfig, list or tuple" in str(error.__cause__):
+            key, _, value = match[1].partition("=")
+            return f"{key}: expected a list, as {key}=[{value}]"
         reason = str(error.__cause__).partition("\n")[0]
         return f"{match[1]}: {reason[:1].lower()}{reason[1:]}"
     if match := re.search(r"[Mm]issing mandatory value: (\S+)", text):
-        return f"{match[1]} is missing: give it as {match[1]}=VALUE"
+        full = re.search(r"full_key: (\S+)", text)  # an error within a section names the option alone
+        key = full[1] if full else match[1]
+        return f"{key} is missing: give it as {key}=VALUE"
     if text.startswith(("Unexpected type for root: NoneType", "'NoneType' object")):
         match = re.search(r"full_key: (\S+)", text)
         given = ", ".join(word for word in overrides if "." in word.partition("=")[0])
@@ -126,6 +178,22 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str]) -> str
     if match := re.match(r"(.+)\n\s*full_key: (\S+)", text):
         return f"{match[2]}: {match[1][:1].lower()}{match[1][1:]}"
     return re.sub(r"\s*\n\s*", "; ", text.strip()) or type(error).__name__
+
+
+def _example(word: str, config_name: str) -> str:
+    """Return what a word without a key was probably meant as: the first option that has to be given."""
+    with _hydra():
+        missing = next(_missing(OmegaConf.to_container(compose(config_name))), None)
+    return f"{missing}={word}" if missing else "task=reach"
+
+
+def _missing(values: Any, section: str = "") -> Iterator[str]:
+    """Return the options that have to be given."""
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _missing(value, f"{section}{key}.")
+        elif value == MISSING:
+            yield f"{section}{key}"
 
 
 def _unreadable(overrides: Sequence[str]) -> str | None:

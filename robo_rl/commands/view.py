@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig
-from rich.console import Console
 
 from ..core import ArraySpec, ConfigError, DataError, EnvSpec, Source, nearest, require
 from ..evaluation.runs import Run, is_run, load_run
 from ..evaluation.video import VideoWriter, tile
 from ..evaluation.viewer import Recording, check_viewer, quantities, show, web_address
 from ..replay import EpisodeArrays, EpisodeStore
+from ..telemetry import Console
 from .recording import typed
 
 _IMAGES = "images/"

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from omegaconf import DictConfig
-from rich.console import Console
 from rich.table import Table
 
 from ..app import build
 from ..core import ConfigError, generator, nearest, require
 from ..replay import EpisodeStore
+from ..telemetry import Console
 from .destination import new_output
 from .model_making import make_model
 from .recording import typed

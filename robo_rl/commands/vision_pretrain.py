@@ -11,12 +11,12 @@ import torch
 from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from rich.console import Console
 from rich.table import Table
 
 from ..app import build
 from ..core import ConfigError, EnvBackend, derive_seed, nearest, require
 from ..evaluation.correlation import ranks
+from ..telemetry import Console
 from .destination import new_output
 from .model_making import make_model
 from .pictures import Pictures, take_pictures

@@ -53,7 +53,7 @@ class EmergencyStop:
         except OSError as error:
             raise DriverError(
                 f"the folder of the emergency stop, {self.file.parent}, cannot be made ({error.strerror}): "
-                "give another safety.emergency_stop.file"
+                "give another file: safety.emergency_stop.file, or file=PATH for stop, rearm and enable"
             ) from error
 
     def press(self, reason: str) -> bool:

@@ -5,7 +5,7 @@ defect of ours and keeps its traceback.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 
 class RoboRLError(Exception):
@@ -73,13 +73,16 @@ class SafetyStop(RoboRLError):  # noqa: N818 - an outcome, not a mistake
         return self.reason in (EMERGENCY_STOP, DEADMAN)
 
 
-def nearest(name: str, valid: Iterable[str]) -> str:
+def nearest(name: str, valid: Iterable[str], unsuggested: Container[str] = ()) -> str:
     """Return the tail of an error message: the valid choices and, where one is close, the likely meaning.
+
+    Those that are ``unsuggested`` are listed alone.
 
     >>> nearest("pick_cub", ["reach", "pick_cube"])
     "did you mean 'pick_cube'? Valid: pick_cube, reach"
     """
     choices = sorted(valid)
-    close = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
+    suggested = [choice for choice in choices if choice not in unsuggested]
+    close = difflib.get_close_matches(name, suggested, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"{hint}Valid: {', '.join(choices)}"

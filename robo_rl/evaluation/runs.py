@@ -91,9 +91,9 @@ class Run:
 
     @property
     def seed(self) -> int | None:
-        """Seed of the run, if it is known."""
+        """Seed of the run, if it is known and a whole number."""
         value = (self.summary or {}).get("seed", self.config.get("seed"))
-        return None if value is None else int(value)
+        return value if isinstance(value, int) else None
 
     @property
     def env_steps(self) -> int:

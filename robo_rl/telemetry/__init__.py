@@ -5,6 +5,7 @@ from hydra.core.config_store import ConfigStore
 from robo_rl.core import config_node
 
 from .config import LoggingConfig, WandbConfig
+from .console import Console
 from .live import COMMANDS, EPISODE_COMMANDS, Command, LiveRobot, LiveRun, LiveStatus, LiveWatch
 from .logger import RunLogger
 from .metrics_file import read_metrics
@@ -14,6 +15,7 @@ __all__ = [
     "COMMANDS",
     "EPISODE_COMMANDS",
     "Command",
+    "Console",
     "LiveRobot",
     "LiveRun",
     "LiveStatus",

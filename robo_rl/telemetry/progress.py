@@ -1,7 +1,6 @@
 """The progress line: live in a terminal, a plain line now and then anywhere else."""
 
 import math
-import os
 import signal
 import sys
 from collections import deque
@@ -14,18 +13,18 @@ from rich.table import Table
 
 from robo_rl.core import Clock, MonotonicClock
 
+from .console import Console as LastingConsole
+
 SUCCESS_WINDOW = 20
 LIVE_INTERVAL_NS = 200_000_000
 RATE_WINDOW_NS = 20_000_000_000
 
 
-class _Console(Console):
+class _Console(LastingConsole):
     """Takes it for a hang-up when nobody reads the output any more: a run ends at its next step and loses nothing."""
 
     def on_broken_pipe(self) -> None:
-        self.quiet = True
-        # What is printed from here on, and flushed at exit, must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        super().on_broken_pipe()
         signal.raise_signal(signal.SIGHUP)
 
 

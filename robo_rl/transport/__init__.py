@@ -3,7 +3,7 @@
 from .client import LearnerLink
 from .codec import RecordDecoder, RecordEncoder
 from .config import TransportConfig
-from .control import COMMANDS, send_command, wanted_actors
+from .control import COMMANDS, is_command, send_command, wanted_actors
 from .keys import make_keys
 from .policy import PolicyMessage, pack_policy, unpack_policy
 from .server import LearnerServer
@@ -21,6 +21,7 @@ __all__ = [
     "RecordDecoder",
     "RecordEncoder",
     "TransportConfig",
+    "is_command",
     "make_keys",
     "new_socket_folder",
     "pack_policy",

@@ -50,7 +50,10 @@ def send_command(config: TransportConfig, command: str, run: str = "") -> str:
         try:
             reply = call(request, timeout=config.timeout_seconds, metadata=metadata(config.token()))
         except grpc.RpcError as error:
+            advice = ""
+            if error.code() is grpc.StatusCode.UNAVAILABLE:
+                advice = ". Give run=FOLDER of a run on this machine, or transport.address as its learner printed it"
             raise TransportError(
-                f"the learner at {config.address} did not take {command!r}: {error.details()}"
+                f"the learner at {config.address} did not take {command!r}: {error.details()}{advice}"
             ) from error
     return f"run {reply.run}: {reply.message}"

@@ -19,7 +19,7 @@ from . import messages_pb2 as messages
 from .admission import Admission, Code
 from .codec import RecordDecoder
 from .config import TransportConfig
-from .control import COMMANDS, is_command
+from .control import COMMANDS, is_command, wanted_actors
 from .images import is_image
 from .memory import keep_freed_memory
 from .policy import PolicyMessage, pack_policy
@@ -420,6 +420,9 @@ class LearnerServer:
             self._check_run(context, request.run)
         if not is_command(request.command):
             text = f"unknown command {request.command!r}; valid: {', '.join(COMMANDS)}"
+            self._admission.refuse(context, Code.INVALID_ARGUMENT, "command", text)
+        if (wanted_actors(request.command) or 0) > self._config.max_actors:
+            text = f"at most {self._config.max_actors} actors can be connected (runtime.transport.max_actors)"
             self._admission.refuse(context, Code.INVALID_ARGUMENT, "command", text)
         with self._news:
             self._commands.append(request.command)

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from robo_rl.cli import COMMANDS, main
 from robo_rl.commands import application, train
 from robo_rl.core import DataError, RoboRLError
-from robo_rl.telemetry import LiveRun
+from robo_rl.telemetry import Command, LiveRun, LiveStatus
 
 
 def fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -26,6 +26,7 @@ def fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return line
 
 
+CONFIG = "seed: 5\nchoices: {}\nrun: {}\n"
 TASKS = "bin_relocate, cable_route, drive, fake_arm, gymnasium, humanoid, meta_world, open_door, peg_insert, "
 TASKS += "pick_cube, reach"
 AGENTS = "bc, cpl, drq, hg_dagger, iql, redq, rlpd, rlpd_driving, rlpd_published, rlpd_without_demonstrations, sac"
@@ -93,6 +94,16 @@ AGENTS = "bc, cpl, drq, hg_dagger, iql, redq, rlpd, rlpd_driving, rlpd_published
             ["train", "task=reach", "+reward.terms.near.weight=2"],
             "robo-rl: reward.terms: there is no such option: did you mean 'others'? Valid: offset, others, weights",
         ),
+        (
+            ["eval", "runs/2026-11-25_reach"],
+            "robo-rl: cannot read 'runs/2026-11-25_reach': an override is KEY=VALUE, fo",
+        ),
+        (["train", "--env_steps", "60"], "robo-rl: there is no flag '--env_steps': options are given as KEY=VALUE"),
+        (["control", "send=stopp"], "robo-rl: send: there is no command 'stopp': did you mean 'stop'? Valid: actors N"),
+        (["control", "send=pause", "run=x"], "robo-rl: run=x: no run goes on there; robo-rl top shows those that do"),
+        (["control", "send=actors 2", "run=x"], "robo-rl: 'actors 2' goes to a learner alone: give transport.addres"),
+        (["record", "agent=drq"], "robo-rl: robo-rl record does not read agent: leave out 'agent=drq'"),
+        (["robot", "task=reach", "reward.weights={near: 1}"], "robo-rl: robo-rl robot does not read reward: leave out"),
         # In quotes of its own the sentence is read, and the next mistake told.
         (["export", "path=x", "output=y", 'instruction="it\'s open, now"'], "robo-rl: x: there is no data set"),
         (["view", "path=x", "port=abc"], "robo-rl: port: value 'abc' of type 'str' could not be converted"),
@@ -127,6 +138,14 @@ def test_one_line_begins_with_the_fault(
         (["train", "reach"], "robo-rl: cannot read 'reach': an override is KEY=VALUE, for example task=reach"),
         (["eval", "run=nowhere"], "robo-rl: nowhere is no run folder: it has no config.yaml. "),
         (["eval"], "robo-rl: run is missing: give it as run=VALUE"),
+        (["label"], "robo-rl: label.path is missing: give it as label.path=VALUE"),
+        (["train", "agent.hidden=256"], "robo-rl: agent.hidden: expected a list, as agent.hidden=[256]"),
+        (["reward"], "robo-rl: reward is followed by one of: answer, benchmark, inspect, publish, write"),
+        (
+            ["reward", "inspct"],
+            "robo-rl: unknown command 'reward inspct': did you mean 'inspect'? "
+            "Valid: answer, benchmark, inspect, publish, write",
+        ),
         (["train", "resume=nowhere"], "robo-rl: nowhere is no run folder: it has no config.yaml. "),
     ],
 )
@@ -149,7 +168,16 @@ def test_one_line_names_the_fault(arguments: list[str], message: str, capsys: py
 def test_values_out_of_range_are_named(
     override: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert fails(["train", "task=reach", override, f"run.dir={tmp_path / 'run'}"], capsys) == message
+    assert fails(["train", "task=reach", override, f"run.dir={tmp_path / 'runs' / 'run'}"], capsys) == message
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("seed", ["abc", "1.5", "1e3", "null", "-1", "[0,1]"])
+def test_seeds_are_whole_numbers(seed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    for words in (["train", f"run.dir={folder}"], ["record", f"record.path={folder}"], ["eval", "run=x"]):
+        assert fails([*words, f"seed={seed}"], capsys).startswith("robo-rl: seed")
+    assert not folder.exists()
 
 
 def test_critics_are_not_pretrained_on_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,7 +189,7 @@ def test_critics_are_not_pretrained_on_nothing(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_run_is_not_overwritten_by_accident(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "config.yaml").touch()
+    (tmp_path / "config.yaml").write_text(CONFIG)
     line = fails(["train", "task=reach", f"run.dir={tmp_path}"], capsys)
     assert line == (
         f"robo-rl: {tmp_path} holds a run already: go on with it by resume={tmp_path}, choose another run.dir, or "
@@ -172,18 +200,46 @@ def test_a_run_is_not_overwritten_by_accident(tmp_path: Path, capsys: pytest.Cap
 def test_a_run_is_replaced_only_once_the_other_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
     (folder / "demonstrations").mkdir(parents=True)
-    (folder / "config.yaml").write_text("seed: 5\n")
+    (folder / "config.yaml").write_text(CONFIG)
+    (folder / "thesis.tex").touch()
     again = ["train", "task=reach", f"run.dir={folder}", "run.overwrite=true"]
     assert "agent.gamma must be in [0, 1], got 1.5" in fails([*again, "agent.gamma=1.5"], capsys)
     inside = f"demonstrations.path={folder}/demonstrations"
     assert f"{inside} lies in the run that run.overwrite=true replaces" in fails([*again, inside], capsys)
-    assert (folder / "config.yaml").read_text() == "seed: 5\n" and (folder / "demonstrations").is_dir()
+    assert (folder / "config.yaml").read_text() == CONFIG and (folder / "demonstrations").is_dir()
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
     with pytest.raises(SystemExit) as ended:
         main([*again, "agent=bc", "agent.pretrain_steps=1", "demonstrations.episodes=1", "run.video_episodes=0",
               "run.final_evaluation_episodes=1"])  # fmt: skip
     assert ended.value.code == 0 and "seed: 0" in (folder / "config.yaml").read_text()
+    assert (folder / "thesis.tex").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_files_that_are_no_run_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.yaml").write_text("seed: 5\n")
+    (tmp_path / "thesis.tex").touch()
+    for more in ([], ["run.overwrite=true"]):
+        line = fails(["train", "task=reach", f"run.dir={tmp_path}", *more], capsys)
+        assert line.startswith(f"robo-rl: {tmp_path} holds files, and no run of robo-rl")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", "thesis.tex"]
+
+
+@pytest.mark.parametrize("folder", [".", "reach"])
+def test_words_that_could_be_paths_do_not_lie_in_a_run(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(folder).mkdir(exist_ok=True)
+    (Path(folder) / "config.yaml").write_text(CONFIG)
+    line = fails(["train", "task=reach", f"run.dir={folder}", "run.overwrite=true", "agent.gamma=2"], capsys)
+    assert "agent.gamma" in line and (Path(folder) / "config.yaml").read_text() == CONFIG
+
+
+def test_a_resumed_run_stays_in_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    line = fails(["train", f"resume={tmp_path}", "run.dir=elsewhere"], capsys)
+    assert line == "robo-rl: a resumed run stays in its folder: leave run.dir out"
 
 
 def test_dictionaries_take_new_keys_without_a_plus(capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,7 +254,7 @@ def test_dictionaries_take_new_keys_without_a_plus(capsys: pytest.CaptureFixture
 
 
 def test_a_run_that_goes_on_is_not_overwritten_at_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "config.yaml").touch()
+    (tmp_path / "config.yaml").write_text(CONFIG)
     with LiveRun(tmp_path):
         line = fails(["train", "task=reach", f"run.dir={tmp_path}", "run.overwrite=true"], capsys)
     assert line == f"robo-rl: another process is busy with the run in {tmp_path}: end it before it is replaced"
@@ -219,6 +275,12 @@ def test_help_lists_groups_and_options(capsys: pytest.CaptureFixture[str]) -> No
     assert caught.value.code == 0
     for wanted in ("task: bin_relocate", "agent: bc", "reward: ", "logging: ", "runtime: ", "env_steps: 6000"):
         assert wanted in out
+    for wanted in ("reach  (now pick_cube)", "env_steps: 6000  # environment steps in all\n", "???"):
+        assert wanted in out
+    assert "_target_" not in out
+    with pytest.raises(SystemExit):
+        main(["eval", "--help"])
+    assert "checkpoint: best  # best, newest, or the number of a step\n" in capsys.readouterr().out
 
 
 def test_cfg_job_prints_the_configuration(capsys: pytest.CaptureFixture[str]) -> None:
@@ -250,6 +312,29 @@ def test_usage_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         "doctor",
     ):
         assert f"  {command} " in out
+
+
+def test_help_of_a_first_word_lists_what_may_follow(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["reward", "--help"])
+    assert caught.value.code == 0 and "  inspect    show what" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["reward", "stpo", "rearn", "enabel"])
+def test_what_lets_robots_move_or_stops_them_is_never_suggested(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = fails([command], capsys)
+    assert not any(f"did you mean {name!r}" in line for name in ("stop", "rearm", "enable"))
+
+
+def test_a_run_on_this_machine_is_commanded_by_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with LiveRun(tmp_path) as live:
+        live.tell(LiveStatus("training"))
+        with pytest.raises(SystemExit) as caught:
+            main(["control", "send=pause", f"run={tmp_path}"])
+        assert caught.value.code == 0 and live.take_commands() == [Command("pause")]
+    assert capsys.readouterr().out == f"{tmp_path}: pause: the run does so when it comes to it\n"
 
 
 def test_the_flag_of_a_sweep_may_stand_anywhere(capsys: pytest.CaptureFixture[str]) -> None:

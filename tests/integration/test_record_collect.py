@@ -118,12 +118,15 @@ def test_the_seed_decides_everything(backend: EnvBackend, tmp_path: Path) -> Non
     assert not np.array_equal(one[0][0], other[0][0])
 
 
-def test_a_data_set_that_exists_is_appended_to_or_replaced_only_when_asked(tmp_path: Path, capsys: object) -> None:
+def test_a_data_set_that_exists_is_appended_to_or_replaced_only_when_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "data"
     record = ["record", "task=reach", f"record.path={path}", "record.episodes=2"]
     assert command(*record) == 0
     first = executed(path)
     assert command(*record) == 2
+    assert "or record.if_exists=append to add" in capsys.readouterr().err
     assert command(*record, "record.if_exists=append") == 0
     both = executed(path)
     assert len(both) == 4
@@ -179,7 +182,7 @@ def test_overwrite_removes_nothing_but_data_sets(tmp_path: Path) -> None:
 
 def test_failures_are_left_out_and_too_many_are_an_error(tmp_path: Path) -> None:
     hopeless = make_backend("reach", max_episode_steps=1)
-    with pytest.raises(DataError, match=r"only 0 of 10 episodes ended in success, 2 were asked for\. Use"):
+    with pytest.raises(DataError, match=r"only 0 of 10 episodes ended in success, 2 were asked for\. Use record\.only"):
         record_expert(hopeless, tmp_path / "none", 2, noise=0.1, seed=0)
     assert not (tmp_path / "none").exists(), "an empty data set is removed"
     record_expert(hopeless, tmp_path / "all", 2, noise=0.1, seed=0, only_successful=False)

@@ -166,7 +166,7 @@ def test_a_reader_that_goes_away_ends_the_run_with_a_checkpoint(tmp_path: Path) 
     folder = tmp_path / "run"
     process = start("train", *COMMON, f"run.dir={folder}", "run.env_steps=100000", "logging.progress_seconds=0.01")
     assert process.stdout is not None
-    process.stdout.readline()
+    next(line for line in process.stdout if "steps" in line)  # it has written its first checkpoint
     process.stdout.close()
     assert process.wait(timeout=120) == 128 + signal.SIGHUP
     summary = json.loads((folder / "summary.json").read_text())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from robo_rl.core import ConfigError, user_folder
+from robo_rl.core import ConfigError, DriverError, EmergencyStop, user_folder
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,8 @@ def test_a_user_without_a_home_is_told_what_to_set(monkeypatch):
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # what it does where there is no home
     with pytest.raises(ConfigError, match=r"^no place for notes \(.+\): set XDG_CACHE_HOME or notes\.file$"):
         user_folder("cache", "notes", " or notes.file")
+
+
+def test_a_stop_without_a_place_says_how_to_give_another() -> None:
+    with pytest.raises(DriverError, match=r"safety\.emergency_stop\.file, or file=PATH for stop, rearm and enable"):
+        EmergencyStop(Path("/dev/null/state/stop"))

@@ -41,3 +41,32 @@ def test_commands_say_that_they_cannot_write_before_they_begin(
     assert caught.value.code == 2
     said = " ".join(capsys.readouterr().err.split())
     assert f"{option}: {path} cannot be written" in said and "; give another" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["eval", "+task.size=1"], "video"),
+        (["eval", "+task.size=1"], "output"),
+        (["reward", "inspect", "path=nowhere"], "output"),
+    ],
+)
+def test_what_may_be_replaced_must_be_writable_too(
+    words: list[str], option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each has another mistake too, which they come to as soon as they begin."""
+    (tmp_path / "config.yaml").write_text("choices: {task: reach}\n")
+    with pytest.raises(SystemExit):
+        main([*words, f"run={tmp_path}", f"{option}=/proc/new.html"])
+    assert f"{option}: /proc/new.html cannot be written" in capsys.readouterr().err
+
+
+def test_a_report_says_that_it_cannot_be_written_before_it_reads_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.yaml").write_text("seed: 0\n")
+    for option, file in (("output", "/proc/new.html"), ("table", "/proc/new.md")):
+        with pytest.raises(SystemExit):
+            main(["report", f"runs={tmp_path}", f"output={tmp_path}/page.html", f"{option}={file}"])
+        captured = capsys.readouterr()
+        assert f"{option}: {file} cannot be written" in captured.err and not captured.out

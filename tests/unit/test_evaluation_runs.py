@@ -176,6 +176,12 @@ def test_texts_with_a_slash_are_settings(tmp_path, setting, first, second):
     assert [len(group.runs) for group in group_runs(runs)] == [1, 1]
 
 
+@pytest.mark.parametrize("seed", ["abc", 1.5, [0, 1], None])
+def test_a_seed_that_is_no_whole_number_is_unknown(tmp_path, seed):
+    run = load_run(make_run(tmp_path / "a", seed=seed))
+    assert run.seed is None and len(group_runs([run])) == 1
+
+
 def test_seeds_are_one_group_and_other_settings_another(tmp_path):
     paths = [make_run(tmp_path / f"s{seed}", seed=seed) for seed in (2, 0, 1)]
     paths += [make_run(tmp_path / "other", utd=5), make_run(tmp_path / "reach", task="reach")]

@@ -1,5 +1,6 @@
-"""What a full disk under the output does to a command."""
+"""What output that cannot be written does to a command."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -42,3 +43,37 @@ def test_a_reader_that_went_away_is_still_noticed() -> None:
         process.stdout.readline()
         process.stdout.close()
         assert b"BrokenPipeError" in process.stderr.read()
+
+
+PRINTING = """
+from robo_rl.telemetry import Console
+console = Console()
+for number in range(100_000):
+    console.print(number)
+open("done", "w").close()
+"""
+
+
+def test_what_a_command_does_goes_on_without_a_reader(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", PRINTING], stdout=subprocess.PIPE, cwd=tmp_path) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(60) == 0
+    assert (tmp_path / "done").exists()
+
+
+@pytest.mark.parametrize(("redirection", "encoding"), [(">&-", "utf-8"), (">&- 2>&-", "utf-8"), ("> out", "ascii")])
+def test_output_that_is_closed_or_lacks_a_character_is_no_error(
+    tmp_path: Path, redirection: str, encoding: str
+) -> None:
+    program = "import sys; from robo_rl import cli; cli._dispatch = lambda _: print('±') or 0; cli.main([])"
+    (tmp_path / "program.py").write_text(program)
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} program.py {redirection}"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -166,7 +166,8 @@ class PlayedRuns:
     """Stands for Ray with a learner that begins, refuses what it is to learn, or waits until a signal comes."""
 
     def __init__(self, ends: str, gone: Callable[[], bool]) -> None:
-        self.ends, self.gone, self.seen = ends, gone, [gone()]
+        self.ends, self.gone = ends, gone
+        self.seen: list[bool] = []
 
     def remote(self, _: object) -> Any:
         names = {name: SimpleNamespace(remote=lambda name=name: name) for name in ("run", "wait_begun", "interrupt")}
@@ -178,7 +179,7 @@ class PlayedRuns:
             os.kill(os.getpid(), signal.SIGTERM)
         self.seen.append(self.gone())
         begun = self.ends == "begins" and len(self.seen) > 3
-        done = {"run": self.ends == "refuses" or (begun and self.seen[-1]), "wait_begun": begun}
+        done = {"run": self.ends in ("refuses", "interrupted") or (begun and self.seen[-1]), "wait_begun": begun}
         return (results, []) if done.get(results[0], False) else ([], results)
 
     def get(self, result: str) -> int:
@@ -193,23 +194,39 @@ class PlayedRuns:
 def test_a_run_is_replaced_only_by_one_that_began(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
 ) -> None:
-    config, folder, earlier = ray_training._parsed(text), tmp_path / "run", tmp_path / ".run.replaced-1"
-    for path, content in ((folder, text), (earlier, "weeks of work")):
-        path.mkdir()
-        (path / "config.yaml").write_text(content)
+    config, folder, weeks = ray_training._parsed(text), tmp_path / "run", f"{text}# weeks of work\n"
+    config.run.overwrite = True
+    folder.mkdir()
+    (folder / "config.yaml").write_text(weeks)
+    earlier = folder / f".replaced-{os.getpid()}"
     cluster = PlayedRuns(ends, lambda: not earlier.exists())
     monkeypatch.setattr(ray_training, "ray", cluster)
     monkeypatch.setattr(ray_training, "connect", lambda _: None)
     if ends == "begins":
-        assert train._with_ray(config, folder, earlier) == 0
+        assert train._with_ray(config, folder) == 0
         assert cluster.seen[:3] == [False] * 3 and cluster.seen[-1], (
             "it goes when the new one began, not before or after"
         )
     else:
         with pytest.raises(ConfigError if ends == "refuses" else SystemExit):
-            train._with_ray(config, folder, earlier)
-    assert (folder / "config.yaml").read_text() == (text if ends == "begins" else "weeks of work")
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+            train._with_ray(config, folder)
+    assert ((folder / "config.yaml").read_text() == weeks) == (ends != "begins")
+    assert [path.name for path in folder.iterdir()] == ["config.yaml"]
+
+
+def test_a_learner_that_is_interrupted_before_it_began_gives_its_claim_up(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise SystemExit(130)
+
+    monkeypatch.setattr(ray_training, "RayTraining", interrupted)
+    assert RayLearner(text, str(tmp_path / "run")).run() == 130
+    assert list((tmp_path / "run").iterdir()) == []
+    cluster = PlayedRuns("interrupted", lambda: False)
+    monkeypatch.setattr(ray_training, "ray", cluster)
+    with pytest.raises(SystemExit):
+        ray_training.learn(ray_training._parsed(text), tmp_path, lambda: None)
 
 
 def test_more_than_the_machine_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -256,7 +256,10 @@ for name, tag in (("hf-hub:somebody/else", None), ("ViT-B-32", "laion2b_s34b_b79
     )
     served, missing, tagged = done.stdout.strip().splitlines()
     assert served == load_encoder(EncoderConfig(model=f"local-dir:{made}")).fingerprint
-    assert missing.startswith("somebody/else is not at hand") and "download=true fetches it" in missing
+    assert (
+        missing.startswith("somebody/else is not at hand")
+        and "(reward.modules.clip.download=true) fetches it" in missing
+    )
     assert tagged.startswith("laion/CLIP-ViT-B-32-laion2B-s34B-b79K is not at hand")
 
 

@@ -1,0 +1,74 @@
+"""The options of a command for people: values, and what each means, as docstrings and configs/*.yaml say."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from importlib import resources
+from typing import Any, cast
+
+import yaml
+from omegaconf import DictConfig, OmegaConf
+
+INDENT = 2
+
+
+def option_lines(config: DictConfig, config_name: str) -> list[str]:
+    """Return one line for each option, as YAML; behind it the first sentence of what is written about it.
+
+    Args:
+        config: composed configuration, Hydra's own part left out.
+        config_name: the command's file in configs, without its ending.
+    """
+    return list(_lines(config, "", _comments(resources.files("robo_rl.configs").joinpath(f"{config_name}.yaml"))))
+
+
+def _lines(config: DictConfig, path: str, comments: dict[str, str]) -> Iterator[str]:
+    attributes = _attributes(OmegaConf.get_type(config))
+    indent = " " * INDENT * path.count(".")
+    for key, value in cast(dict[str, Any], OmegaConf.to_container(config)).items():
+        if key == "_target_":
+            continue
+        note = comments.get(f"{path}{key}") or attributes.get(key, "")
+        behind = f"  # {note}" if note else ""
+        if isinstance(value, dict) and value:
+            yield f"{indent}{key}:{behind}"
+            yield from _lines(config[key], f"{path}{key}.", comments)
+        else:
+            yield f"{indent}{key}: {_flow(value)}{behind}"
+
+
+def _flow(value: Any) -> str:
+    """Return a value as YAML in one line."""
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=float("inf"), allow_unicode=True)
+    return text.removesuffix("...\n").rstrip()
+
+
+def _attributes(kind: Any) -> dict[str, str]:
+    """Return the first sentences on the attributes of a dataclass."""
+    if not isinstance(kind, type):
+        return {}
+    notes: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        section = re.split(r"^Attributes.*:\n", inspect.cleandoc(each.__doc__ or ""), flags=re.MULTILINE)[1:]
+        for match in re.finditer(r"^    (\w+): (.+(?:\n {5,}.+)*)", "".join(section), re.MULTILINE):
+            notes[match[1]] = _first_sentence(match[2])
+    return notes
+
+
+def _comments(file: Any) -> dict[str, str]:
+    """Return the first sentences of the comments above the options of a YAML file, by their full names."""
+    notes: dict[str, str] = {}
+    comment: list[str] = []
+    sections: list[str] = []
+    for line in file.read_text().splitlines():
+        if match := re.match(r"( *)(\w+):", line):
+            sections = [*sections[: len(match[1]) // INDENT], match[2]]
+            if comment:
+                notes[".".join(sections)] = _first_sentence(" ".join(comment))
+        comment = [*comment, line.strip(" #")] if line.lstrip().startswith("#") else []
+    return notes
+
+
+def _first_sentence(text: str) -> str:
+    # What goes on in lower case is no other sentence: "et al. 2024", or "null: none", which belongs to it.
+    return re.split(r"\.(?:\s(?=[^a-z\d])|$)", " ".join(text.split()), maxsplit=1)[0].replace("``", "")

@@ -1,0 +1,64 @@
+"""What comes before the first step of a run."""
+
+import os
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from robo_rl.cli import main
+from robo_rl.commands import demonstrations
+from robo_rl.commands.interruption import Interruption
+from robo_rl.commands.pretraining import counted_updates
+
+TRAIN = ["train", "task=reach", "agent=bc", "agent.hidden=[8]", "agent.pretrain_steps=100", "runtime.threads=1"]
+TRAIN += ["demonstrations.episodes=1", "run.final_evaluation_episodes=1", "run.video_episodes=0"]
+
+
+def train(*words: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([*TRAIN, *words])
+    return int(ended.value.code or 0)
+
+
+def test_the_first_signal_ends_it_and_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+    told: list[str] = []
+    with Interruption() as interruption, pytest.raises(SystemExit) as ended:
+        for update in counted_updates(1000, "cloning", interruption, told.append):
+            if update == 3:
+                os.kill(os.getpid(), signal.SIGINT)
+    assert (ended.value.code, update, told) == (130, 3, ["cloning 0/1,000 updates"])
+    said = capfd.readouterr()
+    assert "Ctrl-C again ends at once" in said.err and "Ended while cloning" in said.out
+
+
+def test_a_run_that_is_ended_before_its_first_checkpoint_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def checked(self: Interruption, doing: str) -> None:
+        raise SystemExit(130)
+
+    monkeypatch.setattr(Interruption, "check", checked)
+    assert train(f"run.dir={tmp_path}/runs/run") == 130
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_people_are_told_where_a_run_is_and_what_it_does_before_its_first_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    assert train(f"run.dir={folder}") == 0
+    first, recording, cloning, evaluating, *_ = capsys.readouterr().out.splitlines()
+    assert (first, recording) == (f"Run folder {folder}", "Recording 1 demonstrations by the task's expert")
+    assert (cloning, evaluating) == ("Cloning 0/100 updates", "Evaluating: 1 episodes")
+
+
+def test_few_and_failed_demonstrations_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    failed = [SimpleNamespace(success=False)] * 2
+    demonstrations._warn(tmp_path, 5, failed)
+    few, none = capsys.readouterr().out.splitlines()
+    assert few == f"demonstrations.episodes=5: {tmp_path} holds only 2"
+    assert none == f"No demonstration of {tmp_path} ended in success: 2 failures are learned from"
+    demonstrations._warn(tmp_path, 2, [*failed[:1], SimpleNamespace(success=None)])
+    assert capsys.readouterr().out == ""
