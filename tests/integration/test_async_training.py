@@ -275,7 +275,7 @@ def test_learner_and_actor_with_certificates_and_commands(tmp_path: Path) -> Non
     wait_until(lambda: records(folder, "runtime")[-1]["held_seconds"] > records(folder, "runtime")[0]["held_seconds"])
     robo_rl("control", "send=resume", *link)
     robo_rl("control", "send=checkpoint", *link)
-    assert "unknown command 'jump'" in robo_rl("control", "send=jump", *link, code=2)
+    assert "there is no command 'jump'" in robo_rl("control", "send=jump", *link, code=2)
     robo_rl("control", "send=stop", *link)
     output = finish(learner)
     assert "left joined (session 1)" in output and "checkpoint" in output
