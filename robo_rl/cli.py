@@ -8,7 +8,6 @@ import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from .commands.interruption import sigterm_unwinds
 from .core import ConfigError, RoboRLError, nearest
@@ -102,9 +101,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _prepare_output() -> None:
     """See that printing does not fail where standard output or error is closed, or lacks a character."""
     if sys.stdout is None:
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (open as long as the process lasts)
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if sys.stderr is None:
-        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

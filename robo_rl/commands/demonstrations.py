@@ -95,6 +95,7 @@ def _record(path: Path, seed: int, parts: Components, wanted: DemonstrationsConf
                 seed=seed,
                 only_successful=True,
                 report=lambda *_: interruption.check("recording demonstrations"),
+                section=None,
             )
     except SystemExit:
         # A run that is resumed would take the part for the whole.

@@ -8,12 +8,12 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from rich.console import Console
 from rich.table import Table
 
 from ..app import build_backend, build_reward, load_policy, run_config
 from ..core import ConfigError, nearest, require
 from ..evaluation import DecisionPeriods, EvaluationResult, check_periods, evaluate, evaluate_decision_periods
+from ..telemetry import Console
 from .destination import output_file
 from .recording import typed
 

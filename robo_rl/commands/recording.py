@@ -316,7 +316,7 @@ def record_episodes(
     only_successful: bool,
     report: Callable[[int, Outcome], None] | None = None,
     attempts_per_episode: int | None = ATTEMPTS_PER_EPISODE,
-    section: str = "",
+    section: str | None = "",
 ) -> int:
     """Record until ``episodes`` were stored; return how many were.
 
@@ -334,7 +334,7 @@ def record_episodes(
         report: called after each episode with the number stored so far.
         attempts_per_episode: so many episodes are tried for each that is to be stored; None: a person tries as often
             as need be, as long as the robot makes a step.
-        section: that holds the command's options, with a dot, for messages.
+        section: that holds the command's options, with a dot, for messages; None: the command has none of these.
 
     Raises:
         DataError: if far fewer episodes succeed than are asked for, or the disk has no room for another one.
@@ -343,7 +343,7 @@ def record_episodes(
     limit = None if attempts_per_episode is None else episodes * attempts_per_episode
     stored = attempts = without_step = 0
     while stored < episodes:
-        check_space(store, f"{section}if_exists=append")
+        check_space(store, "the same command" if section is None else f"{section}if_exists=append")
         number = session + attempts
         episode_seed = derive_seed(seed, "record", actor, number)
         try:
@@ -359,7 +359,7 @@ def record_episodes(
         vain = without_step == ATTEMPTS_PER_EPISODE if limit is None else attempts == limit
         if vain and stored < episodes:
             went = "ended in success" if only_successful else "could be stored"
-            advice = f"Use {section}only_successful=false, or less noise"
+            advice = "Use less noise" if section is None else f"Use {section}only_successful=false, or less noise"
             why = f"The last: {outcome.describe()}" if outcome.stopped else advice
             raise DataError(
                 f"{store.path}: only {stored} of {attempts} episodes {went}{'; they are stored' * (stored > 0)}, "

@@ -16,7 +16,7 @@ def check_space(store: EpisodeStore, going_on: str) -> None:
 
     Args:
         store: open for writing.
-        going_on: option with which the recording goes on once there is room.
+        going_on: what the recording goes on with once there is room.
 
     Raises:
         DataError: if it has not.

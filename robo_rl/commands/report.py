@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from omegaconf import DictConfig, ListConfig
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -11,6 +10,7 @@ from ..core import require
 from ..evaluation.aggregate import group_runs
 from ..evaluation.report import RESULTS, markdown_table, repeated_seeds, results, write_report
 from ..evaluation.runs import find_runs, load_run
+from ..telemetry import Console
 from .destination import output_file
 
 

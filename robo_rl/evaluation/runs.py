@@ -239,7 +239,8 @@ def find_runs(patterns: Iterable[str]) -> list[Path]:
         if not runs:
             folder = path.parent if path.parent.is_dir() else Path()
             names = [entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
-            choices = f"; in {folder}: {nearest(path.name, names)}" if names else ""
+            others = [name for name in names if name != path.name]
+            choices = f"; in {folder}: {nearest(path.name, others)}" if others else ""
             raise DataError(f"no run found at {pattern!r}{choices}")
         for run in runs:
             found.setdefault(run.resolve(), run)

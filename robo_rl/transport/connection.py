@@ -112,8 +112,9 @@ class Connection:
             if self._leaving:  # nobody would cancel it
                 return iter(())
             call = self._channel.unary_stream(WATCH.path, WATCH.request.SerializeToString, WATCH.reply.FromString)
-            self._watching = call(request, metadata=self._metadata)
-            return self._watching  # type: ignore[no-any-return]
+            notices: Iterator[Any] = call(request, metadata=self._metadata)
+            self._watching = notices
+            return notices
 
     def failed(self, error: Any) -> None:
         """Take note of a call that ended in ``error``, which the learner did not refuse for good."""

@@ -103,6 +103,9 @@ def test_runs_are_found_in_folders_sweeps_and_globs(tmp_path, monkeypatch):
     assert [str(path) for path in find_runs(["sweep/[1]"])] == ["sweep/1"]
     with pytest.raises(DataError, match=r"no run found at 'swep'; in \.: did you mean 'sweep'\? Valid: sweep"):
         find_runs(["swep"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"no run found at 'empty'; in \.: Valid: sweep$"):
+        find_runs(["empty"])
     with pytest.raises(DataError, match=r"expected a run folder with config\.yaml, metrics\.jsonl, summary\.json"):
         load_run(tmp_path)
 

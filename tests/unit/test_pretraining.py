@@ -62,3 +62,11 @@ def test_few_and_failed_demonstrations_are_told(tmp_path: Path, capsys: pytest.C
     assert none == f"No demonstration of {tmp_path} ended in success: 2 failures are learned from"
     demonstrations._warn(tmp_path, 2, [*failed[:1], SimpleNamespace(success=None)])
     assert capsys.readouterr().out == ""
+
+
+def test_advice_on_failed_demonstrations_names_no_option_of_other_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(f"run.dir={tmp_path}/run", "task.max_episode_steps=1") == 2
+    assert capsys.readouterr().err.endswith("1 were asked for. Use less noise\n")
+    assert list(tmp_path.iterdir()) == []
