@@ -84,44 +84,50 @@ class AsyncTraining(Training):
         for single, there in (("robot", has_robot(config)), ("person", has_person(config))):
             actors = self.runtime.actors
             require(not there or actors <= 1, "runtime.actors", f"0 or 1 with a {single}: there is one", actors)
-        super().__init__(config, folder, interruption)
-        self._saved_step = self.step
-        if not hasattr(self, "server"):  # the run is resumed
-            self._open_wire()
+        try:
+            if self.runtime.transport.address is None:
+                # They take seconds to start, in which demonstrations are recorded, and knock until the wire is open.
+                self._socket_folder = new_socket_folder()
+                self._start_actors(config, folder, f"unix:{self._socket_folder / SOCKET}")
+            super().__init__(config, folder, interruption)
+            self._saved_step = self.step
+            if not hasattr(self, "server"):  # the run is resumed
+                self._open_wire()
+        except BaseException:
+            self._close_wire()
+            raise
 
     # --- beginning and end -------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """As :meth:`Training._begin`, while the actors that the learner starts get ready."""
+        """As :meth:`Training._begin`, while actors may join."""
         self._open_wire()
-        try:
-            super()._begin()
-        except BaseException:
-            self.actors.stop()
-            self._close_wire()
-            raise
+        super()._begin()
 
     def _open_wire(self) -> None:
-        """Let actors join, and start those of this machine. They wait for a policy."""
+        """Let actors join, and start those of this machine where that was not done. They wait for a policy."""
         transport = self.runtime.transport
-        if transport.address is None:
-            self._socket_folder = new_socket_folder()
+        if self._socket_folder is not None:
             transport = dataclasses.replace(transport, address=f"unix:{self._socket_folder / SOCKET}")
         paused = self._operators.was_paused
         self.server = LearnerServer(
             transport, self._run_identity(), self.parts.backend.spec, self.intake, self._differences, paused=paused
         )
-        transport = dataclasses.replace(transport, address=self.server.address)
         self.logger.message(f"Actors may join at {self.server.address} (run {self.server.run})")
         if paused:
             self.logger.message("The run is paused, as a person left it: no episode begins until resume is sent")
         self._operators.attend(self.server, self.logger.message)
-        self.actors = self._make_actors(transport)
+        if self._socket_folder is None:
+            self._start_actors(self.config, self.folder, self.server.address)
+
+    def _start_actors(self, config: DictConfig, folder: Path, address: str) -> None:
+        transport = dataclasses.replace(self.runtime.transport, address=address)
+        self.actors = self._make_actors(config, folder, transport)
         self.actors.resize(self.runtime.actors)
 
-    def _make_actors(self, transport: TransportConfig) -> ActorGroup:
+    def _make_actors(self, config: DictConfig, folder: Path, transport: TransportConfig) -> ActorGroup:
         """Return what starts actors; none does yet."""
-        return ActorProcesses(self.folder, transport, self.runtime.restarts)
+        return ActorProcesses(folder, transport, self.runtime.restarts)
 
     def _run_identity(self) -> str:
         """Return what tells this run from all others, the same after it is resumed."""
@@ -159,8 +165,13 @@ class AsyncTraining(Training):
         super().close()
 
     def _close_wire(self) -> None:
-        self.server.close()
-        self.intake.close()
+        """Undo what was done so far to have steps come in."""
+        if hasattr(self, "actors"):
+            self.actors.stop()
+        if hasattr(self, "server"):
+            self.server.close()
+        if hasattr(self, "intake"):
+            self.intake.close()
         if self._socket_folder is not None:
             shutil.rmtree(self._socket_folder, ignore_errors=True)
 

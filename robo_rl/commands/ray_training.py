@@ -190,8 +190,8 @@ def _not_begun(config: DictConfig, folder: Path, number: int) -> int:
 class RayTraining(AsyncTraining):
     """As :class:`AsyncTraining`, with simulators that Ray places."""
 
-    def _make_actors(self, transport: TransportConfig) -> ActorGroup:
-        return RayActors(self.config, self.folder, transport)
+    def _make_actors(self, config: DictConfig, folder: Path, transport: TransportConfig) -> ActorGroup:
+        return RayActors(config, folder, transport)
 
 
 class RayLearner:
