@@ -106,6 +106,8 @@ class AsyncRuntimeConfig:
         min_ratio: see above; 0: actors are never held.
         max_ratio: see above.
         publish_interval: learner steps between two policies that are sent to actors.
+        real_time_factor: how many simulated seconds a second may have for simulators that the learner starts: 1 is the
+            pace of a robot, as which they then collect; null: as many as they can.
         restarts: how often actors that failed are started again, all together.
         finish_seconds: how long the learner waits at the end for what actors still hold [s].
         transport: the wire. Without an address: a Unix socket for the learner's own actors alone.
@@ -117,6 +119,7 @@ class AsyncRuntimeConfig:
     min_ratio: float = 1.0
     max_ratio: float = 1.0
     publish_interval: int = 2
+    real_time_factor: float | None = None
     restarts: int = 5
     finish_seconds: float = 20.0
     transport: TransportConfig = field(default_factory=TransportConfig)
@@ -128,8 +131,18 @@ class AsyncRuntimeConfig:
         require(self.max_ratio > 0, "runtime.max_ratio", "above 0", self.max_ratio)
         require(0 <= self.min_ratio <= self.max_ratio, "runtime.min_ratio", "0 to runtime.max_ratio", self.min_ratio)
         require(self.publish_interval >= 1, "runtime.publish_interval", "1 or more", self.publish_interval)
+        check_pace("runtime.real_time_factor", self.real_time_factor)
         given = self.actors > 0 or self.transport.address is not None
         require(given, "runtime.transport.address", "given where runtime.actors is 0", None)
+
+
+def check_pace(key: str, factor: float | None) -> None:
+    """Check how much faster than a robot a simulator may be.
+
+    Raises:
+        ConfigError: if it is not above 0.
+    """
+    require(factor is None or 0 < factor < float("inf"), key, "null or above 0", factor)
 
 
 def check_resources(key: str, amounts: Mapping[str, float]) -> None:
@@ -191,6 +204,8 @@ class ActorConfig:
         finish_seconds: how long it waits at its end for the learner to store what is left [s].
         threads: threads for PyTorch.
         parent: process id; the actor ends when this process is no longer its parent. null: it does not look.
+        real_time_factor: how many simulated seconds a second may have: 1 is the pace of a robot; null: as many as the
+            simulator can. A robot has its own.
     """
 
     name: str = "actor"
@@ -200,9 +215,11 @@ class ActorConfig:
     finish_seconds: float = 20.0
     threads: int = 1
     parent: int | None = None
+    real_time_factor: float | None = None
 
     def __post_init__(self) -> None:
         for key in ("spool_bytes", "threads"):
             require(getattr(self, key) >= 1, f"actor.{key}", "1 or more", getattr(self, key))
         require(self.sync_seconds > 0, "actor.sync_seconds", "above 0", self.sync_seconds)
         require(self.finish_seconds >= 0, "actor.finish_seconds", "0 or more", self.finish_seconds)
+        check_pace("actor.real_time_factor", self.real_time_factor)

@@ -50,11 +50,15 @@ class ActorProcesses(ActorGroup):
         folder: run folder, with its config.yaml; an actor's spool and output are in ``actors/<name>``.
         transport: the wire, as actors need it.
         max_restarts: how often actors that failed are started again, all together.
+        real_time_factor: of simulators; see :class:`robo_rl.app.ActorConfig`.
     """
 
-    def __init__(self, folder: Path, transport: TransportConfig, max_restarts: int) -> None:
+    def __init__(
+        self, folder: Path, transport: TransportConfig, max_restarts: int, real_time_factor: float | None = None
+    ) -> None:
         self._folder = folder
         self._transport = transport
+        self._real_time_factor = real_time_factor
         self._max_restarts = max_restarts
         self.restarts = 0
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -119,6 +123,7 @@ class ActorProcesses(ActorGroup):
             "actor.name": name,
             "actor.spool": output.parent / "spool",
             "actor.parent": os.getpid(),
+            "actor.real_time_factor": self._real_time_factor,
             "transport.address": transport.address,
             "transport.certificates": transport.certificates,
             "transport.token_file": transport.token_file,

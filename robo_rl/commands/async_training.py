@@ -127,7 +127,7 @@ class AsyncTraining(Training):
 
     def _make_actors(self, config: DictConfig, folder: Path, transport: TransportConfig) -> ActorGroup:
         """Return what starts actors; none does yet."""
-        return ActorProcesses(folder, transport, self.runtime.restarts)
+        return ActorProcesses(folder, transport, self.runtime.restarts, self.runtime.real_time_factor)
 
     def _run_identity(self) -> str:
         """Return what tells this run from all others, the same after it is resumed."""

@@ -253,7 +253,8 @@ class Simulators:
         for name in names:
             own = _parsed(config)
             with open_dict(own):
-                own.actor = OmegaConf.structured(ActorConfig(name=name, spool=str(Path(spools) / name / "spool")))
+                spool, factor = str(Path(spools) / name / "spool"), own.runtime.real_time_factor
+                own.actor = OmegaConf.structured(ActorConfig(name=name, spool=spool, real_time_factor=factor))
                 own.transport = OmegaConf.structured(transport)
             self._configs.append(own)
         self._building = threading.Lock()

@@ -54,7 +54,8 @@ class RemoteActor:
 
     A robot waits within an episode for neither learner nor network; a simulator, whose world stands still meanwhile,
     does where the learner is behind. While the learner cannot be reached the actor goes on with the policy that it has,
-    in simulation no faster than a robot would. Where it was held it stays so: a person may have paused the run.
+    in simulation no faster than a robot would, or than ``actor.real_time_factor`` says, which always holds. Where it
+    was held it stays so: a person may have paused the run.
 
     Args:
         config: as configs/actor.yaml.
@@ -159,7 +160,8 @@ class RemoteActor:
         actor = Actor(self._backend, seed, name, link.session, self._resets)
         agent = build_acting_agent(self._config.agent, self._backend.spec, derive_seed(seed, "actor", name))
         choose = partial(self._choose, agent)
-        period_ns = int(1e9 / self._backend.spec.control_rate)
+        factor = None if has_robot(self._config) else self._settings.real_time_factor
+        period_ns = int(1e9 / (self._backend.spec.control_rate * (factor or 1.0)))
         while not self._must_end() and not link.status.stop:
             began_ns = self._clock.now_ns()
             self._take_policy(link, agent)
@@ -186,7 +188,7 @@ class RemoteActor:
                 print(f"Episode ended at step {self._produced}: {refusal}", flush=True)
                 self._report(link)
                 continue
-            if not link.status.connected:
+            if factor is not None or not link.status.connected:
                 self._clock.sleep_until_ns(began_ns + period_ns)
 
     def _begin_episode(self, actor: Actor, agent: Agent, link: LearnerLink) -> None:

@@ -86,6 +86,14 @@ SHAPED_PIXELS = [
 TWO_CAMERAS = {"reach": "[ahead,side]"}
 """Where those of ``agent=drq`` are not those that look at a table: goals of ``reach`` are in the air."""
 
+RAY = [
+    "agent=rlpd",
+    "runtime=ray",
+    # As many simulators as a lab has robots, and as slow: cores are no limit then.
+    "runtime.real_time_factor=1",
+    "runtime.actor_resources={CPU: 0.1}",
+]
+
 CHOICES = (
     AGENTS
     | ABLATIONS
@@ -94,6 +102,8 @@ CHOICES = (
         "drq": PIXELS,
         "drq_shaped": SHAPED_PIXELS,
         "rlpd_async": ["agent=rlpd", "runtime=async"],
+        "rlpd_ray_1": [*RAY, "runtime.actors=1"],
+        "rlpd_ray_4": [*RAY, "runtime.actors=4"],
     }
 )
 

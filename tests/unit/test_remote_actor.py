@@ -180,6 +180,30 @@ def test_within_an_episode_a_simulator_waits_for_the_learner_and_a_robot_does_no
     assert (link.reports["held_seconds"] > 0) == waits
 
 
+@pytest.mark.parametrize(
+    ("factor", "robot", "seconds"),
+    [(None, None, 0.0), (1.0, None, 0.6), (4.0, None, 0.15), (1.0, {"name": "arm"}, 0.0)],
+)
+def test_a_simulator_is_as_fast_as_it_was_told_to_be_at_most(
+    tmp_path: Path, factor: float | None, robot: Any, seconds: float
+) -> None:
+    """Six steps of a task at 10 Hz, by a clock on which nothing else takes time; a robot has a pace of its own."""
+    register_all_configs()
+    words = [*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop", f"actor.real_time_factor={factor or 'null'}"]
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose("actor", overrides=words)
+    backend = build_backend(config)
+    with open_dict(config):
+        config.robot = robot
+    link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=6)
+    with Interruption() as interruption:
+        actor = RemoteActor(config, backend, interruption)
+        clock = actor._clock = ManualClock()  # type: ignore[assignment]
+        began = clock.now_ns()
+        actor._act(link, link)  # type: ignore[arg-type]
+    assert (clock.now_ns() - began) * 1e-9 == pytest.approx(seconds, abs=1e-6)
+
+
 class Person:
     """Buttons elsewhere, and a stick: what each read says."""
 
