@@ -1,4 +1,4 @@
-"""For colcon alone: launch files, manifest and marker of the ROS 2 package ``robo_rl``.
+"""For colcon alone: launch files, nodes, manifest and marker of the ROS 2 package ``robo_rl``.
 
 The Python package is installed with pip. This distribution is called otherwise, so that it does not hide that one's
 entry points where both are on the path.
@@ -18,5 +18,7 @@ setup(
         ("share/ament_index/resource_index/packages", ["resource/robo_rl"]),
         ("share/robo_rl", ["package.xml"]),
         ("share/robo_rl/launch", ["robo_rl_launch.py", *sorted(file.name for file in HERE.glob("*.launch.py"))]),
+        # Where ros2 run looks.
+        ("lib/robo_rl", sorted(f"nodes/{file.name}" for file in HERE.glob("nodes/*"))),
     ],
 )

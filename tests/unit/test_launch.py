@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -36,6 +37,25 @@ SLEEP = "import time; time.sleep(60)"
 def test_launches_and_ros_launch_files_are_the_same():
     assert NAMES == ["actor", "record", "reward", "teleop", "train", "virtual_robot"]
     assert sorted(file.name.removesuffix(".launch.py") for file in (ROOT / "launch").glob("*.launch.py")) == NAMES
+
+
+def test_nodes_are_commands_that_hydra_accepts(tmp_path, capsys):
+    """What ``ros2 run robo_rl NODE`` executes: a script that starts a command with words of its own and those given."""
+    program, out = tmp_path / "robo-rl", tmp_path / "out"
+    program.write_text(f"#!{sys.executable}\nimport json, sys\njson.dump(sys.argv[1:], open({str(out)!r}, 'w'))\n")
+    program.chmod(0o755)
+    nodes = sorted((ROOT / "launch" / "nodes").iterdir())
+    assert {"actor", "teleop", "safety_guard", "recorder", "reward", "virtual_robot"} <= {node.name for node in nodes}
+    for node in nodes:
+        for environment in ({"ROBO_RL": str(program)}, {"PATH": f"{tmp_path}:{os.environ['PATH']}"}):
+            out.unlink(missing_ok=True)
+            subprocess.run([node, "task=reach", "a b"], env=os.environ | environment, check=True)
+            *words, given, spaced = json.loads(out.read_text())
+            assert (given, spaced) == ("task=reach", "a b")
+        with pytest.raises(SystemExit) as caught:
+            main([*words, "task=reach", "--cfg", "job"])
+        assert not caught.value.code, capsys.readouterr().err
+        capsys.readouterr()
 
 
 @pytest.mark.parametrize("name", NAMES)
