@@ -198,6 +198,8 @@ class RemoteActor:
             SafetyStop: if the robot was stopped.
         """
         agent.forget_plan(explore=True)
+        if self._intervention is not None:
+            self._intervention.end_episode()  # however the one before ended
         actor.begin_episode()
         if self._takeover is not None and not self._takeover.begin_episode():
             actor.abandon_episode()
@@ -221,8 +223,6 @@ class RemoteActor:
         transition = self._as_people_have_it(actor.take_step(choose), actor, link)
         if self._resets is not None:
             self._resets.note(transition)
-        if self._intervention is not None and (transition.terminated or transition.truncated):
-            self._intervention.end_episode()
         if link.status.watched:
             link.show(self._view.take(transition.next_observation), self._view.problem)
         self._safety.count(transition.verdict)

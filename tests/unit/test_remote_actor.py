@@ -19,7 +19,7 @@ from robo_rl.commands.interruption import Interruption
 from robo_rl.commands.panel import Panel
 from robo_rl.commands.remote_actor import RemoteActor
 from robo_rl.commands.takeover import Takeover
-from robo_rl.core import Intervention, ManualClock, Source, State, Step, Transition
+from robo_rl.core import Intervention, ManualClock, SafetyStop, Source, State, Step, Transition
 from robo_rl.transport import LinkStatus
 from robo_rl.transport.codec import RecordDecoder
 from robo_rl.transport.messages_pb2 import Record
@@ -202,6 +202,38 @@ def test_a_simulator_is_as_fast_as_it_was_told_to_be_at_most(
         began = clock.now_ns()
         actor._act(link, link)  # type: ignore[arg-type]
     assert (clock.now_ns() - began) * 1e-9 == pytest.approx(seconds, abs=1e-6)
+
+
+def test_whoever_took_over_gives_control_back_when_the_robot_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register_all_configs()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose("actor", overrides=[*OVERRIDES, f"safety.emergency_stop.file={tmp_path}/stop"])
+    backend = build_backend(config)
+    happened: list[str] = []
+    step = backend.step
+
+    def step_or_stop(action: Any) -> Step:
+        happened.append("step")
+        if len(happened) == 4:
+            raise SafetyStop("workspace", "somebody is in the way")
+        return step(action)
+
+    class Expert:
+        def __call__(self, observation: Any, choice: Any, number: int) -> Any:
+            return choice
+
+        def end_episode(self) -> None:
+            happened.append("end")
+
+    monkeypatch.setattr(backend, "step", step_or_stop)
+    link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=3)
+    with Interruption() as interruption:
+        actor = RemoteActor(config, backend, interruption)
+        actor._intervention = Expert()  # type: ignore[assignment]
+        actor._act(link, link)  # type: ignore[arg-type]
+    assert happened == ["end", "step", "step", "step", "end", "step"]
 
 
 class Person:
