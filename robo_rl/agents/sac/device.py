@@ -77,7 +77,7 @@ class CapturedFunction:
 
 
 def fused(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``function`` compiled by torch.compile; its first call takes up to half a minute, or seconds if cached."""
+    """Return ``function`` compiled by torch.compile; its first call takes 10 to 30 s, or seconds if cached."""
     # The processor says which vector instructions it has. PyTorch would compile and run a program for each kind to see
     # whether they work, which takes a quarter of that time.
     return torch.compile(function, options={"cpp.vec_isa_ok": True})
