@@ -71,6 +71,8 @@ def train(name: str, seed: int, options: argparse.Namespace, *, control: bool) -
         overrides += [f"run.dir={folder}", "run.overwrite=true"]
         if row.data:
             overrides.append(f"demonstrations.path={collect(row, seed, options.runs)}")
+        if row.reference:
+            overrides.append(f"intervention.reference={reference(row, options.runs)}")
         if control:
             overrides += [f"++reward.terms.{row.term}.weight=0", "reward.offset=0", *row.instead]
     with nullcontext() if row.annotator is None else annotator() as url:
@@ -87,6 +89,16 @@ def collect(row: Row, seed: int, runs: Path) -> Path:
         robo_rl("train", *chosen, *cloning, f"run.dir={policy}", "run.overwrite=true", "runtime.threads=1")
         robo_rl("collect", f"policy={policy}", f"path={path}", f"seed={seed}", f"episodes={COLLECTED}", "noise=0.5")
     return path
+
+
+def reference(row: Row, runs: Path) -> Path:
+    """Return the run of an agent that learned the task from its reward and 20 demonstrations."""
+    folder = runs / f"{row.task}_reference"
+    if not (folder / "summary.json").exists():
+        chosen = (f"task={row.task}", "task.terminate_on_success=false", "seed=100", "agent.precision=bfloat16")
+        ends = ("run.env_steps=3000", "run.stop_at_success_rate=0.98", "run.video_episodes=0", "runtime.threads=1")
+        robo_rl("train", *chosen, *ends, f"run.dir={folder}", "run.overwrite=true")
+    return folder
 
 
 def robo_rl(*words: str) -> None:

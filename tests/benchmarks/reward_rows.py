@@ -35,6 +35,7 @@ class Row:
         data: whether it learns from a data set alone; see :func:`collect`.
         instead: further overrides of the control: what it learns from instead.
         annotator: the module whose questions a small model answers; see clip_annotator.py.
+        reference: whether who takes over is a policy of the task's reward; see reference() in reward_learning.py.
     """
 
     task: str
@@ -47,6 +48,7 @@ class Row:
     data: bool = False
     instead: tuple[str, ...] = ()
     annotator: str | None = None
+    reference: bool = False
 
 
 FIVE = ("demonstrations.episodes=5", *ALONE)
@@ -106,7 +108,19 @@ RLIF = (
     "agent.target_entropy=-4",
     # Success goes up and down by 40 points within 1,000 updates: what acts is an average over about as many.
     "agent.actor_tau=0.001",
-    *TAKEOVERS,
+)
+
+# Somebody who succeeds in 125 of 200 episodes by themself, and takes over where values say so.
+BY_VALUE = (
+    "intervention.criterion=value",
+    # An action may waste less than a step at the default discount: 0.9, three, let policies dawdle unpunished.
+    "intervention.value_share=0.98",
+    "intervention.hold=8",
+    "intervention.reaction=1",
+    "intervention.noise=0.45",
+    "demonstrations.episodes=5",
+    "demonstrations.noise=0.42",
+    "reward=interventions",
 )
 
 # Demonstrations with actions in its minibatches, as for rlpd, but nothing that imitates them.
@@ -222,7 +236,7 @@ ROWS = {
         "interventions (RLIF)",
         "takeovers by a worse expert; how much states vary in 5 of its demonstrations",
         10_000,
-        RLIF,
+        (*RLIF, *TAKEOVERS),
         "interventions",
     ),
     "pick_cube_hg_dagger": Row(
@@ -232,6 +246,25 @@ ROWS = {
         10_000,
         ("agent=hg_dagger", "intervention.as_demonstrations=true", *TAKEOVERS),
         None,
+    ),
+    "pick_cube_interventions_by_value": Row(
+        "pick_cube",
+        "interventions (RLIF), by value",
+        "takeovers by another, whose values say when; how much states vary in 5 demonstrations",
+        5_000,
+        (*RLIF, *BY_VALUE),
+        "interventions",
+        control="pick_cube_interventions",
+        reference=True,
+    ),
+    "pick_cube_hg_dagger_by_value": Row(
+        "pick_cube",
+        "none: it imitates (HG-DAgger)",
+        "takeovers by the same, and 5 demonstrations with actions",
+        5_000,
+        ("agent=hg_dagger", "intervention.as_demonstrations=true", *BY_VALUE),
+        None,
+        reference=True,
     ),
     "open_door_keypoints": Row(
         "open_door",
