@@ -158,8 +158,7 @@ class AsyncTraining(Training):
         return code
 
     def close(self) -> None:
-        """End the actors that the learner started, an evaluation, and the wire, and free the store."""
-        self.actors.stop()
+        """End an evaluation, the actors that the learner started, and the wire, and free the store."""
         self._evaluations.close()
         self._close_wire()
         super().close()
