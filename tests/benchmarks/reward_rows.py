@@ -51,6 +51,9 @@ class Row:
     reference: bool = False
 
 
+EXPLORING = ("agent.initial_log_std=-1", "agent.initial_temperature=0.01", "agent.actor_q=mean")
+"""More than ``agent=rlpd`` explores, which knows from cloning what to do, and less cautious."""
+
 FIVE = ("demonstrations.episodes=5", *ALONE)
 NONE = ("demonstrations.episodes=0", *ALONE)
 
@@ -99,6 +102,7 @@ TAKEOVERS = (
 )
 
 RLIF = (
+    *EXPLORING,
     "agent.precision=bfloat16",
     "agent.demonstration_ratio=0",
     "agent.cloning_weight=0",
@@ -125,6 +129,7 @@ BY_VALUE = (
 
 # Demonstrations with actions in its minibatches, as for rlpd, but nothing that imitates them.
 SAMPLED = (
+    *EXPLORING,
     "agent.precision=bfloat16",
     "agent.cloning_weight=0",
     "agent.final_cloning_weight=0",
@@ -296,6 +301,7 @@ ROWS = {
         (
             "reward=successes",
             "reward.modules.successes.keys=[object]",
+            *EXPLORING,
             "agent.precision=bfloat16",
             "demonstrations.episodes=5",
         ),

@@ -96,7 +96,7 @@ class DrQConfig(SACConfig):
     All fields of :class:`~robo_rl.agents.sac.SACConfig` mean the same, with these differences: ``observation_keys``
     are what the actor sees beside the images; ``backend`` has no ``native``, and ``pretrain_critics`` is
     ``none``. The defaults suit two cores: the images, not the critics, take the time, and few updates want long steps
-    (those of Yarats et al. 2021).
+    (those of Yarats et al. 2021). It explores more than ``agent=rlpd``, and climbs the mean of its critics.
 
     Attributes:
         encoder: of the images.
@@ -112,6 +112,9 @@ class DrQConfig(SACConfig):
     update_to_data: int = 1
     actor_learning_rate: float = 1e-3
     critic_learning_rate: float = 1e-3
+    initial_log_std: float = -1.0
+    initial_temperature: float = 0.01
+    actor_q: str = "mean"
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     image_keys: tuple[str, ...] | None = None
     critic_keys: tuple[str, ...] | None = None

@@ -102,8 +102,8 @@ class SACConfig:
     gamma: float = 0.97
     tau: float = 0.005
     actor_tau: float = 0.005
-    initial_log_std: float = -1.0
-    initial_temperature: float = 0.01
+    initial_log_std: float = -2.0
+    initial_temperature: float = 0.001
     target_entropy: float | None = None
     entropy_backup: bool = False
     update_to_data: int = 20
@@ -111,7 +111,7 @@ class SACConfig:
     cloning_weight: float = 2.0
     final_cloning_weight: float = 0.3
     cloning_half_life: float = 250.0
-    actor_q: str = "mean"
+    actor_q: str = "min"
     n_step: int = 1
     action_chunk: int = 1
     demonstration_ratio: float = 0.5
