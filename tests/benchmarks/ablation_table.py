@@ -4,14 +4,14 @@
       --env-steps 2000 --name ablation --overrides runtime.threads=1 agent.precision=bfloat16
     python tests/benchmarks/ablation_table.py
 
-Reads docs/results/learning.json (the default agent) and docs/results/ablation.json, writes
-docs/results/ablation_differences.md.
+Reads docs/results/learning.json (the default agent) and docs/results/ablation.json (options of the default, and of
+``explores_more``, which was the default), writes docs/results/ablation_differences.md.
 
 The score of a run is its mean success over the evaluations at 500, 1,000, ... STEPS environment steps: it rises with
 how early something is learned as well as with what comes of it. A run that ended before counts as what it ended with.
-Each run is compared with the default's of the same task and seed, which begin with the same demonstrations and, where
-the option does not change that, the same networks. The difference is the interquartile mean over tasks and seeds with
-its stratified bootstrap 95 % interval, where there are three seeds or more.
+Each run is compared with that without the option, of the same task and seed, which begins with the same demonstrations
+and, where the option does not change that, the same networks. The difference is the interquartile mean over tasks and
+seeds with its stratified bootstrap 95 % interval, where there are three seeds or more.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+from learning_table import EARLIER_ABLATIONS
 
 from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
 
@@ -33,7 +34,7 @@ Runs = dict[tuple[str, int], list[dict]]
 """The evaluations of the runs of one agent, by task and seed."""
 
 Pair = tuple[float, float]
-"""Scores [%] of a run, and of the default's with the same task and seed."""
+"""Scores [%] of a run, and of that without the option with the same task and seed."""
 
 
 def main() -> None:
@@ -42,16 +43,18 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the result files")
     options = parser.parse_args()
     steps = range(INTERVAL, options.steps + 1, INTERVAL)
+    ablations = read(options.results / "ablation.json")
     default = read(RESULTS / "learning.json")["rlpd"]
     lines = [
-        f"| option | task | seeds | mean success until {options.steps:,} steps | default, same seeds | difference |",
+        f"| option | task | seeds | mean success until {options.steps:,} steps | without it, same seeds | difference |",
         "|---|---|---|---|---|---|",
     ]
-    for agent, runs in sorted(read(options.results / "ablation.json").items()):
+    for agent, runs in sorted(ablations.items()):
+        base = ablations["explores_more"] if agent in EARLIER_ABLATIONS else default
         pairs: dict[str, list[Pair]] = {}
         for (task, seed), evaluations in sorted(runs.items()):
-            if (task, seed) in default:
-                pair = score(evaluations, steps), score(default[task, seed], steps)
+            if (task, seed) in base:
+                pair = score(evaluations, steps), score(base[task, seed], steps)
                 pairs.setdefault(task, []).append(pair)
         lines += [row(agent, task, found) for task, found in pairs.items()]
         enough = [found for found in pairs.values() if len(found) >= ENOUGH]
@@ -78,9 +81,9 @@ def score(evaluations: list[dict], steps: range) -> float:
 
 def row(agent: str, task: str, pairs: list[Pair]) -> str:
     """Return the line of one task."""
-    ours, default = np.array(pairs).T
-    change = difference([ours - default])
-    return f"| {agent} | {task} | {len(pairs)} | {numbers(ours)} % | {numbers(default)} % | {change} |"
+    ours, without = np.array(pairs).T
+    change = difference([ours - without])
+    return f"| {agent} | {task} | {len(pairs)} | {numbers(ours)} % | {numbers(without)} % | {change} |"
 
 
 def all_row(agent: str, tasks: list[list[Pair]]) -> str:

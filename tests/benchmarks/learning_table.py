@@ -42,6 +42,8 @@ RETURNS = {"Hopper-v5": 2_500}
 
 AGENTS = {"rlpd": ["agent=rlpd"], "sac": ["agent=sac", "demonstrations.episodes=0"], "bc": ["agent=bc"]}
 
+EXPLORING = ["agent.initial_log_std=-1", "agent.initial_temperature=0.01", "agent.actor_q=mean"]
+
 ABLATIONS = {
     "rlpd_published": ["agent=rlpd_published"],
     "10_critics_256_rows": ["agent.ensemble_size=10", "agent.batch_size=256"],
@@ -51,16 +53,25 @@ ABLATIONS = {
     "no_pretraining": ["agent.pretrain_steps=0"],
     "no_cloning": ["agent.cloning_weight=0", "agent.final_cloning_weight=0"],
     "newest_actor": ["agent.actor_tau=1"],
-    "3_step_returns": ["agent.n_step=3"],
-    "3_step_chunks": ["agent.action_chunk=3"],
-    "cal_ql": ["agent.pretrain_critics=cal_ql"],
-    "iql": ["agent.pretrain_critics=iql"],
     "simba": ["agent.network=simba", "agent.hidden=[64,64]"],
-    "101_bins": ["agent.value_bins=101", "agent.value_range=[-1,1]"],
-    "temperature_0.003": ["agent.initial_temperature=0.003"],
     "float32": ["agent.precision=float32"],
+    "mean_of_critics": ["agent.actor_q=mean"],
+    "explores_more": EXPLORING,
 }
 """What each differs in from the default agent, ``rlpd``."""
+
+EARLIER_ABLATIONS = {
+    name: [*EXPLORING, *overrides]
+    for name, overrides in {
+        "3_step_returns": ["agent.n_step=3"],
+        "3_step_chunks": ["agent.action_chunk=3"],
+        "cal_ql": ["agent.pretrain_critics=cal_ql"],
+        "iql": ["agent.pretrain_critics=iql"],
+        "101_bins": ["agent.value_bins=101", "agent.value_range=[-1,1]"],
+        "temperature_0.003": ["agent.initial_temperature=0.003"],
+    }.items()
+}
+"""What each differs in from ``explores_more``, which was the default."""
 
 PIXELS = [
     "agent=drq",
@@ -97,6 +108,7 @@ RAY = [
 CHOICES = (
     AGENTS
     | ABLATIONS
+    | EARLIER_ABLATIONS
     | {
         "redq": ["agent=redq"],
         "drq": PIXELS,
