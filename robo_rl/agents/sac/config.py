@@ -41,7 +41,8 @@ class SACConfig:
         tau: share of the critics that goes into their target after each critic update.
         actor_tau: share of the actor that goes, after each update, into its running average, which acts where nothing
             is explored: in evaluations and on robots; 1: no average.
-        initial_log_std: logarithm of the policy's standard deviation before tanh, before anything is learned.
+        initial_log_std: logarithm of the policy's standard deviation before tanh, before anything is learned; -2 is
+            about the default target entropy, so that the temperature does not have to lower it for thousands of steps.
         initial_temperature: weight of the entropy before it is tuned.
         target_entropy: entropy of the policy that the temperature is tuned for [nat]; null: minus half the number
             of action dimensions.
@@ -53,7 +54,8 @@ class SACConfig:
             count 0).
         final_cloning_weight: what that weight tends to.
         cloning_half_life: environment steps with updates in which the way there halves.
-        actor_q: what the actor climbs: the ``mean`` or the ``min`` of all critics.
+        actor_q: what the actor climbs: the ``mean`` or the ``min`` of all critics; the smallest where little noise
+            means that few actions beside the actor's own are ever tried.
         n_step: environment steps whose rewards are summed before a target looks at a critic; with action chunks their
             length, which 1 stands for too.
         action_chunk: steps h whose actions the policy decides at once, from one observation, and takes without another
