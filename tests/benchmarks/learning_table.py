@@ -42,6 +42,9 @@ RETURNS = {"Hopper-v5": 2_500}
 
 AGENTS = {"rlpd": ["agent=rlpd"], "sac": ["agent=sac", "demonstrations.episodes=0"], "bc": ["agent=bc"]}
 
+FIRST_STEPS = 500
+"""Environment steps whose training episodes, with exploration, are counted."""
+
 EXPLORING = ["agent.initial_log_std=-1", "agent.initial_temperature=0.01", "agent.actor_q=mean"]
 
 ABLATIONS = {
@@ -192,6 +195,8 @@ def write(options: argparse.Namespace) -> None:
             continue
         lines = [json.loads(line) for line in (file.parent / "metrics.jsonl").read_text().splitlines()]
         evaluations = [line for line in lines if line["kind"] == "evaluation"]
+        first = [line["success"] for line in lines if line["kind"] == "episode" and line["step"] <= FIRST_STEPS]
+        summary["first_episodes"] = {"number": len(first), "successes": sum(success is True for success in first)}
         solved = next((line for line in evaluations if is_solved(task, line)), {})
         summary["steps_to_solved"], summary["wall_seconds_to_solved"] = solved.get("step"), solved.get("wall_seconds")
         summary["evaluations"] = [
