@@ -44,7 +44,7 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_goes_on_in_mid_chunk_bit_for_bit(unbroken: Path, tmp_path: Path) -> None:
-    robo_rl("train", *TRAIN, f"run.dir={tmp_path}/run", "run.env_steps=32")
+    robo_rl("train", *TRAIN, f"run.dir={tmp_path}/run", "run.env_steps=31")
     assert newest_state(tmp_path / "run")["agent/exploring_plan/left"][0] > 0
     robo_rl("train", f"resume={tmp_path}/run", f"run.env_steps={STEPS}")
     first, second = newest_state(unbroken), newest_state(tmp_path / "run")
