@@ -32,7 +32,7 @@ TRAIN = [
     "reward.modules.goal.updates=1",
     "reward.modules.goal.learning_starts=10",
     "intervention.criterion=random",
-    "intervention.probability=0.2",
+    "intervention.probability=0.4",
     "intervention.noise=1",
     *SMALL_AGENT,
     # Nothing can be learned before the first episode has ended and is judged.
