@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from clip_annotator import annotator
 from learning_table import status, with_earlier
-from reward_rows import COLLECTED, ROWS, Row
+from reward_rows import COLLECTED, EXPLORING, ROWS, Row
 
 from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
 from robo_rl.replay import EpisodeStore
@@ -97,7 +97,7 @@ def reference(row: Row, runs: Path) -> Path:
     if not (folder / "summary.json").exists():
         chosen = (f"task={row.task}", "task.terminate_on_success=false", "seed=100", "agent.precision=bfloat16")
         ends = ("run.env_steps=3000", "run.stop_at_success_rate=0.98", "run.video_episodes=0", "runtime.threads=1")
-        robo_rl("train", *chosen, *ends, f"run.dir={folder}", "run.overwrite=true")
+        robo_rl("train", *chosen, *EXPLORING, *ends, f"run.dir={folder}", "run.overwrite=true")
     return folder
 
 
