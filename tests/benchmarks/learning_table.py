@@ -46,6 +46,7 @@ FIRST_STEPS = 500
 """Environment steps whose training episodes, with exploration, are counted."""
 
 EXPLORING = ["agent.initial_log_std=-1", "agent.initial_temperature=0.01", "agent.actor_q=mean"]
+"""More than ``agent=rlpd`` does, which knows from cloning what to do, and less cautious."""
 
 ABLATIONS = {
     "rlpd_published": ["agent=rlpd_published"],

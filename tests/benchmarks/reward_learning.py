@@ -23,8 +23,8 @@ from pathlib import Path
 
 import numpy as np
 from clip_annotator import annotator
-from learning_table import status, with_earlier
-from reward_rows import COLLECTED, EXPLORING, ROWS, Row
+from learning_table import EXPLORING, status, with_earlier
+from reward_rows import COLLECTED, ROWS, Row
 
 from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
 from robo_rl.replay import EpisodeStore

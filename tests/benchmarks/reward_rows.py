@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from learning_table import EXPLORING
+
 ALONE = ("agent=rlpd_without_demonstrations", "agent.precision=bfloat16")
 """The agent learns from its own steps alone: it sees no action of a demonstration."""
 
@@ -50,9 +52,6 @@ class Row:
     annotator: str | None = None
     reference: bool = False
 
-
-EXPLORING = ("agent.initial_log_std=-1", "agent.initial_temperature=0.01", "agent.actor_q=mean")
-"""More than ``agent=rlpd`` explores, which knows from cloning what to do, and less cautious."""
 
 FIVE = ("demonstrations.episodes=5", *ALONE)
 NONE = ("demonstrations.episodes=0", *ALONE)
