@@ -1,6 +1,7 @@
 """Commands with a configuration, as Hydra applications."""
 
 import contextlib
+import gc
 import importlib
 import keyword
 import os
@@ -43,6 +44,8 @@ def run_command(command: str, overrides: list[str]) -> int:
             require_known(config)
             module = f"{name}_" if keyword.iskeyword(name) else name
             run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{module}").run
+            gc.freeze()  # nor need later collections, which stop control loops meanwhile, look at it again
+            gc.enable()
             status = max(status, run(config))
         except (OmegaConfBaseException, OSError, RoboRLError) as error:
             is_choice = isinstance(error, OmegaConfBaseException)
