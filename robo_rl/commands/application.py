@@ -44,7 +44,8 @@ def run_command(command: str, overrides: list[str]) -> int:
             require_known(config)
             module = f"{name}_" if keyword.iskeyword(name) else name
             run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{module}").run
-            gc.freeze()  # nor need later collections, which stop control loops meanwhile, look at it again
+            if not gc.get_freeze_count():  # before the first run of a sweep: what that leaves is garbage to the next
+                gc.freeze()  # nor need later collections, which stop control loops meanwhile, look at it again
             gc.enable()
             status = max(status, run(config))
         except (OmegaConfBaseException, OSError, RoboRLError) as error:
