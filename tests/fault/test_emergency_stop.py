@@ -274,7 +274,9 @@ def test_the_space_bar_holds_the_deadman_switch(file):
 def test_a_signal_lets_go_of_the_deadman_switch_and_gives_the_terminal_back(file, number):
     controller, terminal = pty.openpty()
     before = termios.tcgetattr(terminal)
+    handler = signal.signal(number, signal.SIG_DFL)  # where tests run under nohup, what they start ignores SIGHUP
     process = subprocess.Popen([sys.executable, "-m", "robo_rl.cli", "enable"], stdin=terminal, stdout=subprocess.PIPE)
+    signal.signal(number, handler)
     assert process.stdout is not None
     assert b"Hold the space bar" in process.stdout.readline()
     switch = DeadmanSwitch(deadman_file(file), 5.0)
