@@ -1,9 +1,10 @@
 """The files of a data set: the list of committed episodes and the arrays that hold their rows."""
 
 import contextlib
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from isal import isal_zlib
@@ -20,6 +21,27 @@ ARRAYS = "arrays.zarr"
 
 GROWTH_ROWS = 8192
 """Arrays grow by this many rows: a new length is a file to write and to synchronise for each of them."""
+
+
+class EpisodeRecords(Sequence[EpisodeRecord]):
+    """The records in ``lines`` that were read before, each made as it is asked for: one takes five times its line."""
+
+    def __init__(self, lines: Sequence[bytes]) -> None:
+        self._lines = lines
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @overload
+    def __getitem__(self, index: int) -> EpisodeRecord: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[EpisodeRecord]: ...
+
+    def __getitem__(self, index: int | slice) -> EpisodeRecord | list[EpisodeRecord]:
+        if isinstance(index, slice):
+            return list(map(EpisodeRecord.from_line, self._lines[index]))
+        return EpisodeRecord.from_line(self._lines[index])
 
 
 class EpisodeFiles:
@@ -43,12 +65,12 @@ class EpisodeFiles:
         self.path = path
         self.spec = spec
         self._writable = writable
-        self.records: list[EpisodeRecord] = []
         self._starts = [0]
         self._step_names = [field.name for field in step_fields(spec)]
         self._observation_names = [field.name for field in observation_fields(spec)]
         self._log = CommitLog(path / EPISODES, writable)
         try:
+            self.records = EpisodeRecords(self._log.lines)
             for line in self._log.lines:
                 self._count(self._parse(line))
             self._arrays = open_arrays(path / ARRAYS, spec, writable)
@@ -74,23 +96,23 @@ class EpisodeFiles:
         """Number of committed observations: one more per episode than steps."""
         return self.step_rows + len(self.records)
 
-    def read(self, first: int, stop: int, name: str) -> list[NDArray[Any]]:
-        """Return the rows of the episodes from ``first`` to before ``stop`` in array ``name``, by episode.
+    def read(self, name: str, first: int, records: Sequence[EpisodeRecord]) -> list[NDArray[Any]]:
+        """Return the rows in array ``name`` of the episodes from ``first`` on whose ``records`` are given, by episode.
 
         Raises:
             DataError: if they are not what was written.
         """
         extra = 0 if name in self._step_names else 1
-        starts = [self._starts[number] + extra * number for number in range(first, stop + 1)]
+        starts = [self._starts[number] + extra * number for number in range(first, first + len(records) + 1)]
         try:
             block = np.ascontiguousarray(self._arrays[name][starts[0] : starts[-1]])
         except Exception as error:  # whatever Zarr and its codecs meet in a damaged file
-            if stop - first > 1:  # which of them is it?
-                return [rows for number in range(first, stop) for rows in self.read(number, number + 1, name)]
+            if len(records) > 1:  # which of them is it?
+                return [rows for number, each in enumerate(records, first) for rows in self.read(name, number, [each])]
             raise self._damaged(first, name, str(error)) from error
         episodes = [block[begin - starts[0] : end - starts[0]] for begin, end in pairwise(starts)]
-        for number, rows in enumerate(episodes, start=first):
-            if isal_zlib.crc32(rows.data) != self.records[number].crc32.get(name):
+        for number, (rows, record) in enumerate(zip(episodes, records, strict=True), start=first):
+            if isal_zlib.crc32(rows.data) != record.crc32.get(name):
                 raise self._damaged(number, name, "wrong checksum")
         return episodes
 
@@ -131,7 +153,6 @@ class EpisodeFiles:
         """
         with disk_errors(self.path, "delete the last episode"):
             self._log.drop_last()
-        self.records.pop()
         self._starts.pop()
         self.cut_back()
 
@@ -159,7 +180,6 @@ class EpisodeFiles:
         self._log.close()
 
     def _count(self, record: EpisodeRecord) -> None:
-        self.records.append(record)
         self._starts.append(self._starts[-1] + record.steps)
 
     def _committed(self, name: str) -> int:
@@ -172,7 +192,7 @@ class EpisodeFiles:
                 raise ValueError(f"no checksum of {sorted(missing)}")
         except (ValueError, TypeError) as error:
             raise DataError(
-                f"{self.path / EPISODES}: line {len(self.records) + 1} is damaged ({error}); restore the data set "
+                f"{self.path / EPISODES}: line {len(self._starts)} is damaged ({error}); restore the data set "
                 "from a copy, or cut the file off before this line to keep the episodes before it"
             ) from error
         return record

@@ -230,10 +230,12 @@ class Intake:
         Raises:
             DataError: if an episode is damaged.
         """
-        first, slots = len(self.store), 0
-        while first > 0 and slots + self.store.records[first - 1].steps + 1 <= ring.capacity:
+        first, free = len(self.store), ring.capacity
+        for record in reversed(self.store.records):
+            free -= record.steps + 1
+            if free < 0:
+                break
             first -= 1
-            slots += self.store.records[first].steps + 1
         keys = ring.spec.observation.keys()
         return sum(map(ring.append, self.store.episodes(first, keys=keys)))
 

@@ -111,7 +111,7 @@ class EpisodeStore(Closing):
 
     @property
     def records(self) -> Sequence[EpisodeRecord]:
-        """Identity, length, success and sources of each episode."""
+        """Identity, length, success and sources of each episode; made anew from text each time that one is taken."""
         return self._files.records
 
     def ring_slots(self, max_episodes: int | None = None) -> int:
@@ -192,8 +192,9 @@ class EpisodeStore(Closing):
         keys = self.spec.observation if keys is None else keys
         if unknown := set(keys) - self.spec.observation.keys():
             raise DataError(f"{self.path}: no observations {sorted(unknown)}; it holds {sorted(self.spec.observation)}")
-        steps = {field.name: self._files.read(first, stop, field.name) for field in step_fields(self.spec)}
-        observation = {key: self._files.read(first, stop, f"observation/{key}") for key in keys}
+        records = self.records[first:stop]
+        steps = {field.name: self._files.read(field.name, first, records) for field in step_fields(self.spec)}
+        observation = {key: self._files.read(f"observation/{key}", first, records) for key in keys}
         rewards = steps.pop("rewards")
         return [
             EpisodeArrays(
@@ -202,7 +203,7 @@ class EpisodeStore(Closing):
                 rewards={name: rewards[number][:, column] for column, name in enumerate(self.spec.reward_terms)},
                 **cast(dict[str, Any], {name: episodes[number] for name, episodes in steps.items()}),
             )
-            for number, record in enumerate(self.records[first:stop])
+            for number, record in enumerate(records)
         ]
 
     def load_into(self, ring: ReplayRing, max_episodes: int | None = None) -> int:

@@ -5,7 +5,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
@@ -73,11 +73,10 @@ class RunLogger(Closing):
         self._wandb = _start_wandb(config.wandb, folder, run_config) if config.wandb.project else None
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / METRICS_FILE
-        earlier = _truncate(file, resume_step, resume_episodes)
         self.episodes = 0
-        self._seconds_before = max((float(record["wall_seconds"]) for record in earlier), default=0.0)
-        for record in earlier:
-            self._note(record["kind"], record)
+        self._seconds_before = 0.0
+        if file.exists():
+            self._take_over(file, resume_step, resume_episodes)
         self._start_ns = self._clock.now_ns()
         self._file = MetricsFile(file)
         self._waiting: list[_Record] = []
@@ -144,6 +143,22 @@ class RunLogger(Closing):
             self._wandb.finish()
             self._wandb = None
 
+    def _take_over(self, file: Path, resume_step: int | None, resume_episodes: int | None) -> None:
+        """Remove the records of ``file`` that the run does not go on from, and note those that stay."""
+        if resume_step is None:
+            raise ConfigError(
+                f"{file} holds an earlier run; give another folder, or resume=FOLDER to go on with that run"
+            )
+        partial = file.with_name(f".partial_{file.name}")
+        with partial.open("w", encoding="utf-8") as stream:
+            for record in _until(file, resume_step, resume_episodes):
+                stream.write(json.dumps(record) + "\n")
+                self._seconds_before = max(self._seconds_before, float(record["wall_seconds"]))
+                self._note(record["kind"], record)
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.replace(file)
+
     def _write(self) -> None:
         """Write what waits, if the disk takes it."""
         if not self._waiting:
@@ -166,24 +181,17 @@ class RunLogger(Closing):
             self._progress.episode(values.get("episode_return"), values.get("success"))
 
 
-def _truncate(file: Path, resume_step: int | None, resume_episodes: int | None) -> list[dict[str, Any]]:
-    """Remove the records beyond ``resume_step``, and episodes beyond their number; return those that stay."""
-    if not file.exists():
-        return []
-    if resume_step is None:
-        raise ConfigError(f"{file} holds an earlier run; give another folder, or resume=FOLDER to go on with that run")
-    kept = [record for record in read_metrics(file) if record["step"] <= resume_step]
-    if resume_episodes is not None:
-        episodes = [record for record in kept if record["kind"] == "episode"]
-        later = set(map(id, episodes[resume_episodes:]))
-        kept = [record for record in kept if id(record) not in later]
-    partial = file.with_name(f".partial_{file.name}")
-    with partial.open("w", encoding="utf-8") as stream:
-        stream.writelines(json.dumps(record) + "\n" for record in kept)
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.replace(file)
-    return kept
+def _until(file: Path, step: int, most_episodes: int | None) -> Iterator[dict[str, Any]]:
+    """Read the records up to environment step ``step``, without episodes beyond their number."""
+    episodes = 0
+    for record in read_metrics(file):
+        if record["step"] > step:
+            continue
+        if record["kind"] == "episode":
+            episodes += 1
+            if most_episodes is not None and episodes > most_episodes:
+                continue
+        yield record
 
 
 def _plain(value: Any) -> Value:

@@ -3,7 +3,7 @@
 import errno
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,21 +43,21 @@ class MetricsFile(Closing):
         self._file.close()
 
 
-def read_metrics(file: Path) -> list[dict[str, Any]]:
-    """Return the records of a ``metrics.jsonl``; a last line that was not written to its end is left out.
+def read_metrics(file: Path) -> Iterator[dict[str, Any]]:
+    """Read the records of a ``metrics.jsonl``, one by one; a last line that was not written to its end is left out.
 
     Raises:
         DataError: naming the first line that is damaged.
     """
-    records = []
-    lines = file.read_bytes().split(b"\n")
-    for number, line in enumerate(lines[:-1], start=1):  # what follows the last newline was never finished
-        try:
-            record = json.loads(line)
-            complete = isinstance(record, dict) and {"step", "wall_seconds", "kind"} <= record.keys()
-        except ValueError:
-            complete = False
-        if not complete:
-            raise DataError(f"{file}, line {number}: expected a JSON object with step, wall_seconds and kind")
-        records.append(record)
-    return records
+    with file.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                record = json.loads(line)
+                complete = isinstance(record, dict) and {"step", "wall_seconds", "kind"} <= record.keys()
+            except ValueError:
+                complete = False
+            if not complete:
+                raise DataError(f"{file}, line {number}: expected a JSON object with step, wall_seconds and kind")
+            yield record

@@ -82,7 +82,7 @@ def test_resuming_removes_what_lies_beyond_and_keeps_counting_seconds(tmp_path: 
         clock.advance_ns(SECOND)
         logger.log("train", 21, critic_loss=1.0)
         logger.progress(21, 1000, 420)
-    records = read_metrics(tmp_path / "metrics.jsonl")
+    records = list(read_metrics(tmp_path / "metrics.jsonl"))
     assert [(record["step"], record["wall_seconds"]) for record in records] == [(10, 2.0), (20, 4.0), (21, 5.0)]
     assert "return 20.00  success 50 % of 2" in stream.getvalue()
     assert _points(tmp_path, "episode/episode_return") == [10, 20]
@@ -117,7 +117,7 @@ def test_what_is_told_late_keeps_its_second_and_the_run_goes_on_from_the_latest(
         clock.advance_ns(6 * SECOND)
         logger.log("train", 30, critic_loss=1.0)
         logger.log("evaluation", 20, wall_seconds=4.0, success_rate=0.5)
-    records = read_metrics(tmp_path / "metrics.jsonl")
+    records = list(read_metrics(tmp_path / "metrics.jsonl"))
     assert [(record["step"], record["wall_seconds"]) for record in records] == [(30, 6.0), (20, 4.0)]
     assert _points(tmp_path, "evaluation/success_rate") == [20]
     with make_logger(tmp_path, clock, resume_step=30)[0] as logger:
