@@ -25,6 +25,9 @@ FORMAT_VERSION = 1
 READ_BYTES = 16 << 20
 """About as many bytes of observations are read at a time."""
 
+READ_EPISODES = 1000
+"""At most as many episodes are read at a time: short ones are small beside the objects that tell where they lie."""
+
 _FACTS = "dataset.json"
 
 
@@ -181,7 +184,7 @@ class EpisodeStore(Closing):
         row_bytes = sum(array.nbytes for array in self.spec.observation.values()) + 1
         while first < stop:
             rows, end = 0, first
-            while end < stop and (end == first or rows * row_bytes < READ_BYTES):
+            while end < stop and (end == first or (rows * row_bytes < READ_BYTES and end < first + READ_EPISODES)):
                 rows += self.records[end].steps + 1
                 end += 1
             for episode in self._read(first, end, keys):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
@@ -86,6 +87,36 @@ def test_episodes_are_read_several_at_a_time_or_one_by_one(recorded, monkeypatch
             for ours, theirs in zip(found, episodes[first:stop], strict=True):
                 assert_same(ours, theirs)
                 assert all(later.observation is last.next_observation for last, later in pairwise(ours))
+
+
+def test_episodes_are_read_a_number_at_a_time_however_short(recorded, monkeypatch):
+    path, episodes = recorded
+    monkeypatch.setattr(store_module, "READ_EPISODES", 3)
+    with EpisodeStore.open(path) as store:
+        read, taken = store._files.read, set()
+        monkeypatch.setattr(
+            store._files, "read", lambda name, first, records: taken.add(len(records)) or read(name, first, records)
+        )
+        for ours, theirs in zip(store.episodes(), episodes, strict=True):
+            assert_same(ours, theirs)
+    assert taken == {3, 1}
+
+
+def test_what_is_known_of_many_episodes_takes_little_memory(tmp_path):
+    path, episode = tmp_path / "set", make_episode(0, 2)
+    with EpisodeStore.create(path, SPEC) as store:
+        store.append_episodes([episode] * 2000)
+    with EpisodeStore.open(path) as store:  # what is imported and remembered once
+        list(store.records)
+    tracemalloc.start()
+    try:
+        with EpisodeStore.open(path) as store:
+            assert sum(record.steps for record in store.records) == 4000
+            held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    line = (path / "episodes.jsonl").stat().st_size / 2000
+    assert held / 2000 < line + 200
 
 
 def test_data_sets_of_other_compressors_are_read_and_gone_on_with(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import resource
 import sys
 import threading
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -148,6 +149,22 @@ def test_what_a_full_disk_refuses_is_written_later_whole(tmp_path: Path, monkeyp
     assert [record["step"] for record in read_metrics(file)] == [10, 20, 30, 40]
     assert _points(tmp_path, "episode/episode_return") == [10, 20, 30, 40]
     assert stream.getvalue().count("metrics.jsonl cannot be written") == 1
+
+
+def test_a_run_that_goes_on_does_not_keep_what_it_told(tmp_path: Path) -> None:
+    logger, _ = make_logger(tmp_path, ManualClock())
+    logger.close()
+    record = {"step": 1, "wall_seconds": 2.0, "kind": "episode", "episode_return": 1.0, "success": True}
+    (tmp_path / "metrics.jsonl").write_text((json.dumps(record) + "\n") * 5000)
+    tracemalloc.start()
+    try:
+        logger, _ = make_logger(tmp_path, ManualClock(), resume_step=1)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    with logger:
+        assert (logger.episodes, logger.wall_seconds) == (5000, 2.0)
+    assert peak < 5000 * 100, "a record of five values takes more"
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
