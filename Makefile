@@ -66,6 +66,7 @@ $(READY): pyproject.toml constraints.txt
 	  { echo "No virtual environment could be made. On Debian: apt-get install python3-venv"; exit 1; }
 	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/robo-rl doctor >/dev/null || true  # compiles the native update, which the first run would wait for
 	@touch $@
 
 demo: $(READY)

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,7 @@ class AsyncTraining(Training):
     def __init__(self, config: DictConfig, folder: Path, interruption: Interruption) -> None:
         self.runtime: AsyncRuntimeConfig = section(config, "runtime")
         self._ratios = Ratios(self.runtime.min_ratio, self.runtime.max_ratio)
+        self._wire = ExitStack()  # undoes what was done so far to have steps come in
         self._socket_folder: Path | None = None
         self._ended = False
         self._waited_seconds = 0.0
@@ -88,13 +90,12 @@ class AsyncTraining(Training):
             if self.runtime.transport.address is None:
                 # They take seconds to start, in which demonstrations are recorded, and knock until the wire is open.
                 self._socket_folder = new_socket_folder()
+                self._wire.callback(shutil.rmtree, self._socket_folder, ignore_errors=True)
                 self._start_actors(config, folder, f"unix:{self._socket_folder / SOCKET}")
             super().__init__(config, folder, interruption)
             self._saved_step = self.step
-            if not hasattr(self, "server"):  # the run is resumed
-                self._open_wire()
         except BaseException:
-            self._close_wire()
+            self._wire.close()
             raise
 
     # --- beginning and end -------------------------------------------------------------------------------------------
@@ -103,6 +104,10 @@ class AsyncTraining(Training):
         """As :meth:`Training._begin`, while actors may join."""
         self._open_wire()
         super()._begin()
+
+    def _go_on(self, checkpoint: Checkpoint) -> None:
+        super()._go_on(checkpoint)
+        self._open_wire()
 
     def _open_wire(self) -> None:
         """Let actors join, and start those of this machine where that was not done. They wait for a policy."""
@@ -113,16 +118,20 @@ class AsyncTraining(Training):
         self.server = LearnerServer(
             transport, self._run_identity(), self.parts.backend.spec, self.intake, self._differences, paused=paused
         )
+        self._wire.callback(self.server.close)
         self.logger.message(f"Actors may join at {self.server.address} (run {self.server.run})")
         if paused:
             self.logger.message("The run is paused, as a person left it: no episode begins until resume is sent")
         self._operators.attend(self.server, self.logger.message)
         if self._socket_folder is None:
             self._start_actors(self.config, self.folder, self.server.address)
+        else:
+            self._wire.callback(self.actors.stop)  # now before the server closes: they hand over what they hold
 
     def _start_actors(self, config: DictConfig, folder: Path, address: str) -> None:
         transport = dataclasses.replace(self.runtime.transport, address=address)
         self.actors = self._make_actors(config, folder, transport)
+        self._wire.callback(self.actors.stop)
         self.actors.resize(self.runtime.actors)
 
     def _make_actors(self, config: DictConfig, folder: Path, transport: TransportConfig) -> ActorGroup:
@@ -160,19 +169,8 @@ class AsyncTraining(Training):
     def close(self) -> None:
         """End an evaluation, the actors that the learner started, and the wire, and free the store."""
         self._evaluations.close()
-        self._close_wire()
+        self._wire.close()
         super().close()
-
-    def _close_wire(self) -> None:
-        """Undo what was done so far to have steps come in."""
-        if hasattr(self, "actors"):
-            self.actors.stop()
-        if hasattr(self, "server"):
-            self.server.close()
-        if hasattr(self, "intake"):
-            self.intake.close()
-        if self._socket_folder is not None:
-            shutil.rmtree(self._socket_folder, ignore_errors=True)
 
     def _end_actors(self) -> None:
         """Tell actors that the run is over, and take in what they still hold."""
@@ -205,6 +203,7 @@ class AsyncTraining(Training):
             raise ConfigError("reset=learned needs runtime=local: its agent learns beside the task's")
         self._operators = AsyncOperators(self.live, self.learner, self.folder)
         self.intake = Intake(self.folder / "replay", self.parts.backend.spec)
+        self._wire.callback(self.intake.close)
         self.intake.recover(self.online)
         self.online.end_episodes()  # only whole ones are stored: what goes on of the last one comes as another segment
 

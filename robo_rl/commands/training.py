@@ -118,7 +118,7 @@ class Training(ABC):
         if checkpoint is None:
             self._begin()
         else:
-            self._evaluations.load(checkpoint.facts, self.learner.updates)
+            self._go_on(checkpoint)
 
     def run(self) -> int:
         """Take the remaining steps, evaluate, and write what the run came to; return the exit code.
@@ -174,6 +174,10 @@ class Training(ABC):
 
     def _make_evaluations(self) -> Evaluations:
         return Evaluations(self.settings, self.parts, self.logger, self._interruption)
+
+    def _go_on(self, checkpoint: Checkpoint) -> None:
+        """What comes before the first step of a run that is resumed."""
+        self._evaluations.load(checkpoint.facts, self.learner.updates)
 
     def _begin(self) -> None:
         """What comes before the first step: rewards, normalisation, and learning from the demonstrations."""
