@@ -70,6 +70,7 @@ class Ours:
             hidden=problem.hidden,
             batch_size=problem.batch,
             update_to_data=problem.updates,
+            actor_q="mean",  # as RLPD
             backend=backend,
             precision=precision,
             value_bins=problem.bins,

@@ -64,6 +64,7 @@ def sac_config(sizes: dict) -> SACConfig:
         hidden=sizes["hidden"],
         batch_size=sizes["batch"],
         update_to_data=sizes["updates"],
+        actor_q="mean",  # as RLPD
         value_bins=sizes.get("bins", 0),
         value_range=(-1.0, 1.0) if sizes.get("bins") else None,
     )
