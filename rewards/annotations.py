@@ -52,5 +52,8 @@ class AnnotationReward(DistilledReward):
     def _loss(self, outputs: Tensor, answers: Tensor) -> Tensor:
         return cross_entropy(outputs[:, 0, 0], answers)
 
+    def _expected(self, rewards: Tensor) -> Tensor:
+        return rewards[..., 0, 0]
+
     def _explained(self, rewards: Tensor, answers: Tensor) -> Metrics:
         return {"error": float((rewards[:, 0, 0] - answers).abs().mean())}

@@ -20,7 +20,7 @@ from .module import (
     Module,
     VectorInput,
     long_enough,
-    require_episodes,
+    succeeded,
     take_over,
     taken,
     with_prefix,
@@ -121,7 +121,7 @@ class GoalClassifier(Module):
         Raises:
             DataError: if there are none, or all are too short.
         """
-        require_episodes(episodes, self._name)
+        episodes = succeeded(episodes, self._name)
         least = self.config.goal_states + self.config.margin + 1
         views = [
             long_enough([self._input.trajectory(each, move) for each in episodes], least, self._name)

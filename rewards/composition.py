@@ -158,7 +158,7 @@ class ComposedReward:
         self.task = RewardWeights()
         self._terms = terms
         self._offset = offset
-        self._scales = {name: RunningScale() for name, term in terms.items() if term.normalise}
+        self._scales = {name: RunningScale(term.clip) for name, term in terms.items() if term.normalise}
         potentials = frozenset(name for name, term in terms.items() if term.potential)
         gates = {term.only_where_zero for term in terms.values()}
         held_out = tuple(name for name in modules if terms[name].weight == 0 and name not in gates)
@@ -195,20 +195,25 @@ def _column(name: str, terms: Sequence[str], values: Floats) -> Floats:
 
 
 class RunningScale:
-    """Root of the exponentially forgetting mean square of a term, corrected for its start; 1 while all were 0."""
+    """Root of the exponentially forgetting mean square of a term, corrected for its start; 1 while all were 0.
 
-    def __init__(self) -> None:
+    Args:
+        clip: smallest and largest value that the term is clipped to before; None: it is not.
+    """
+
+    def __init__(self, clip: tuple[float, float] | None = None) -> None:
+        self._clip = clip or (-np.inf, np.inf)
         self.sums = np.zeros(2)  # of squares, of weights
 
     def update(self, values: Floats) -> None:
         """Take in values (n,), the newest last."""
-        for value in values.tolist():
+        for value in values.clip(*self._clip).tolist():
             self.sums *= 1 - _FORGETTING
             self.sums += _FORGETTING * np.array([value * value, 1.0])
 
     def restart(self, values: Floats) -> None:
         """Forget all others, and take in the mean square of values (n,) as that of one step."""
-        self.sums[...] = _FORGETTING * np.array([np.mean(np.square(values, dtype=float)), 1.0])
+        self.sums[...] = _FORGETTING * np.array([np.mean(np.square(values.clip(*self._clip), dtype=float)), 1.0])
 
     @property
     def value(self) -> float:
@@ -275,8 +280,9 @@ class ModuleScorer:
 
     @property
     def discount(self) -> float | None:
-        """The smallest discount that a module asks for, or None."""
-        wanted = [gamma for module in self._modules.values() if (gamma := module.discount()) is not None]
+        """The smallest discount that a module which counts asks for, or None."""
+        counting = (module for name, module in self._modules.items() if name not in self._held_out)
+        wanted = [gamma for module in counting if (gamma := module.discount()) is not None]
         return min(wanted, default=None)
 
     @property

@@ -55,6 +55,9 @@ class DistillationConfig:
             the answers.
         queries: how many questions are put at a time.
         interval: environment steps between these times.
+        candidates: so many times as many questions are drawn, and those put on whose answers the networks disagree most
+            (Christiano et al. 2017; PEBBLE, Lee et al. 2021, draw ten times as many). 1: all that are drawn. The first
+            ones, and those about demonstrations, come as they are drawn.
         most_queries: no more questions than these in all, those about demonstrations included. One that failed, or was
             open when the run was broken off, does not count.
         members: networks of the ensemble.
@@ -76,6 +79,7 @@ class DistillationConfig:
     demonstration_queries: int = 0
     queries: int = 20
     interval: int = 200
+    candidates: int = 1
     most_queries: int = 1000
     members: int = 3
     combination: str = "mean"
@@ -90,8 +94,9 @@ class DistillationConfig:
         object.__setattr__(self, "endpoint", as_config(self.endpoint, EndpointConfig))
         object.__setattr__(self, "hidden", tuple(self.hidden))
         require(self.demonstration_queries >= 0, "demonstration_queries", "0 or more", self.demonstration_queries)
-        for key in ("queries", "interval", "most_queries", "members", "epochs", "batch_size"):
+        for key in ("queries", "interval", "candidates", "most_queries", "members", "epochs", "batch_size"):
             require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
+        require(self.candidates == 1 or self.members > 1, "members", "2 or more where candidates is", self.members)
         require_combination(self.combination, self.uncertainty_weight)
         require(all(width >= 1 for width in self.hidden), "hidden", "widths of 1 or more", list(self.hidden))
         require(0 < self.learning_rate < 1, "learning_rate", "in (0, 1)", self.learning_rate)
@@ -171,6 +176,10 @@ class DistilledReward(Module, ABC):
         """Return the loss of the outputs of a network (n, segments, length) for n answers."""
 
     @abstractmethod
+    def _expected(self, rewards: Tensor) -> Tensor:
+        """Return the answers (...) that rewards (..., segments, length) lead one to expect, 0 to 1."""
+
+    @abstractmethod
     def _explained(self, rewards: Tensor, answers: Tensor) -> Metrics:
         """Return how well the mean rewards of the networks (n, segments, length) explain n answers."""
 
@@ -230,9 +239,19 @@ class DistilledReward(Module, ABC):
         rng = generator(self._seed, "query", int(self._counters[1]))
         count = min(config.queries, config.most_queries - int(self._counters[1]))
         of_each, length = self._shown
-        segments = experience.sample_segments(of_each * count, length, rng)
+        drawn = count * (config.candidates if self.version else 1)
+        segments = experience.sample_segments(of_each * drawn, length, rng)
         if segments is not None:
-            self._begin_round(segments, rng)
+            self._begin_round(segments if drawn == count else self._most_disputed(segments, count), rng)
+
+    @torch.no_grad()
+    def _most_disputed(self, segments: Batch, count: int) -> Batch:
+        """Return the ``count`` questions whose answers the networks disagree on most, as they were drawn."""
+        shown = self._input(segments).reshape(-1, *self._shown, self._input.size)
+        disagreement = self._expected(self._members(self._scaled(shown))).std(0).numpy()
+        chosen = np.sort(np.argsort(-disagreement, kind="stable")[:count])
+        rows = (chosen[:, None] * self._shown[0] + np.arange(self._shown[0])).ravel()
+        return {key: values[rows] for key, values in segments.items()}
 
     def _begin_round(self, segments: Batch, rng: np.random.Generator) -> None:
         """Ask about segments (n, length, ...), those of each question side by side."""

@@ -18,7 +18,7 @@ from .module import (
     Module,
     VectorInput,
     constant_elements,
-    require_episodes,
+    succeeded,
     take_over,
     taken,
     with_prefix,
@@ -136,7 +136,7 @@ class Gail(Module):
         Raises:
             DataError: if there is nothing.
         """
-        require_episodes(episodes, self._name)
+        episodes = succeeded(episodes, self._name)
         trajectories = [self._input.trajectory(episode) for episode in episodes]
         observed = np.concatenate(trajectories)
         shift, deviation = observed.mean(0), observed.std(0)

@@ -9,7 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from robo_rl.core import Batch, ConfigError, EnvSpec, RoboRLError, State, as_config, nearest, require
+from robo_rl.core import (
+    Batch,
+    ConfigError,
+    EnvSpec,
+    Experience,
+    Metrics,
+    RoboRLError,
+    State,
+    as_config,
+    nearest,
+    require,
+)
 
 from .module import Floats, Module, image_keys
 from .vlm.endpoint import Endpoint, EndpointConfig, Picture
@@ -142,6 +153,8 @@ class KeypointsReward(Module):
         self._inquiries = Inquiries(self._ask, config.endpoint.parallel)
         self._asked: set[bytes] = set()  # pictures, as the answers
         self._answers: dict[bytes, Doubles | None] = {}
+        self._told = 0  # answers that metrics have told of
+        self._arrived = 0
         aspect, camera = 1.0, "front"
         if not config.waypoints:
             cameras = None if config.camera is None else (config.camera,)
@@ -183,6 +196,7 @@ class KeypointsReward(Module):
                 self._endpoint.tell(answer)
             cells = None if isinstance(answer, RoboRLError) else read_cells(answer, self.config.grid)
             self._asked.discard(asked.tobytes())
+            self._arrived += 1
             self._answers[asked.tobytes()] = None if cells is None else (np.array(cells) - 0.5) / self.config.grid
         picture = self._first_picture(first)
         key = picture.tobytes()
@@ -190,6 +204,13 @@ class KeypointsReward(Module):
             self._asked.add(key)
             self._inquiries.put(picture)
         return key in self._answers
+
+    def update(self, experience: Experience) -> Metrics:
+        """Return what was asked of the endpoint and what it cost, when another answer has arrived."""
+        if self._endpoint is None or self._told == self._arrived:
+            return {}
+        self._told = self._arrived
+        return self._endpoint.metrics()
 
     def _waypoints(self, batch: Batch) -> Doubles | None:
         """Return the waypoints (K, 2) of an episode, or None: nobody knows them. Waits for the answer."""

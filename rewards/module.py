@@ -270,6 +270,28 @@ def require_episodes(episodes: Sequence[Batch], name: str) -> None:
         )
 
 
+def succeeded(episodes: Sequence[Batch], name: str) -> Sequence[Batch]:
+    """Return the demonstrations but for those that ended in failure, which are no examples of what is wanted.
+
+    Those of which nobody knows are kept.
+
+    Raises:
+        DataError: if there are none.
+    """
+    require_episodes(episodes, name)
+    kept = [each for each in episodes if "success" not in each or each["success"][-1] != 0]
+    if not kept:
+        raise DataError(
+            f"reward module {name!r} is made from demonstrations that succeed, and each of {len(episodes)} ended in "
+            "failure: record some that succeed, or choose others by demonstrations.path"
+        )
+    if len(kept) < len(episodes):
+        print(
+            f"Reward module {name!r}: {len(episodes) - len(kept)} demonstrations that failed are left out", flush=True
+        )
+    return kept
+
+
 def long_enough(trajectories: Sequence[Floats], least: int, name: str) -> list[Floats]:
     """Return those of ``least`` observations or more: a demonstration that began near its end shows too little.
 

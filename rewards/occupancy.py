@@ -17,7 +17,7 @@ from .module import (
     Floats,
     Module,
     VectorInput,
-    require_episodes,
+    succeeded,
     take_over,
     taken,
     with_prefix,
@@ -140,7 +140,7 @@ class Occupancy(Module):
         Raises:
             DataError: if there is nothing.
         """
-        require_episodes(episodes, self._name)
+        episodes = succeeded(episodes, self._name)
         demonstrated = np.concatenate([self._input(episode) for episode in episodes])
         self._arrays["shift"][...], self._arrays["scale"][...] = self._input.scaling(demonstrated)
         self._demonstrated = self._scaled(demonstrated)

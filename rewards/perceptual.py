@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from robo_rl.core import Batch, EnvSpec, Metrics, State, as_config, require
 
 from .images import ImagesConfig
-from .module import Floats, Module, VectorInput, constant_elements, long_enough, require_episodes, take_over
+from .module import Floats, Module, VectorInput, constant_elements, long_enough, succeeded, take_over
 from .segmentation import Doubles, segment, segment_jointly, segment_labels
 
 SEGMENTATIONS = ("joint", "separate")
@@ -138,7 +138,7 @@ class PerceptualReward(Module):
         Raises:
             DataError: if there are no demonstrations, or all are too short.
         """
-        require_episodes(episodes, self._name)
+        episodes = succeeded(episodes, self._name)
         least = self.config.steps * self.config.min_length
         trajectories = long_enough([self._input.trajectory(each) for each in episodes], least, self._name)
         everything = np.concatenate(trajectories).astype(np.float64)

@@ -132,6 +132,10 @@ class PreferenceReward(DistilledReward):
     def _loss(self, outputs: Tensor, answers: Tensor) -> Tensor:
         return preference_loss(self._rewards(outputs), answers, self.config.mistakes)
 
+    def _expected(self, rewards: Tensor) -> Tensor:
+        sums = rewards.sum(-1)
+        return torch.sigmoid(sums[..., 1] - sums[..., 0])
+
     def _explained(self, rewards: Tensor, answers: Tensor) -> Metrics:
         sums = rewards.sum(-1)
         return {"accuracy": float(((sums[:, 1] > sums[:, 0]).float() == answers).float().mean())}

@@ -31,7 +31,7 @@ from .module import (
     Module,
     VectorInput,
     long_enough,
-    require_episodes,
+    succeeded,
     take_over,
     with_prefix,
     without_prefix,
@@ -174,7 +174,7 @@ class StageClassifier(Module):
         config = self.config
         if config.file is not None:
             return {}
-        require_episodes(episodes, self._name)
+        episodes = succeeded(episodes, self._name)
         least = (config.stages + 1) * config.min_length
         long_enough([each["action"] for each in episodes], least, self._name)
         kept = [each for each in episodes if len(each["action"]) >= least]

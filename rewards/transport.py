@@ -13,7 +13,7 @@ from torch import Tensor
 from robo_rl.core import Batch, CheckpointError, EnvSpec, Metrics, State, as_config, require
 
 from .images import ImagesConfig
-from .module import Floats, Module, VectorInput, require_episodes, take_over, taken
+from .module import Floats, Module, VectorInput, succeeded, take_over, taken
 from .sinkhorn import sinkhorn
 
 REWARDS = ("progress", "cost")
@@ -134,7 +134,7 @@ class OptimalTransportReward(Module):
         Raises:
             DataError: if there are none.
         """
-        require_episodes(episodes, self._name)
+        episodes = succeeded(episodes, self._name)
         vectors = [self._input(episode) for episode in episodes]
         if self.config.metric != "cosine":
             deviation = np.concatenate(vectors).std(0)

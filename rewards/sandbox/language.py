@@ -22,7 +22,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "log": np.log,
     "maximum": np.maximum,
     "minimum": np.minimum,
-    "range": range,
     "sign": np.sign,
     "sin": np.sin,
     "sqrt": np.sqrt,
@@ -30,7 +29,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "tanh": np.tanh,
     "where": np.where,
 }
-"""What reward code may call, besides its own functions. All but ``range`` work on arrays element by element."""
+"""What reward code may call, besides its own functions. All work on arrays element by element."""
+LOOP = "range"
+"""What a ``for`` goes through, and nothing else may name: rows of an array are not to know of each other."""
 
 NODES = (
     ast.FunctionDef, ast.arguments, ast.arg, ast.Return, ast.Assign, ast.AugAssign, ast.For, ast.Pass, ast.Expr,
@@ -83,9 +84,12 @@ def _check_function(function: ast.FunctionDef, functions: set[str]) -> None:
     nodes = [node for statement in function.body if not _is_docstring(statement) for node in ast.walk(statement)]
     for node in (function, *arguments.args, *nodes):
         name = getattr(node, "id", None) or getattr(node, "name", None) or getattr(node, "arg", None)
-        if isinstance(name, str) and (name.startswith("_") or (name in FUNCTIONS and _assigns(node))):
+        if isinstance(name, str) and (name.startswith("_") or (name in (*FUNCTIONS, LOOP) and _assigns(node))):
             raise CodeError(f"line {node.lineno}: the name {name!r} is not allowed here")  # type: ignore[attr-defined]
+    loops = [node.iter.func for node in nodes if isinstance(node, ast.For) and isinstance(node.iter, ast.Call)]
     for node in nodes:
+        if isinstance(node, ast.Name) and node.id == LOOP and node not in loops:
+            raise CodeError(f"line {node.lineno}: {LOOP} may stand in 'for ... in {LOOP}(...)' alone")
         _check_node(node, functions)
 
 
@@ -104,12 +108,20 @@ def _check_node(node: ast.AST, functions: set[str]) -> None:
         raise CodeError(f"line {line}: a chain of comparisons does not work on arrays; use (a < b) & (b < c)")
     if isinstance(node, ast.Call):
         called = node.func.id if isinstance(node.func, ast.Name) else type(node.func).__name__
-        if called not in functions and called not in FUNCTIONS:
+        if called not in functions and called not in (*FUNCTIONS, LOOP):
             raise CodeError(f"line {line}: {called!r} cannot be called; there are {', '.join(sorted(FUNCTIONS))}")
+        if called == "where" and len(node.args) != 3:
+            raise CodeError(f"line {line}: where(condition, a, b) takes three arguments, got {len(node.args)}")
+    if isinstance(node, ast.For) and not (isinstance(node.iter, ast.Call) and _is_loop(node.iter.func)):
+        raise CodeError(f"line {line}: a loop goes through {LOOP}(...) alone")
     if isinstance(node, (ast.Assign, ast.AugAssign, ast.For)):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         if not all(isinstance(target, ast.Name) for target in targets):
             raise CodeError(f"line {line}: only names may be assigned to")
+
+
+def _is_loop(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == LOOP
 
 
 def _assigns(node: ast.AST) -> bool:
@@ -135,7 +147,7 @@ def compile_reward(code: str) -> Callable[..., Any]:
     for node in ast.walk(tree):
         for block in (getattr(node, "body", []), getattr(node, "orelse", [])):
             block[:] = map(_plain, block)
-    names: dict[str, Any] = {"__builtins__": {}, **FUNCTIONS}
+    names: dict[str, Any] = {"__builtins__": {}, LOOP: range, **FUNCTIONS}
     exec(compile(tree, "<reward>", "exec"), names)
     function: Callable[..., Any] = names[FUNCTION]
     return function

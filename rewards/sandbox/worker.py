@@ -58,7 +58,10 @@ def serve(language: dict[str, Any], source: BinaryIO, sink: BinaryIO, cpu_second
         columns = np.frombuffer(source.read(8 * count * rows)).reshape(count, rows)
         try:
             with np.errstate(all="ignore"):
-                result = np.asarray(reward(*columns), dtype=np.float64)
+                result = np.asarray(reward(*columns))
+            if np.iscomplexobj(result):
+                raise ValueError("the reward is a complex number: a root or power of something negative")
+            result = result.astype(np.float64)
             values = np.ascontiguousarray(np.broadcast_to(result, rows))
         except Exception as error:
             tell(error=f"{type(error).__name__}: {error}")

@@ -211,7 +211,10 @@ class Endpoint:
                 wait = max(self.config.backoff_seconds * 2**attempt, min(error.wait, LONGEST_WAIT))
                 continue
             if reply.is_whole and readable(reply.text):
-                self._cache.keep(asked, reply.text)
+                try:
+                    self._cache.keep(asked, reply.text)
+                except ConfigError as error:  # a full disk; the answer is there, and may have been paid for
+                    self.tell(error)
             return reply.text
         attempts = self.config.retries + 1
         raise EndpointError(f"{self._address}: no answer in {attempts} attempts; the last: {failure}")

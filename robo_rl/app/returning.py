@@ -54,7 +54,9 @@ class ReturnLearner:
         self._spec = spec
         self._ring = ReplayRing(replay_capacity, spec, reward.scorer.terms, agent.features)
         config, rng = agent.config, generator(seed, "reset", "sampler")
-        self._sampler = MixedSampler(self._ring, None, 0.0, config.gamma, config.n_step, reward, rng)
+        self._sampler = MixedSampler(
+            self._ring, None, 0.0, config.gamma, config.n_step, reward, rng, keys=agent.observed
+        )
         self._seed = seed
         self._beginnings: Batch = {}
         self._threshold: tuple[int, float] | None = None
@@ -152,4 +154,6 @@ def _backwards(episode: Batch) -> Batch:
     """Return an episode as if its states had come in the opposite order."""
     names = {key: key.removeprefix("next_") if key.startswith("next_") else f"next_{key}" for key in episode}
     swapped = {key: names[key] if "observation/" in key else key for key in episode}
-    return {swapped[key]: np.ascontiguousarray(value[::-1]) for key, value in episode.items()}
+    rows = {swapped[key]: np.ascontiguousarray(value[::-1]) for key, value in episode.items()}
+    # That the task is unsolved where the episode began is no failure of the way back: unknown, -1.
+    return rows | {"success": np.full_like(rows["success"], -1)}

@@ -45,7 +45,11 @@ class Evaluations:
         self.watch = None if parts.reward.scorer is None else RewardWatch()
 
     def score(self, updates: int) -> float | None:
-        """Return the success rate, or else the mean return, of the policy of ``updates`` learner steps, if known."""
+        """Return the success rate, or else the mean return, of the policy of ``updates`` learner steps, if known.
+
+        It is not where modules make the reward and nobody knows of success: the task's own return, which for a humanoid
+        is that of running, does not tell how well it kneels.
+        """
         return self._scored[1] if self._scored is not None and self._scored[0] == updates else None
 
     def state(self, updates: int) -> dict[str, Any]:
@@ -96,7 +100,8 @@ class Evaluations:
     def _note(self, step: int, updates: int, wall_seconds: float, result: EvaluationResult) -> None:
         """Remember and log the result of the policy that there was at ``wall_seconds``."""
         rate = result.success_rate
-        self._scored = updates, rate.value if rate else result.return_mean
+        if rate is not None or self.watch is None:
+            self._scored = updates, rate.value if rate else result.return_mean
         if rate and rate.value >= SOLVED and self.steps_to_95 is None:
             self.steps_to_95 = step
         self._logger.log(

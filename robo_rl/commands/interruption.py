@@ -22,6 +22,7 @@ class Interruption:
     def __init__(self, on_quit: Callable[[], object] | None = None) -> None:
         self._on_quit = on_quit
         self.signal: int | None = None
+        self._acts_at_once = False
         self._previous: dict[int, Any] = {}
         self._terminals: list[int] = []
 
@@ -49,6 +50,18 @@ class Interruption:
             print(f"Ended while {doing}, before the first checkpoint: the same command begins anew", flush=True)
             raise SystemExit(128 + self.signal)
 
+    @contextlib.contextmanager
+    def at_once(self, doing: str) -> Iterator[None]:
+        """As :meth:`check`, all the time within this context: for what may wait long, as for a person's answers."""
+        self.check(doing)
+        self._acts_at_once = True
+        try:
+            yield
+        except _Ended:
+            self.check(doing)
+        finally:
+            self._acts_at_once = False
+
     def _quit(self, number: int, _: FrameType | None) -> None:
         assert self._on_quit is not None
         self._on_quit()
@@ -60,6 +73,8 @@ class Interruption:
         for terminal in self._terminals:
             os.dup2(nowhere, terminal)
         os.close(nowhere)
+        if self._acts_at_once:
+            raise _Ended
 
     def _note(self, number: int, _: FrameType | None) -> None:
         if self.signal is not None:
@@ -68,6 +83,12 @@ class Interruption:
         if number == signal.SIGINT:
             with contextlib.suppress(OSError):  # not by print, which the signal may have interrupted
                 os.write(2, b"\nStopping; Ctrl-C again ends at once\n")
+        if self._acts_at_once:
+            raise _Ended
+
+
+class _Ended(BaseException):
+    """A wish to end that is acted on at once."""
 
 
 @contextlib.contextmanager

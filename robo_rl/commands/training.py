@@ -92,6 +92,7 @@ class Training(ABC):
             rng=generator(seed, "sampler"),
             interventions_are_demonstrations=section(config, "intervention").as_demonstrations,
             action_chunk=agent.config.action_chunk,
+            keys=agent.observed,
         )
         self.learner = Learner(agent, lambda rows: self.sampler.sample(rows, agent.config.batch_size), folder)
         self.live = LiveRun(folder)
@@ -185,19 +186,21 @@ class Training(ABC):
         self._tell("learning from demonstrations")
         if self._scorer is not None:
             shown = self._demonstration_episodes
-            if metrics := self._scorer.fit(shown):
+            with self._interruption.at_once("preparing rewards"):
+                metrics = self._scorer.fit(shown)
+                if self.demonstrations is not None:
+                    self.demonstrations.score_held(self._scorer, online=False)
+            if metrics:
                 self.logger.log("reward", 0, **metrics)
             if self.demonstrations is None and shown:
                 # The agent learns nothing else from them: what is normal to see is no action and no reward.
                 agent.fit_normaliser({key: np.concatenate([each[key] for each in shown]) for key in shown[0]})
-            if self.demonstrations is not None:
-                self.demonstrations.score_held(self._scorer, online=False)
             self._follow_discount()
         if self.parts.resets is not None:
             self.parts.resets.fit(self._demonstration_episodes)
         self._demonstration_episodes.clear()
         if self.demonstrations is not None:
-            agent.fit_normaliser(self.demonstrations.everything(self.parts.reward))
+            agent.fit_normaliser(self.demonstrations.everything(self.parts.reward, agent.observed))
             if isinstance(agent, ComparisonLearner):
                 agent.fit_comparisons(self._scorer.comparisons if self._scorer else None)
             for update in self._counted(agent.config.pretrain_steps, "cloning"):

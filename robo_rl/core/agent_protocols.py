@@ -159,6 +159,11 @@ class Agent(Policy, Protocol):
         """Makes the features that Batches have in the place of images; None: Batches have the images."""
         ...
 
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """Observation keys that it learns from: those that Batches have to have."""
+        ...
+
     def fit_normaliser(self, batch: Batch) -> None:
         """Fix the normalisation of observations from a batch of demonstrations, before anything is learned."""
         ...

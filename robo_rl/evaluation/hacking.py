@@ -82,11 +82,11 @@ class RewardWatch:
     def evaluated(self, step: int, success_rate: float | None) -> str | None:
         """Close an interval at environment step ``step``, with the success rate found there, where the task tells.
 
-        Return a warning or None.
+        Return a warning or None. Where there was but one episode the interval goes on.
         """
-        episodes, self._episodes = self._episodes, []
-        if len(episodes) < 2:
+        if len(self._episodes) < 2:
             return None
+        episodes, self._episodes = self._episodes, []
         held_out = {name: _mean([each.held_out[name] for each in episodes]) for name in episodes[0].held_out}
         now = _Interval(step, _mean([each.reward for each in episodes]), success_rate, held_out)
         self._intervals.append(now)

@@ -131,13 +131,16 @@ class CheckpointFolder:
         return sorted(path for path in self.path.glob("step_*") if (path / "manifest.json").exists())
 
     def best(self) -> Path | None:
-        """Return the folder with the highest ``score`` in its facts, the newest of equals; a damaged one has none."""
-        scored = []
-        for path in self.folders():
+        """Return the folder with the highest ``score`` in its facts, the newest of equals; a damaged one has none.
+
+        Where none has a score it is the newest folder, and None where there is none.
+        """
+        scored, folders = [], self.folders()
+        for path in folders:
             with contextlib.suppress(CheckpointError):
                 if (score := read_facts(path).get("score")) is not None:
                     scored.append((score, path))
-        return max(scored)[1] if scored else None
+        return max(scored)[1] if scored else next(reversed(folders), None)
 
     def load_newest(self) -> Checkpoint:
         """Return the newest checkpoint that is intact and has all its parts; a damaged one is passed over.

@@ -1,6 +1,6 @@
 """The arrays of the replay memory: what each slot holds."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -168,16 +168,18 @@ class Columns:
             rows[f"term/{name}"] = self.values[:, column].take(slots)
         return rows
 
-    def empty_batch(self, shape: tuple[int, ...], action_chunk: int = 1) -> Batch:
+    def empty_batch(self, shape: tuple[int, ...], action_chunk: int = 1, keys: Collection[str] | None = None) -> Batch:
         """Return uninitialised arrays with leading axes ``shape``, of all that learning needs.
 
-        Actions have ``action_chunk`` times the elements of one: those of so many steps, one after the other.
+        Of observations these are ``keys``; None: all. Actions have ``action_chunk`` times the elements of one: those of
+        so many steps, one after the other.
         """
         features = {} if self.features is None else self.features.spec
         batch: Batch = {}
         for prefix in ("observation", "next_observation"):
             for key, array in {**self._spec.observation, **features}.items():
-                batch[f"{prefix}/{key}"] = np.empty((*shape, *array.shape), dtype=array.dtype)
+                if keys is None or key in keys:
+                    batch[f"{prefix}/{key}"] = np.empty((*shape, *array.shape), dtype=array.dtype)
         for name in ("action", "proposed_action"):
             batch[name] = np.empty((*shape, action_chunk * int(np.prod(self._spec.action.shape))), dtype=np.float32)
         batch["reward"] = np.empty(shape, dtype=np.float32)
@@ -191,7 +193,7 @@ class Columns:
             _take(source, chunks, out[name].reshape(*chunks.shape, *source.shape[1:]))
 
     def take_observations(self, prefix: str, slots: Indices, out: Batch, rng: np.random.Generator | None) -> None:
-        """Copy observations of ``slots`` into ``out``, with features in the place of their images.
+        """Copy those observations of ``slots`` that ``out`` has, with features in the place of their images.
 
         Args:
             prefix: of the names in ``out``.
@@ -200,7 +202,7 @@ class Columns:
             rng: draws which view of its images each observation's features are of; None: the first.
         """
         for key, array in self.observation.items():
-            if self.features is None or key not in self.features.keys:
+            if f"{prefix}/{key}" in out and (self.features is None or key not in self.features.keys):
                 _take(array, slots, out[f"{prefix}/{key}"])
         if self.features is not None:
             self.features.compute(slots, self.observation)

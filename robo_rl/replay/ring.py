@@ -1,7 +1,7 @@
 """Replay memory in RAM."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -267,6 +267,7 @@ class ReplayRing:
         n_step: int,
         reward: Reward,
         action_chunk: int = 1,
+        keys: Collection[str] | None = None,
         out: Batch | None = None,
         rng: np.random.Generator | None = None,
     ) -> Batch:
@@ -288,6 +289,7 @@ class ReplayRing:
             n_step: largest number of steps to sum, 1 or more.
             reward: makes one number of the reward terms.
             action_chunk: steps whose actions make a row's, 1 to ``n_step``.
+            keys: of the observations that are wanted; None: all. Where ``out`` is given it is what that has.
             out: arrays to write into, each with leading axes ``indices.shape``; made anew if None.
             rng: draws which view of its images each observation's features are of; None: the first.
 
@@ -300,7 +302,7 @@ class ReplayRing:
             raise ValueError(f"action_chunk must be in [1, n_step = {n_step}], got {action_chunk}")
         self._check_indices(indices)
         if out is None:
-            out = self.empty_batch(indices.shape, action_chunk)
+            out = self.empty_batch(indices.shape, action_chunk, keys)
         columns = self._columns
         sums = self._segments.sum_rewards(indices, self.terms, gamma=gamma, n_step=n_step, reward=reward)
         out["reward"][...] = sums.total
@@ -335,9 +337,9 @@ class ReplayRing:
         """Compute all features that are not known yet, in the order of the slots."""
         self._columns.compute_features(np.arange(self._filled))
 
-    def empty_batch(self, shape: tuple[int, ...], action_chunk: int = 1) -> Batch:
+    def empty_batch(self, shape: tuple[int, ...], action_chunk: int = 1, keys: Collection[str] | None = None) -> Batch:
         """Return uninitialised arrays for :meth:`gather`, with leading axes ``shape``."""
-        return self._columns.empty_batch(shape, action_chunk)
+        return self._columns.empty_batch(shape, action_chunk, keys)
 
     def labels(self, indices: Indices) -> Batch:
         """Return what else is known of the transitions in slots ``indices``.
@@ -375,9 +377,9 @@ class ReplayRing:
             return None
         return self._columns.rows(np.stack(chain, axis=1)[rng.integers(0, chain[0].size, n)])
 
-    def everything(self, reward: Reward) -> Batch:
-        """Return all transitions, one step each and undiscounted."""
-        return self.gather(np.sort(self._sampleable.members), gamma=1.0, n_step=1, reward=reward)
+    def everything(self, reward: Reward, keys: Collection[str] | None = None) -> Batch:
+        """Return all transitions, one step each and undiscounted, with ``keys`` of the observations; None: all."""
+        return self.gather(np.sort(self._sampleable.members), gamma=1.0, n_step=1, reward=reward, keys=keys)
 
     def _check_indices(self, indices: Indices) -> None:
         if indices.size and (indices.min() < 0 or indices.max() >= self.capacity):

@@ -1,5 +1,7 @@
 """Batches mixed from online data and demonstrations."""
 
+from collections.abc import Collection
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +21,8 @@ class MixedSampler:
 
     What a person did in the training counts as online data and as demonstrations (HIL-SERL, Luo et al. 2024): rows of
     the demonstrations' share are drawn uniformly from the demonstrations and the interventions that ``online`` holds.
+    Without demonstrations a minibatch has no more rows of interventions than there are: a single step of a person is
+    not to be half of it.
 
     Attributes:
         gamma: discount per step; a reward that schedules the discount changes it.
@@ -33,6 +37,7 @@ class MixedSampler:
         rng: PCG64 generator of this sampler alone.
         interventions_are_demonstrations: see above; False: they are online data alone.
         action_chunk: steps whose actions make a row's, 1 to ``n_step``; see :meth:`ReplayRing.gather`.
+        keys: observation keys that batches have; None: all. Images that nobody learns from take most of the time.
 
     Raises:
         ConfigError: if a value is out of range or ``reward`` needs a term that a ring does not hold.
@@ -49,6 +54,7 @@ class MixedSampler:
         rng: np.random.Generator,
         interventions_are_demonstrations: bool = True,
         action_chunk: int = 1,
+        keys: Collection[str] | None = None,
     ) -> None:
         require(0 <= demonstration_ratio <= 1, "demonstration_ratio", "in [0, 1]", demonstration_ratio)
         require(0 <= gamma <= 1, "gamma", "in [0, 1]", gamma)
@@ -65,6 +71,7 @@ class MixedSampler:
         self.gamma = gamma
         self._n_step = n_step
         self._action_chunk = action_chunk
+        self._keys = keys
         self._reward = reward
         self._rng = rng
         self._interventions_are_demonstrations = interventions_are_demonstrations
@@ -86,12 +93,12 @@ class MixedSampler:
         if block < 1 or n_rows < 1 or n_rows % block:
             raise ValueError(f"rows must be a positive multiple of the minibatch size {block}, got {n_rows}")
         if n_rows != self._buffer_rows:
-            self._buffers = self._online.empty_batch((n_rows,), self._action_chunk)
+            self._buffers = self._online.empty_batch((n_rows,), self._action_chunk, self._keys)
             self._buffers["demonstration"] = np.empty(n_rows, np.float32)
             self._buffer_rows = n_rows
         demonstrations = 0 if self._demonstrations is None else len(self._demonstrations)
         interventions = self._online.interventions() if self._interventions_are_demonstrations else NO_SLOTS
-        split = self._demonstration_rows(block, demonstrations + len(interventions))
+        split = self._demonstration_rows(block, demonstrations, len(interventions))
         minibatches = n_rows // block
         views = {name: array.reshape(minibatches, block, *array.shape[1:]) for name, array in self._buffers.items()}
         views["demonstration"][:, :split] = 1
@@ -123,13 +130,17 @@ class MixedSampler:
             "return_to_go": ring.returns_to_go(slots, gamma=self.gamma, reward=self._reward),
         }
 
-    def _demonstration_rows(self, block: int, shown: int) -> int:
-        """Return how many rows of each minibatch are of the ``shown`` demonstrations and interventions."""
+    def _demonstration_rows(self, block: int, demonstrations: int, interventions: int) -> int:
+        """Return how many rows of each minibatch are demonstrations or interventions, of which there are so many."""
+        shown = demonstrations + interventions
         if not len(self._online) and not shown:
             raise DataError("nothing to sample: the online replay is empty and there are no demonstrations")
         if not shown:
             return 0
-        return round(self._ratio * block) if len(self._online) else block
+        if not len(self._online):
+            return block
+        rows = round(self._ratio * block)
+        return rows if demonstrations else min(rows, interventions)
 
     def _fill(self, ring: ReplayRing, out: Batch) -> None:
         minibatches, rows = out["reward"].shape
@@ -157,6 +168,7 @@ class MixedSampler:
             n_step=self._n_step,
             reward=self._reward,
             action_chunk=self._action_chunk,
+            keys=self._keys,
             out=out,
             rng=self._rng,
         )

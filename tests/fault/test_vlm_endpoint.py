@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import time
 
 import numpy as np
@@ -221,6 +222,13 @@ def test_errors_come_back_as_answers_and_defects_as_what_they_are():
         time.sleep(0.001)
     with pytest.raises(KeyError, match="defect"):
         inquiries.collect()
+
+
+def test_an_answer_counts_though_it_cannot_be_kept(connect, tmp_path, capsys):
+    endpoint = connect("brightness")
+    shutil.rmtree(tmp_path / "cache")
+    assert endpoint.ask(("Which?", picture(10), picture(200))).startswith("Picture 1 has 10")
+    assert "cannot be written" in capsys.readouterr().err
 
 
 def test_a_user_without_a_home_is_told_where_answers_are_set(monkeypatch, tmp_path):

@@ -1,6 +1,7 @@
 """Where learning is computed; without a GPU: that the host has no part in an update, and what a launch copies."""
 
 import dataclasses
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +19,7 @@ from robo_rl.agents.sac.update import METRICS, Minibatches, TorchUpdate, adam_co
 from robo_rl.core import ArraySpec, ConfigError
 
 from ..specs import toy_spec
+from .test_agents_drq_resnet import saved
 
 V, A = 3, 2
 SPEC = toy_spec({"state": ArraySpec((V,)), "images/front": ArraySpec((9, 12, 3), "uint8")}, A)
@@ -116,6 +118,31 @@ def test_no_host_takes_part_in_an_update_from_images(critic_keys: tuple[str, ...
     update = DrQUpdate(config, policy.inputs, parameters, moments(parameters), moments(parameters))
     result = update._steps(*on_meta(arguments))
     assert (result.device.type, result.shape) == ("meta", (len(METRICS),))
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_nothing_comes_from_the_host_while_a_residual_network_is_recorded(
+    frozen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A graph of a GPU refuses a copy from memory that is not pinned."""
+    file = tmp_path / "resnet.safetensors"
+    saved(file)
+    encoder = EncoderConfig(latent=7, checkpoint=str(file), frozen=frozen)
+    config = DrQConfig(ensemble_size=3, hidden=(16,), update_to_data=2, batch_size=6, encoder=encoder, device="cpu")
+    policy = PixelPolicy(config, SPEC, 0)
+    parameters = networks(config, policy.input_size) | policy.parameters
+    images = [torch.zeros(2, 6, 9, 12, 3, dtype=torch.uint8)]
+    noise = draw_noise(config, A, torch.Generator().manual_seed(2))
+    batch = PixelMinibatches(experience(2, 6, V), images, images, None)
+    corrections = adam_corrections(config, 0, torch.float32)
+    update = DrQUpdate(config, policy.inputs, parameters, moments(parameters), moments(parameters))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("values from the host")
+
+    for name in ("tensor", "as_tensor", "from_numpy"):
+        monkeypatch.setattr(torch, name, refuse)
+    assert torch.isfinite(update._steps(batch, noise, corrections)).all()
 
 
 def on_meta_dict(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -17,6 +17,7 @@ from robo_rl.app import RunConfig
 from robo_rl.commands.async_training import AsyncTraining
 from robo_rl.commands.evaluations import BackgroundEvaluations, Evaluations
 from robo_rl.core import RewardWeights, SafetyStop, State, Step, derive_seed
+from robo_rl.evaluation.hacking import RewardWatch
 from robo_rl.learner import Checkpoint, CheckpointFolder
 
 from .test_evaluation_rollout import Line
@@ -135,6 +136,20 @@ def test_what_was_handed_over_is_evaluated_whatever_is_learned_meanwhile() -> No
     assert apart.logged == at_once.logged
     ((kind, step, values),) = apart.logged
     assert (kind, step, values["wall_seconds"], values["success_rate"]) == ("evaluation", 20, 5.0, rate)
+
+
+def test_the_return_of_a_task_without_success_is_no_score_where_modules_make_the_reward() -> None:
+    rig = Rig()
+    rig.world.reports_success = False
+    rig.world.may_go_on.set()
+    rig.at(5.0)
+    evaluations = Evaluations(*rig.made())
+    result = evaluations(20, 7, 3, EPISODES)
+    assert evaluations.score(7) == result.return_mean
+    evaluations = Evaluations(*rig.made())
+    evaluations.watch = RewardWatch()
+    evaluations(20, 7, 3, EPISODES)
+    assert evaluations.score(7) is None
 
 
 def test_one_that_is_cancelled_ends_with_its_episode_and_another_may_begin() -> None:

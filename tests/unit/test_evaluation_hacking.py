@@ -49,8 +49,14 @@ def test_reward_that_rises_from_the_start_while_nothing_succeeds() -> None:
     assert "since step 100" in said[3]
 
 
-def test_too_few_episodes_are_no_evidence() -> None:
-    assert warnings([(0.1, 0.5), (0.2, 0.1), (0.3, 0.1), (0.4, 0.1), (0.9, 0.0)], episodes=1) == [None] * 5
+def test_one_episode_is_no_evidence_and_is_counted_with_the_next() -> None:
+    """Intervals of one long episode each: two of them are as one of two."""
+    history = [(0.1, 0.5), (0.11, 0.5), (0.2, 0.1), (0.21, 0.1), (0.3, 0.1), (0.31, 0.1), (0.8, 0.1), (0.81, 0.1)]
+    said = warnings(history, episodes=1)
+    assert said[:7] == [None] * 7
+    assert said[7] is not None
+    assert "since step 200 it has risen from 0.105 to 0.805 a step, success has gone from 50% to 10%" in said[7]
+    assert said[7].endswith("most reward and no success: 7 (0.81), 6 (0.80)")
 
 
 def test_reward_that_rises_while_a_held_out_module_falls_is_warned_of_whatever_success_is() -> None:

@@ -323,6 +323,8 @@ def test_the_humanoid_has_the_settings_of_its_paper() -> None:
     with initialize_config_module("robo_rl.configs", version_base="1.3"):
         config = compose("train", overrides=["task=humanoid"])
     assert (config.task.max_episode_steps, config.run.env_steps) == (100, 10_000_000)
+    # Of 9 GB each with a full replay; and as often as it is evaluated, or seldomer.
+    assert config.run.checkpoint_interval >= config.run.evaluation_interval == 100_000
     agent = config.agent
     assert (agent.gamma, agent.tau, agent.actor_learning_rate, agent.learning_starts) == (0.95, 0.005, 6e-4, 50_000)
     clip = config.reward.modules.clip

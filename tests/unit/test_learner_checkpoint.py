@@ -56,6 +56,14 @@ def test_newest_and_best_are_kept_and_the_two_newest_have_the_replay(tmp_path: P
         load_checkpoint(best)
 
 
+def test_where_none_has_a_score_the_newest_is_the_best(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path, keep=2)
+    assert folder.best() is None
+    for step in (1, 2):
+        newest = folder.save(make(step, None))
+    assert folder.best() == newest
+
+
 def test_a_damaged_old_checkpoint_does_not_keep_new_ones_from_being_written(tmp_path: Path) -> None:
     folder = CheckpointFolder(tmp_path)
     (folder.save(make(1, 0.9)) / "manifest.json").write_text("{")

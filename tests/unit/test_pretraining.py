@@ -33,6 +33,20 @@ def test_the_first_signal_ends_it_and_says_so(capfd: pytest.CaptureFixture[str])
     assert "Ctrl-C again ends at once" in said.err and "Ended while cloning" in said.out
 
 
+def test_what_may_wait_for_people_is_ended_at_once(capfd: pytest.CaptureFixture[str]) -> None:
+    went_on = False
+    with Interruption() as interruption, pytest.raises(SystemExit) as ended, interruption.at_once("preparing rewards"):
+        os.kill(os.getpid(), signal.SIGTERM)
+        went_on = True
+    assert (ended.value.code, went_on) == (143, False)
+    assert "Ended while preparing rewards, before the first checkpoint" in capfd.readouterr().out
+    with Interruption() as interruption:
+        with interruption.at_once("preparing rewards"):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert interruption.signal == signal.SIGTERM, "and only there"
+
+
 def test_a_run_that_is_ended_before_its_first_checkpoint_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

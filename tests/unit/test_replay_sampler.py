@@ -120,9 +120,11 @@ def test_what_a_person_did_is_online_data_and_demonstration(demonstrations):
     batch = sampler.sample(80_000, 100)
     states = batch["observation/state"].reshape(800, 100)
     is_demonstration = batch["demonstration"].reshape(800, 100).astype(bool)
-    assert (is_demonstration == (np.arange(100) < 25)).all()
+    # Four steps of people alone are no quarter of a minibatch: each is in it about once.
+    share = 25 if demonstrations is DEMONSTRATIONS else 4
+    assert (is_demonstration == (np.arange(100) < share)).all()
     shown = {5, 20, 21, 22} | (set(range(-15, 0)) if demonstrations is DEMONSTRATIONS else set())
-    for rows, expected in ((states[:, :25], shown), (states[:, 25:], set(range(1, 31)))):
+    for rows, expected in ((states[:, :share], shown), (states[:, share:], set(range(1, 31)))):
         values, counts = np.unique(rows, return_counts=True)
         assert set(values.tolist()) == expected
         assert chisquare(counts).pvalue > 1e-3
@@ -133,6 +135,20 @@ def test_what_a_person_did_is_online_data_and_demonstration(demonstrations):
     np.testing.assert_array_equal(batch["next_observation/images/front"][:, 1, 1, 2], np.abs(following))
     expected_reward = state + np.where(last, 0, 0.9 * (state + np.sign(state)))
     np.testing.assert_allclose(batch["reward"], expected_reward, rtol=1e-5)
+
+
+@pytest.mark.parametrize("online", [ONLINE, TAKEN_OVER])
+def test_what_nobody_looks_at_is_not_gathered_and_the_rest_is_the_same(online):
+    wanted = "observation/state", "next_observation/state"
+    images = "observation/images/front", "next_observation/images/front"
+    every = copied(sampler_of(online, DEMONSTRATIONS).sample(24, 8))
+    some = sampler_of(online, DEMONSTRATIONS, keys=("state",)).sample(24, 8)
+    assert every.keys() - some.keys() == set(images) and set(wanted) <= some.keys()
+    for key, array in some.items():
+        np.testing.assert_array_equal(array, every[key], err_msg=key)
+    shown = sampler_of(online, DEMONSTRATIONS, keys=("state",)).sample_with_returns(5)
+    assert not shown.keys() & set(images) and set(wanted) <= shown.keys()
+    assert not DEMONSTRATIONS.everything(REWARD, ("state",)).keys() & set(images)
 
 
 def test_what_a_person_did_may_be_online_data_alone():

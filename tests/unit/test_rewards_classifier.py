@@ -192,6 +192,22 @@ def test_the_loss_is_that_of_a_computation_by_hand():
     assert found == pytest.approx(entropy + 0.1 * penalty, rel=1e-3)
 
 
+def test_demonstrations_that_failed_are_no_examples_of_success(capsys):
+    """Half of them end elsewhere, in failure: with these left out it is as if they had never been there."""
+    config, elsewhere = ClassifierConfig(**SMALL, learning_rate=1e-2), demonstrations()
+    for each in elsewhere:
+        for key in ("observation/state", "next_observation/state"):
+            each[key] = -each[key]
+        each["success"] = np.zeros(len(each["action"]), np.int8)
+    module = config.make("goal", SPEC, 0)
+    module.fit(demonstrations() + elsewhere)
+    assert "'goal': 8 demonstrations that failed are left out" in capsys.readouterr().out
+    for key, value in fitted(config).state().items():
+        np.testing.assert_array_equal(value, module.state()[key], err_msg=key)
+    with pytest.raises(DataError, match="each of 8 ended in failure"):
+        config.make("goal", SPEC, 0).fit(elsewhere)
+
+
 def test_demonstrations_must_hold_failures():
     module = ClassifierConfig(goal_states=3).make("goal", SPEC, 0)
     with pytest.raises(DataError, match="'goal' needs demonstrations of 5 observations, the longest has 4"):

@@ -119,6 +119,11 @@ REFUSED = {
     "chain": "def reward(x):\n return 0 < x < 1",
     "shift": "def reward(x):\n return x << 100",
     "complex": "def reward(x):\n return 1j * x",
+    "rows of each other": "def reward(x):\n m = 0.0\n for v in x:\n  m = m + v\n return x - m",
+    "loop of a name": "def reward(x):\n k = range(3)\n for v in k:\n  x = x + v\n return x",
+    "row numbers": "def reward(x):\n return range(3)",
+    "range as an argument": "def f(r):\n return r\ndef reward(x):\n return f(range)",
+    "where": "def reward(x):\n return where(x > 0)",
     "delete": "def reward(x):\n del x",
     "statement": "abs(1)\ndef reward(x):\n return x",
     "no function": "def other(x):\n return x",
@@ -144,7 +149,8 @@ FAILING = {
     "division": ("def reward(x):\n return 1 // 0", "ZeroDivisionError"),
     "undefined": ("def reward(x):\n return y", "NameError"),
     "written to": ("def reward(x):\n return abs(x, x)", "read-only"),
-    "complex": ("def reward(x):\n return (-8) ** 0.5", "TypeError"),
+    "complex": ("def reward(x):\n return (-8) ** 0.5", "complex number"),
+    "complex rows": ("def reward(x):\n return x * (-1) ** 0.5", "complex number"),
 }
 
 

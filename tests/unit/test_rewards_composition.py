@@ -203,6 +203,37 @@ def test_normalised_terms_have_unit_mean_square():
     np.testing.assert_array_equal(other.combine(terms, columns, 0.9), found)
 
 
+def test_a_term_is_clipped_before_it_is_normalised():
+    """One value of a thousand is far out: clipped to 1, as all others nearly are, it does not make these nothing."""
+    states = np.full(2001, 0.5)
+    states[::1000] = 500
+    term = TermConfig(normalise=True, clip=(-1, 1))
+    made = ComposedRewardConfig(modules={"twice": Doubled()}, terms={"twice": term}).make(SPEC, 0)
+    values = made.scorer.score(rows(states), online=True)["twice"]
+    assert values.max() == 1000
+    columns = np.stack([0 * values, 0 * values, values], axis=-1)
+    np.testing.assert_allclose(made.combine((*SPEC.reward_terms, "twice"), columns, 0.9), 1, rtol=1e-6)
+
+
+@dataclass(frozen=True)
+class Short:
+    """A module of a user that asks for a discount."""
+
+    def make(self, name, spec, seed):
+        return ShortModule(Doubled())
+
+
+class ShortModule(DoubledModule):
+    def discount(self):
+        return 0.5
+
+
+def test_a_module_that_does_not_count_asks_for_no_discount():
+    for weight, wanted in ((1, 0.5), (0, None)):
+        config = ComposedRewardConfig(modules={"short": Short()}, terms={"short": TermConfig(weight=weight)})
+        assert config.make(SPEC, 0).scorer.discount == wanted
+
+
 def test_a_term_that_is_zero_so_far_is_divided_by_one():
     made = ComposedRewardConfig(modules={"twice": Doubled()}, terms={"twice": TermConfig(normalise=True)}).make(SPEC, 0)
     made.scorer.score(rows(np.zeros(101)), online=True)

@@ -110,6 +110,8 @@ def test_waypoints_are_asked_for_once_an_episode_on_a_grid(tmp_path, capsys):
         np.testing.assert_allclose(rewards, [0, 0.25], atol=1e-6)
         (asked,) = requests(folder)
         assert "go right" in asked["text"]
+        assert module.update(None) == {"requests": 1, "input_tokens": 100, "output_tokens": 20}
+        assert module.update(None) == {}, "it is told once"
         assert module.state()["usage"][0] == 1
         other = episode([[0.25, 0.45]])
         other["observation/images/front"] = np.ones((1, 40, 60, 3), np.uint8)

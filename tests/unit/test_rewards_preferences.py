@@ -151,6 +151,40 @@ def test_questions_are_asked_at_their_interval_and_not_beyond_the_most():
     assert asked == [None, None, 4, None, None, 8, None, None, 10, None, None, None, None, None]
 
 
+class Recorded(World):
+    """Remembers what was drawn."""
+
+    def sample_segments(self, n, length, rng):
+        self.drawn = super().sample_segments(n, length, rng)
+        return self.drawn
+
+
+def test_of_many_candidates_those_are_asked_about_that_networks_disagree_on():
+    """Against the deviation of the probabilities that the networks give, one pair after the other."""
+    config = PreferencesConfig(
+        term="near", interval=1, queries=6, candidates=5, most_queries=12, length=3, epochs=5, hidden=(16,)
+    )
+    module, world = config.make("liked", SPEC, 0), Recorded()
+    module.update(world)
+    assert len(world.drawn["action"]) == 2 * 6
+    rows = 2 * 6 * config.candidates
+    before = config.make("liked", SPEC, 0)
+    before.load({key: value.copy() for key, value in module.state().items()})
+    module.update(world)
+    state = world.drawn["next_observation/state"]
+    assert len(state) == rows
+    scaled = (state - before._scaling["shift"]) / before._scaling["scale"]
+    probabilities = []
+    for network in before._networks:
+        rewards = torch.tanh(network(torch.from_numpy(scaled).flatten(0, 1))[:, 0]).detach().numpy().reshape(rows, 3)
+        sums = rewards.astype(np.float64).sum(1).reshape(-1, 2)
+        probabilities.append(1 / (1 + np.exp(sums[:, 0] - sums[:, 1])))
+    disputed = sorted(np.argsort(-np.std(probabilities, axis=0))[:6])
+    np.testing.assert_array_equal(module.state()["asked"][6:], state.reshape(-1, 2, 3, 2)[disputed])
+    with pytest.raises(ConfigError, match="members must be 2 or more where candidates is"):
+        PreferencesConfig(candidates=5, members=1)
+
+
 def test_state_goes_on_bit_for_bit():
     module, _ = learned(0.1, times=3)
     other = module.config.make("liked", SPEC, 0)

@@ -56,6 +56,12 @@ class DrQ(SAC):
             views, shift = config.encoder.cached_views, config.shift
             self.features = FrozenFeatures(self._policy.encoder, shapes, views, shift, seed)
 
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """As of :class:`SAC`, with the images, and what the critics see."""
+        critics = () if self._critic_observations is None else self._critic_observations.keys
+        return tuple(dict.fromkeys((*super().observed, *self._policy.encoder.keys, *critics)))
+
     def fit_normaliser(self, batch: Batch) -> None:
         """As :meth:`SAC.fit_normaliser`, also for what the critics see."""
         super().fit_normaliser(batch)

@@ -70,6 +70,11 @@ def _fold(file: Path, tensors: dict[str, Tensor], convolution: str, norm: str) -
     return {f"{convolution}/weight": weight * factor.view(-1, 1, 1, 1), f"{convolution}/bias": shift - mean * factor}
 
 
+def _colours(values: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return values of colours (3, 1, 1), written where they are: a copy from the host cannot be part of a graph."""
+    return torch.cat([torch.full((1, 1, 1), value, dtype=dtype, device=device) for value in values])
+
+
 def output_shape(parameters: Parameters, height: int, width: int) -> tuple[int, int]:
     """Return channels and places (height times width) of the last maps, for images of this size."""
     # The first convolution, the pooling after it, and every stage but the first halve the size.
@@ -88,7 +93,7 @@ def apply_resnet(parameters: Parameters, prefix: str, images: Tensor, dtype: tor
         images: (B, H, W, 3) uint8.
         dtype: in which to compute.
     """
-    mean, deviation = (torch.tensor(x, dtype=dtype, device=images.device).view(3, 1, 1) for x in (MEAN, DEVIATION))
+    mean, deviation = (_colours(values, dtype, images.device) for values in (MEAN, DEVIATION))
     x = (images.permute(0, 3, 1, 2).to(dtype) / 255 - mean) / deviation
 
     def convolve(name: str, x: Tensor, stride: int = 1) -> Tensor:

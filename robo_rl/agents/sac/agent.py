@@ -144,6 +144,11 @@ class SAC:
         """Return what the critics see of one observation (1, _critic_inputs())."""
         return self._policy.row(self._policy.parameters, observation)
 
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """Observation keys that it learns from."""
+        return self._policy.observations.keys
+
     def fit_normaliser(self, batch: Batch) -> None:
         """Fix the normalisation of observations from a batch of demonstrations, before anything is learned.
 

@@ -61,6 +61,11 @@ class OfflineAgent(ABC):
         """Forget what is left of a chunk of actions: see :class:`~robo_rl.core.Policy`."""
         self._policy.forget_plan(explore=explore)
 
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """Observation keys that it learns from."""
+        return self._policy.observations.keys
+
     def fit_normaliser(self, batch: Batch) -> None:
         """Fix the normalisation of observations from the data set, before anything is learned.
 
