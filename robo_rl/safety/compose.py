@@ -82,7 +82,7 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
     actions = ActionMap(spec, robot, kinematics, reader)
     filters = _arm_filters(config, robot, actions, reader, kinematics)
     ways: dict[str, Callable[[Array, Array], bool]] = {}
-    if actions.moves_joints and (config.workspace.enabled or config.speed.enabled):
+    if config.workspace.enabled or config.speed.enabled:
         everywhere = np.full(3, -np.inf), np.full(3, np.inf)
         low, high = _box(config, robot) if config.workspace.enabled else everywhere
         linear, angular = _speeds(config, robot) if config.speed.enabled else (np.inf, np.inf)

@@ -231,15 +231,37 @@ class JointLimits:
             sum(position.tolist()) + sum(wanted.tolist())
         ):  # no action: the chain holds still, and stops
             return np.full_like(action, np.nan), Verdict(changed=True, reasons=("joint_limits",))
-        path = limiter.braking_path(position, wanted) if self._ways else np.zeros(0)
-        closed = next((reason for reason, is_open in self._ways.items() if not is_open(position, path)), None)
+        closed = self._closed(position, wanted)
         if closed is not None:
-            changed, reasons = self._braking(observation, changed), (*reasons, closed)
+            changed, reasons = self._slower(observation, changed, position), (*reasons, closed)
             wanted = self._actions.motion(observation, changed).joints / limiter.period
         self._acceleration = (wanted - self._velocity) / limiter.period
         self._velocity = wanted
         self._elements = changed[self._actions.moves].astype(np.float64)
         return changed, Verdict(changed=True, reasons=reasons) if reasons else PASSED
+
+    def _closed(self, position: Array, wanted: Array) -> str | None:
+        """Return why the arm may not go on at ``wanted`` (n,) for a period and brake then; None: it may."""
+        if not self._ways:
+            return None
+        path = self._limiter.braking_path(position, wanted)
+        return next((reason for reason, is_open in self._ways.items() if not is_open(position, path)), None)
+
+    def _slower(self, observation: Observation, action: Action, position: Array) -> Action:
+        """Return what an action becomes after which braking would not be allowed.
+
+        An end-effector action becomes the largest share of itself, mixed with braking, for which that is not so: what
+        is pressed against a wall comes to the wall, and slides along it. Else the arm brakes.
+        """
+        if not self._actions.moves_joints:
+            proposed = action[self._actions.moves].astype(np.float64)
+            rest = self._rest(proposed)
+            for share in np.linspace(0.0, 1.0, CANDIDATES)[1:-1]:
+                option = self._actions.with_elements(action, proposed + share * (rest - proposed))
+                wanted = self._actions.motion(observation, option).joints / self._limiter.period
+                if self._closed(position, wanted) is None and self._admits(position, wanted):
+                    return option
+        return self._braking(observation, action)
 
     def _braking(self, observation: Observation, action: Action) -> Action:
         """Return the action that slows down as fast as the limits allow, with the gripper as ``action`` has it."""

@@ -14,11 +14,16 @@ from .motion import Action, ActionMap, ArmReader
 Array = NDArray[np.float64]
 
 
+SLIP = 0.05
+"""How far out of its box an arm is led back from [m]."""
+
+
 class WorkspaceBox:
     """Keeps the end effector in a box. Outside it, motion back towards it is free.
 
-    Where actions are axes of the base frame each is cut by itself, so the arm slides along a wall; otherwise the whole
-    motion is shortened.
+    Where actions are axes of the base frame each is cut by itself, so the arm slides along a wall, and what pushes
+    further out where the arm has slipped out (a compliant one does) leads back instead, by no more; otherwise the whole
+    motion is shortened. Beyond :data:`SLIP` it did not slip out, and nothing but the action decides on the way back.
 
     Args:
         low: lower corner (3,) in the base frame [m].
@@ -42,8 +47,9 @@ class WorkspaceBox:
         shift = displacement[:3].tolist()
         if not math.isfinite(sum(position) + sum(shift)):  # no action: the chain holds still, and stops
             return np.full_like(action, np.nan), Verdict(changed=True, reasons=("workspace",))
+        leads_back = self._actions.moves_base_axes
         kept = [  # plain numbers: of three that is faster than arrays
-            move if low <= here + move <= high else min(max(move, min(low - here, 0.0)), max(high - here, 0.0))
+            move if low <= here + move <= high else _kept(low, high, here, move, leads_back)
             for (low, high), here, move in zip(self._sides, position, shift, strict=True)
         ]
         if kept == shift:
@@ -56,6 +62,15 @@ class WorkspaceBox:
             share = min((rest / whole for rest, move, whole in ways if rest != move and whole), default=0.0)
             changed = self._actions.scaled(observation, action, max(share, 0.0))
         return changed, Verdict(changed=True, reasons=("workspace",))
+
+
+def _kept(low: float, high: float, here: float, move: float, leads_back: bool) -> float:
+    """Return what becomes of a ``move`` from ``here`` that ends beyond ``low`` or ``high``."""
+    if leads_back and high < here < high + SLIP and move > 0:
+        return -min(move, here - high)
+    if leads_back and low - SLIP < here < low and move < 0:
+        return min(-move, low - here)
+    return min(max(move, min(low - here, 0.0)), max(high - here, 0.0))
 
 
 class EndEffectorAhead:

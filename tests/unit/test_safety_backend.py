@@ -264,9 +264,29 @@ def test_violations_in_a_row_truncate_the_episode():
     assert count < 12
 
 
+def test_what_pushes_against_the_box_brakes_before_it_and_comes_back_where_it_slipped_out():
+    """Full actions held for 15 steps: 29 mm outside, and there in 44 % of them, by a look at one step."""
+    box = {"low": (0.30, -0.32, 0.07), "high": (0.70, 0.32, 0.54)}
+    backend = make_safe_backend(arm(axes="xyz"), workspace=WorkspaceConfig(**box), violation_budget=0)
+    rng, outside = np.random.default_rng(0), []
+    for seed in range(3):
+        step = backend.reset(seed)
+        for number in range(60):
+            if number % 15 == 0:
+                held = rng.choice([-1.0, 1.0], 3).astype(np.float32)
+            if step.ended:
+                step = backend.reset(seed)
+            step = backend.step(held)
+            place = step.observation["state"][14:17]
+            outside.append(max(0.0, *(box["low"] - place), *(place - box["high"])))
+    assert max(outside) < 0.015
+    assert np.mean(np.array(outside) > 0.002) < 0.2
+
+
 def test_a_collision_truncates_the_episode():
     """Pressed onto the table with a low limit: slowed, then stopped; the last step is a true one."""
-    backend = make_safe_backend(arm(task="pick_cube"), contact=ContactConfig(force=25.0))
+    below = WorkspaceConfig(low=(0.25, -0.4, -0.05))  # else the arm brakes before it presses
+    backend = make_safe_backend(arm(task="pick_cube"), contact=ContactConfig(force=25.0), workspace=below)
     step = backend.reset(0)
     reasons = []
     while not step.ended:

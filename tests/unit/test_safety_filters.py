@@ -120,6 +120,23 @@ def test_outside_the_box_the_way_back_is_free():
     np.testing.assert_allclose(executed, [0, 1, 0.5, 0], atol=1e-6)
 
 
+def test_what_pushes_out_of_the_box_leads_back_where_the_arm_has_slipped_out():
+    """By no more than was asked for, and no further than the wall."""
+    backend = arm()
+    _, _, reader, actions = parts(backend, controller_holds_workspace=False)
+    observation = observed(backend)
+    here = reader.position(observation)
+    unit = float(actions.motion(observation, np.array([1, 0, 0, 0], np.float32)).displacement[0])
+    low, high = here - 0.1, here + np.array([-0.4 * unit, 0.1, 0.1])
+    box = WorkspaceBox(low, high, actions, reader)
+    for asked, executed in ((1, -0.4), (0.2, -0.2), (-0.3, -0.3), (0, 0)):
+        found, _ = box(observation, np.array([asked, 0.5, 0, 1], np.float32), 0)
+        np.testing.assert_allclose(found, [executed, 0.5, 0, 1], atol=1e-5)
+    box = WorkspaceBox(here + np.array([0.4 * unit, -0.1, -0.1]), here + 0.1, actions, reader)
+    found, _ = box(observation, np.array([-1, 0.5, 0, 1], np.float32), 0)
+    np.testing.assert_allclose(found, [0.4, 0.5, 0, 1], atol=1e-5)
+
+
 @pytest.mark.parametrize("space", ["joint_delta", "end_effector_delta"])
 def test_other_actions_are_shortened_at_the_wall(space):
     backend = arm(space, "xyz+gripper" if space == "end_effector_delta" else "gripper", action_frame="end_effector")
