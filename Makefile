@@ -90,8 +90,12 @@ $(PEERS): $(READY)
 	  $(BIN)/pip install -q --disable-pip-version-check --no-deps lerobot==0.3.2 && touch $@ || \
 	  echo "Stable-Baselines3, SBX, JAX, RLtools or LeRobot were not installed; the benchmark goes on without them."
 
+# The learner beside others first; one benchmark that fails keeps no other from being run.
+LEARNER := $(patsubst %,tests/benchmarks/bench_%.py,update replay simulation pixels)
 bench: $(PEERS)
-	@for file in tests/benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	@failed=; for file in $(LEARNER) $(filter-out $(LEARNER),$(wildcard tests/benchmarks/bench_*.py)); do \
+	  echo "== $$file"; $(BIN)/python $$file || failed="$$failed $$file"; done; \
+	  test -z "$$failed" || { echo "Failed:$$failed"; exit 1; }
 
 soak: $(READY)
 	$(BIN)/python tests/benchmarks/soak.py --minutes $(or $(MINUTES),30) --output docs/results/soak.json

@@ -5,10 +5,6 @@ Importing this package registers the tasks with Gymnasium and is quick: MuJoCo c
 
 from typing import TYPE_CHECKING, Any
 
-from .graphics import choose_graphics
-
-choose_graphics()
-
 if TYPE_CHECKING:
     from .backend import ArmBackend
     from .driving import CarBackend

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from robo_rl.core import ConfigError, RenderingError, nearest
 
-from .graphics import choose_graphics
-
 PACKAGES = "libegl1 libegl-mesa0 libgl1-mesa-dri libopengl0"
 
 MAX_GEOMS = 2000
@@ -109,7 +107,6 @@ def check_cameras(model: mujoco.MjModel, cameras: tuple[str, ...]) -> None:
 
 def _window_class() -> Any:
     """Return the class of offscreen windows for ``MUJOCO_GL``, also where MuJoCo was imported before it was set."""
-    choose_graphics()
     choice = os.environ.get("MUJOCO_GL", "")
     if sys.platform == "linux" and choice == "egl":
         from mujoco.egl import GLContext

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..app import Components, RunConfig
-from ..core import Agent, Policy, SafetyStop, State
+from ..core import Agent, Policy, RenderingError, SafetyStop, State
 from ..evaluation import EpisodeOutcome, EvaluationResult, evaluate
 from ..evaluation.hacking import RewardWatch
 from ..telemetry import RunLogger
@@ -87,13 +87,19 @@ class Evaluations:
             updates: learner steps so far.
             seed: of the start states.
             episodes: how many.
-            video: file for the first of them, where the run makes videos.
+            video: file for the first of them, where the run makes videos and there is a graphics library.
 
         Raises:
             SafetyStop: if an episode cannot begin. For a stop that a person makes it waits, and begins anew.
         """
         wall_seconds = self._logger.wall_seconds
-        result = self._evaluate(self._parts.agent, step, seed, episodes, video)
+        try:
+            result = self._evaluate(self._parts.agent, step, seed, episodes, video)
+        except RenderingError as error:
+            if video is None:
+                raise
+            self._logger.message(f"No video: {error}")
+            result = self._evaluate(self._parts.agent, step, seed, episodes)
         self._note(step, updates, wall_seconds, result)
         return result
 

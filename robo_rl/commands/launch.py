@@ -1,6 +1,7 @@
 """robo-rl launch: several commands at once, as a file says."""
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -109,11 +110,14 @@ def _wanted(facts: Mapping[str, Any], arguments: Mapping[str, str]) -> bool:
 
 
 def _plan(name: str, facts: Mapping[str, Any]) -> ProcessPlan:
-    unknown = facts.keys() - {"command", "words", "options", "when", "main"}
+    unknown = facts.keys() - {"command", "words", "options", "sections", "when", "main"}
     if unknown:
         raise ValueError(f"process {name} has unknown keys {sorted(unknown)}")
-    words = [*map(str, facts.get("words", [])), *shlex.split(str(facts.get("options", "")))]
-    return ProcessPlan(name, (*shlex.split(str(facts["command"])), *words), bool(facts.get("main", False)))
+    options = shlex.split(str(facts.get("options", "")))
+    if "sections" in facts:
+        options = [word for word in options if re.split(r"[.@=]", word.lstrip("+~"))[0] in facts["sections"]]
+    words = [*shlex.split(str(facts["command"])), *map(str, facts.get("words", [])), *options]
+    return ProcessPlan(name, tuple(words), bool(facts.get("main", False)))
 
 
 class Launch:

@@ -238,7 +238,8 @@ class PolicyChooser:
 
     def __call__(self, observation: Observation) -> ActionChoice:
         action = self._policy.act(observation, explore=self._explore)
-        return ActionChoice(explored(action, self._noise, self._rng), Source.POLICY, self._version)
+        noisy = explored(action, self._noise, self._rng)
+        return ActionChoice(noisy, Source.POLICY, self._version, proposed=action)
 
     def button(self) -> str | None:
         return None

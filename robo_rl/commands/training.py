@@ -128,11 +128,15 @@ class Training(ABC):
             DriverError: if a device failed for good; the run may be resumed.
             SafetyStop: if the robot cannot begin an episode any more; the run may be resumed.
             RankError: if one of several processes of the learner is gone; the run may be resumed.
+            RenderingError: if a video cannot be made.
         """
         (self.folder / SUMMARY).unlink(missing_ok=True)  # how an earlier process ended is not how this one does
         try:
             return self._run()
-        except (DriverError, SafetyStop, RankError):
+        except BaseException as error:
+            # In the final evaluation, whatever fails there, all steps are complete.
+            if not (self._ends or isinstance(error, DriverError | SafetyStop | RankError)):
+                raise
             self._if_possible(self._save)
             self._if_possible(partial(self._summarise, "interrupted", None))
             self.logger.message(f"Ended at step {self.step}. Go on: robo-rl train {override('resume', self.folder)}")

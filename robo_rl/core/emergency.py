@@ -38,7 +38,7 @@ class EmergencyStop:
     """Latched: once pressed it holds until :meth:`rearm`, in every process that uses the same file.
 
     Args:
-        file: whose presence is the stop.
+        file: whose presence is the stop; a ``~`` at its beginning is the home folder.
 
     Raises:
         ConfigError: if it is a folder, which would always be there, or has no default (:func:`default_file`).
@@ -46,7 +46,8 @@ class EmergencyStop:
     """
 
     def __init__(self, file: Path | None = None) -> None:
-        self.file = default_file() if file is None else file
+        # A shell expands file=~/stop for `robo-rl stop`, and not safety.emergency_stop.file=~/stop for a run.
+        self.file = default_file() if file is None else file.expanduser()
         require(not self.file.is_dir(), "safety.emergency_stop.file", "a file, not a folder", str(self.file))
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ ResNet-18 with random weights, which takes as long as a trained one.
 """
 
 import argparse
+import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -129,7 +130,9 @@ def seconds(call: Callable[[], object]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch-size", type=int, default=DrQConfig().batch_size)
-    batch_size = parser.parse_args().batch_size
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    batch_size = options.batch_size
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "resnet18.safetensors"
         save_file(random_resnet18(), file)
@@ -148,14 +151,19 @@ def main() -> None:
             times[name].append((seconds(contestant.sample), seconds(contestant.update)))
     print(f"batch size {batch_size}, {torch.get_num_threads()} threads; processor time")
     print(f"{'agent':<32} {'updates/s':>10} {'sample ms':>10} {'update ms':>10} {'insert ms':>10}")
-    rates = {}
+    rates, rows = {}, []
     for name, pairs in times.items():
         sample, update = np.median(np.array(pairs), axis=0)
         rates[name] = 1 / (sample + update)
         insertion = 1e3 * contestants[name].insertion
+        figures = {"rate": rates[name], "sample": 1e3 * sample, "update": 1e3 * update, "insertion": insertion}
+        rows.append({"agent": name, **{key: float(value) for key, value in figures.items()}})
         print(f"{name:<32} {rates[name]:10.1f} {1e3 * sample:10.1f} {1e3 * update:10.1f} {insertion:10.1f}")
     gain = rates["frozen ResNet-18, cached"] / rates["frozen ResNet-18, recomputed"]
     print(f"cached features are {gain:.0f} times as fast as recomputed ones")
+    if options.json:
+        found = {"batch_size": batch_size, "threads": torch.get_num_threads(), "rows": rows, "gain": float(gain)}
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

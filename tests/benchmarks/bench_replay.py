@@ -1,13 +1,16 @@
 """How long sampling takes: the replay ring beside a store that keeps every array of every transition.
 
-python tests/benchmarks/bench_replay.py
+python tests/benchmarks/bench_replay.py [--json FILE]
 
 Prints the median of repeated calls [ms]; both stores are measured in turns within one run, so that the ratio does not
 depend on what else the machine does.
 """
 
+import argparse
+import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -111,7 +114,8 @@ def measure(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
     return {name: float(np.median(values)) for name, values in durations.items()}
 
 
-def compare(title: str, spec: EnvSpec, online: int, demonstrations: int, rows: int, block: int) -> None:
+def compare(title: str, spec: EnvSpec, online: int, demonstrations: int, rows: int, block: int) -> dict[str, object]:
+    """Print and return the durations [ms] and sizes [MB] of both stores."""
     reward = RewardWeights({"success": 1.0, "distance": 1.0, "effort": 1.0})
     stream = transitions_of(spec, online), transitions_of(spec, demonstrations)
     rings = [ReplayRing(len(part) + len(part) // 100 + 2, spec) for part in stream]
@@ -131,18 +135,35 @@ def compare(title: str, spec: EnvSpec, online: int, demonstrations: int, rows: i
     print(title)
     for name, duration in durations.items():
         print(f"  {name:<34} {duration:8.3f} ms")
-    print(f"  memory: ring {sum(ring.memory_bytes for ring in rings) / 1e6:.0f} MB, ", end="")
-    print(f"array per field {sum(store.nbytes for store in naive) / 1e6:.0f} MB")
+    sizes = {
+        "ring": sum(ring.memory_bytes for ring in rings) / 1e6,
+        "array per field": sum(store.nbytes for store in naive) / 1e6,
+    }
+    print("  memory: " + ", ".join(f"{name} {size:.0f} MB" for name, size in sizes.items()))
+    return {"rows": title, "milliseconds": durations, "megabytes": sizes}
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
     state = spec_of({"state": ArraySpec((40,))})
-    compare(
-        "5,120 rows of state (40), action (7), 20 minibatches, half demonstrations", state, 50_000, 2_000, 5_120, 256
-    )
+    results = [
+        compare(
+            "5,120 rows of state (40), action (7), 20 minibatches, half demonstrations",
+            state,
+            50_000,
+            2_000,
+            5_120,
+            256,
+        )
+    ]
     cameras = {f"images/{name}": ArraySpec((128, 128, 3), "uint8") for name in ("front", "wrist")}
     pixels = spec_of({"state": ArraySpec((20,)), **cameras})
-    compare("256 rows with two 128x128 cameras, 1 minibatch, half demonstrations", pixels, 4_000, 1_000, 256, 256)
+    title = "256 rows with two 128x128 cameras, 1 minibatch, half demonstrations"
+    results.append(compare(title, pixels, 4_000, 1_000, 256, 256))
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

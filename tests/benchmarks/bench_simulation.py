@@ -1,4 +1,4 @@
-"""Physics steps a second: our control loop beside bare MuJoCo, measured in turns.
+"""Physics steps and images a second: our simulators beside bare MuJoCo, measured in turns.
 
     python tests/benchmarks/bench_simulation.py [--tasks pick_cube] [--threads 1 2] [--json FILE]
 
@@ -6,6 +6,9 @@ Rows: ``mj_step``: MuJoCo alone, in its own threads (mujoco.rollout), nothing ob
 with random actions in as many Python threads, the control period in C++, observation, reward and success included;
 ``Python``: the same with the controller's ticks in Python. Shares are medians over rounds of the rate over that of
 ``mj_step`` in the same round.
+
+Images are those of the task's first two cameras, in turns: by our renderer (no shadows, no multisampling, one context
+for each size) and by ``mujoco.Renderer``, one for each camera, with MuJoCo's settings.
 """
 
 import argparse
@@ -15,13 +18,21 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 
+import robo_rl  # noqa: F401  # chooses the graphics library, which MuJoCo reads when it is imported
+
+# isort: split
 import mujoco
 import mujoco.rollout
 import numpy as np
 
 from robo_rl.sim import ArmBackend, make_backend, native
+from robo_rl.sim.rendering import SceneRenderer
 from robo_rl.sim.tasks import TASKS
 
+SIZES = (64, 128)
+"""Of images [pixels]."""
+IMAGES = 20
+"""In a round, of each of two cameras."""
 PERIODS = 40
 """Control periods of each backend in a round."""
 
@@ -40,8 +51,11 @@ def main() -> None:
     for task in options.tasks:
         for threads in options.threads:
             rows += measure(task, threads, options.rounds, available)
+    print(f"{'task':14} {'pixels':>7} {'row':>16} {'images/s':>10}")
+    images = [row for task in options.tasks for size in SIZES for row in measure_images(task, size, options.rounds)]
     if options.json:
-        options.json.write_text(json.dumps({"mujoco": mujoco.__version__, "rows": rows}, indent=1) + "\n")
+        found = {"mujoco": mujoco.__version__, "rows": rows, "images": images}
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def measure(task: str, threads: int, rounds: int, available: bool) -> list[dict]:
@@ -68,6 +82,36 @@ def measure(task: str, threads: int, rounds: int, available: bool) -> list[dict]
         rows.append({"task": task, "threads": threads, "row": name, "rate": median(measured), "share": share})
         print(f"{task:14} {threads:7} {name:>8} {median(measured):10,.0f} {share:17.0%}", flush=True)
     return rows
+
+
+def measure_images(task: str, size: int, rounds: int) -> list[dict]:
+    """Return the median rate of images of ``size`` by ``size`` pixels of each renderer."""
+    backend = make_backend(task)
+    backend.reset(0)
+    model, data, cameras = backend.model, backend.data, TASKS[task].cameras[:2]
+    ours, theirs = SceneRenderer(model, size, size), {name: mujoco.Renderer(model, size, size) for name in cameras}
+
+    def bare(camera: str) -> None:
+        theirs[camera].update_scene(data, camera)
+        theirs[camera].render()
+
+    ways = {"ours": lambda camera: ours.render(data, camera), "mujoco.Renderer": bare}
+    rates: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, draw in ways.items():
+            for camera in cameras:  # the first picture opens a context
+                draw(camera)
+            began = time.perf_counter()
+            for _ in range(IMAGES):
+                for camera in cameras:
+                    draw(camera)
+            rates[name].append(IMAGES * len(cameras) / (time.perf_counter() - began))
+    for renderer in (ours, *theirs.values()):
+        renderer.close()
+    backend.close()
+    for name, measured in rates.items():
+        print(f"{task:14} {size:7} {name:>16} {median(measured):10,.0f}", flush=True)
+    return [{"task": task, "pixels": size, "row": name, "rate": median(rates[name])} for name in ways]
 
 
 def bare_rate(rollout: mujoco.rollout.Rollout, backends: list[ArmBackend]) -> float:

@@ -94,6 +94,12 @@ def test_a_user_without_a_home_is_told_where_the_file_is_set(monkeypatch, tmp_pa
     assert EmergencyStop().file == tmp_path / "robo_rl" / "emergency_stop"
 
 
+def test_a_file_in_the_home_folder_is_the_same_for_a_run_and_for_a_shell(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    EmergencyStop(tmp_path / "stop").press("a test")
+    assert EmergencyStop(Path("~/stop")).pressed() == "a test"
+
+
 def test_where_the_file_cannot_be_written_this_process_stays_stopped(tmp_path):
     folder = tmp_path / "state"
     stop = EmergencyStop(folder / "emergency_stop")

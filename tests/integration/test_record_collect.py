@@ -24,7 +24,7 @@ from robo_rl.app import load_policy
 from robo_rl.cli import main
 from robo_rl.commands.panel import Panel
 from robo_rl.commands.record import SOURCES, HumanChooser, record_expert
-from robo_rl.commands.recording import ExpertChooser, open_data_set, record_episodes
+from robo_rl.commands.recording import ExpertChooser, PolicyChooser, open_data_set, record_episodes
 from robo_rl.commands.recording_space import SPARE_BYTES, DiskSpace
 from robo_rl.core import (
     PASSED,
@@ -108,6 +108,13 @@ def test_noise_is_gaussian_and_stays_within_the_actions() -> None:
     assert (actions[:, 1] == 1).mean() == pytest.approx(norm.sf(0.1 / 0.2), abs=0.03)
     plain = ExpertChooser(Still(), 0.0, np.random.default_rng(0))
     np.testing.assert_array_equal(plain({}).action, Still().act({}))
+
+
+def test_what_a_policy_wanted_is_stored_free_of_the_noise_on_what_was_executed() -> None:
+    wanted = np.full(3, 0.5, np.float32)
+    policy = SimpleNamespace(act=lambda observation, explore: wanted, forget_plan=lambda explore: None)
+    choice = PolicyChooser(policy, 1, False, 0.3, np.random.default_rng(0))({})
+    assert choice.proposed is wanted and not np.array_equal(choice.action, wanted)
 
 
 def test_the_seed_decides_everything(backend: EnvBackend, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from robo_rl.agents.sac.agent import SAC
 from robo_rl.agents.sac.policy import TanhGaussianPolicy
 from robo_rl.cli import main
 from robo_rl.commands import evaluations
-from robo_rl.core import DataError, EmergencyStop, SafetyStop, Step
+from robo_rl.core import DataError, EmergencyStop, RenderingError, SafetyStop, Step
 from robo_rl.learner import CheckpointFolder
 from robo_rl.safety import SafeBackend
 from robo_rl.telemetry import Command, LiveWatch
@@ -150,6 +150,30 @@ def test_an_emergency_stop_during_an_evaluation_is_waited_for(tmp_path, train, m
     assert train("agent.random_steps=70", "run.evaluation_interval=35") == 0
     assert calls == [None, "a test", "a test", None, None]
     assert [line["step"] for line in records(tmp_path / "run", "evaluation")] == [35, 70, 70]
+
+
+def test_a_final_evaluation_that_is_broken_off_costs_no_steps(tmp_path, train, monkeypatch):
+    def evaluate(*arguments: Any, **options: Any) -> Any:
+        raise KeyboardInterrupt  # a second Ctrl-C
+
+    monkeypatch.setattr(evaluations, "evaluate", evaluate)
+    assert train("agent.random_steps=70") == 130
+    assert CheckpointFolder(tmp_path / "run" / "checkpoints").load_newest().step == 70
+    assert summary(tmp_path)["status"] == "interrupted"
+    monkeypatch.undo()
+    with pytest.raises(SystemExit) as ended:
+        main(["train", f"resume={tmp_path}/run"])
+    assert not ended.value.code and summary(tmp_path)["status"] == "completed"
+
+
+def test_a_video_that_cannot_be_made_is_left_out(tmp_path, train, monkeypatch, capsys):
+    def render(*_: Any) -> Any:
+        raise RenderingError("no graphics here")
+
+    monkeypatch.setattr(SafeBackend, "render", render)
+    assert train("agent.random_steps=70", "run.video_episodes=1") == 0
+    assert "No video: no graphics here" in capsys.readouterr().out
+    assert summary(tmp_path)["status"] == "completed"
 
 
 def spoil(monkeypatch: pytest.MonkeyPatch, *numbers: int) -> None:

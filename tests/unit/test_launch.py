@@ -82,6 +82,16 @@ def test_arguments_reach_their_commands():
     assert train.words[1:] == ("task=${oc.env:HOME}", "robot=franka")
 
 
+def test_who_watches_or_plays_the_robot_gets_the_options_that_say_what_it_is():
+    said = ["task.max_episode_steps=9", "safety.emergency_stop.file=/s", "robot.namespace=left", "~task.arm", "seed=1"]
+    words = ["task=reach", "guard=yes", f"options={' '.join(said)}"]
+    for name in ("train", "actor"):
+        robot, guard, main = read_plans(LAUNCHES / f"{name}.yaml", words)
+        assert set(robot.words) & set(said) == {said[0], said[3]}
+        assert set(guard.words) & set(said) == set(said[:4])
+        assert set(main.words) >= set(said)
+
+
 def test_a_file_of_ones_own(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text(

@@ -9,8 +9,9 @@ import threading
 import numpy as np
 import pytest
 
+from robo_rl import graphics
 from robo_rl.core import ConfigError
-from robo_rl.sim import graphics, make_backend, rendering
+from robo_rl.sim import make_backend, rendering
 from robo_rl.sim.config import ObservationConfig
 
 
@@ -86,6 +87,14 @@ except RenderingError as error:
         "no image can be rendered (MUJOCO_GL=off): there is no graphics library. On Debian or Ubuntu install libegl1 "
         "libegl-mesa0 libgl1-mesa-dri libopengl0 and set MUJOCO_GL=egl, or install libosmesa6 and set MUJOCO_GL=osmesa"
     )
+
+
+@pytest.mark.parametrize("room", ["reset", "safety", "sim", "app"])
+def test_every_room_can_be_imported_where_the_graphics_library_is_missing(room):
+    if all(map(graphics._loads, graphics.LIBRARIES["osmesa"])):
+        pytest.skip("it is there")
+    code = f"import os, robo_rl.{room}, mujoco; print(os.environ['MUJOCO_GL'])"
+    assert run_python(code, MUJOCO_GL="osmesa") == "off"
 
 
 @pytest.mark.parametrize(
