@@ -38,7 +38,7 @@ class LocalTraining(Training):
     def __init__(self, config: DictConfig, folder: Path, interruption: Interruption) -> None:
         super().__init__(config, folder, interruption)
         if self.parts.resets is not None:
-            self.parts.resets.watch(self.logger.status, self.logger.message)
+            self.parts.resets.watch(self.logger.status, self.logger.message, self._operators.heed)
 
     # --- the loop ----------------------------------------------------------------------------------------------------
 

@@ -93,6 +93,15 @@ class LocalOperators(Operators):
         if self._takeover is not None and not self._takeover.begin_episode():
             self._actor.abandon_episode()
 
+    def heed(self) -> None:
+        """Hear the person at the robot while it is brought back by itself.
+
+        Raises:
+            SafetyStop: if they press the emergency stop.
+        """
+        if self._takeover is not None:
+            self._takeover.heed()
+
     def choose(self, observation: Observation, choice: ActionChoice) -> ActionChoice:
         """Return what is to be done, where the policy would do ``choice``."""
         return choice if self._takeover is None else self._takeover(observation, choice)

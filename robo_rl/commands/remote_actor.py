@@ -100,7 +100,8 @@ class RemoteActor:
         if resets is not None:
             if resets.learns:
                 raise ConfigError("reset=learned needs runtime=local: its agent learns beside the task's")
-            resets.watch(self._note_practice, partial(print, flush=True))
+            heed = None if self._takeover is None else self._takeover.heed
+            resets.watch(self._note_practice, partial(print, flush=True), heed)
         return resets
 
     def _note_practice(self, state: str) -> None:

@@ -3,11 +3,11 @@
 from omegaconf import DictConfig
 
 from ..actor import ActionChoice, marked
-from ..core import ConfigError, EnvBackend, Intervention, Observation, Source, Transition
+from ..core import EMERGENCY_STOP, ConfigError, EnvBackend, Intervention, Observation, SafetyStop, Source, Transition
 from .panel import Panel, open_panel
 
-ENDING = ("discard", "failure", "success", "pause", "stop", "emergency_stop")
-"""Buttons that end the episode."""
+ENDING = ("emergency_stop", "discard", "failure", "success", "pause", "stop")
+"""Buttons that end the episode; of several that were pressed in one period the first one does."""
 
 
 class Takeover:
@@ -62,6 +62,20 @@ class Takeover:
         self._panel.forget_buttons()
         return not self.paused and not self.stops
 
+    def heed(self) -> None:
+        """Hear the person while the robot is brought back by itself; what they do is not about the next episode.
+
+        Raises:
+            SafetyStop: if they press the emergency stop.
+        """
+        said = self._panel.look()
+        self.stops |= "stop" in said.buttons
+        self._panel.forget_buttons()
+        if EMERGENCY_STOP in said.buttons:
+            self._panel.backend.stop(EMERGENCY_STOP)
+            self._panel.paused = True
+            raise SafetyStop(EMERGENCY_STOP, "a person pressed it while the robot was brought back")
+
     def mark(self, transition: Transition) -> Transition:
         """Return the step just taken as the person's buttons have it: perhaps as the last of its episode."""
         button = next((name for name in ENDING if name in self._panel.said.buttons), None)
@@ -75,7 +89,9 @@ class Takeover:
 
     def wait(self, state: str, alarm: bool = False) -> None:
         """Spend a control period between episodes; ``alarm``: the robot was stopped."""
-        self._turn(state, alarm, waits=True)
+        said = self._turn(state, alarm, waits=True)
+        if "emergency_stop" in said.buttons:  # one that is not latched would be forgotten
+            self._panel.paused = True
         self._panel.forget_buttons()
 
     def close(self) -> None:

@@ -193,10 +193,13 @@ class ResetController(Protocol):
         """
         ...
 
-    def watch(self, listener: Callable[[str], None], tell: Callable[[str], None]) -> None:
+    def watch(
+        self, listener: Callable[[str], None], tell: Callable[[str], None], heed: Callable[[], None] | None = None
+    ) -> None:
         """Tell ``listener`` from now on what the robot is doing, in a word, whenever that changes.
 
-        Where every attempt of a reset failed, ``tell`` gets a sentence that says why.
+        Where every attempt of a reset failed, ``tell`` gets a sentence that says why. Before each step of a reset
+        ``heed`` is called, which raises :class:`SafetyStop` where a person stops the robot.
         """
         ...
 

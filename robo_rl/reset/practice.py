@@ -41,6 +41,7 @@ class PracticeReset(ABC):
         self._attempts = self._manual_resets = 0
         self._listener: Callable[[str], None] | None = None
         self._tell: Callable[[str], None] | None = None
+        self._heed: Callable[[], None] | None = None
 
     @property
     def state(self) -> PracticeState:
@@ -60,9 +61,14 @@ class PracticeReset(ABC):
         """Whatever the policy does, a script does not know whether it can be undone."""
         return ""
 
-    def watch(self, listener: Callable[[str], None], tell: Callable[[str], None]) -> None:
-        """Tell ``listener`` from now on what the robot is doing, whenever that changes, and ``tell`` what failed."""
-        self._listener, self._tell = listener, tell
+    def watch(
+        self, listener: Callable[[str], None], tell: Callable[[str], None], heed: Callable[[], None] | None = None
+    ) -> None:
+        """Tell ``listener`` from now on what the robot is doing, whenever that changes, and ``tell`` what failed.
+
+        ``heed`` hears people, before each step that brings the robot back.
+        """
+        self._listener, self._tell, self._heed = listener, tell, heed
         listener(self._machine.state.name)
 
     def note(self, transition: Transition) -> None:
@@ -121,6 +127,8 @@ class PracticeReset(ABC):
 
     def _act(self, backend: EnvBackend, step: Step, action: NDArray[np.float32]) -> Step:
         """Take one step that nobody learns from."""
+        if self._heed is not None:
+            self._heed()
         if step.ended:
             backend.reset()
         self._clock.advance_ns(self._period_ns)

@@ -11,12 +11,25 @@ import pytest
 import yaml
 
 from robo_rl.actor import ActionChoice, Actor, EpisodeRefusedError
-from robo_rl.core import ConfigError, DriverError, Observation, Source, Transition, generator
+from robo_rl.commands.panel import Panel
+from robo_rl.commands.takeover import Takeover
+from robo_rl.core import (
+    ConfigError,
+    DriverError,
+    ManualClock,
+    Observation,
+    SafetyStop,
+    Source,
+    Transition,
+    generator,
+)
 from robo_rl.replay import ReplayRing
 from robo_rl.reset import HomingConfig, HomingReset, PracticeState, ScriptConfig, WaypointConfig
 from robo_rl.safety import make_safe_backend
 from robo_rl.sim import ArmBackend, make_backend
 from robo_rl.sim.tasks.bin_relocate import BIN_X, BIN_Y
+
+from .test_takeover import Steering
 
 FILE = Path(__file__).parents[2] / "configs" / "reset" / "homing.yaml"
 
@@ -279,6 +292,24 @@ def test_further_attempts_reach_elsewhere_and_go_higher():
     assert heights[0] == 0.15
     assert 0.15 < heights[1] <= 0.3
     assert heights[1] != heights[2]
+
+
+def test_an_emergency_stop_is_heard_while_the_arm_brings_itself_back():
+    """Within a step of the reset; what is pressed beside it is not about the next episode."""
+    rig, steering, pressed = Rig("pick_cube"), Steering(), 5
+    takeover = Takeover(Panel(rig.backend, None, steering, clock=ManualClock()))
+    heard = []
+
+    def heed() -> None:
+        heard.append(rig.resets.state)
+        steering.buttons = {"success"} if len(heard) < pressed else {"emergency_stop"}
+        takeover.heed()
+
+    rig.resets.watch(lambda state: None, print, heed)
+    with pytest.raises(SafetyStop) as stop:
+        rig.episodes(2)
+    assert (stop.value.reason, stop.value.by_person, len(heard)) == ("emergency_stop", True, pressed)
+    assert set(heard) == {PracticeState.RECOVERY} and takeover.paused
 
 
 def test_a_run_that_is_stopped_goes_on_bit_for_bit():
