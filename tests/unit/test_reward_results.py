@@ -5,6 +5,7 @@ import json
 import re
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,3 +49,31 @@ def test_the_overview_says_what_was_measured(monkeypatch: pytest.MonkeyPatch) ->
                 assert int(percentage) in measured[choice, task], f"{choice}: {cell}"
                 checked.add(choice)
     assert len(checked) >= 10
+
+
+def test_what_was_measured_reaches_what_is_promised() -> None:
+    """So that figures of a later run below these do not come in unseen."""
+
+    def results(name: str) -> Any:
+        return json.loads((ROOT / "docs" / "results" / f"{name}.json").read_text())
+
+    aims = {
+        "perceptual": (range(12, 17), 0.8),
+        "optimal_transport": (range(12, 15), 0.8),
+        "preferences": ((3, 4, 5), 0.8),
+    }
+    # Later entries of a seed are of the modules as they are.
+    correlations = {
+        (run["seed"], name): each for run in results("rank_correlation") for name, each in run["modules"].items()
+    }
+    for module, (seeds, least) in aims.items():
+        for seed in seeds:
+            found = correlations[seed, module]
+            assert min(found[column] for column in ("steps", "within", "episodes")) >= least, (module, seed)
+    for task, run in results("clip_benchmark").items():
+        assert run["modules"]["clip"]["steps"] >= 0.6, task
+    exploited = [run for run in results("classifier_exploitation") if run["classifier"] in ("classifier", "vice")]
+    assert len(exploited) >= 6 and max(run["false_positives"] for run in exploited) < 0.02
+    speed = results("bench_clip")["frames_per_second"]
+    assert speed["first pass"] >= 0.9 * speed["bare encoder"]
+    assert speed["second pass"] >= 100 * speed["bare encoder"]
