@@ -1,4 +1,4 @@
-"""Whole updates of an agent on one device: state and pixels.
+"""Whole updates of an agent on one device: state, pixels, and features of a frozen network that a replay has cached.
 
     python tests/benchmarks/bench_device.py --device cuda [--json FILE]
 
@@ -10,15 +10,19 @@ sum of kernels (GPU only).
 
 import argparse
 import json
+import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
+from bench_pixels import VIEWS, random_resnet18
+from safetensors.torch import save_file
 
-from robo_rl.agents.drq import DrQ, DrQConfig
+from robo_rl.agents.drq import DrQ, DrQConfig, EncoderConfig
 from robo_rl.agents.sac import SAC, SACConfig
 from robo_rl.core import ArraySpec, Batch, EnvSpec
 
@@ -36,6 +40,18 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=256, help="of a minibatch")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "resnet18.safetensors"
+        save_file(random_resnet18(), file)
+        rows = measure_all(options, EncoderConfig(checkpoint=str(file), head="spatial_embeddings", cached_views=VIEWS))
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+    result = {"device": device, "torch": torch.__version__, "image_size": options.image_size, "rows": rows}
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def measure_all(options: argparse.Namespace, frozen: EncoderConfig) -> list[dict[str, Any]]:
+    """Return a row for each agent, the last of which sees what the encoder ``frozen`` makes of images."""
     rows = []
     for backend in options.backends:
         for precision in options.precisions:
@@ -50,12 +66,11 @@ def main() -> None:
                 config = SACConfig(ensemble_size=critics, update_to_data=20, **common)
                 rows.append(measure(f"state, {critics} critics", SAC, config, spec(None), options.updates))
             if backend != "native":
-                pixels = DrQConfig(update_to_data=1, **common)
-                rows.append(measure("pixels, two cameras", DrQ, pixels, spec(options.image_size), options.updates))
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-    result = {"device": device, "torch": torch.__version__, "image_size": options.image_size, "rows": rows}
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+                task = spec(options.image_size)
+                for name, encoder in (("pixels", EncoderConfig()), ("cached features", frozen)):
+                    pixels = DrQConfig(update_to_data=1, encoder=encoder, **common)
+                    rows.append(measure(f"{name}, two cameras", DrQ, pixels, task, options.updates))
+    return rows
 
 
 def spec(image_size: int | None) -> EnvSpec:
@@ -73,7 +88,7 @@ def spec(image_size: int | None) -> EnvSpec:
     )
 
 
-def batch(rows: int, task: EnvSpec, seed: int) -> Batch:
+def batch(rows: int, observation: Mapping[str, ArraySpec], seed: int) -> Batch:
     """Return random rows."""
     source = np.random.default_rng(seed)
     found = {
@@ -85,9 +100,11 @@ def batch(rows: int, task: EnvSpec, seed: int) -> Batch:
     }
     images = {}
     for group in ("observation", "next_observation"):
-        for key, each in task.observation.items():
+        for key, each in observation.items():
             if each.dtype == "uint8":
                 images[f"{group}/{key}"] = source.integers(0, 256, (rows, *each.shape), "uint8")
+            elif key in CAMERAS:
+                images[f"{group}/{key}"] = source.random((rows, *each.shape), np.float32).astype(each.dtype)
             else:
                 found[f"{group}/{key}"] = source.normal(size=(rows, *each.shape))
     return {key: array.astype(np.float32) for key, array in found.items()} | images
@@ -95,11 +112,15 @@ def batch(rows: int, task: EnvSpec, seed: int) -> Batch:
 
 def measure(name: str, make: type[SAC], config: SACConfig, task: EnvSpec, updates: int) -> dict[str, Any]:
     """Time ``updates`` updates of an agent; print and return the row."""
-    batches = [batch(config.update_to_data * config.batch_size, task, seed) for seed in range(4)]
     began = time.perf_counter()
     agent = make(config, task, 0)
+    made = time.perf_counter() - began
+    features = {} if agent.features is None else agent.features.spec
+    rows = config.update_to_data * config.batch_size
+    batches = [batch(rows, {**task.observation, **features}, seed) for seed in range(4)]
+    began = time.perf_counter()
     agent.update(batches[0])
-    first = time.perf_counter() - began
+    first = made + time.perf_counter() - began
     seconds = []
     for k in range(updates):
         began = time.perf_counter()

@@ -18,7 +18,8 @@ def test_measures_states_and_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "argv", ["bench_device.py", *sizes, *kinds])
     importlib.import_module("bench_device").main()
     rows = json.loads(file.read_text())["rows"]
-    assert [row["name"] for row in rows] == ["state, 10 critics", "state, 2 critics", "pixels, two cameras"]
-    for row, updates in zip(rows, (20, 20, 1), strict=True):
+    names = ["state, 10 critics", "state, 2 critics", "pixels, two cameras", "cached features, two cameras"]
+    assert [row["name"] for row in rows] == names
+    for row, updates in zip(rows, (20, 20, 1, 1), strict=True):
         assert row["critic_updates_per_s"] == pytest.approx(1e3 * updates / row["ms"])
         assert row["first_s"] > 0
