@@ -3,12 +3,15 @@
     python tests/benchmarks/learning_table.py --agents cal_ql simba --tasks cable_route --seeds 3 \
       --env-steps 2000 --name ablation --overrides runtime.threads=1 agent.precision=bfloat16
     python tests/benchmarks/ablation_table.py
+    python tests/benchmarks/ablation_table.py --name backends --base float32 --interval 150 --steps 600
 
-Reads docs/results/learning.json (the default agent) and docs/results/ablation.json (options of the default, and of
-``explores_more``, which was the default), writes docs/results/ablation_differences.md.
+Reads docs/results/learning.json (the default agent) and docs/results/NAME.json (options of the default, and of
+``explores_more``, which was the default; or of the agent BASE of the same file), writes
+docs/results/NAME_differences.md.
 
-The score of a run is its mean success over the evaluations at 500, 1,000, ... STEPS environment steps: it rises with
-how early something is learned as well as with what comes of it. A run that ended before counts as what it ended with.
+The score of a run is its mean success over the evaluations at every INTERVAL environment steps until STEPS: it rises
+with how early something is learned as well as with what comes of it. A run that ended before counts as what it ended
+with.
 Each run is compared with that without the option, of the same task and seed, which begins with the same demonstrations
 and, where the option does not change that, the same networks. The difference is the interquartile mean over tasks and
 seeds with its stratified bootstrap 95 % interval, where there are three seeds or more.
@@ -24,8 +27,6 @@ from learning_table import EARLIER_ABLATIONS
 from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
-INTERVAL = 500
-"""Environment steps from evaluation to evaluation."""
 
 ENOUGH = 3
 """Seeds of a task that counts in the line of all tasks, and has an interval."""
@@ -40,17 +41,24 @@ Pair = tuple[float, float]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=2_000, help="environment steps that are looked at")
+    parser.add_argument("--interval", type=int, default=500, help="environment steps from evaluation to evaluation")
+    parser.add_argument("--name", default="ablation", help="of the result file")
+    parser.add_argument("--base", help="agent of that file that the others are compared with")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the result files")
     options = parser.parse_args()
-    steps = range(INTERVAL, options.steps + 1, INTERVAL)
-    ablations = read(options.results / "ablation.json")
+    steps = range(options.interval, options.steps + 1, options.interval)
+    ablations = read(options.results / f"{options.name}.json")
     default = read(RESULTS / "learning.json")["rlpd"]
     lines = [
         f"| option | task | seeds | mean success until {options.steps:,} steps | without it, same seeds | difference |",
         "|---|---|---|---|---|---|",
     ]
     for agent, runs in sorted(ablations.items()):
-        base = ablations["explores_more"] if agent in EARLIER_ABLATIONS else default
+        if agent == options.base:
+            continue
+        base = default if options.base is None else ablations[options.base]
+        if agent in EARLIER_ABLATIONS:
+            base = ablations["explores_more"]
         pairs: dict[str, list[Pair]] = {}
         for (task, seed), evaluations in sorted(runs.items()):
             if (task, seed) in base:
@@ -60,7 +68,7 @@ def main() -> None:
         enough = [found for found in pairs.values() if len(found) >= ENOUGH]
         if len(enough) > 1:
             lines.append(all_row(agent, enough))
-    (options.results / "ablation_differences.md").write_text("\n".join(lines) + "\n")
+    (options.results / f"{options.name}_differences.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 
 
