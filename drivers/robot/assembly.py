@@ -6,7 +6,7 @@ is another than that of the message before.
 
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,28 +114,29 @@ class ObservationAssembler:
                 or (timing.max_age_ns is not None and now_ns - self._kept[name][-1][0] > timing.max_age_ns)
             }
 
-    def select(self, now_ns: int) -> Selection | None:
+    def select(self, now_ns: int, without: Collection[str] = ()) -> Selection | None:
         """Return the messages of one observation; None while a source is stale, or has none that matches.
 
         Args:
             now_ns: monotonic time.
+            without: sources that are left out.
         """
-        if self.stale(now_ns):
+        if self.stale(now_ns).keys() - set(without):
             return None
         with self._lock:
-            chosen = self._chosen()
+            chosen = self._chosen([name for name in self._kept if name not in without])
         if chosen is None:
             return None
-        ages = {name: timing.max_age_ns for name, timing in self._timings.items() if timing.max_age_ns is not None}
+        ages = {name: age for name in chosen if (age := self._timings[name].max_age_ns) is not None}
         measured = [chosen[name][0] for name in ages]
         # What was matched to a source's message is as good as that.
         expires = [chosen[name][0] + age for name, age in ages.items() if self._align_to in (None, name)]
         messages = {name: message for name, (_, message) in chosen.items()}
         return Selection(messages, min(measured, default=now_ns), min(expires, default=None))
 
-    def _chosen(self) -> dict[str, Entry] | None:
-        """Return what :meth:`select` chooses, and when it was measured, by source."""
-        newest = {name: kept[-1] for name, kept in self._kept.items()}
+    def _chosen(self, names: Sequence[str]) -> dict[str, Entry] | None:
+        """Return what :meth:`select` chooses of the sources ``names``, and when it was measured, by source."""
+        newest = {name: self._kept[name][-1] for name in names}
         if self._align_to is None:
             return newest
         chosen = {}

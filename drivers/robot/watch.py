@@ -10,7 +10,7 @@ from ..cameras.reader import CameraReader
 from ..ros2 import Subscription, open_node
 from .assembly import ObservationAssembler
 from .backend import open_cameras
-from .config import RobotConfig
+from .config import IMAGES, RobotConfig
 from .layout import SourceLayout
 from .listening import Listener, timings_of
 from .resetting import TRIGGER
@@ -22,7 +22,7 @@ class Seen(NamedTuple):
     """What is known of a robot.
 
     Attributes:
-        observation: as the task has it; None while a source is missing or too old.
+        observation: as the task has it, without images that are missing or too old; None while another source is.
         stamp_ns: monotonic time at which the oldest message of it was measured [ns].
         silent: seconds since its last message that repeated none, infinity where none came, of each topic that is too
             old or missing.
@@ -80,10 +80,12 @@ class RobotWatch:
         """
         now_ns = self._clock.now_ns()
         stale = self._assembler.stale(now_ns)
-        selection = None if stale else self._assembler.select(now_ns)
+        unseen = [name for name in stale if self._sources[name].gives.startswith(IMAGES)]
+        selection = self._assembler.select(now_ns, unseen)
+        silent = {self._feeds[name].topic: age for name, age in stale.items()}
         if selection is None:
-            return Seen(None, now_ns, {self._feeds[name].topic: age for name, age in stale.items()})
-        return Seen(self._layout.observation(selection.messages), selection.stamp_ns, {})
+            return Seen(None, now_ns, silent)
+        return Seen(self._layout.observation(selection.messages), selection.stamp_ns, silent)
 
     def stop(self) -> tuple[bool, str]:
         """Have the robot itself stop; return whether it said that it does, and what there is to say."""

@@ -108,12 +108,15 @@ class Guard:
             seen = self._watch.look()
         except SpecError as error:
             return self._press(str(error))
+        self._active |= not seen.silent
+        if not self._active:
+            return f"waits for {', '.join(seen.silent)}"
+        longest = max(seen.silent.values(), default=0.0)
+        if longest > self._settings.silence:
+            topic = next(topic for topic, age in seen.silent.items() if age == longest)
+            return self._press(f"{topic} has been silent for {longest:.2f} s")
         if seen.observation is None:
-            longest = max(seen.silent, key=lambda topic: seen.silent[topic])
-            if self._active and seen.silent[longest] > self._settings.silence:
-                return self._press(f"{longest} has been silent for {seen.silent[longest]:.2f} s")
-            return "watching" if self._active else f"waits for {', '.join(seen.silent)}"
-        self._active = True
+            return "watching"
         verdict = self._judge(seen.observation, seen.stamp_ns, self._clock.now_ns())
         return self._press(verdict.message) if verdict.stop else "watching"
 

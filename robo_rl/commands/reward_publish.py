@@ -109,7 +109,7 @@ class RewardNode:
             try:
                 seen = self._robot.look()
                 state = f"waits for {', '.join(seen.silent)}"
-                if seen.observation is not None:
+                if seen.observation is not None and not seen.silent:
                     terms = self._score(seen.observation)
                     state = "scores"
             except SpecError as error:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from robo_rl.cli import main
 from robo_rl.commands.guard import Guard, GuardConfig
-from robo_rl.core import ConfigError, EmergencyStop, ManualClock, Observation, SpecError
+from robo_rl.core import ArraySpec, ConfigError, EmergencyStop, ManualClock, Observation, SpecError
 from robo_rl.drivers.robot.watch import Seen
 from robo_rl.safety import SafetyWatch, WatchConfig
 from robo_rl.sim import make_backend
@@ -145,6 +146,22 @@ def test_silence_counts_once_the_robot_was_there(tmp_path: Path) -> None:
     assert rig.turn(Seen(None, 0, {"/joint_states": 0.9, "/pose": 0.2})) == ("watching", False, False)
     rig.turn(Seen(None, 0, {"/joint_states": 1.1, "/pose": 0.2}))
     assert rig.button.pressed() == "safety guard: /joint_states has been silent for 1.10 s"
+
+
+def test_an_arm_is_judged_while_a_camera_is_late(tmp_path: Path) -> None:
+    """What is seen of it has no image then, which the spec has."""
+    images = {**BACKEND.spec.observation, "images/front": ArraySpec((4, 4, 3), "uint8")}
+    watch = SafetyWatch(replace(BACKEND.spec, observation=images), ROBOT, CONFIG)
+    seen_too = {**HOME, "images/front": np.zeros((4, 4, 3), np.uint8)}
+    assert not watch(HOME, 0, 0).stop and not watch(seen_too, 0, 0).stop
+    rig = Rig(tmp_path)
+    late = {"/camera": 0.9}
+    assert rig.turn(Seen(HOME, 0, late))[0] == "waits for /camera"
+    rig.turn(GOOD)
+    assert rig.turn(Seen(HOME, 0, late)) == ("watching", False, False)
+    assert rig.turn(Seen(TOO_HIGH.observation, 0, late))[0].startswith(
+        "stopped: safety guard: the end effector is at ("
+    )
 
 
 def test_a_robot_that_does_not_answer_is_asked_again(tmp_path: Path) -> None:

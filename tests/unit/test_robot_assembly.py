@@ -48,6 +48,18 @@ def test_a_source_is_stale_by_its_own_limit_and_comes_back():
     assert list(sources.stale(1171 * MS)) == ["front"]
 
 
+def test_who_can_do_without_a_source_need_not_wait_for_it():
+    sources = assembler()
+    sources.put("joints", "j0", 1000 * MS)
+    for now, expected in ((1000, {"joints": "j0"}), (1101, None)):
+        selection = sources.select(now * MS, without=("front",))
+        assert (selection and selection.messages) == expected
+    sources.put("front", "f0", 1110 * MS)
+    sources.put("joints", "j1", 1110 * MS)
+    selection = sources.select(1110 * MS, without=("front",))
+    assert selection is not None and selection.messages == {"joints": "j1"} and selection.stamp_ns == 1110 * MS
+
+
 def test_a_message_that_is_repeated_with_its_old_stamp_is_nothing_new():
     sources = assembler()
     sources.put("front", "f0", 1000 * MS, (7, 0))
