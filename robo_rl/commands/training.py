@@ -30,7 +30,6 @@ from ..core import (
     generator,
 )
 from ..evaluation import EvaluationResult
-from ..evaluation.runs import load_run
 from ..learner import Checkpoint, CheckpointFolder, Learner
 from ..replay import MixedSampler, ReplayRing
 from ..telemetry import COMMANDS, Command, LiveRun, RunLogger
@@ -42,6 +41,7 @@ from .interruption import Interruption
 from .operators import Operators
 from .pretraining import counted_updates
 from .ranks import check_ranks
+from .results import evaluation_facts, evaluation_lines, file_lines
 from .rollback import Rollbacks
 from .safety_record import SafetyRecord
 from .summary import SUMMARY, write_summary
@@ -164,11 +164,15 @@ class Training(ABC):
         seed = derive_seed(self.config.seed, "final")
         episodes, video = self.settings.final_evaluation_episodes, self.folder / "videos" / "final.mp4"
         result = self._evaluations(self.step, self.learner.updates, seed, episodes, video)
-        self._announce(result)
+        minutes = self.step / self.parts.backend.spec.control_rate / 60
+        taken = f"{self.step:,} environment steps ({minutes:.1f} robot-minutes) in {self.logger.wall_seconds:.0f} s"
+        for line in (*evaluation_lines(result), taken):
+            self.logger.message(line)
         self._reached = False
         self._save()
         self._summarise(status, result)
-        self._name_files(result)
+        for line in file_lines(self.folder, self._checkpoints.best(), result.video):
+            self.logger.message(line)
         return 0
 
     def close(self) -> None:
@@ -404,19 +408,7 @@ class Training(ABC):
         self._update_seconds = checkpoint.facts["update_seconds"]
         self._reached = bool(checkpoint.facts.get("reached"))
 
-    # --- results -----------------------------------------------------------------------------------------------------
-
-    def _pages(self) -> list[Path]:
-        """Draw the learning curve and write the report; return the files."""
-        # matplotlib is a tenth of what starting takes.
-        from ..evaluation.plots import plot_runs
-        from ..evaluation.report import write_report
-
-        runs = [load_run(self.folder)]
-        return [plot_runs(runs, self.folder / "curve.png"), write_report(runs, self.folder / "report.html")]
-
     def _summarise(self, status: str, result: EvaluationResult | None) -> None:
-        rate = result.success_rate if result else None
         spec = self.parts.backend.spec
         updates = self.learner.updates * self.parts.agent.config.update_to_data
         write_summary(
@@ -428,47 +420,10 @@ class Training(ABC):
             env_steps=self.step,
             robot_minutes=self.step / spec.control_rate / 60,
             wall_seconds=self.logger.wall_seconds,
-            success_rate=None
-            if rate is None or result is None
-            else {"value": rate.value, "low": rate.low, "high": rate.high, "episodes": len(result.episodes)},
-            return_mean=result.return_mean if result else None,
-            lap_seconds=_lap_times(result) if result else None,
+            **evaluation_facts(result),
             steps_to_95=self._evaluations.steps_to_95,
             updates_per_second=updates / self._update_seconds if self._update_seconds else None,
             learner=self.parts.agent.backend,
             **self._experience_summary(),
             safety=self._safety.state(),
         )
-
-    def _announce(self, result: EvaluationResult) -> None:
-        say = self.logger.message
-        rate = result.success_rate
-        if rate is not None:
-            say(
-                f"Success {100 * rate.value:.0f} % of {len(result.episodes)} evaluation episodes "
-                f"(95 % interval {100 * rate.low:.0f} to {100 * rate.high:.0f} %)"
-            )
-        else:
-            say(f"Mean return {result.return_mean:.1f} over {len(result.episodes)} evaluation episodes")
-        if result.lap_seconds:
-            say(f"Lap time {result.lap_seconds_median:.2f} s (median of {len(result.lap_seconds)})")
-        minutes = self.step / self.parts.backend.spec.control_rate / 60
-        say(f"{self.step:,} environment steps ({minutes:.1f} robot-minutes) in {self.logger.wall_seconds:.0f} s")
-
-    def _name_files(self, result: EvaluationResult) -> None:
-        say = self.logger.message
-        say(f"Policy    {self._checkpoints.best()}")
-        if result.video is not None:
-            say(f"Video     {result.video}")
-        curve, page = self._pages()
-        say(f"Curve     {curve}")
-        say(f"Report    {page}")
-        say(f"Run it    robo-rl eval {override('run', self.folder)}")
-
-
-def _lap_times(result: EvaluationResult) -> dict[str, float | int] | None:
-    """Return what summary.json says of lap times [s]; None where none was driven."""
-    laps = result.lap_seconds
-    if not laps:
-        return None
-    return {"median": float(np.median(laps)), "fastest": min(laps), "slowest": max(laps), "laps": len(laps)}
