@@ -228,9 +228,10 @@ class RobotBackend:
         raise ConfigError("a robot has no scripted expert: it is the simulation's, which has the same observations")
 
     def stop(self, reason: str) -> None:
-        """Hold still and end the episode."""
-        self._running = False
-        self._hold()
+        """Hold still and end the episode. A robot that was told so, and nothing since, is not told again."""
+        if self._running:
+            self._running = False
+            self._hold()
 
     def close(self) -> None:
         if self._node is not None:
@@ -398,9 +399,10 @@ class RobotBackend:
             raise self._stopped("command_refused", str(error)) from error
 
     def _hold(self) -> None:
-        """Tell the robot to stay where it was seen last."""
+        """Tell the robot to stay where it was seen last, unless that is long ago: it may be elsewhere by now."""
         if self._node is not None:
-            self._body.hold(self._newest())
+            old = self._assembler.stale(self.clock.now_ns() - round(self._config.silence * 1e9))
+            self._body.hold(self._newest() | dict.fromkeys(old))
 
     def _stopped(self, reason: str, message: str) -> SafetyStop:
         self.stop(message)

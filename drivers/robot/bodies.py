@@ -23,8 +23,12 @@ from ..ros2 import Node
 from .commanding import GO_ON, ArmCommander, BaseCommander, GripperCommander, check_command
 from .config import RobotConfig
 from .layout import BASE_KINDS, ArmModel, ObservationLayout, SourceLayout
+from .rotation import to_vector
 
 Array = NDArray[np.float64]
+
+TURN_TOLERANCE = 0.1
+"""Between the end effector's rotation as measured and as modelled [rad]: calibration, never another tool frame."""
 
 
 @runtime_checkable
@@ -96,7 +100,7 @@ class Body(Protocol):
         ...
 
     def hold(self, messages: Mapping[str, Any]) -> None:
-        """Tell the robot to stay where it was seen last, if that is known; a source may have given nothing (None)."""
+        """Tell the robot to stay where it is, if that is known; a source may have given nothing of late (None)."""
         ...
 
     def close(self) -> None:
@@ -200,7 +204,12 @@ class ArmBody:
             return
         by_kind = self._layout.by_kind
         names = [by_kind[kind] for kind in ("joints", "end_effector_pose") if kind in by_kind]
-        if any(messages[name] is None for name in names):
+        if unknown := [name for name in names if messages[name] is None]:
+            print(
+                f"Robot {self._config.name} is not told to stay where it is, which {' and '.join(unknown)} did not say "
+                "of late: it is left with what it does in silence",
+                flush=True,
+            )
             return
         try:
             pose = self._layout.pose(messages)
@@ -219,12 +228,22 @@ class ArmBody:
     def _check_pose(self, messages: Mapping[str, Any]) -> None:
         """Raise :class:`DriverError` where robot and task are not the same arm."""
         positions, _ = self._layout.joints(messages)
-        away = float(np.linalg.norm(self._layout.pose(messages).position - self._model.pose(positions).position))
+        modelled, measured = self._model.pose(positions), self._layout.pose(messages)
+        away = float(np.linalg.norm(measured.position - modelled.position))
+        turned = float(np.linalg.norm(to_vector(measured.rotation @ modelled.rotation.T)))
+        differs = []
         if away > self._config.pose_tolerance:
+            allowed = f"{self._config.pose_tolerance:g} m are allowed (robot.pose_tolerance)"
+            differs.append(f"{away:.3f} m from where the task's arm has it with the same joints; {allowed}")
+        if turned > TURN_TOLERANCE:
+            differs.append(
+                f"turned by {turned:.3f} rad from how the task's arm has it with the same joints; {TURN_TOLERANCE:g} "
+                "rad are allowed"
+            )
+        if differs:
             raise DriverError(
-                f"robot {self._config.name!r} measures its end effector {away:.3f} m from where the task's arm has it "
-                f"with the same joints; {self._config.pose_tolerance:g} m are allowed (robot.pose_tolerance). Give the "
-                "task this robot's model (task.arm) and the robot the same tool frame"
+                f"robot {self._config.name!r} measures its end effector {', and '.join(differs)}. Give the task this "
+                "robot's model (task.arm) and the robot the same tool frame"
             )
 
 

@@ -51,7 +51,8 @@ class TransformTree:
     @property
     def frames(self) -> list[str]:
         """All frames that were heard of."""
-        return sorted({*self._links, *(link.parent for link in self._links.values())})
+        links = list(self._links.items())  # the node's thread adds to them
+        return sorted({name for child, link in links for name in (child, link.parent)})
 
     def update(self, message: Any, received_ns: int | None) -> None:
         """Take the transforms of a TFMessage.

@@ -22,11 +22,13 @@ class Polled(NamedTuple):
         axes: deflections by name, in [-1, 1]; an axis that is not named is at rest. None while the device is not there.
         held: names of buttons that are held.
         tapped: names of buttons that went down since the last look; by now they may be let go, or the device be gone.
+        lost: whether some of what the device said was lost: where its axes are is not known before all are at rest.
     """
 
     axes: Mapping[str, float] | None
     held: Set[str] = frozenset()
     tapped: Set[str] = frozenset()
+    lost: bool = False
 
 
 class Buttons:
@@ -43,14 +45,17 @@ class Buttons:
             self._tapped |= frozenset() if self._held is None else held - self._held
             self._held = held
 
-    def look(self, axes: Mapping[str, float] | None) -> Polled:
-        """Return ``axes`` and what buttons did since the last look; axes are None while the device is not there."""
+    def look(self, axes: Mapping[str, float] | None, lost: bool = False) -> Polled:
+        """Return ``axes`` and what buttons did since the last look; axes are None while the device is not there.
+
+        ``lost``: whether some of what the device said was.
+        """
         with self._lock:
             tapped, self._tapped = self._tapped, frozenset()
             if axes is None or self._held is None:
                 self._held = None
                 return Polled(None, tapped=tapped)
-            return Polled(axes, self._held, tapped)
+            return Polled(axes, self._held, tapped, lost)
 
 
 class Latch:
@@ -78,7 +83,8 @@ class AxisMotion:
     """Turns axes and buttons into an :class:`~robo_rl.core.Intervention`.
 
     Motion takes control, and a while after it ends gives it back; with a deadman button that button alone does. An axis
-    that is deflected at the start, or when the device comes back, does nothing before all were at rest once.
+    that is deflected at the start, when the device comes back or when some of what it said was lost, does nothing
+    before all were at rest once.
 
     Args:
         spec: of the robot; its action is that of an end effector or a vehicle.
@@ -130,14 +136,14 @@ class AxisMotion:
             polled: what the device says.
             message: for the person.
         """
-        axes, pressed, tapped = polled
+        axes, pressed, tapped, lost_some = polled
         if axes is None:
             stop = tapped & {self._buttons.get("emergency_stop", "")}
             lost = self.intervention(Polled({}, tapped=stop), message)
             self._pressed, self._ready = None, False  # after it: no axes are axes at rest
             return lost
         deflections = {name: self._beyond(axes.get(each.axis, 0.0)) for name, each in self._axes.items()}
-        self._ready = self._ready or not any(deflections.values())
+        self._ready = (self._ready and not lost_some) or not any(deflections.values())
         fresh = tapped | (set() if self._pressed is None else pressed - self._pressed)
         self._pressed = pressed
         said = {name for name, button in self._buttons.items() if button in fresh}

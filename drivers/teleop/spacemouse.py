@@ -10,8 +10,10 @@ from robo_rl.core import Clock, ConfigError, DriverError
 from .motion import Buttons, Polled
 
 AXES = ("x", "y", "z", "roll", "pitch", "yaw")
-LONGEST_QUEUE = 64
-"""Reports taken in at once; a mouse sends about 100 a second."""
+LONGEST_QUEUE = 63
+"""Reports that the kernel keeps (hidraw); it drops those that come after. A mouse sends about 100 a second."""
+REST_SECONDS = 0.3
+"""A mouse that is deflected says so again and again: one that has said nothing for so long is at rest."""
 SEARCH_SECONDS = 1.0
 """Between two looks for a mouse that was unplugged, which take some milliseconds."""
 ADVICE = "plug one in; needed are libhidapi (Debian: apt-get install libhidapi-hidraw0) and access to /dev/hidraw*"
@@ -45,6 +47,9 @@ def find_spacemice() -> list[str]:
 class SpaceMouseReader:
     """The first 3D mouse that is plugged in. x points away from the person, y to the left, z up.
 
+    While nobody looks, as during a reset, reports of a mouse in motion fill the kernel's queue, and the last ones, that
+    it was let go, are lost. Then no deflection counts before the mouse was at rest, and no button is held.
+
     Args:
         clock: monotonic time.
 
@@ -60,8 +65,9 @@ class SpaceMouseReader:
         self._buttons = Buttons()
         self._library = load_library()
         self._failure: type[Exception] = importlib.import_module("easyhid").HIDException
-        self._searched_ns = clock.now_ns()
+        self._searched_ns = self._heard_ns = clock.now_ns()
         self._mouse: Any = None
+        self._stamp: float | None = None  # of the last report
         try:
             self._open()
         except RuntimeError as error:
@@ -77,23 +83,36 @@ class SpaceMouseReader:
         if self._mouse is None:
             return self._buttons.look(None)
         try:
-            stamp = None
-            for _ in range(LONGEST_QUEUE):  # each report has a stamp of its own
-                state = self._mouse.read()
-                self._buttons.hear({str(number) for number, held in enumerate(state.buttons) if held})
-                if state.t == stamp:
-                    break
-                stamp = state.t
+            state, reports = self._take_in()
         except self._failure:
             self.close()
             return self._buttons.look(None)
-        return self._buttons.look({name: float(getattr(state, name)) for name in AXES})
+        lost = reports == LONGEST_QUEUE
+        if lost:
+            state.buttons[:] = [0] * len(state.buttons)  # the library goes on with what it was told last
+            self._buttons.hear(frozenset())
+        if reports:
+            self._heard_ns = now
+        elif now - self._heard_ns >= REST_SECONDS * 1e9:
+            for name in AXES:  # in the library: translation and rotation come in reports of their own
+                setattr(state, name, 0.0)
+        return self._buttons.look({name: float(getattr(state, name)) for name in AXES}, lost)
 
     def close(self) -> None:
         """Let go of the mouse."""
         if self._mouse is not None:
             self._mouse.close()
             self._mouse = None
+
+    def _take_in(self) -> tuple[Any, int]:
+        """Return the library's state of the mouse after all reports that wait, and how many these were."""
+        for reports in range(LONGEST_QUEUE):
+            state = self._mouse.read()
+            self._buttons.hear({str(number) for number, held in enumerate(state.buttons) if held})
+            if state.t == self._stamp:  # each report has a stamp of its own
+                return state, reports
+            self._stamp = state.t
+        return state, LONGEST_QUEUE
 
     def _open(self) -> None:
         """Raise RuntimeError where there is no mouse."""

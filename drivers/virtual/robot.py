@@ -237,6 +237,7 @@ class VirtualRobot:
         if self._emergency:
             return False, f"{self._emergency}; rearm takes it back"
         self._episode += 1
+        self._topics.end_motion("the robot was reset")
         self._arm.reset(derive_seed(self._config.seed, "virtual robot", self._episode))
         self._holds = True
         self._drop_targets()
@@ -247,6 +248,7 @@ class VirtualRobot:
 
     def _stop(self) -> tuple[bool, str]:
         self._emergency = "the emergency stop is pressed"
+        self._topics.end_motion(self._emergency)
         self._watchdog.stop()
         self._arm.hold()
         self._holds = True

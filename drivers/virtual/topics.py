@@ -79,6 +79,9 @@ class Topics(ABC):
             camera: publish(self._image_type, f"{camera}/image_raw{suffix}", CAMERA_QOS) for camera in robot.cameras
         }
 
+    def end_motion(self, reason: str) -> None:  # noqa: B027 - not abstract: most robots go nowhere without commands
+        """Give up what moves the robot without a command for each step."""
+
     def publish_state(self) -> None:
         """Publish what the robot measures, the objects' state and the rewards, all of one instant."""
         stamp = self._node.now()
@@ -176,6 +179,7 @@ class ArmTopics(Topics):
     ) -> None:
         super().__init__(node, config, arm)
         self._arm, self._obey = arm, obey
+        self._trajectories: TrajectoryController | None = None
         self._positions = np.zeros(len(arm.joints))
         self._fingers = self._still = np.zeros(len(arm.fingers))
         self._controllers = ControllerManager(node, arm_controllers(arm.joints, arm.fingers, arm.takes), hold)
@@ -196,7 +200,7 @@ class ArmTopics(Topics):
         else:
             for kind, target in FORWARD.items():
                 self._listen(NUMBERS, f"forward_{kind}_controller", "commands", partial(self._take_numbers, target))
-            TrajectoryController(
+            self._trajectories = TrajectoryController(
                 node,
                 arm.joints,
                 config.real_time_factor,
@@ -217,6 +221,10 @@ class ArmTopics(Topics):
                 take(message)
 
         self._node.create_subscription(kind, f"{controller}/{topic}", take_if_active, COMMAND_QOS)
+
+    def end_motion(self, reason: str) -> None:
+        if self._trajectories is not None:
+            self._trajectories.end(reason)
 
     def _moving_frames(self, measured: dict[str, Array]) -> list[FrameTransform]:
         return self._arm.moving_frames(measured)

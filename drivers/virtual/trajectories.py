@@ -57,9 +57,16 @@ class TrajectoryController:
         self._begun_at = 0.0
         self._lock = threading.Lock()
         self._number = 0  # of the newest trajectory
+        self._given_up = ""  # why those before it were
         node.create_subscription(TRAJECTORY, f"{NAME}/joint_trajectory", self._take, QoSProfile(depth=10))
         node.create_action_server(ACTION, f"{NAME}/follow_joint_trajectory", self._execute)
         node.create_timer(PERIOD_SECONDS, self._turn)
+
+    def end(self, reason: str) -> None:
+        """Give up the trajectory on its way, if any. No target of it is obeyed after that."""
+        with self._lock:
+            self._number += 1
+            self._path, self._given_up = None, reason
 
     def _take(self, message: Any) -> None:
         """Called in the node's thread. What is no trajectory is not obeyed."""
@@ -93,25 +100,25 @@ class TrajectoryController:
         with self._lock:  # goals have threads of their own
             self._number += 1
             self._begun_at = time.monotonic()
-            self._path = times, path
+            self._path, self._given_up = (times, path), "a newer trajectory has taken its place"
             return self._number
 
     def _turn(self) -> None:
         """Called in the node's thread: send the arm a step further."""
-        going = self._path
-        if going is None:
-            return
-        if not self._is_active():
-            self._path = None
-            return
-        now = self._elapsed()
-        wanted, velocity = _at(going, now)
-        if now >= going[0][-1]:
-            self._obey(ArmTarget(joints=wanted))
-            if self._path is going:
+        with self._lock:
+            going = self._path
+            if going is None:
+                return
+            if not self._is_active():
                 self._path = None
-            return
-        self._obey(ArmTarget(velocities=velocity + GAIN * (wanted - self._positions())))
+                return
+            now = self._elapsed()
+            wanted, velocity = _at(going, now)
+            if now >= going[0][-1]:
+                self._obey(ArmTarget(joints=wanted))
+                self._path = None
+                return
+            self._obey(ArmTarget(velocities=velocity + GAIN * (wanted - self._positions())))
 
     def _elapsed(self) -> float:
         """Return the robot's time since the trajectory began [s]."""
@@ -135,7 +142,7 @@ class TrajectoryController:
                 return self._node.types.make(f"{ACTION}_Result", error_code=SUCCESSFUL, error_string="canceled")
             time.sleep(PERIOD_SECONDS)
         if self._number != number:
-            return self._ended(goal, "a newer trajectory has taken its place")
+            return self._ended(goal, self._given_up)
         return self._ended(goal, "" if self._is_active() else "the controller was deactivated")
 
     def _publish_feedback(self, goal: ServerGoal, going: tuple[Array, Array]) -> None:

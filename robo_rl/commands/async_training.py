@@ -15,7 +15,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from ..app import AsyncRuntimeConfig, agent_facts, build_acting_agent, has_robot, section
-from ..core import ConfigError, DivergenceError, EnvSpec, State, Transition, require
+from ..core import ConfigError, DivergenceError, EnvSpec, State, Transition, require, write_durably
 from ..learner import Checkpoint
 from ..replay import Intake
 from ..telemetry import Command
@@ -57,7 +57,8 @@ class AsyncTraining(Training):
 
     What differs from a run in one process: steps come through an :class:`Intake`, which stores them durably before
     actors forget them. So a checkpoint holds no replay; a resumed run finds in its store every step that was ever
-    acknowledged, and makes up for updates that the checkpoint lacks. Such a run is not deterministic.
+    acknowledged, and makes up for updates that the checkpoint lacks. Steps of episodes that were open are with their
+    actors until they come again, so it may go on from a step before the checkpoint's. Such a run is not deterministic.
 
     It learns while a copy of its policy is evaluated. The checkpoint of that policy is written when the evaluation
     begins and is given its score when it ends. A run that is interrupted in between makes the evaluation anew when it
@@ -81,6 +82,7 @@ class AsyncTraining(Training):
         self._blocked = ""  # why no step is taken in, as people were told
         self._snapshot: _Snapshot | None = None
         self._learned_evaluation = 0.0
+        self._evaluated_step = 0
         if self.runtime.actors:
             check_screen(config, "actors that the learner starts have none")
         for single, there in (("robot", has_robot(config)), ("person", has_person(config))):
@@ -107,6 +109,8 @@ class AsyncTraining(Training):
 
     def _go_on(self, checkpoint: Checkpoint) -> None:
         super()._go_on(checkpoint)
+        if (self._evaluations.steps_to_95 or 0) > self.step:
+            self._evaluations.steps_to_95 = None  # the log ends before that evaluation
         self._open_wire()
 
     def _open_wire(self) -> None:
@@ -142,9 +146,7 @@ class AsyncTraining(Training):
         """Return what tells this run from all others, the same after it is resumed."""
         file = self.folder / "run_id"
         if not file.exists():
-            partial = file.with_name(".run_id.partial")
-            partial.write_text(uuid.uuid4().hex)
-            partial.replace(file)
+            write_durably(file, uuid.uuid4().hex.encode())
         return file.read_text()
 
     def _differences(self, facts: Mapping[str, Any]) -> list[str]:
@@ -208,11 +210,15 @@ class AsyncTraining(Training):
         self.online.end_episodes()  # only whole ones are stored: what goes on of the last one comes as another segment
 
     def _save_experience(self, parts: dict[str, State], facts: dict[str, Any]) -> None:
-        facts["learned_evaluation"] = self._learned_evaluation  # steps are stored as they come
+        # Steps are stored as they come.
+        facts |= {"learned_evaluation": self._learned_evaluation, "evaluated_step": self._evaluated_step}
 
     def _load_experience(self, checkpoint: Checkpoint) -> None:
         self.step = self.intake.totals().stored
         self._learned_evaluation = checkpoint.facts.get("learned_evaluation", self._learned())
+        self._evaluated_step = checkpoint.facts.get("evaluated_step", 0)
+        if self._evaluated_step > self.step:  # the log ends before it: it is made anew, at once
+            self._learned_evaluation, self._evaluated_step = 0.0, 0
 
     def _load(self, checkpoint: Checkpoint) -> None:
         super()._load(checkpoint)
@@ -397,9 +403,9 @@ class AsyncTraining(Training):
         assert self._snapshot is not None
         snapshot, self._snapshot = self._snapshot, None
         self._reached = self._evaluations.finish()
-        self._learned_evaluation = snapshot.learned
+        self._learned_evaluation, self._evaluated_step = snapshot.learned, snapshot.step
         facts = self._evaluations.state(snapshot.updates)
-        facts |= {"reached": self._reached, "learned_evaluation": snapshot.learned}
+        facts |= {"reached": self._reached, "learned_evaluation": snapshot.learned, "evaluated_step": snapshot.step}
         self._if_possible(partial(self._checkpoints.amend, snapshot.step, facts))
         if self._reached:
             self._if_possible(partial(self._go_back, snapshot))

@@ -79,7 +79,8 @@ class RemoteActor:
         self._encoder = RecordEncoder(backend.spec, self._transport.image_compression)
         self._resets: ResetController | None = None
         self._practice_state = ""
-        self._intervention = self._make_intervention()
+        self._intervention: SimulatedIntervention | None = None
+        self._seed = 0  # of the session: what is random by the number of a step is no other session's
         self._produced = 0
         self._env_steps = 0
         self._held_seconds = 0.0
@@ -89,9 +90,8 @@ class RemoteActor:
         # The policies that act, the newest last, by version: the ones before it are for when it turns out useless.
         self._policies: list[tuple[int, State]] = []
 
-    def _make_intervention(self) -> SimulatedIntervention | None:
+    def _make_intervention(self, seed: int) -> SimulatedIntervention | None:
         """Return what takes over from the policy now and then, where the run wants an expert to."""
-        seed = derive_seed(self._config.seed, "intervention", self._settings.name)
         return make_intervention(section(self._config, "intervention"), self._backend, seed)
 
     def _make_resets(self, seed: int) -> ResetController | None:
@@ -155,8 +155,9 @@ class RemoteActor:
         return parent is not None and os.getppid() != parent
 
     def _act(self, link: LearnerLink, spool: Spool) -> None:
-        seed = derive_seed(self._config.seed, "session", link.session)
+        seed = self._seed = derive_seed(self._config.seed, "session", link.session)
         name = self._settings.name
+        self._intervention = self._make_intervention(derive_seed(seed, "intervention", name))
         self._resets = self._make_resets(derive_seed(seed, "actor", name))
         actor = Actor(self._backend, seed, name, link.session, self._resets)
         agent = build_acting_agent(self._config.agent, self._backend.spec, derive_seed(seed, "actor", name))
@@ -304,7 +305,7 @@ class RemoteActor:
 
     def _policy_choice(self, agent: Agent, observation: Observation) -> ActionChoice:
         if self._env_steps < agent.config.random_steps:
-            rng = generator(self._config.seed, "random action", self._settings.name, self._produced)
+            rng = generator(self._seed, "random action", self._settings.name, self._produced)
             action = rng.uniform(-1, 1, self._backend.spec.action.shape).astype(np.float32)
             return ActionChoice(action, Source.RANDOM)
         return ActionChoice(agent.act(observation, explore=True), Source.POLICY, self._version())

@@ -1,8 +1,8 @@
 """Checkpoints: atomic, hashed, without pickle.
 
 A checkpoint is a folder ``step_<n>`` of safetensors files and one ``manifest.json`` that names each with its
-SHA-256. The folder is written under a temporary name, flushed to disk and renamed, so that it is there whole
-or not at all.
+SHA-256, and has one of its own content. The folder is written under a temporary name, flushed to disk and renamed,
+so that it is there whole or not at all.
 """
 
 import contextlib
@@ -20,9 +20,11 @@ from safetensors.numpy import save as save_safetensors
 
 from robo_rl.core import CheckpointError, State, sync_folder, write_durably
 
-FORMAT = 1
+FORMAT = 2
+_WITHOUT_DIGEST = 1  # the format before: its manifest has no hash of its own
 
 _REPLACED = ".partial_replaced_"
+_DROPPED = ".partial_dropped_"
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,9 @@ class Checkpoint:
 
 class CheckpointFolder:
     """The checkpoints of one run: the newest ``keep`` and the best are kept.
+
+    A run that goes on from before its newest checkpoint (steps that nobody had stored are gone) never came to the later
+    ones: they are dropped, the best too, as soon as there is one of what it did instead.
 
     Args:
         path: folder, made when the first checkpoint is written.
@@ -72,22 +77,22 @@ class CheckpointFolder:
             raise CheckpointError(
                 f"{target} cannot be written: {reason}; free space on this disk. Earlier checkpoints are intact"
             ) from error
+        self._drop_later(target)
         self._drop_old()
         return target
 
     def _write(self, checkpoint: Checkpoint, partial: Path, target: Path) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
         self._put_back()
-        for left in self.path.glob(".partial_*"):  # by a process that was killed
-            shutil.rmtree(left)
+        for left in self.path.glob(".partial_*"):  # by a process that was killed, or still open elsewhere
+            shutil.rmtree(left, ignore_errors=True)
         partial.mkdir()
         hashes = {}
         for name, state in checkpoint.parts.items():
             data = save_safetensors({key: np.asarray(value, order="C") for key, value in state.items()})
             hashes[name] = hashlib.sha256(data).hexdigest()
             write_durably(partial / f"{name}.safetensors", data)
-        manifest = {"format": FORMAT, "step": checkpoint.step, "sha256": hashes, "facts": dict(checkpoint.facts)}
-        write_durably(partial / "manifest.json", json.dumps(manifest, indent=2).encode())
+        _write_manifest(partial, {"step": checkpoint.step, "sha256": hashes, "facts": dict(checkpoint.facts)})
         if target.exists():
             target.rename(self.path / f"{_REPLACED}{target.name}")
         partial.rename(target)
@@ -106,7 +111,7 @@ class CheckpointFolder:
         manifest = _read_manifest(folder)
         manifest["facts"] |= facts
         try:
-            write_durably(folder / "manifest.json", json.dumps(manifest, indent=2).encode())
+            _write_manifest(folder, manifest)
         except OSError as error:
             reason = error.strerror or str(error)
             raise CheckpointError(f"{folder} cannot be changed: {reason}; free space on this disk") from error
@@ -116,7 +121,7 @@ class CheckpointFolder:
         return load_checkpoint(self._folder(step), only)
 
     def _folder(self, step: int) -> Path:
-        return self.path / f"step_{step:09d}"
+        return self.path / _folder_name(step)
 
     def _put_back(self) -> None:
         """Give a checkpoint its place back that was to be replaced by one that did not come."""
@@ -157,22 +162,35 @@ class CheckpointFolder:
         detail = "; ".join(faults) or "the folder holds none"
         raise CheckpointError(f"no usable checkpoint in {self.path}: {detail}")
 
+    def _drop_later(self, newest: Path) -> None:
+        for folder in self.folders():
+            if folder.name > newest.name:
+                self._drop(folder)
+
     def _drop_old(self) -> None:
         best = self.best()
         folders = self.folders()
         for folder in folders[: -self._keep]:
             if folder != best:
-                shutil.rmtree(folder)
+                self._drop(folder)
         for folder in folders[:-2]:
             for part in self._heavy_parts:
-                (folder / f"{part}.safetensors").unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    (folder / f"{part}.safetensors").unlink()
+
+    def _drop(self, folder: Path) -> None:
+        """Remove a checkpoint; what another process holds open on a network's disk goes when the next one is saved."""
+        dropped = self.path / f"{_DROPPED}{folder.name}"
+        with contextlib.suppress(OSError):
+            folder.rename(dropped)  # it counts no more, also where a part of it stays
+            shutil.rmtree(dropped, ignore_errors=True)
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
     """Return the facts of a checkpoint without its arrays.
 
     Raises:
-        CheckpointError: if the manifest is missing or is not ours.
+        CheckpointError: if the manifest is missing, damaged or not ours.
     """
     facts = _read_manifest(folder)["facts"]
     return dict(facts)
@@ -205,13 +223,36 @@ def load_checkpoint(folder: Path, only: tuple[str, ...] | None = None) -> Checkp
     return Checkpoint(step=manifest["step"], parts=parts, facts=manifest["facts"])
 
 
+def _write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
+    manifest = {"format": FORMAT, **content, "digest": _digest(content)}
+    write_durably(folder / "manifest.json", json.dumps(manifest, indent=2).encode())
+
+
 def _read_manifest(folder: Path) -> dict[str, Any]:
+    """Return ``step``, ``sha256`` and ``facts``."""
     file = folder / "manifest.json"
     try:
         manifest = json.loads(file.read_text())
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{file}: no readable manifest ({error}); this is no complete checkpoint") from error
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        found = manifest.get("format") if isinstance(manifest, dict) else manifest
+    found = manifest.get("format") if isinstance(manifest, dict) else manifest
+    if found not in (FORMAT, _WITHOUT_DIGEST):
         raise CheckpointError(f"{file}: expected checkpoint format {FORMAT}, found {found!r}")
-    return manifest
+    content = {name: manifest.get(name) for name in ("step", "sha256", "facts")}
+    if not all(isinstance(content[name], kind) for name, kind in (("step", int), ("sha256", dict), ("facts", dict))):
+        raise CheckpointError(f"{file}: expected a step, hashes and facts; it is damaged, use another checkpoint")
+    if found == FORMAT and manifest.get("digest") != _digest(content):
+        raise CheckpointError(f"{file}: its SHA-256 is not that of its content; it is damaged, use another checkpoint")
+    if folder.name != _folder_name(content["step"]):
+        raise CheckpointError(f"{file}: it is of step {content['step']}, not of {folder.name}; use another checkpoint")
+    return content
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of JSON values as they are when they are read again."""
+    plain = json.loads(json.dumps(content))
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+
+def _folder_name(step: int) -> str:
+    return f"step_{step:09d}"

@@ -160,8 +160,11 @@ class SafeBackend:
 
     def _obey_person(self) -> None:
         reason = self._button.reason()
-        if reason is not None:
-            self._stop(*reason)
+        if reason is None:
+            return
+        if self._last is not None:  # else it stands: told again and again to stay where it is measured, an arm sinks
+            self.stop(reason[1])
+        raise SafetyStop(*reason)
 
     def _believe(self, step: Step) -> None:
         now_ns = self._backend.clock.now_ns()

@@ -18,7 +18,8 @@ class FilterChain:
     """Filters one after another; each sees the action as the one before it left it.
 
     An action that is not finite never reaches them: the robot is to hold still instead, and the episode stops. So it
-    does where a filter returns what is no action; the filters after it see the robot held still.
+    does where a filter returns what is no action; the filters after it see the robot held still. The gripper stays as
+    it was told last; in an episode's first step, as nothing was told in it, where it is measured, if that is observed.
 
     Args:
         filters: in this order.
@@ -26,6 +27,7 @@ class FilterChain:
         budget: so many actions in a row that had to be changed end the episode; 0: no end.
         learned: filters that guarantee nothing, so they come before those that do. They see what was proposed, never
             standing still in its place.
+        measured: returns an action given with the gripper where it is measured; None: that is not observed.
     """
 
     def __init__(
@@ -34,17 +36,20 @@ class FilterChain:
         hold: Callable[[Observation, Action], Action],
         budget: int,
         learned: Sequence[SafetyFilter] = (),
+        measured: Callable[[Observation, Action], Action] | None = None,
     ) -> None:
         self._filters = tuple(filters)
         self._with_learned = (*learned, *filters)
         self._hold = hold
         self._budget = budget
+        self._measured = measured
+        self._last: Action | None = None
         self.reset()
 
     def reset(self) -> None:
         """Begin an episode."""
         self._violations = 0
-        self._last: Action | None = None
+        self._begins = True
         for safety_filter in self._with_learned:
             safety_filter.reset()
 
@@ -65,6 +70,8 @@ class FilterChain:
             index = next(number for number, value in enumerate(values) if not math.isfinite(value))
             message = f"the proposed action is not finite: {action[index]} at index [{index}]"
             base = np.zeros_like(action) if self._last is None else self._last
+            if self._begins and self._measured is not None:  # else it would drop what it holds
+                base = self._measured(observation, base)
             result, filters = self._hold(observation, base), self._filters
             verdicts = [Verdict(changed=True, stop=True, reasons=(ACTION_NOT_FINITE,), message=message)]
         else:
@@ -73,7 +80,7 @@ class FilterChain:
             result, verdict = self._filtered(safety_filter, observation, result, now_ns)
             if verdict is not PASSED:
                 verdicts.append(verdict)
-        self._last = result
+        self._last, self._begins = result, False
         if not verdicts:
             self._violations = 0
             return action, PASSED

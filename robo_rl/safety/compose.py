@@ -82,10 +82,12 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
     actions = ActionMap(spec, robot, kinematics, reader)
     filters = _arm_filters(config, robot, actions, reader, kinematics)
     ways: dict[str, Callable[[Array, Array], bool]] = {}
-    if config.workspace.enabled or config.speed.enabled:
+    # End-effector actions have their speed by then: joints that slow down together do not make it go faster.
+    looks_at_speed = config.speed.enabled and actions.moves_joints
+    if config.workspace.enabled or looks_at_speed:
         everywhere = np.full(3, -np.inf), np.full(3, np.inf)
         low, high = _box(config, robot) if config.workspace.enabled else everywhere
-        linear, angular = _speeds(config, robot) if config.speed.enabled else (np.inf, np.inf)
+        linear, angular = _speeds(config, robot) if looks_at_speed else (np.inf, np.inf)
         ways["end_effector"] = EndEffectorAhead(low, high, linear, angular, actions.period, kinematics).keeps
     if config.barrier.enabled:
         barrier, clearances = config.barrier, _clearances(config, robot, kinematics)
@@ -96,7 +98,7 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
     if config.joints.enabled:  # last: what this filter returns is what the joints do
         filters.append(JointLimits(_joint_limiter(config, robot, actions), actions, reader, ways))
     learned = _learned(config, spec, actions.hold, actions.scaled)
-    return FilterChain(filters, actions.hold, config.violation_budget, learned)
+    return FilterChain(filters, actions.hold, config.violation_budget, learned, actions.with_measured_gripper)
 
 
 def without_safety(backend: EnvBackend) -> EnvBackend:

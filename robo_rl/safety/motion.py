@@ -48,6 +48,7 @@ class ArmReader:
         self._columns = self._find([f"end_effector_r{row}{column}" for column in (1, 2) for row in (1, 2, 3)])
         self._force = self._find([f"wrist_force_{axis}" for axis in "xyz"])
         self._torque = self._find([f"wrist_torque_{axis}" for axis in "xyz"])
+        self._opening = self._names.index("gripper_opening") if "gripper_opening" in self._names else None
         self._read = b""
         self._state: Array = np.zeros(0)
 
@@ -91,6 +92,10 @@ class ArmReader:
         """Return the magnitude of the contact torque at the wrist [Nm]."""
         x, y, z = observation["state"][self._torque].tolist()
         return float((x * x + y * y + z * z) ** 0.5)
+
+    def opening(self, observation: Observation) -> float | None:
+        """Return the gripper's opening, 0 closed to 1 open; None where it is not observed."""
+        return None if self._opening is None else float(observation["state"][self._opening])
 
     def _values(self, observation: Observation) -> Array:
         """Return the elements of ``state``; not to be written to. One observation is converted once."""
@@ -250,3 +255,12 @@ class ActionMap:
         if self.space == "joint_position":
             return self.with_joints(observation, action, np.zeros(len(self._scales)))
         return self.with_elements(action, np.zeros(len(self._scales)))
+
+    def with_measured_gripper(self, observation: Observation, action: Action) -> Action:
+        """Return ``action`` with the gripper told to be where it is measured, if it is."""
+        opening = self._reader.opening(observation)
+        if not self.has_gripper or opening is None:
+            return action
+        changed = action.copy()
+        changed[-1] = min(max(1 - 2 * opening, -1.0), 1.0)
+        return changed

@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
@@ -21,6 +20,7 @@ from .codec import RecordDecoder
 from .config import TransportConfig
 from .control import COMMANDS, is_command, wanted_actors
 from .images import is_image
+from .leases import Lease, Leases
 from .memory import keep_freed_memory
 from .policy import PolicyMessage, pack_policy
 from .received import ReceivedExchange, ReceivedRecord, read_exchange, read_record, trusted_statistics
@@ -40,35 +40,13 @@ PING_SECONDS = 1.0
 NEWEST_SESSION = 1 << 48
 
 
-@dataclass
-class _Lease:
-    """The right of one session to speak for an actor, and its share of the steps that are wanted.
-
-    ``watch`` counts the streams of ``Watch`` that it had: the newest is the one that somebody reads.
-    """
-
-    session: int
-    seen_ns: int
-    until: int = 0  # sequence number of the first step that is not wanted yet
-    statistics: Any = field(default_factory=messages.ActorStatistics)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    left: bool = False
-    pictures: Mapping[str, bytes] = field(default_factory=dict)
-    orders: list[str] = field(default_factory=list)
-    watch: int = 0
-
-    def is_present(self, now_ns: int) -> bool:
-        """Whether the actor counts as connected."""
-        return not self.left and now_ns - self.seen_ns < PRESENT_SECONDS * 1e9
-
-
 class LearnerServer:
     """Takes steps in, gives policies and guidance out. Handlers run in threads of gRPC.
 
     gRPC checks the size of every request, then :class:`Admission` token, form, certificate and rate, then this class
     protocol, run, incarnation and session. What is refused is counted by kind, and told through ``take_notes``.
 
-    Who needs several locks takes them in this order: a lease's, ``_news``, those of inbox and admission.
+    Who needs several locks takes them in this order: an actor's, ``_news``, those of inbox and admission.
 
     Args:
         config: of the wire.
@@ -103,7 +81,7 @@ class LearnerServer:
         self._clock = clock or MonotonicClock()
         self._config = config
         self._admission = Admission(config, self._clock)
-        self._leases: dict[str, _Lease] = {}
+        self._leases = Leases(inbox, self._clock)
         self._decoders: dict[tuple[str, int], RecordDecoder] = {}
         self._policy: PolicyMessage | None = None
         self._room, self._stop, self._env_steps = sys.maxsize, False, 0
@@ -138,22 +116,11 @@ class LearnerServer:
             env_steps: that the learner has taken in.
         """
         with self._news:
-            before = self._urgent(), self._shares()
+            before = self._urgent(), self._leases.shares()
             self._room, self._stop, self._env_steps = room, stop, env_steps
-            self._share_room()
-            if (self._urgent(), self._shares()) != before:
+            self._leases.share(self._room)
+            if (self._urgent(), self._leases.shares()) != before:
                 self._news.notify_all()
-
-    def _share_room(self) -> None:
-        """Give each actor that is connected an equal part of the steps that may come yet, rounded up."""
-        now = self._clock.now_ns()
-        leases = {name: lease for name, lease in self._leases.items() if lease.is_present(now)}
-        for name, lease in leases.items():
-            share = -(-max(self._room, 0) // len(leases))
-            lease.until = self._inbox.progress(name, lease.session).wanted + share
-
-    def _shares(self) -> list[int]:
-        return [lease.until for lease in self._leases.values()]
 
     @property
     def paused(self) -> bool:
@@ -184,25 +151,8 @@ class LearnerServer:
 
     def actors(self) -> dict[str, ActorView]:
         """Return what is known of each actor that joined since the start."""
-        now = self._clock.now_ns()
         with self._news:
-            return {
-                name: ActorView(
-                    session=lease.session,
-                    silent_seconds=(now - lease.seen_ns) * 1e-9,
-                    produced=lease.statistics.produced,
-                    spooled=lease.statistics.spooled,
-                    policy_version=lease.statistics.policy_version,
-                    refused_policies=lease.statistics.refused_policies,
-                    held_seconds=lease.statistics.held_seconds,
-                    practice_state=lease.statistics.practice_state,
-                    practice=dict(lease.statistics.practice),
-                    left=lease.left,
-                    pictures=lease.pictures,
-                    picture_problem=lease.statistics.picture_problem,
-                )
-                for name, lease in self._leases.items()
-            }
+            return self._leases.views()
 
     def take_commands(self) -> list[str]:
         """Return what operators, and people at robots, asked for since the last call; see :data:`COMMANDS`."""
@@ -271,19 +221,18 @@ class LearnerServer:
             if lease is not None and session and lease.session > session:
                 text = f"another actor has taken the name {name}; give each actor a name of its own"
                 self._admission.refuse(context, Code.ALREADY_EXISTS, "session", text)
-            now, most = self._clock.now_ns(), self._config.max_actors
-            others = sum(other.is_present(now) for other in self._leases.values() if other is not lease)
-            if others >= most:
+            most = self._config.max_actors
+            if self._leases.present_beside(name) >= most:
                 self._admission.postpone(context, PRESENT_SECONDS, "actors", f"{most} actors are connected already")
             if not session:
                 session = self._open_session(name, request)
             if lease is not None and lease.session == session:
-                lease.seen_ns = now
+                lease.seen_ns = self._clock.now_ns()
                 lease.watch += 1  # what it watched before went over a connection that is lost
                 self._news.notify_all()
             else:
-                self._leases[name] = _Lease(session, now)
-                self._share_room()
+                self._leases.grant(name, session)
+                self._leases.share(self._room)
                 self._admission.note(f"{name} joined (session {session})")
                 self._admission.welcome(name)
         return messages.JoinReply(
@@ -401,7 +350,7 @@ class LearnerServer:
                 sent = policy.identity
 
     def _wait_for_news(
-        self, lease: _Lease, watch: int, sent: tuple[int, bytes], told: tuple[bool, bool, bool, int] | None
+        self, lease: Lease, watch: int, sent: tuple[int, bytes], told: tuple[bool, bool, bool, int] | None
     ) -> None:
         def is_new() -> bool:
             policy = self._policy
@@ -428,7 +377,7 @@ class LearnerServer:
             self._commands.append(request.command)
         return messages.ControlReply(run=self.run, message=f"{request.command}: accepted")
 
-    def _lease(self, request: Any, context: Any) -> _Lease:
+    def _lease(self, request: Any, context: Any) -> Lease:
         self._check_run(context, request.run)
         lease = self._leases.get(request.actor)
         if request.incarnation != self.incarnation or lease is None or request.session > lease.session:

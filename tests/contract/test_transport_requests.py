@@ -5,7 +5,10 @@ import hashlib
 import json
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -13,7 +16,7 @@ import numpy as np
 import pytest
 
 from robo_rl.core import ArraySpec, ManualClock, TransportError
-from robo_rl.transport import RecordEncoder
+from robo_rl.transport import RecordDecoder, RecordEncoder
 from robo_rl.transport import messages_pb2 as messages
 from robo_rl.transport.connection import retry_seconds
 from robo_rl.transport.service import EXCHANGE, JOIN, PROTOCOL, RETRY_KEY, WATCH
@@ -81,6 +84,30 @@ def test_a_replayed_request_stores_nothing_twice(intake, wire, tmp_path: Path) -
     assert intake.flush(120)
     assert intake.totals()[:3] == (6, 6, 0)
     assert_same(stored_steps(tmp_path / "replay")["robot", 1], steps_of(1, [6]))
+
+
+def test_a_session_that_took_over_waits_for_what_the_one_before_has_under_way(
+    intake, wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The actor's process died with a request at the learner, and the next one sends the same steps again."""
+    busy, transition = threading.Event(), RecordDecoder._transition
+
+    def slow(decoder, *record):
+        busy.set()
+        time.sleep(0.02)
+        return transition(decoder, *record)
+
+    monkeypatch.setattr(RecordDecoder, "_transition", slow)
+    first = wire.join()
+    records = encoded(first.session, [40])
+    with ThreadPoolExecutor(1) as thread:
+        under_way = thread.submit(wire.call, EXCHANGE, exchange_of(first, records))
+        assert busy.wait(60)
+        second = wire.join(newest_session=first.session, held_sessions=[first.session])
+        again = exchange_of(second, records, record_session=first.session, session_ended=True)
+        assert wire.call(EXCHANGE, again).wanted == under_way.result().wanted == 40
+    assert intake.flush(120) and intake.totals()[:3] == (40, 40, 0)
+    assert_same(stored_steps(tmp_path / "replay")["robot", first.session], steps_of(first.session, [40]))
 
 
 def test_a_request_that_comes_too_early_is_asked_for_again(intake, wire) -> None:

@@ -1,6 +1,7 @@
 """What the learner makes of steps from actors; tests/integration/test_async_training.py has it as a whole."""
 
 import dataclasses
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ from robo_rl.cli import main
 from robo_rl.commands.async_training import AsyncTraining
 from robo_rl.commands.safety_record import SafetyRecord
 from robo_rl.core import RewardWeights, Transition, Verdict
+from robo_rl.learner import Checkpoint
 from robo_rl.replay.intake import IntakeTotals
 
 from ..transport_rig import steps_of
@@ -80,3 +82,33 @@ def test_a_reset_that_learns_is_refused_before_anything_is_learned(
     assert "reset=learned needs runtime=local" in capsys.readouterr().err
     assert not (tmp_path / "run" / "checkpoints").exists()
     assert not (tmp_path / "run" / "replay").exists()
+
+
+def test_the_identity_of_a_run_is_on_the_disk_before_an_actor_hears_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = AsyncTraining.__new__(AsyncTraining)
+    training.folder = tmp_path
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", refuse)
+        with pytest.raises(OSError, match="no disk"):
+            training._run_identity()
+    assert list(tmp_path.iterdir()) == []
+    identity = training._run_identity()
+    assert len(identity) == 32 and training._run_identity() == identity
+
+
+def refuse(descriptor: int) -> None:
+    raise OSError("no disk")
+
+
+@pytest.mark.parametrize(("stored", "expected"), [(900, None), (1000, 1000)])
+def test_where_a_run_was_good_is_forgotten_with_the_step(
+    monkeypatch: pytest.MonkeyPatch, stored: int, expected: int | None
+) -> None:
+    training = AsyncTraining.__new__(AsyncTraining)
+    evaluations = SimpleNamespace(steps_to_95=1000, load=lambda *_: None)
+    vars(training).update(step=stored, learner=SimpleNamespace(updates=0), _evaluations=evaluations)
+    monkeypatch.setattr(training, "_open_wire", lambda: None)
+    training._go_on(Checkpoint(1000, {}, {}))
+    assert evaluations.steps_to_95 == expected

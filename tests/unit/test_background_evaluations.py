@@ -210,6 +210,7 @@ class Run:
             _interruption=rig.interruption,
             _snapshot=None,
             _learned_evaluation=0.0,
+            _evaluated_step=0,
             _saved_step=0,
             _reached=False,
             _tell=lambda state: None,
@@ -264,6 +265,27 @@ def test_a_checkpoint_has_its_score_when_the_evaluation_ends_and_the_next_waits_
         assert [step for _, step, _ in rig.logged] == [10, 20]
         best = run.checkpoints.best()
         assert best is not None and best.name == "step_000000010"
+
+
+@pytest.mark.parametrize(("stored", "anew", "kept"), [(27, None, [10, 27]), (25, 25, [10, 25])])
+def test_a_run_that_goes_on_from_before_its_last_evaluation_makes_it_anew(
+    tmp_path: Path, stored: int, anew: int | None, kept: list[int]
+) -> None:
+    """Steps of open episodes were with actors that are gone, and the log ends before that evaluation."""
+    rig = Rig()
+    rig.world.may_go_on.set()
+    with rig.background() as evaluations:
+        run = Run(tmp_path, rig, evaluations)
+        for step in (10, 27):
+            run.learn(step, 0.8)
+            wait_until_done(evaluations)
+            run.learn(step, 0.8)
+        run.training.intake = SimpleNamespace(totals=lambda: SimpleNamespace(stored=stored))
+        run.training._load_experience(run.checkpoints.load_newest())
+        run.learn(run.training.step, 0.8)
+        snapshot = run.training._snapshot
+        assert (None if snapshot is None else snapshot.step) == anew
+        assert sorted(run.facts()) == kept
 
 
 def test_a_run_ends_with_what_was_found_good_enough(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,43 @@ def test_newest_and_best_are_kept_and_the_two_newest_have_the_replay(tmp_path: P
         load_checkpoint(best)
 
 
+@pytest.mark.parametrize(("scores", "kept"), [((0.9, 0.5), [3, 5]), ((0.5, 0.9), [5])])
+def test_later_ones_that_a_run_went_back_before_are_dropped_once_it_writes_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scores: tuple[float, float], kept: list[int]
+) -> None:
+    folder = CheckpointFolder(tmp_path, keep=2)
+    for step, score in [(3, scores[0]), (7, None), (8, scores[1]), (9, None)]:
+        folder.save(make(step, score))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full_disk)
+        with pytest.raises(CheckpointError, match="cannot be written"):
+            folder.save(make(5))
+    assert folder.load_newest().step == 9
+    folder.save(make(5))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"step_{step:09d}" for step in kept]
+    assert folder.load_newest().step == 5
+
+
+def test_files_that_are_open_elsewhere_do_not_keep_new_ones_from_being_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a network's disk a folder stays while another process reads one of its files."""
+
+    def stays(path: Path, ignore_errors: bool = False) -> None:
+        if not ignore_errors:
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
+
+    folder = CheckpointFolder(tmp_path, keep=1)
+    folder.save(make(1))
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", stays)
+        for step in (2, 3):
+            newest = folder.save(make(step))
+            assert folder.folders() == [newest]
+    newest = folder.save(make(4))
+    assert list(tmp_path.iterdir()) == [newest]
+
+
 def test_where_none_has_a_score_the_newest_is_the_best(tmp_path: Path) -> None:
     folder = CheckpointFolder(tmp_path, keep=2)
     assert folder.best() is None
@@ -105,6 +143,53 @@ def test_damaged_checkpoint_is_named_and_the_previous_one_loads(tmp_path: Path, 
     previous = folder.load_newest()
     assert previous.step == 1
     assert previous.parts.keys() == {"agent", "replay"}
+
+
+def test_a_flipped_bit_of_a_manifest_is_noticed_or_changes_nothing(tmp_path: Path) -> None:
+    state = {"agent": {"weight": np.ones(2, np.float32)}}
+    facts = {"score": 0.5, "steps_to_95": None, "reached": False, "safety": {10: 2, 9: 1e-05}}
+    folder = CheckpointFolder(tmp_path).save(Checkpoint(2, state, facts))
+    file = folder / "manifest.json"
+    good, noticed = file.read_bytes(), 0
+    with file.open("r+b", buffering=0) as stream:
+        for bit in range(8 * len(good)):
+            damaged = bytearray(good)
+            damaged[bit // 8] ^= 1 << bit % 8
+            stream.seek(0)
+            stream.write(damaged)
+            try:
+                found = load_checkpoint(folder)
+            except CheckpointError:
+                noticed += 1
+                continue
+            assert (found.step, found.parts.keys()) == (2, state.keys()), damaged.decode()
+            assert found.facts == facts | {"safety": {"10": 2, "9": 1e-05}}, damaged.decode()
+    assert noticed > 7 * len(good)
+
+
+def test_a_manifest_of_before_it_had_a_hash_is_read_and_has_one_once_it_is_changed(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    file = folder.save(make(1)) / "manifest.json"
+    old = json.loads(file.read_text()) | {"format": 1}
+    del old["digest"]
+    file.write_text(json.dumps(old))
+    assert folder.load(1).facts == make(1).facts
+    folder.amend(1, {"score": 0.5})
+    assert folder.load(1).facts == {"score": 0.5, "note": "ä"}
+    file.write_text(file.read_text().replace("0.5", "0.9"))
+    with pytest.raises(CheckpointError, match="its SHA-256 is not that of its content"):
+        folder.load(1)
+    for name in ("step", "sha256", "facts"):
+        file.write_text(json.dumps({key: value for key, value in old.items() if key != name}))
+        with pytest.raises(CheckpointError, match="expected a step, hashes and facts"):
+            folder.load(1)
+
+
+def test_a_checkpoint_under_another_name_is_not_taken_for_that_step(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    folder.save(make(1)).rename(tmp_path / "step_000000007")
+    with pytest.raises(CheckpointError, match="it is of step 1, not of step_000000007"):
+        folder.load_newest()
 
 
 def test_no_usable_checkpoint_says_why(tmp_path: Path) -> None:

@@ -231,7 +231,7 @@ def test_whoever_took_over_gives_control_back_when_the_robot_is_stopped(
     link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=3)
     with Interruption() as interruption:
         actor = RemoteActor(config, backend, interruption)
-        actor._intervention = Expert()  # type: ignore[assignment]
+        monkeypatch.setattr(actor, "_make_intervention", lambda seed: Expert())
         actor._act(link, link)  # type: ignore[arg-type]
     assert happened == ["end", "step", "step", "step", "end", "step"]
 
@@ -387,3 +387,27 @@ def test_an_actor_that_ends_with_a_full_spool_keeps_the_step_in_hand(
         monkeypatch.setattr(link, "append_last", spool.append_last, raising=False)
         RemoteActor(config, backend, interruption)._act(link, link)  # type: ignore[arg-type]
         assert link.reports["produced"] == spool.extent(1)[1] == len(spool.read(1, 0, 10**6)) > 1
+
+
+@pytest.mark.parametrize("words", [["agent.random_steps=100"], ["intervention.criterion=random"]])
+def test_an_actor_that_was_started_again_does_other_random_things(tmp_path: Path, words: list[str]) -> None:
+    register_all_configs()
+    with initialize_config_module("robo_rl.configs", version_base="1.3"):
+        config = compose("actor", overrides=[*OVERRIDES, *words, f"safety.emergency_stop.file={tmp_path}/stop"])
+    backend = build_backend(config)
+    good = build_agent(config.agent, backend.spec, 0).policy_state()
+    done: dict[int, list[Any]] = {}
+    for session in (1, 2, 1):
+        link = Link({0: (1, good)}, steps=30)
+        link.session = session  # type: ignore[misc]
+        with Interruption() as interruption:
+            RemoteActor(config, backend, interruption)._act(link, link)  # type: ignore[arg-type]
+        received = [read_record(record.SerializeToString(), has_images=False) for record in link.records]
+        steps = RecordDecoder(backend.spec, "actor", session).decode(received)
+        random = [
+            (step.source, step.proposed_action.tolist() if step.source is Source.RANDOM else None)
+            for step in steps
+            if isinstance(step, Transition)
+        ]
+        assert done.setdefault(session, random) == random, "it follows from the session"
+    assert done[1] != done[2] and len(done[1]) == 30

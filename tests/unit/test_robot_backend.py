@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from robo_rl.actor import ActionChoice, Actor
-from robo_rl.core import PASSED, EnvBackend, ManualClock, SafetyStop, Source
+from robo_rl.core import PASSED, DriverError, EnvBackend, ManualClock, SafetyStop, Source
+from robo_rl.drivers.robot.rotation import to_matrix, to_quaternion
 from robo_rl.drivers.virtual.config import VirtualRobotConfig
 from robo_rl.drivers.virtual.topics import ArmTopics
 from robo_rl.safety import make_safe_backend
 from robo_rl.sim import make_backend
+from robo_rl.sim.controller import exponential
 
 from ..robot_rig import Recorder, composed, driver
 
@@ -42,16 +44,17 @@ class Speaking(ManualClock):
     Attributes:
         periods: of topics that speak otherwise [ms].
         silent: topics that say nothing until then [ns].
+        robot: what it says.
     """
 
     def __init__(self, node: Recorder) -> None:
         super().__init__(1000 * MS)
-        self._node, self._robot = node, Recorder()
+        self._node, self.robot = node, Recorder()
         self.periods: dict[str, int] = {}
         self.silent: dict[str, int] = {}
         arm = make_backend("reach")
         arm.reset(0)
-        topics = ArmTopics(self._robot, VirtualRobotConfig(), arm.as_robot(), print, hold=print)
+        topics = ArmTopics(self.robot, VirtualRobotConfig(), arm.as_robot(), print, hold=print)
         topics.publish_state()
         topics.publish_ready(True)
 
@@ -65,7 +68,7 @@ class Speaking(ManualClock):
     def _speak(self, now_ms: int) -> None:
         for topic, take in self._node.taking.items():
             if now_ms % self.periods.get(topic, 10) == 0 and self.now_ns() >= self.silent.get(topic, 0):
-                message = self._robot.published[topic][-1]
+                message = self.robot.published[topic][-1]
                 if hasattr(message, "header"):
                     message.header.stamp.sec, message.header.stamp.nanosec = divmod(self.now_ns(), 1000 * MS)
                 take(message)
@@ -134,4 +137,53 @@ def test_sources_may_take_a_moment_after_a_reset(node):
         else:
             with pytest.raises(SafetyStop, match="joint_states never came"):
                 backend.reset()
+    backend.close()
+
+
+def test_a_robot_at_rest_is_told_to_stay_where_it_is_once(node):
+    backend, _ = speaking_robot(node)
+    backend.reset()
+    backend.step(UP)
+    sent = len(node.published[POSES])
+    for _ in range(3):
+        backend.stop("a person")
+    backend.close()
+    assert len(node.published[POSES]) == sent + 1
+
+
+def test_a_robot_is_not_told_to_stay_where_it_was_long_ago(node, capsys):
+    backend, clock = speaking_robot(node)
+    backend.reset()
+    backend.step(UP)
+    sent = len(node.published[POSES])
+    clock.silent["joint_states"] = 10**18
+    clock.sleep_until_ns(clock.now_ns() + 700 * MS)
+    backend.stop("a person")
+    backend.close()
+    assert len(node.published[POSES]) == sent
+    assert capsys.readouterr().out.count("joints did not say of late: it is left with what it does in silence") == 1
+
+
+@pytest.mark.parametrize(
+    ("turn", "shift", "message"),
+    [
+        (0.05, 0.04, None),
+        (1.5, 0.0, r"measures its end effector turned by 1\.500 rad from how .* 0\.1 rad are allowed\. Give the task"),
+        (0.0, 0.06, r"measures its end effector 0\.060 m from where .* \(robot\.pose_tolerance\)\. Give the task"),
+        (0.2, 0.06, r"effector 0\.060 m from where .*\(robot\.pose_tolerance\), and turned by 0\.200 rad"),
+    ],
+)
+def test_another_tool_frame_is_an_error(node, turn, shift, message):
+    backend, clock = speaking_robot(node)
+    pose = clock.robot.published["cartesian_pose_broadcaster/pose"][-1].pose
+    measured = pose.orientation
+    rotation = to_matrix(np.array([measured.x, measured.y, measured.z, measured.w]))
+    turned = to_quaternion(rotation @ exponential(np.array([0, 0, turn])))
+    measured.x, measured.y, measured.z, measured.w = turned.tolist()
+    pose.position.y += shift
+    if message is None:
+        backend.reset()
+    else:
+        with pytest.raises(DriverError, match=message):
+            backend.reset()
     backend.close()

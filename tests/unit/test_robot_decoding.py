@@ -1,6 +1,8 @@
 """From messages to elements of the observation; what is wrong is named (fault cases 3 and 4)."""
 
 import array
+import struct
+import zlib
 
 import cv2
 import numpy as np
@@ -133,6 +135,11 @@ def test_images_are_scaled_and_decompressed():
         decode(TYPES.make("sensor_msgs/msg/CompressedImage", format="png", data=[1, 2, 3]))
     with pytest.raises(SpecError, match="0 bytes"):
         decode(TYPES.make("sensor_msgs/msg/CompressedImage", format="png"))
+    huge = bytearray(png.tobytes())
+    huge[16:24] = struct.pack(">II", 60_000, 60_000)  # width and height in the header
+    huge[29:33] = struct.pack(">I", zlib.crc32(huge[12:29]))
+    with pytest.raises(SpecError, match=f"{len(huge)} bytes of format 'png' are no image"):
+        decode(TYPES.make("sensor_msgs/msg/CompressedImage", format="png", data=huge))
     with pytest.raises(ConfigError, match=r"stacks images of shape \(12, 16, 9\)"):
         source = SourceConfig("topic", "sensor_msgs/msg/Image", "images/front")
         make_decoder(source, {"images/front": ArraySpec((12, 16, 9), "uint8", 0, 255)}, (), ())

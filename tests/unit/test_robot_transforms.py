@@ -53,6 +53,22 @@ def test_a_frame_in_any_other_is_the_product_of_what_is_between():
     assert tree.frames == ["base", "camera", "link", "tool", "world"]
 
 
+class Growing(dict):
+    """Gets another link whenever one of its own is looked at, as from the node's thread."""
+
+    def values(self):
+        for link in super().values():
+            yield link
+            self[f"frame {len(self)}"] = link
+
+
+def test_frames_are_told_while_others_are_heard_of():
+    tree = TransformTree()
+    tree.update(message(("base", "link", np.eye(4)), ("link", "tool", np.eye(4))), 1)
+    tree._links = Growing(tree._links)
+    assert tree.frames == ["base", "link", "tool"]
+
+
 def test_what_repeats_its_stamp_or_is_no_rotation_is_nothing_new():
     tree = TransformTree()
     a, b = poses(2)

@@ -7,10 +7,27 @@ import numpy as np
 import pytest
 
 from robo_rl.actor import ActionChoice, Actor
-from robo_rl.core import ArraySpec, CheckpointError, ConfigError, EnvSpec, SafetyStop, Source, SpecError, Step, Verdict
+from robo_rl.core import (
+    ArraySpec,
+    CheckpointError,
+    ConfigError,
+    EmergencyStop,
+    EnvSpec,
+    SafetyStop,
+    Source,
+    SpecError,
+    Step,
+    Verdict,
+)
 from robo_rl.replay import EpisodeStore, ReplayRing
 from robo_rl.safety import make_safe_backend
-from robo_rl.safety.config import ContactConfig, JointsConfig, ObservationsConfig, WorkspaceConfig
+from robo_rl.safety.config import (
+    ContactConfig,
+    EmergencyStopConfig,
+    JointsConfig,
+    ObservationsConfig,
+    WorkspaceConfig,
+)
 from robo_rl.sim import TASKS, make_backend
 
 from ..safety_arms import ScriptedBackend, arm
@@ -243,6 +260,19 @@ def test_an_action_that_is_not_finite_holds_still_and_truncates():
         backend.step(np.zeros(4, np.float32))
 
 
+def test_an_episode_that_begins_with_no_action_leaves_the_gripper_where_it_is():
+    inner = arm()
+    backend = make_safe_backend(inner)
+    begun = backend.reset(0)
+    opening = begun.observation["state"][inner.spec.observation["state"].names.index("gripper_opening")]
+    assert opening > 0.9
+    step = backend.step(np.full(4, np.nan, np.float32))
+    np.testing.assert_allclose(step.executed_action, [0, 0, 0, 1 - 2 * opening], atol=1e-6)
+    backend.reset(0)
+    backend.step(np.array([0, 0, 0, 0.75], np.float32))
+    np.testing.assert_array_equal(backend.step(np.full(4, np.nan, np.float32)).executed_action, [0, 0, 0, 0.75])
+
+
 def test_a_wrong_action_is_refused_by_name():
     backend = make_safe_backend(arm())
     backend.reset(0)
@@ -295,6 +325,25 @@ def test_a_collision_truncates_the_episode():
     assert step.truncated
     assert reasons[-1] == "contact_stop"
     backend.spec.check_observation(step.observation)
+
+
+def test_a_robot_that_a_person_has_stopped_is_told_so_once(tmp_path):
+    """Told again and again to stay where it is measured, an arm under a load would sink."""
+    file = tmp_path / "emergency_stop"
+    inner = ScriptedBackend(SPEC, steps(6))
+    actor = Actor(make_safe_backend(inner, emergency_stop=EmergencyStopConfig(file=str(file))), seed=0)
+
+    def take_step() -> None:
+        actor.take_step(lambda _: ActionChoice(ACTION, Source.POLICY))
+
+    for stops in (1, 2):
+        take_step()
+        EmergencyStop(file).press("a test")
+        for _ in range(5):
+            with pytest.raises(SafetyStop, match="a test"):
+                take_step()
+            assert len(inner.stops) == stops
+        EmergencyStop(file).rearm()
 
 
 # --- what stays as it was --------------------------------------------------------------------------------------------

@@ -161,6 +161,31 @@ def test_buttons_end_episodes_and_pause(tmp_path: Path) -> None:
     backend.close()
 
 
+@pytest.mark.parametrize("other", ["success", "discard", "failure", "stop"])
+def test_an_emergency_stop_that_is_not_latched_pauses_whatever_else_was_pressed(other: str) -> None:
+    steering, backend = Steering(), make_backend("pick_cube")
+    takeover = Takeover(Panel(backend, None, steering, clock=ManualClock()))
+    policy = ActionChoice(np.zeros(4, np.float32), Source.POLICY)
+    steering.buttons |= {"emergency_stop", other}
+    transition = takeover.mark(Actor(backend, seed=0).take_step(lambda seen: takeover(seen, policy)))
+    assert transition.truncated and takeover.paused
+    backend.close()
+
+
+def test_an_emergency_stop_between_episodes_pauses() -> None:
+    steering, backend = Steering(), make_backend("pick_cube")
+    takeover = Takeover(Panel(backend, None, steering, clock=ManualClock()))
+    steering.buttons.add("emergency_stop")
+    takeover.wait("waiting for the learner")
+    assert takeover.paused
+    takeover.wait("paused")
+    assert takeover.paused and not takeover.begin_episode()
+    steering.buttons.add("pause")
+    takeover.wait("paused")
+    assert not takeover.paused
+    backend.close()
+
+
 @pytest.mark.parametrize(
     ("device", "screen", "allowed"),
     [

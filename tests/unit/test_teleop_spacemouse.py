@@ -9,6 +9,7 @@ import pytest
 
 from robo_rl.core import ConfigError, DriverError, ManualClock
 from robo_rl.drivers.teleop import find_devices, make_teleop
+from robo_rl.drivers.teleop.config import AxisConfig, MappingConfig
 
 from ..specs import steered_spec
 
@@ -105,6 +106,66 @@ def test_the_newest_of_many_reports_counts(mouse: Mouse) -> None:
     assert device.read().action[0] == pytest.approx(1), "held: no report, no change"
     mouse.move()
     assert device.read().action[0] == 0
+
+
+QUEUE = 63
+"""Reports that the kernel keeps for one who reads hidraw; those that come when it is full are lost."""
+
+
+def test_a_mouse_that_was_let_go_while_nobody_looked_does_not_move_the_robot(mouse: Mouse) -> None:
+    device, clock = open_mouse()
+    for _ in range(50):
+        mouse.move(y=-1, rz=-1)
+    mouse.move()
+    del mouse.reports[QUEUE:]
+    clock.advance_ns(5 * 10**9)
+    for _ in range(12):
+        said = device.read()
+        assert not said.in_control and not said.action[:6].any()
+        clock.advance_ns(50_000_000)
+    mouse.move(x=-1)
+    del mouse.reports[1:]  # of the two reports of a moment the one of rotations is on its way
+    np.testing.assert_allclose(device.read().action[:6], [0, 1, 0, 0, 0, 0])
+
+
+def test_what_is_still_deflected_after_reports_were_lost_is_to_be_let_go_first(mouse: Mouse) -> None:
+    device, clock = open_mouse()
+    for _ in range(50):
+        mouse.move(y=-1)
+    del mouse.reports[QUEUE:]
+    for _ in range(20):
+        assert not device.read().in_control
+        mouse.move(y=-1)
+        clock.advance_ns(50_000_000)
+    mouse.move()
+    assert not device.read().in_control
+    mouse.move(y=-1)
+    assert device.read().action[0] == pytest.approx(1)
+
+
+def test_a_mouse_that_says_nothing_more_is_at_rest(mouse: Mouse) -> None:
+    device, clock = open_mouse()
+    mouse.move(y=-1)
+    assert device.read().in_control
+    clock.advance_ns(250_000_000)
+    assert device.read().action[0] == pytest.approx(1)
+    clock.advance_ns(60_000_000)
+    assert not device.read().action[:6].any()
+
+
+def test_a_button_that_was_let_go_while_nobody_looked_is_not_held(mouse: Mouse) -> None:
+    device, clock = open_mouse(spacemouse=MappingConfig(axes={"x": AxisConfig("x")}, buttons={"deadman": "1"}))
+    mouse.press(1)
+    assert device.read().in_control
+    for _ in range(50):
+        mouse.move(y=-1)
+    mouse.press()
+    del mouse.reports[QUEUE:]
+    clock.advance_ns(5 * 10**9)
+    for _ in range(2):
+        assert not device.read().in_control
+    mouse.press(1)
+    assert device.read().in_control
 
 
 def test_a_short_press_between_two_looks_counts_once(mouse: Mouse) -> None:
