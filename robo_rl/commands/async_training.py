@@ -224,7 +224,8 @@ class AsyncTraining(Training):
         super()._load(checkpoint)
         if self._scorer is not None:
             # Computed again, by modules that may have learned from these steps before: the store keeps no such terms.
-            self.online.score_held(self._scorer, online=False)
+            # Where a person or a model has not answered yet the episode is held back, and actors do not wait.
+            self.online.score_held(self._scorer, online=True)
             self._scorer.load(checkpoint.parts["reward"])  # what these steps told it, it knew: not once more
 
     def _experience_summary(self) -> dict[str, Any]:

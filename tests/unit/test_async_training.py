@@ -11,6 +11,7 @@ import pytest
 from robo_rl.cli import main
 from robo_rl.commands.async_training import AsyncTraining
 from robo_rl.commands.safety_record import SafetyRecord
+from robo_rl.commands.training import Training
 from robo_rl.core import RewardWeights, Transition, Verdict
 from robo_rl.learner import Checkpoint
 from robo_rl.replay.intake import IntakeTotals
@@ -82,6 +83,18 @@ def test_a_reset_that_learns_is_refused_before_anything_is_learned(
     assert "reset=learned needs runtime=local" in capsys.readouterr().err
     assert not (tmp_path / "run" / "checkpoints").exists()
     assert not (tmp_path / "run" / "replay").exists()
+
+
+def test_a_run_that_goes_on_waits_for_nobodys_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Episodes that cannot be scored yet are held back; what modules were told of the others, they knew."""
+    done: list[str] = []
+    training = AsyncTraining.__new__(AsyncTraining)
+    monkeypatch.setattr(Training, "_load", lambda self, checkpoint: None)
+    scorer = SimpleNamespace(load=lambda state: done.append(state))
+    online = SimpleNamespace(score_held=lambda given, online: done.append(f"scored, online={online}"))
+    vars(training).update(_scorer=scorer, online=online)
+    training._load(SimpleNamespace(parts={"reward": "loaded"}))
+    assert done == ["scored, online=True", "loaded"]
 
 
 def test_the_identity_of_a_run_is_on_the_disk_before_an_actor_hears_of_it(
