@@ -90,7 +90,9 @@ def test_two_actors_and_a_learner_keep_the_ratio_and_leave_nothing_behind(tmp_pa
     check_conservation(folder)
     assert {step.actor for step in stored(folder)} == {"actor_0", "actor_1"}
     changed = [step for step in stored(folder) if step.verdict.changed]
-    assert changed and all("speed" in step.verdict.reasons for step in changed), "what safety did is stored"
+    reasons = {reason for step in changed for reason in step.verdict.reasons}
+    # The other: random actions lead towards the floor of the box now and then.
+    assert "speed" in reasons <= {"speed", "end_effector", "workspace"}, "what safety did is stored"
     assert summary["safety"]["changed_steps"] == len(changed)
     assert records(folder, "episode")[-1]["safety/speed"] > 0
     runtime = records(folder, "runtime")
