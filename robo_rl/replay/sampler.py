@@ -21,8 +21,8 @@ class MixedSampler:
 
     What a person did in the training counts as online data and as demonstrations (HIL-SERL, Luo et al. 2024): rows of
     the demonstrations' share are drawn uniformly from the demonstrations and the interventions that ``online`` holds.
-    Without demonstrations a minibatch has no more rows of interventions than there are: a single step of a person is
-    not to be half of it.
+    Without demonstrations a minibatch has no more rows of interventions than there are, unless these are all that is
+    wanted: a single step of a person is not to be half of it.
 
     Attributes:
         gamma: discount per step; a reward that schedules the discount changes it.
@@ -140,7 +140,8 @@ class MixedSampler:
         if not len(self._online):
             return block
         rows = round(self._ratio * block)
-        return rows if demonstrations else min(rows, interventions)
+        # Who wants nothing but demonstrations imitates them: it is not to imitate itself.
+        return rows if demonstrations or self._ratio == 1 else min(rows, interventions)
 
     def _fill(self, ring: ReplayRing, out: Batch) -> None:
         minibatches, rows = out["reward"].shape

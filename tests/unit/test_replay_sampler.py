@@ -137,6 +137,11 @@ def test_what_a_person_did_is_online_data_and_demonstration(demonstrations):
     np.testing.assert_allclose(batch["reward"], expected_reward, rtol=1e-5)
 
 
+def test_who_wants_demonstrations_alone_gets_interventions_alone():
+    states = sampler_of(TAKEN_OVER, None, 1.0).sample(400, 100)["observation/state"]
+    assert set(states.ravel().tolist()) == {5, 20, 21, 22}
+
+
 @pytest.mark.parametrize("online", [ONLINE, TAKEN_OVER])
 def test_what_nobody_looks_at_is_not_gathered_and_the_rest_is_the_same(online):
     wanted = "observation/state", "next_observation/state"
