@@ -3,7 +3,7 @@
     python tests/benchmarks/learning_table.py --agents cal_ql simba --tasks cable_route --seeds 3 \
       --env-steps 2000 --name ablation --overrides runtime.threads=1 agent.precision=bfloat16
     python tests/benchmarks/ablation_table.py
-    python tests/benchmarks/ablation_table.py --name backends --base float32 --interval 150 --steps 600
+    python tests/benchmarks/ablation_table.py --name backends --base float32 --interval 100 --steps 400
 
 Reads docs/results/learning.json (the default agent) and docs/results/NAME.json (options of the default, and of
 ``explores_more``, which was the default; or of the agent BASE of the same file), writes
