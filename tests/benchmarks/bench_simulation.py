@@ -31,7 +31,7 @@ from robo_rl.sim.tasks import TASKS
 
 SIZES = (64, 128)
 """Of images [pixels]."""
-IMAGES = 20
+IMAGES = 5
 """In a round, of each of two cameras."""
 PERIODS = 40
 """Control periods of each backend in a round."""
