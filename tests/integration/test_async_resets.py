@@ -28,7 +28,15 @@ COMMON = [
     "logging.progress=false",
 ]
 RUNS = {
-    "arm": ["task=pick_cube", "reset=homing", "task.max_episode_steps=15", "runtime.actors=2", "run.env_steps=120"],
+    # As slow as ten robots, so that an actor that starts a second later finds work left.
+    "arm": [
+        "task=pick_cube",
+        "reset=homing",
+        "task.max_episode_steps=15",
+        "runtime.actors=2",
+        "run.env_steps=200",
+        "runtime.real_time_factor=10",
+    ],
     "car": ["task=drive", "task.max_episode_steps=40", "run.env_steps=120", "demonstrations.episodes=0"],
 }
 

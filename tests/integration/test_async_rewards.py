@@ -19,6 +19,7 @@ TRAIN = [
     "task.max_episode_steps=20",
     "runtime=async",
     "runtime.actors=2",
+    "runtime.real_time_factor=3",  # an actor that starts a second later finds work left
     "runtime.threads=1",
     "reward=composed",
     "+reward/module@reward.modules.steps=perceptual",
