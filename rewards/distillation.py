@@ -58,6 +58,8 @@ class DistillationConfig:
         candidates: so many times as many questions are drawn, and those put on whose answers the networks disagree most
             (Christiano et al. 2017; PEBBLE, Lee et al. 2021, draw ten times as many). 1: all that are drawn. The first
             ones, and those about demonstrations, come as they are drawn.
+        newest: questions are about so many of the newest transitions, which are what the policy does by now (PEBBLE
+            draws from the newest 100 episodes); null: about any.
         most_queries: no more questions than these in all, those about demonstrations included. One that failed, or was
             open when the run was broken off, does not count.
         members: networks of the ensemble.
@@ -80,6 +82,7 @@ class DistillationConfig:
     queries: int = 20
     interval: int = 200
     candidates: int = 1
+    newest: int | None = None
     most_queries: int = 1000
     members: int = 3
     combination: str = "mean"
@@ -96,6 +99,7 @@ class DistillationConfig:
         require(self.demonstration_queries >= 0, "demonstration_queries", "0 or more", self.demonstration_queries)
         for key in ("queries", "interval", "candidates", "most_queries", "members", "epochs", "batch_size"):
             require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
+        require(self.newest is None or self.newest >= 1, "newest", "1 or more, or null", self.newest)
         require(self.candidates == 1 or self.members > 1, "members", "2 or more where candidates is", self.members)
         require_combination(self.combination, self.uncertainty_weight)
         require(all(width >= 1 for width in self.hidden), "hidden", "widths of 1 or more", list(self.hidden))
@@ -240,7 +244,7 @@ class DistilledReward(Module, ABC):
         count = min(config.queries, config.most_queries - int(self._counters[1]))
         of_each, length = self._shown
         drawn = count * (config.candidates if self.version else 1)
-        segments = experience.sample_segments(of_each * drawn, length, rng)
+        segments = experience.sample_segments(of_each * drawn, length, rng, newest=config.newest)
         if segments is not None:
             self._begin_round(segments if drawn == count else self._most_disputed(segments, count), rng)
 

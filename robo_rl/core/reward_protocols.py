@@ -25,8 +25,13 @@ class Experience(Protocol):
         """Draw ``n`` transitions uniformly with replacement: arrays (n, ...)."""
         ...
 
-    def sample_segments(self, n: int, length: int, rng: np.random.Generator) -> Batch | None:
-        """Draw ``n`` unbroken stretches of ``length`` transitions: arrays (n, length, ...). None: there are none."""
+    def sample_segments(
+        self, n: int, length: int, rng: np.random.Generator, *, newest: int | None = None
+    ) -> Batch | None:
+        """Draw ``n`` unbroken stretches of ``length`` transitions: arrays (n, length, ...). None: there are none.
+
+        ``newest``: they begin in so many of the newest transitions; None: anywhere.
+        """
         ...
 
 

@@ -363,12 +363,19 @@ class ReplayRing:
         """
         return self._columns.rows(self.sample_indices(n, rng))
 
-    def sample_segments(self, n: int, length: int, rng: np.random.Generator) -> Batch | None:
+    def sample_segments(
+        self, n: int, length: int, rng: np.random.Generator, *, newest: int | None = None
+    ) -> Batch | None:
         """Draw ``n`` unbroken stretches of ``length`` transitions uniformly with replacement: arrays (n, length, ...).
 
-        Returns None where there is none. Rows are as :class:`~robo_rl.core.RewardModule` wants them.
+        ``newest``: they begin in so many of the newest transitions; None: anywhere. Returns None where there is none.
+        Rows are as :class:`~robo_rl.core.RewardModule` wants them.
         """
-        chain = [np.sort(self._sampleable.members)]
+        first = np.sort(self._sampleable.members)
+        if newest is not None:
+            by_age = np.argsort((first - self._cursor) % self.capacity)  # what is written next is the oldest
+            first = first[np.sort(by_age[-newest:])]
+        chain = [first]
         for _ in range(length - 1):
             following = self._columns.next.take(chain[-1])
             goes_on = self._sampleable.contains(following)

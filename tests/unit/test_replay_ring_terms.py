@@ -228,6 +228,21 @@ def test_segments_are_unbroken_and_uniform():
     assert ring.sample_segments(5, 5, generator(0, "segments")) is None
 
 
+def test_segments_may_begin_in_the_newest_transitions_alone():
+    stream, ring, begins = Stream(), ReplayRing(8, SPEC, ("judged",)), []
+    for event in [event for _, event in episode(3, "terminate") + episode(4, "truncate") + episode(9, "terminate")]:
+        transition = stream.next(0, event)
+        ring.append([transition])
+        ring.score_held(Judge(), online=True)
+        begins.append(transition.observation["state"][0])
+        for newest in (1, 3):
+            drawn = ring.sample_segments(100, 1, generator(0, "segments"), newest=newest)
+            assert set(drawn["observation/state"][:, 0, 0]) == set(begins[-newest:])
+    drawn = ring.sample_segments(50, 2, generator(0, "segments"), newest=2)
+    assert set(drawn["observation/state"][:, 0, 0]) == {begins[-2]}
+    assert ring.sample_segments(5, 2, generator(0, "segments"), newest=1) is None
+
+
 def test_scores_must_be_finite():
     ring, judge = ring_of(episode(2, "terminate")), Judge()
     judge.score = lambda batch, online: {"judged": np.array([1, np.nan], np.float32)}

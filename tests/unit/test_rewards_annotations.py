@@ -32,7 +32,7 @@ class World:
     def __len__(self):
         return 1000
 
-    def sample_segments(self, n, length, rng):
+    def sample_segments(self, n, length, rng, *, newest=None):
         state = rng.uniform(0, 1, (n, length, 2)).astype(np.float32)
         shade = np.round(255 * state[..., :1]).astype(np.uint8)[..., None, None]
         pictures = np.broadcast_to(shade, (n, length, 8, 8, 3))

@@ -137,7 +137,7 @@ class Shapes:
         rows = {"action": np.zeros((300, 1), np.float32), "term/success": shapes.astype(np.float32)}
         self.rows = rows | {"next_observation/images/front": front, "next_observation/state": state}
 
-    def sample_segments(self, n, length, rng):
+    def sample_segments(self, n, length, rng, *, newest=None):
         chosen = rng.integers(0, 300, (n, length))
         return {key: value[chosen] for key, value in self.rows.items()}
 

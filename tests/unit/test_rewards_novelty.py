@@ -34,7 +34,7 @@ class Replay:
     def sample_rows(self, n: int, rng: np.random.Generator) -> Batch:
         return rows(self.states[rng.integers(0, len(self.states), n)])
 
-    def sample_segments(self, n: int, length: int, rng: np.random.Generator) -> None:
+    def sample_segments(self, n: int, length: int, rng: np.random.Generator, *, newest: int | None = None) -> None:
         raise AssertionError("not asked for")
 
 

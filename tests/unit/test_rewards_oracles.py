@@ -31,7 +31,7 @@ class World:
     def __len__(self):
         return 1000
 
-    def sample_segments(self, n, length, rng):
+    def sample_segments(self, n, length, rng, *, newest=None):
         state = rng.uniform(0, 1, (n, length, 1)).astype(np.float32)
         state[1::8] = state[::8]  # every fourth pair is of two equal pictures
         shade = (255 * state).astype(np.uint8)[..., None, None]

@@ -28,7 +28,7 @@ class World:
     def __len__(self):
         return 1000
 
-    def sample_segments(self, n, length, rng):
+    def sample_segments(self, n, length, rng, *, newest=None):
         state = rng.uniform(-1, 1, (n, length, 2)).astype(np.float32)
         near = -np.linalg.norm(state, axis=-1)
         zero = np.zeros((n, length), np.float32)
@@ -154,8 +154,8 @@ def test_questions_are_asked_at_their_interval_and_not_beyond_the_most():
 class Recorded(World):
     """Remembers what was drawn."""
 
-    def sample_segments(self, n, length, rng):
-        self.drawn = super().sample_segments(n, length, rng)
+    def sample_segments(self, n, length, rng, *, newest=None):
+        self.drawn = super().sample_segments(n, length, rng, newest=newest)
         return self.drawn
 
 
@@ -183,6 +183,20 @@ def test_of_many_candidates_those_are_asked_about_that_networks_disagree_on():
     np.testing.assert_array_equal(module.state()["asked"][6:], state.reshape(-1, 2, 3, 2)[disputed])
     with pytest.raises(ConfigError, match="members must be 2 or more where candidates is"):
         PreferencesConfig(candidates=5, members=1)
+
+
+def test_questions_may_be_about_the_newest_steps_alone():
+    class Asked(World):
+        def sample_segments(self, n, length, rng, *, newest=None):
+            self.newest = newest
+            return super().sample_segments(n, length, rng)
+
+    for newest in (None, 500):
+        world = Asked()
+        PreferencesConfig(interval=1, newest=newest).make("liked", SPEC, 0).update(world)
+        assert world.newest == newest
+    with pytest.raises(ConfigError, match="newest must be 1 or more, or null"):
+        PreferencesConfig(newest=0)
 
 
 def test_state_goes_on_bit_for_bit():
