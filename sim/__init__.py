@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 ENVIRONMENTS = {
     "reach": "robo_rl/Reach-v0",
     "pick_cube": "robo_rl/PickCube-v0",
+    "push_cube": "robo_rl/PushCube-v0",
     "peg_insert": "robo_rl/PegInsert-v0",
     "open_door": "robo_rl/OpenDoor-v0",
     "cable_route": "robo_rl/CableRoute-v0",

@@ -7,11 +7,13 @@ from .drive import Drive
 from .open_door import OpenDoor
 from .peg_insert import PegInsert
 from .pick_cube import PickCube
+from .push_cube import PushCube
 from .reach import Reach
 
 TASKS: dict[str, type[Task] | type[Drive]] = {
     "reach": Reach,
     "pick_cube": PickCube,
+    "push_cube": PushCube,
     "peg_insert": PegInsert,
     "open_door": OpenDoor,
     "cable_route": CableRoute,

@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUDGETS = {
     "reach": 3_000,
     "pick_cube": 6_000,
+    "push_cube": 9_000,
     "open_door": 9_000,
     "peg_insert": 15_000,
     "cable_route": 18_000,

@@ -1,0 +1,187 @@
+"""Push a cube to a place on the table."""
+
+import math
+from dataclasses import dataclass, field
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import require
+
+from ..backend import ArmBackend
+from ..config import ArmConfig, ControllerConfig, TaskConfig
+from .base import Array, FunctionExpert, Task, add_free_box, cube_axes, distance_captions, set_free_pose
+from .pick_cube import COLOURS
+
+BEHIND = 0.02
+"""Distance between the cube's middle and the end effector that adds to half the cube where the fingers touch it [m]."""
+APPROACH = 0.01
+"""How much further behind the cube the expert goes before it pushes [m]."""
+ASIDE = 0.02
+"""Largest distance of the end effector from the line through cube and goal with which the expert pushes [m]."""
+GOAL_THICKNESS = 0.001
+"""Half thickness of the disc that shows the goal [m]."""
+
+
+def _arm() -> ArmConfig:
+    """The hand points down between the base and the cube, its closed fingers 2.5 cm above the table."""
+    return ArmConfig(home=(0.0, 0.30406, 0.0, -2.74221, 0.0, 3.04627, math.pi / 4), home_opening=0.0)
+
+
+@dataclass(frozen=True)
+class PushCubeConfig(TaskConfig):
+    """Configuration of ``push_cube``.
+
+    Attributes:
+        cube_size: edge of the cube [m].
+        cube_mass: [kg].
+        cube_colour: red, green or blue.
+        area_centre: middle of the rectangle in which the cube lies at first (x, y) [m].
+        area_size: edges of that rectangle (x, y) [m].
+        cube_yaw: largest turn of the cube about the vertical, either way [rad].
+        push_distance: how far the cube is from the goal at first, least and most [m].
+        push_angle: largest angle between the way to the goal and the x axis, either way [rad].
+        tolerance: distance at which the cube is at the goal [m].
+    """
+
+    name: str = "push_cube"
+    max_episode_steps: int = 30
+    controller: ControllerConfig = field(default_factory=lambda: ControllerConfig(action_axes="x+y"))
+    arm: ArmConfig = field(default_factory=_arm)
+    cube_size: float = 0.05
+    cube_mass: float = 0.1
+    cube_colour: str = "red"
+    area_centre: tuple[float, ...] = (0.48, 0.0)
+    area_size: tuple[float, ...] = (0.04, 0.16)
+    cube_yaw: float = 0.2
+    push_distance: tuple[float, ...] = (0.10, 0.18)
+    push_angle: float = 0.5
+    tolerance: float = 0.04
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0.02 <= self.cube_size <= 0.1, "cube_size", "in [0.02, 0.1]", self.cube_size)
+        require(0 < self.cube_mass <= 2, "cube_mass", "in (0, 2]", self.cube_mass)
+        require(self.cube_colour in COLOURS, "cube_colour", f"one of {', '.join(COLOURS)}", self.cube_colour)
+        require(len(self.area_centre) == 2, "area_centre", "2 values", self.area_centre)
+        valid = len(self.area_size) == 2 and min(self.area_size) >= 0
+        require(valid, "area_size", "2 values, 0 or more", self.area_size)
+        require(0 <= self.cube_yaw <= np.pi / 4, "cube_yaw", "in [0, pi/4]", self.cube_yaw)
+        valid = len(self.push_distance) == 2 and 0 < self.push_distance[0] <= self.push_distance[1]
+        require(valid, "push_distance", "2 positive values, the least first", self.push_distance)
+        require(0 <= self.push_angle <= np.pi, "push_angle", "in [0, pi]", self.push_angle)
+        require(0 < self.tolerance < self.push_distance[0], "tolerance", "in (0, push_distance)", self.tolerance)
+
+
+class PushCube(Task):
+    """A cube at a random place is pushed over the table to a random goal, shown as a disc, by closed fingers.
+
+    The fingers move along the table (x, y). Shaped terms: ``behind`` (1 with the fingers at the side of the cube that
+    looks away from the goal), ``at_goal`` (1 with the cube at the goal, 0 far away).
+
+    Object state: the vector from the end effector to the cube, the one from the cube to the goal [m], the direction of
+    the cube's edge that points most nearly along x.
+    """
+
+    config_class = PushCubeConfig
+    gymnasium_id = "robo_rl/PushCube-v0"
+    shaped_terms = ("behind", "at_goal")
+
+    config: PushCubeConfig
+
+    def build(self, spec: mujoco.MjSpec) -> None:
+        half = self.config.cube_size / 2
+        add_free_box(spec, "cube", (half, half, half), self.config.cube_mass, rgba=COLOURS[self.config.cube_colour])
+        goal = spec.worldbody.add_body(name="goal", mocap=True)
+        goal.add_geom(
+            type=mujoco.mjtGeom.mjGEOM_CYLINDER,
+            size=(self.config.tolerance, GOAL_THICKNESS, 0),
+            rgba=(0.95, 0.80, 0.20, 1.0),
+            contype=0,
+            conaffinity=0,
+        )
+
+    def bind(self, model: mujoco.MjModel) -> None:
+        self._cube = model.body("cube").id
+        self._goal = int(model.body("goal").mocapid[0])
+        self._end_effector = model.site(self.config.arm.end_effector).id
+
+    def initialise(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
+        config = self.config
+        place = np.array(config.area_centre) + rng.uniform(-0.5, 0.5, 2) * np.array(config.area_size)
+        yaw = rng.uniform(-config.cube_yaw, config.cube_yaw)
+        least, most = config.push_distance
+        distance, angle = rng.uniform(least, most), rng.uniform(-config.push_angle, config.push_angle)
+        set_free_pose(model, data, "cube", (*place, config.cube_size / 2), yaw)
+        goal = place + distance * np.array([math.cos(angle), math.sin(angle)])
+        data.mocap_pos[self._goal] = (*goal, GOAL_THICKNESS)
+
+    def object_state(self, data: mujoco.MjData) -> dict[str, Array]:
+        return {
+            "to_cube": self._to_cube(data),
+            "cube_to_goal": self._to_goal(data),
+            "cube_x_axis": cube_axes(data.xmat[self._cube].reshape(3, 3))[0],
+        }
+
+    def success(self, data: mujoco.MjData) -> bool:
+        return bool(np.linalg.norm(self._to_goal(data)) < self.config.tolerance)
+
+    def reward_terms(self, data: mujoco.MjData) -> dict[str, float]:
+        away = self._behind(data)[:2] - data.site_xpos[self._end_effector][:2]
+        return {
+            "behind": 1.0 - math.tanh(5.0 * math.hypot(*away.tolist())),
+            "at_goal": 1.0 - math.tanh(5.0 * math.hypot(*self._to_goal(data).tolist())),
+        }
+
+    def captions(self, data: mujoco.MjData) -> dict[str, bool]:
+        cube, left = f"the {self.config.cube_colour} cube", float(np.linalg.norm(self._to_goal(data)))
+        return {
+            **distance_captions(cube, float(np.linalg.norm(self._to_cube(data))), (0.1, 0.07, 0.05)),
+            f"{cube} is far from the yellow disc": left >= 0.1,
+            f"{cube} is near the yellow disc": left < 0.06,
+            f"{cube} is on the yellow disc": left < self.config.tolerance,
+        }
+
+    def expert(self, backend: ArmBackend, rng: np.random.Generator) -> FunctionExpert:
+        """Behind the cube, then towards the goal; which of them follows from the present state alone."""
+
+        def act() -> NDArray[np.float32]:
+            data = backend.data
+            here, way = backend.arm.position(data)[:2], self._way(data)
+            behind = self._behind(data)[:2]
+            off = here - behind
+            along, aside = float(off @ way), float(way[0] * off[1] - way[1] * off[0])
+            if self.success(data):
+                target = here  # it stays: the cube would go on
+            elif abs(aside) < ASIDE and along > -2 * APPROACH:
+                target = here + self._to_goal(data) - aside * np.array([-way[1], way[0]])
+            elif along > -APPROACH / 2:  # beside the cube, or too near to move sideways
+                target = here - 0.03 * way
+            else:
+                target = behind - APPROACH * way
+            return backend.action_towards((*target, 0.0), gripper=1.0)  # heights are not acted on
+
+        return FunctionExpert(act)
+
+    def _way(self, data: mujoco.MjData) -> Array:
+        """Direction (2,) from the cube to the goal."""
+        left = self._to_goal(data)
+        way: Array = left / max(float(np.linalg.norm(left)), 1e-9)
+        return way
+
+    def _behind(self, data: mujoco.MjData) -> Array:
+        """Position (3,) of the end effector where the fingers touch the cube opposite to the goal [m]."""
+        place: Array = data.xpos[self._cube].copy()
+        place[:2] -= (self.config.cube_size / 2 + BEHIND) * self._way(data)
+        return place
+
+    def _to_cube(self, data: mujoco.MjData) -> Array:
+        """Vector (2,) along the table [m]."""
+        away: Array = (data.xpos[self._cube] - data.site_xpos[self._end_effector])[:2]
+        return away
+
+    def _to_goal(self, data: mujoco.MjData) -> Array:
+        """Vector (2,) along the table [m]."""
+        away: Array = (data.mocap_pos[self._goal] - data.xpos[self._cube])[:2]
+        return away
