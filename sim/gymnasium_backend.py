@@ -73,7 +73,8 @@ class GymnasiumBackend:
       the reset, control periods counted, so that the same seed gives the same data.
 
     Raises:
-        ConfigError: if the id is unknown, the package that has it is not installed, or the spaces are not supported.
+        ConfigError: if the id is unknown, the package that has it is not installed, the environment does not work with
+            its arguments, or the spaces are not supported.
     """
 
     def __init__(self, config: GymnasiumConfig) -> None:
@@ -196,8 +197,9 @@ class GymnasiumBackend:
 
     def _find_success_key(self) -> str | None:
         """Return the key under which the environment reports success, seen by taking one step."""
-        self._env.reset(seed=0)
-        *_, info = self._env.step(self._physical(np.zeros(self._action_centre.size, np.float32)))
+        with _arguments_named(self._config):
+            self._env.reset(seed=0)
+            *_, info = self._env.step(self._physical(np.zeros(self._action_centre.size, np.float32)))
         return next((key for key in SUCCESS_KEYS if key in info), None)
 
 
@@ -240,16 +242,26 @@ def _make(config: GymnasiumConfig) -> gymnasium.Env[Any, Any]:
         raise ConfigError(f"task.env_id={env_id}: cannot import {module} ({error})") from error
     except gymnasium.error.Error as error:
         raise ConfigError(f"unknown task.env_id {env_id!r}: {_suggestions(name)}") from error
-    try:
+    with _arguments_named(config):
         creator = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
         modes = getattr(creator, "metadata", {}).get("render_modes", ())
         kwargs: dict[str, Any] = {"render_mode": "rgb_array"} if "rgb_array" in modes else {}
         kwargs |= {**(package.defaults if package is not None else {}), **config.env_kwargs}
         return gymnasium.make(name, max_episode_steps=config.max_episode_steps, disable_env_checker=True, **kwargs)
+
+
+@contextlib.contextmanager
+def _arguments_named(config: GymnasiumConfig) -> Iterator[None]:
+    """Make whatever an environment raises when it is made and tried a ConfigError that names its arguments."""
+    try:
+        yield
     except gymnasium.error.DependencyNotInstalled as error:
-        raise ConfigError(f"task.env_id={env_id} needs a package that is not installed: {error}") from error
-    except TypeError as error:
-        raise ConfigError(f"task.env_id={env_id} does not take task.env_kwargs={config.env_kwargs}: {error}") from error
+        raise ConfigError(f"task.env_id={config.env_id} needs a package that is not installed: {error}") from error
+    except Exception as error:  # each environment fails in its own way
+        raise ConfigError(
+            f"task.env_id={config.env_id} does not work with task.env_kwargs={config.env_kwargs} "
+            f"({type(error).__name__}: {str(error).partition(chr(10))[0]})"
+        ) from error
 
 
 def _task_name(config: GymnasiumConfig) -> str:

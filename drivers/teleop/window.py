@@ -16,6 +16,8 @@ TEXT_SIZE = 20
 LINE_HEIGHT = 24
 EMPTY_SIZE = (640, 0)
 """Width and height of the space for the picture where there is none [pixels]."""
+INVISIBLE = ("dummy", "offscreen")
+"""Video drivers that SDL falls back on where there is no display: nobody sees their windows or can press a key."""
 
 
 class WindowTeleop:
@@ -44,11 +46,14 @@ class WindowTeleop:
         self._size = (0, 0)
         try:
             self._pygame.display.init()
+            if self._pygame.display.get_driver() in INVISIBLE and "SDL_VIDEODRIVER" not in os.environ:
+                self._pygame.display.quit()
+                raise self._pygame.error("there is no display")
             self._resize(EMPTY_SIZE[0], LINE_HEIGHT * 4)
         except self._pygame.error as error:
             raise DriverError(
-                f"no window can be opened ({error}): run on a machine with a display, or use the keyboard in a "
-                "terminal (record.source=keyboard)"
+                f"no window can be opened ({error}): run on a machine with a display, or choose keyboard, in a "
+                "terminal, instead of window"
             ) from error
         self._pygame.display.set_caption(f"robo-rl: {spec.task}")
         self._pygame.font.init()

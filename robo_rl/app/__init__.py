@@ -39,6 +39,7 @@ from .trained import (
     load_policy,
     load_reward,
     run_config,
+    saved_config,
 )
 
 __all__ = [
@@ -70,6 +71,7 @@ __all__ = [
     "register_all_configs",
     "register_configs",
     "run_config",
+    "saved_config",
     "section",
     "set_threads",
 ]

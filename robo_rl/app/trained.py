@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+import yaml
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
@@ -20,16 +21,34 @@ def run_config(run: Path) -> DictConfig:
     """Return the configuration of a run folder: what it saved, typed and completed by today's defaults.
 
     Raises:
-        ConfigError: if the folder is no run, or a key of its configuration no longer exists.
+        ConfigError: if the folder is no run, its configuration is damaged, or a key of it no longer exists.
     """
     file = run / "config.yaml"
     if not file.exists():
         raise ConfigError(f"{run} is no run folder: it has no config.yaml. Give a folder that robo-rl train made")
-    return complete_config(cast(DictConfig, OmegaConf.load(file)), file)
+    return complete_config(saved_config(file), file)
+
+
+def saved_config(file: Path) -> DictConfig:
+    """Return what a ``config.yaml`` says, and nothing more.
+
+    Raises:
+        ConfigError: if it is damaged.
+    """
+    try:
+        saved = OmegaConf.load(file)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, OmegaConfBaseException) as error:
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(f"{file} cannot be read ({reason}): it is damaged, restore it from a copy") from error
+    if not isinstance(saved, DictConfig):
+        raise ConfigError(f"{file} was not written by robo-rl train: expected options by name, found a list")
+    return saved
 
 
 def complete_config(saved: DictConfig, file: Path) -> DictConfig:
     """Return the configuration that a run saved, typed and completed by today's defaults.
+
+    What was given when the run was resumed, which stands apart under ``resumed``, holds from then on.
 
     Args:
         saved: as it is in ``config.yaml``.
@@ -42,20 +61,21 @@ def complete_config(saved: DictConfig, file: Path) -> DictConfig:
     choices = saved.pop("choices", None)
     if not isinstance(choices, DictConfig):
         raise ConfigError(f"{file} was not written by robo-rl train: it does not say which choices were made")
+    resumed = saved.pop("resumed", None) or OmegaConf.create()
     register_all_configs()
     outer = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
     try:
         with initialize_config_module("robo_rl.configs", version_base="1.3"):
             typed = compose("train", overrides=[f"{group!s}={choice!s}" for group, choice in choices.items()])
-        config = cast(DictConfig, OmegaConf.merge(typed, saved))
+        config = cast(DictConfig, OmegaConf.merge(typed, saved, resumed))
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(f"{file} does not fit this version of robo-rl: {str(error).partition(chr(10))[0]}") from error
     finally:
         if outer is not None:
             GlobalHydra.instance().initialize(outer)
     with open_dict(config):
-        config.choices = choices
+        config.choices, config.resumed = choices, resumed
     return config
 
 
@@ -145,7 +165,11 @@ def _load_part(run: Path, spec: EnvSpec | None, checkpoint: str, part: str) -> C
     else:
         path = next((p for p in folder.folders() if int(p.name.removeprefix("step_")) == _step(checkpoint)), None)
     if path is None:
-        held = ", ".join(str(int(p.name.removeprefix("step_"))) for p in folder.folders()) or "none"
+        held = ", ".join(str(int(p.name.removeprefix("step_"))) for p in folder.folders())
+        if not held:
+            raise CheckpointError(
+                f"{run} has no checkpoint {checkpoint!r}, nor any other; go on with it by resume={run}"
+            )
         raise CheckpointError(f"{run} has no checkpoint {checkpoint!r}; choose best, newest or a step of: {held}")
     loaded = load_checkpoint(path, only=(part,))
     differences = EnvSpec.from_json(loaded.facts["spec"]).differences(spec) if spec is not None else []

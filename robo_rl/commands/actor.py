@@ -15,7 +15,7 @@ def run(config: DictConfig) -> int:
     """Act as configs/actor.yaml says until the run ends; return the exit code (130: interrupted, 143: terminated)."""
     settings: ActorConfig = section(config, "actor")
     if config.run is not None:
-        saved = run_config(Path(config.run))
+        saved = run_config(Path(str(config.run)))
         with open_dict(config):
             robot = ["robot"] if has_robot(saved) else []
             # Who joins the run of a learner by hand says what device they hold themselves.

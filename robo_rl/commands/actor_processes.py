@@ -13,6 +13,7 @@ from typing import Protocol
 from ..core import DriverError
 from ..transport import TransportConfig
 
+EXIT_USAGE = 2
 STOP_SECONDS = 5.0
 PAUSE_SECONDS = 1.0
 
@@ -32,11 +33,14 @@ class ActorGroup(Protocol):
     def running(self) -> list[str]:
         """Return the names of those that have not ended."""
 
-    def watch(self) -> None:
+    def watch(self, joined: Collection[str]) -> None:
         """Start actors again that failed. To be called every second or so.
 
+        Args:
+            joined: actors that have come as far as to act for this learner.
+
         Raises:
-            DriverError: if one has failed too often.
+            DriverError: if one has failed too often, or says that the user has to mend something before it can act.
         """
 
     def stop(self) -> None:
@@ -78,20 +82,28 @@ class ActorProcesses(ActorGroup):
         processes = self._leaving | self._processes
         return [name for name, process in processes.items() if process.poll() is None]
 
-    def watch(self) -> None:
+    def watch(self, joined: Collection[str]) -> None:
         """Start those again that failed, a second after they did.
 
+        One that has joined may have lost its robot for a while. One that has not, and says by its exit code that
+        something is to be mended, would fail again.
+
+        Args:
+            joined: see :class:`ActorGroup`.
+
         Raises:
-            DriverError: if that has been done ``max_restarts`` times already.
+            DriverError: if that has been done ``max_restarts`` times already, or would not help.
         """
         for name, process in self._processes.items():
             if process.poll() in (None, 0):
                 continue
             if name not in self._restart_at:
+                if process.returncode == EXIT_USAGE and name not in joined:
+                    raise DriverError(f"{name} cannot act: {self._last_words(name)}")
                 if self.restarts >= self._max_restarts:
                     raise DriverError(
                         f"{name} ended with exit code {process.returncode} and has no restart left "
-                        f"(runtime.restarts={self._max_restarts}); its output is in {self._output(name)}"
+                        f"(runtime.restarts={self._max_restarts}): {self._last_words(name)}"
                     )
                 self._restart_at[name] = time.monotonic() + PAUSE_SECONDS
                 self.restarts += 1
@@ -113,6 +125,13 @@ class ActorProcesses(ActorGroup):
 
     def _output(self, name: str) -> Path:
         return self._folder / "actors" / name / "output.log"
+
+    def _last_words(self, name: str) -> str:
+        """Return the last line that an actor printed, and where the others are."""
+        output = self._output(name)
+        lines = output.read_text(errors="replace").split("\n") if output.exists() else []
+        told = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+        return f"{told.removeprefix('robo-rl: ')} (all its output: {output})"
 
     def _start(self, name: str) -> None:
         output = self._output(name)

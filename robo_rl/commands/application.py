@@ -5,21 +5,35 @@ import gc
 import importlib
 import keyword
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import hydra
 from hydra.errors import HydraException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, ListConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from ..app import register_all_configs
 from ..core import ConfigError, RoboRLError
 from . import ray_launcher
-from .usage import explain, help_text, require_flags, require_known, require_known_additions, require_read
+from .usage import (
+    explain,
+    help_text,
+    require_flags,
+    require_known,
+    require_known_additions,
+    require_options,
+    require_read,
+)
 
 EXIT_SIGNAL = 128
 """A command that a signal interrupted ends with this plus the signal's number."""
+
+ROS_NAMES = ("robot", "success", "topic")
+"""Sections and options with names of ROS 2, where ~/ stands for the node."""
 
 
 def run_command(command: str, overrides: list[str]) -> int:
@@ -27,11 +41,13 @@ def run_command(command: str, overrides: list[str]) -> int:
     register_all_configs()
     ray_launcher.register()
     name = command.replace(" ", "_")
+    overrides = [_quote_home(word) for word in overrides]
     if {"-h", "--help"} & set(overrides):
         return _help(command, name, [word for word in overrides if not word.startswith("-")])
     require_flags(command, overrides)
     require_read(command, overrides)
     require_known_additions(name, overrides)
+    require_options(name, overrides)
     status = 0
     failure: Exception | None = None
     composed = False
@@ -42,6 +58,7 @@ def run_command(command: str, overrides: list[str]) -> int:
         composed = True
         try:
             require_known(config)
+            _expand_home(config)
             module = f"{name}_" if keyword.iskeyword(name) else name
             run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{module}").run
             if not gc.get_freeze_count():  # before the first run of a sweep: what that leaves is garbage to the next
@@ -76,6 +93,36 @@ def run_command(command: str, overrides: list[str]) -> int:
             raise
         raise ConfigError(explain(error, name, overrides)) from error
     return status
+
+
+def _quote_home(word: str) -> str:
+    """Return ``word`` with quotes around paths that begin with ~, which Hydra takes only so."""
+    return word if re.search("[\"']", word) else re.sub(r"(?<=[=\[,])~[^,\[\]]*", r'"\g<0>"', word)
+
+
+def _expand_home(config: Any) -> None:
+    """Write the home folder in the place of the ~ that paths begin with: shells do so at the start of a word alone.
+
+    Args:
+        config: a dictionary or list of OmegaConf.
+
+    Raises:
+        ConfigError: if this user has none.
+    """
+    if config._is_none() or config._is_missing() or config._is_interpolation():
+        return
+    for key in range(len(config)) if isinstance(config, ListConfig) else config.keys():
+        if key in ROS_NAMES:
+            continue
+        node = config._get_node(key)
+        value = node._value()  # as it is written: an interpolation is resolved later
+        if isinstance(node, DictConfig | ListConfig):
+            _expand_home(node)
+        elif isinstance(value, str) and value.partition("/")[0] == "~":
+            try:
+                config[key] = str(Path(value).expanduser())
+            except RuntimeError as error:  # as some containers have it
+                raise ConfigError(f"{config._get_full_key(key)}={value}: there is no home folder ({error})") from error
 
 
 def _help(command: str, name: str, overrides: list[str]) -> int:

@@ -26,7 +26,7 @@ from .earnings import Earnings
 from .evaluations import BackgroundEvaluations
 from .interruption import Interruption
 from .pace import Ratios, allowed_steps, may_update
-from .takeover import check_screen, has_person
+from .takeover import check_device, has_person
 from .training import Training
 
 IDLE_SECONDS = 0.05
@@ -84,7 +84,7 @@ class AsyncTraining(Training):
         self._learned_evaluation = 0.0
         self._evaluated_step = 0
         if self.runtime.actors:
-            check_screen(config, "actors that the learner starts have none")
+            check_device(config, "actors that the learner starts have none")
         for single, there in (("robot", has_robot(config)), ("person", has_person(config))):
             actors = self.runtime.actors
             require(not there or actors <= 1, "runtime.actors", f"0 or 1 with a {single}: there is one", actors)
@@ -188,6 +188,7 @@ class AsyncTraining(Training):
         if not self.intake.flush(max(deadline - time.monotonic(), 1.0)):
             self.logger.message(f"Not everything is stored: {self.intake.blocked()}. The actors' spools keep it.")
         self._take()
+        self._tell_progress()
         self._report(time.monotonic())
 
     def _present_actors(self) -> list[str]:
@@ -273,7 +274,8 @@ class AsyncTraining(Training):
         while True:
             if (status := self._asked_status()) is not None:
                 return status
-            self._tell("paused" if self.server.paused else "training")
+            doing = "training" if self._snapshot is None else "training and evaluating"
+            self._tell("paused" if self.server.paused else doing)
             self._guide()  # before an update, which may take its time: the first more than others
             if may_update(self.learner.updates, self._learnable(), self._ratios) and self._can_learn():
                 self._update()
@@ -288,7 +290,7 @@ class AsyncTraining(Training):
             now = time.monotonic()
             if now - self._reported >= REPORT_SECONDS:
                 self._report(now)
-                self.actors.watch()
+                self.actors.watch(self.server.actors())
             if self._evaluate_or_save():
                 return "reached"
 
@@ -300,11 +302,11 @@ class AsyncTraining(Training):
             self._publish()
         if metrics and self.logger.due(updates):
             self.logger.log("train", self.step, **metrics)
-        self.logger.progress(
-            min(self.step, self.settings.env_steps),
-            self.settings.env_steps,
-            updates * self.parts.agent.config.update_to_data,
-        )
+        self._tell_progress()
+
+    def _tell_progress(self) -> None:
+        total, updates = self.settings.env_steps, self.learner.updates * self.parts.agent.config.update_to_data
+        self.logger.progress(min(self.step, total), total, updates)
 
     def _roll_back(self, error: DivergenceError) -> None:
         """As :meth:`Training._roll_back`; actors need not wait for another policy."""

@@ -16,6 +16,7 @@ from .recording import (
     open_data_set,
     print_summary,
     record_episodes,
+    summary_if_ended,
     typed,
 )
 from .recording_space import DiskSpace
@@ -38,13 +39,14 @@ class CollectConfig:
     def __post_init__(self) -> None:
         require(self.episodes >= 1, "episodes", "1 or more", self.episodes)
         require(0 <= self.noise <= 1, "noise", "in [0, 1]", self.noise)
+        require(self.seed >= 0, "seed", "0 or more", self.seed)
         require(self.if_exists in IF_EXISTS, "if_exists", f"one of {', '.join(IF_EXISTS)}", self.if_exists)
 
 
 def run(config: DictConfig) -> int:
     """Collect as configs/collect.yaml says and print what the data set holds then; return 0."""
-    folder = Path(config.policy)
     settings = typed(CollectConfig, config)
+    folder = Path(settings.policy)
     trained_as = run_config(folder)
     console = Console(highlight=False, markup=False)
     backend = build_backend(trained_as)
@@ -60,7 +62,10 @@ def run(config: DictConfig) -> int:
             "explore": settings.explore,
             "task": OmegaConf.to_container(trained_as.task, resolve=True),
         }
-        with open_data_set(path, backend.spec, settings.if_exists, metadata) as store:
+        with (
+            summary_if_ended(path, console),
+            open_data_set(path, backend.spec, settings.if_exists, metadata) as store,
+        ):
             record_episodes(
                 backend,
                 store,

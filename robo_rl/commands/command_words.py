@@ -1,4 +1,4 @@
-"""Words of commands that people are told to give."""
+"""Words that people are told: of commands that they may give, and counts."""
 
 import re
 import shlex
@@ -12,3 +12,12 @@ def override(key: str, value: str | Path) -> str:
         return f"{key}={text}"
     escaped = re.sub(r'\\*(?="|$)', lambda found: 2 * found[0], text).replace('"', '\\"')
     return shlex.quote(f'{key}="{escaped}"')
+
+
+def counted(count: int, thing: str) -> str:
+    """Return a count with its noun, whose plural has an s.
+
+    >>> counted(1, "episode"), counted(1200, "step")
+    ('1 episode', '1,200 steps')
+    """
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"

@@ -24,7 +24,7 @@ def run(config: DictConfig) -> int:
     if config.run is None:
         print(send_command(section(config, "transport"), command))
         return 0
-    watch = LiveWatch(Path(config.run))
+    watch = LiveWatch(Path(str(config.run)))
     if wanted_actors(command) is not None:
         raise ConfigError(f"{command!r} goes to a learner alone: give transport.address as it printed it, not run")
     if not watch.is_going_on():

@@ -10,6 +10,7 @@ from omegaconf import DictConfig
 from ..app import Components, DemonstrationsConfig, section
 from ..core import Batch, ConfigError
 from ..replay import EpisodeRecord, EpisodeStore, ReplayRing
+from .command_words import counted
 from .interruption import Interruption
 from .recording import ExpertChooser, open_data_set, record_episodes
 
@@ -83,7 +84,7 @@ def _record(path: Path, seed: int, parts: Components, wanted: DemonstrationsConf
     backend = parts.evaluation_backend()
     backend.expert(seed)  # Where there is none, nothing is left behind.
     metadata = {"source": "expert", "seed": seed, "noise": wanted.noise}
-    print(f"Recording {wanted.episodes} demonstrations by the task's expert", flush=True)
+    print(f"Recording {counted(wanted.episodes, 'demonstration')} by the task's expert", flush=True)
     try:
         with open_data_set(path, backend.spec, "fail", metadata) as store:
             record_episodes(

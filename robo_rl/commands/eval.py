@@ -14,6 +14,7 @@ from ..app import build_backend, build_reward, load_policy, run_config
 from ..core import ConfigError, nearest, require
 from ..evaluation import DecisionPeriods, EvaluationResult, check_periods, evaluate, evaluate_decision_periods
 from ..telemetry import Console
+from .command_words import counted
 from .destination import output_file
 from .recording import typed
 
@@ -88,7 +89,8 @@ def run(config: DictConfig) -> int:
 def show(result: EvaluationResult, step: int, console: Console) -> None:
     """Print what an evaluation of the policy of ``step`` came to."""
     rate = result.success_rate
-    console.print(f"{result.task}, policy of step {step:,}, {len(result.episodes)} episodes, seed {result.seed}")
+    episodes = counted(len(result.episodes), "episode")
+    console.print(f"{result.task}, policy of step {step:,}, {episodes}, seed {result.seed}")
     if rate is not None:
         low, high = 100 * rate.low, 100 * rate.high
         console.print(f"Success {100 * rate.value:.1f} % (95 % interval {low:.1f} to {high:.1f} %)")

@@ -71,6 +71,13 @@ class Evaluations:
         """Evaluate during training; return whether ``run.stop_at_success_rate`` or ``stop_at_return`` is reached."""
         return self._suffices(self(step, updates, seed, self._settings.evaluation_episodes))
 
+    def goal(self) -> str:
+        """Return the options that say when an evaluation is good enough to end the run."""
+        settings = self._settings
+        goals = {"success_rate": settings.stop_at_success_rate, "return": settings.stop_at_return}
+        given = [f"run.stop_at_{name}={value:g}" for name, value in goals.items() if value is not None]
+        return " or ".join(given) or "a goal that was taken back since"
+
     def _suffices(self, result: EvaluationResult) -> bool:
         settings = self._settings
         rate, wanted = result.success_rate, settings.stop_at_success_rate

@@ -12,13 +12,14 @@ from ..core import DataError
 from ..replay import EpisodeStore
 from ..replay.interchange import DataFormat, DataSet
 from ..telemetry import Console
+from .command_words import counted
 from .summary import versions
 
 
 def run(config: DictConfig) -> int:
     """Export as configs/export.yaml says; return 0."""
     format_ = cast(DataFormat, build(config.format))
-    path, output = Path(config.path), Path(config.output)
+    path, output = Path(str(config.path)), Path(str(config.output))
     if output.exists():
         raise DataError(f"{output} exists already; choose another output")
     with EpisodeStore.open(path) as store:
@@ -35,7 +36,7 @@ def run(config: DictConfig) -> int:
             raise DataError(f"{output} cannot be written ({error})") from error
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        Console(highlight=False).print(f"{output} holds {len(store)} episodes", markup=False, soft_wrap=True)
+        Console(highlight=False).print(f"{output} holds {counted(len(store), 'episode')}", markup=False, soft_wrap=True)
     return 0
 
 

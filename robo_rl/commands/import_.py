@@ -25,7 +25,7 @@ def run(config: DictConfig) -> int:
     """Import as configs/import.yaml says and print what the data set holds then; return 0."""
     format_ = cast(DataFormat, build(config.format))
     foreign = cast(ForeignConfig, section(config, "foreign"))
-    path, output = Path(config.path), Path(config.output)
+    path, output = Path(str(config.path)), Path(str(config.output))
     if output.exists():
         raise DataError(f"{output} exists already; choose another output")
     console = Console(highlight=False, markup=False, soft_wrap=True)

@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 from rich.table import Table
 
 from ..app import build
-from ..core import ArraySpec, Batch, Clock, ConfigError, EnvSpec, Metrics, MonotonicClock, nearest, require
+from ..core import ArraySpec, Batch, Clock, ConfigError, DataError, EnvSpec, Metrics, MonotonicClock, nearest, require
 from ..replay import UNKNOWN, EpisodeStore, LabelBook
 from ..telemetry import Console
 from .destination import new_output
@@ -73,7 +73,11 @@ class ClassifierConfig(Protocol):
 
 
 def run(config: DictConfig) -> int:
-    """Label and learn as configs/label.yaml says, and print how well it was learned; return 0."""
+    """Label and learn as configs/label.yaml says, and print how well it was learned; return 0.
+
+    Raises:
+        DataError: if no episode is labelled at the end.
+    """
     settings = typed(LabelConfig, config, "label")
     learning = cast(ClassifierConfig, build(config.classifier))
     require(learning.file is None, "classifier.file", "null: label.output says where it goes", learning.file)
@@ -85,7 +89,10 @@ def run(config: DictConfig) -> int:
             _watch(store, book, learning.stages, settings, config)
         console.print(f"{settings.path}: {len(book.numbers)} of {len(store)} episodes are labelled")
         if not book.numbers:
-            return 0
+            raise DataError(
+                "nothing to learn from: an episode is labelled once a person at its last frame lets go and moves "
+                "forward (label.device says by what)"
+            )
         labels = [book[number][1:] for number in book.numbers]
         console.print(f"after their steps: {_counted(np.concatenate(labels), learning.stages)}")
         if output is None:

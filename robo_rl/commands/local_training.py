@@ -25,7 +25,7 @@ from .earnings import Earnings
 from .evaluations import PERSON_POLL_SECONDS
 from .interruption import Interruption
 from .operators import LocalOperators
-from .takeover import check_screen, open_takeover
+from .takeover import check_device, open_takeover
 from .training import Training
 
 
@@ -36,6 +36,7 @@ class LocalTraining(Training):
     _earnings: Earnings
 
     def __init__(self, config: DictConfig, folder: Path, interruption: Interruption) -> None:
+        check_device(config, "this one shows the run")
         super().__init__(config, folder, interruption)
         if self.parts.resets is not None:
             self.parts.resets.watch(self.logger.status, self.logger.message, self._operators.heed)
@@ -210,7 +211,6 @@ class LocalTraining(Training):
         seed, backend = self.config.seed, self.parts.backend
         self.actor = Actor(backend, seed, resets=self.parts.resets)
         self._intervention = make_intervention(section(self.config, "intervention"), backend, seed)
-        check_screen(self.config, "this one shows the run")
         takeover = open_takeover(self.config, backend)
         self._operators = LocalOperators(self.live, self._interruption, backend, self.actor, takeover)
         self._earnings = self._no_earnings()

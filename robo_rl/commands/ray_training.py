@@ -6,7 +6,7 @@ import signal
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -331,8 +331,11 @@ class RayActors(ActorGroup):
         processes = self._leaving | self._acting
         return [name for name, process in processes.items() if not _is_done(process.result)]
 
-    def watch(self) -> None:
+    def watch(self, joined: Collection[str]) -> None:
         """Count restarts, and let go of those that have left.
+
+        Args:
+            joined: not looked at; Ray itself starts processes again.
 
         Raises:
             DriverError: if Ray has given one up.

@@ -26,6 +26,7 @@ from .recording import (
     open_data_set,
     print_summary,
     record_episodes,
+    summary_if_ended,
     typed,
 )
 from .recording_space import DiskSpace
@@ -71,21 +72,22 @@ def run(config: DictConfig) -> int:
     try:
         path = Path(settings.path) if settings.path else default_path(backend.spec, settings.source)
         metadata = {"task": OmegaConf.to_container(config.task, resolve=True)}
-        if settings.source in SCRIPTS:
-            record_expert(
-                backend,
-                path,
-                settings.episodes,
-                source=settings.source,
-                noise=settings.noise,
-                seed=config.seed,
-                only_successful=only_successful,
-                if_exists=settings.if_exists,
-                metadata=metadata,
-                console=console,
-            )
-        else:
-            _record_human(backend, path, settings, only_successful, config, metadata)
+        with summary_if_ended(path, console):
+            if settings.source in SCRIPTS:
+                record_expert(
+                    backend,
+                    path,
+                    settings.episodes,
+                    source=settings.source,
+                    noise=settings.noise,
+                    seed=config.seed,
+                    only_successful=only_successful,
+                    if_exists=settings.if_exists,
+                    metadata=metadata,
+                    console=console,
+                )
+            else:
+                _record_human(backend, path, settings, only_successful, config, metadata)
         print_summary(path, console)
     finally:
         backend.close()
@@ -104,6 +106,7 @@ def record_expert(
     if_exists: str = "fail",
     metadata: Mapping[str, Any] | None = None,
     console: Console | None = None,
+    section: str | None = SECTION,
 ) -> None:
     """Record ``episodes`` of a script with the backend's expert into the data set ``path``.
 
@@ -119,6 +122,7 @@ def record_expert(
         if_exists: see :func:`open_data_set`.
         metadata: further facts to keep with the data, as JSON values.
         console: where to tell how it goes; None: nowhere.
+        section: see :func:`record_episodes`.
 
     Raises:
         ConfigError: if the backend has no expert.
@@ -126,7 +130,7 @@ def record_expert(
     """
     expert = backend.expert(derive_seed(seed, "expert"))
     facts = {"source": source, "seed": seed, "noise": noise, **(metadata or {})}
-    with open_data_set(path, backend.spec, if_exists, facts, SECTION) as store:
+    with open_data_set(path, backend.spec, if_exists, facts, section or "") as store:
         record_episodes(
             backend,
             store,
@@ -136,7 +140,7 @@ def record_expert(
             seed=seed,
             only_successful=only_successful,
             report=EpisodePrinter(console, episodes, DiskSpace(store).describe) if console is not None else None,
-            section=SECTION,
+            section=section,
         )
 
 

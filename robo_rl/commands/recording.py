@@ -28,6 +28,7 @@ from ..core import (
     require,
 )
 from ..replay import EpisodeStore
+from .command_words import counted
 from .recording_space import check_space
 from .summary import versions
 
@@ -72,9 +73,9 @@ class Outcome(NamedTuple):
     def describe(self) -> str:
         """Return the outcome in words."""
         if self.stopped:
-            return f"stopped after {self.steps} steps, not stored: {self.stopped}"
+            return f"stopped after {counted(self.steps, 'step')}, not stored: {self.stopped}"
         ended = {True: "success", False: "no success", None: "ended"}[self.success]
-        return f"{ended} after {self.steps} steps{'' if self.kept else ', not stored'}"
+        return f"{ended} after {counted(self.steps, 'step')}{'' if self.kept else ', not stored'}"
 
 
 class EpisodePrinter:
@@ -134,10 +135,20 @@ def print_summary(path: Path, console: Console) -> None:
     summary = store.summary()
     seconds = summary.steps / store.spec.control_rate
     successes = f", {summary.successes} successful" if store.spec.reports_success else ""
-    console.print(
-        f"{path} holds {summary.episodes} episodes{successes}: {summary.steps:,} steps, {seconds / 60:.1f} minutes",
-        soft_wrap=True,
-    )
+    episodes, steps = counted(summary.episodes, "episode"), counted(summary.steps, "step")
+    console.print(f"{path} holds {episodes}{successes}: {steps}, {seconds / 60:.1f} minutes", soft_wrap=True)
+
+
+@contextmanager
+def summary_if_ended(path: Path, console: Console) -> Iterator[None]:
+    """Print what the data set at ``path`` holds where somebody ends the block by Ctrl-C or SIGTERM."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        console.print("Ended; the open episode is not stored")
+        if path.exists():  # else not one was stored
+            print_summary(path, console)
+        raise
 
 
 def explored(action: NDArray[np.float32], deviation: float, rng: np.random.Generator) -> NDArray[np.float32]:

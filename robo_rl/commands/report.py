@@ -1,5 +1,6 @@
 """``robo-rl report runs=[FOLDER, ...]``: an HTML page of one or more runs."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig, ListConfig
@@ -12,20 +13,34 @@ from ..evaluation.report import RESULTS, markdown_table, repeated_seeds, results
 from ..evaluation.runs import find_runs, load_run
 from ..telemetry import Console
 from .destination import output_file
+from .recording import typed
 
 
-def run(cfg: DictConfig) -> int:
+@dataclass(frozen=True)
+class ReportConfig:
+    """Options of configs/report.yaml, where the defaults and their meaning stand."""
+
+    runs: list[str]
+    output: str | None
+    embed: bool
+    table: str | None
+
+    def __post_init__(self) -> None:
+        allowed = "one or more run folders, for example runs=[runs/a,runs/b]"
+        require(bool(self.runs) and all(self.runs), "runs", allowed, self.runs)
+
+
+def run(config: DictConfig) -> int:
     """Write the page, and the table of results if asked for; print the table and where the page is."""
-    patterns = list(cfg.runs) if isinstance(cfg.runs, ListConfig) else [cfg.runs]
-    require(
-        bool(patterns) and all(patterns), "runs", "one or more run folders, for example runs=[runs/a,runs/b]", cfg.runs
-    )
-    paths = find_runs(str(pattern) for pattern in patterns)
-    output = Path(cfg.output) if cfg.output is not None else _default_output(paths)
+    if not isinstance(config.runs, ListConfig):  # one needs no brackets
+        config.runs = [config.runs]
+    settings = typed(ReportConfig, config)
+    paths = find_runs(settings.runs)
+    output = Path(settings.output) if settings.output is not None else _default_output(paths)
     require(output.suffix in (".html", ".htm"), "output", "a file name that ends in .html", str(output))
     output_file("output", output)
-    if cfg.table is not None:
-        output_file("table", cfg.table)
+    if settings.table is not None:
+        output_file("table", settings.table)
 
     runs = [load_run(path) for path in paths]
     groups = group_runs(runs)
@@ -40,10 +55,10 @@ def run(cfg: DictConfig) -> int:
             console.print(f"{each.name}: {problem}", style="yellow", markup=False)
     for text in repeated_seeds(groups):
         console.print(text, style="yellow", markup=False, soft_wrap=True)
-    if cfg.table is not None:
-        Path(cfg.table).write_text(markdown_table(groups), encoding="utf-8")
-        console.print(f"table:  {cfg.table}", markup=False, soft_wrap=True)
-    console.print(f"report: {write_report(runs, output, cfg.embed)}", markup=False, soft_wrap=True)
+    if settings.table is not None:
+        Path(settings.table).write_text(markdown_table(groups), encoding="utf-8")
+        console.print(f"table:  {settings.table}", markup=False, soft_wrap=True)
+    console.print(f"report: {write_report(runs, output, settings.embed)}", markup=False, soft_wrap=True)
     return 0
 
 

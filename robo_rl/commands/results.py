@@ -8,7 +8,7 @@ import numpy as np
 
 from ..evaluation import EvaluationResult
 from ..evaluation.runs import load_run
-from .command_words import override
+from .command_words import counted, override
 
 
 def evaluation_facts(result: EvaluationResult | None) -> dict[str, Any]:
@@ -26,12 +26,12 @@ def evaluation_facts(result: EvaluationResult | None) -> dict[str, Any]:
 
 def evaluation_lines(result: EvaluationResult) -> Iterator[str]:
     """Tell people of the final evaluation, line by line."""
-    rate, episodes = result.success_rate, len(result.episodes)
+    rate, episodes = result.success_rate, counted(len(result.episodes), "evaluation episode")
     if rate is not None:
         interval = f"95 % interval {100 * rate.low:.0f} to {100 * rate.high:.0f} %"
-        yield f"Success {100 * rate.value:.0f} % of {episodes} evaluation episodes ({interval})"
+        yield f"Success {100 * rate.value:.0f} % of {episodes} ({interval})"
     else:
-        yield f"Mean return {result.return_mean:.1f} over {episodes} evaluation episodes"
+        yield f"Mean return {result.return_mean:.1f} over {episodes}"
     if result.lap_seconds:
         yield f"Lap time {result.lap_seconds_median:.2f} s (median of {len(result.lap_seconds)})"
 

@@ -13,6 +13,7 @@ from ..app import build_backend, build_reward
 from ..core import EnvBackend, Metrics, Scorer, derive_seed, generator, require
 from ..replay import EpisodeStore, ReplayRing
 from ..telemetry import Console
+from .destination import output_file
 from .record import record_expert
 from .recording import typed
 from .reward_comparison import Comparison, compare_rewards, print_comparison
@@ -58,6 +59,8 @@ class Measured(NamedTuple):
 def run(config: DictConfig) -> int:
     """Measure as configs/reward_benchmark.yaml says, and print a table; return 0."""
     settings = typed(RewardBenchmarkConfig, config, "benchmark")
+    if settings.output is not None:
+        output_file("benchmark.output", settings.output)
     backend = build_backend(config)
     try:
         reward = build_reward(config.reward, backend.spec, config.seed)
@@ -86,8 +89,8 @@ def run(config: DictConfig) -> int:
             **measured_with,
             "modules": {name: asdict(agreement) for name, agreement in measured.comparison.agreement.items()},
             "learned": measured.learned,
-            "starc": measured.comparison.starc,
-            "epic": measured.comparison.epic,
+            "starc": measured.comparison.starc.values,
+            "epic": measured.comparison.epic.values,
         }
         Path(settings.output).write_text(json.dumps(results, indent=2) + "\n")
     return 0
@@ -110,7 +113,8 @@ def measure(backend: EnvBackend, scorer: Scorer, settings: RewardBenchmarkConfig
     if settings.demonstrations:
         path = folder / "demonstrations"
         seed_of_part = derive_seed(seed, "demonstrations")
-        record_expert(backend, path, settings.demonstrations, noise=settings.demonstration_noise, seed=seed_of_part)
+        noise = settings.demonstration_noise
+        record_expert(backend, path, settings.demonstrations, noise=noise, seed=seed_of_part, section=None)
         store = EpisodeStore.open(path)
         learned = scorer.fit([store.arrays(number).rows() for number in range(len(store))])
     else:
@@ -148,5 +152,14 @@ def graded_episodes(backend: EnvBackend, path: Path, episodes: int, seed: int) -
     for number, noise in enumerate(NOISES):
         count = (episodes + number) // len(NOISES)
         seed_of_part = derive_seed(seed, path.name, number)
-        record_expert(backend, path, count, noise=noise, seed=seed_of_part, only_successful=False, if_exists="append")
+        record_expert(
+            backend,
+            path,
+            count,
+            noise=noise,
+            seed=seed_of_part,
+            only_successful=False,
+            if_exists="append",
+            section=None,
+        )
     return EpisodeStore.open(path)

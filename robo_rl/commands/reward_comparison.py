@@ -1,6 +1,6 @@
 """How rewards agree with the truth over several episodes, and how far they are from each other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,7 +24,9 @@ from ..replay import EpisodeArrays
 EPIC_ROWS = 256
 """Transitions that EPIC is measured on."""
 EPIC_SAMPLES = 32
-"""Draws that its means are taken over."""
+"""Draws that its means are taken over; of fewer transitions it is not estimated."""
+STARC_STEPS = 2
+"""Transitions for each feature of the potentials: with no more than there are features, shaping explains any reward."""
 
 
 @dataclass(frozen=True)
@@ -44,19 +46,32 @@ class Agreement:
     calibration: float | None
 
 
+class Distances(NamedTuple):
+    """Distances between rewards.
+
+    Attributes:
+        values: of each to each; None where there are too few steps.
+        steps: that they are estimated on.
+        needed: so many, or more.
+    """
+
+    values: Mapping[str, Mapping[str, float | None]]
+    steps: int
+    needed: int
+
+
 class Comparison(NamedTuple):
     """What was found out about the rewards.
 
     Attributes:
         agreement: of each term.
-        starc: distances between the rewards of the modules and the true progress, each to each; estimated on the
-            episodes.
+        starc: between the rewards of the modules and the true progress; estimated on the episodes.
         epic: the same, of modules that judge single transitions.
     """
 
     agreement: dict[str, Agreement]
-    starc: dict[str, dict[str, float]]
-    epic: dict[str, dict[str, float]]
+    starc: Distances
+    epic: Distances
 
 
 def compare_rewards(
@@ -96,11 +111,14 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
         table.add_row(name, *("none" if number is None else f"{number:.2f}" for number in numbers))
     console.print(table)
     for name, distances in (("STARC", comparison.starc), ("EPIC", comparison.epic)):
-        if len(distances) > 1:
-            table = Table(f"{name} distance", *distances, box=None, pad_edge=False)
-            for one, row in distances.items():
-                table.add_row(one, *(f"{distance:.2f}" for distance in row.values()))
+        if len(distances.values) > 1:
+            table = Table(f"{name} distance", *distances.values, box=None, pad_edge=False)
+            for one, row in distances.values.items():
+                table.add_row(one, *("-" if distance is None else f"{distance:.2f}" for distance in row.values()))
             console.print(table)
+            if distances.steps < distances.needed:
+                few = f"{name} takes {distances.needed:,} steps or more, there are {distances.steps:,}: add episodes"
+                console.print(few, soft_wrap=True)
 
 
 def true_progress(episode: EpisodeArrays) -> NDArray[np.float32]:
@@ -125,24 +143,29 @@ def agreement(
     )
 
 
-def _starc_distances(
-    rewards: Mapping[str, Sequence[NDArray[np.float32]]], rows: Batch, discount: float
-) -> dict[str, dict[str, float]]:
+def _starc_distances(rewards: Mapping[str, Sequence[NDArray[np.float32]]], rows: Batch, discount: float) -> Distances:
     before, after = features(rows)
+    steps, needed = len(before), STARC_STEPS * before.shape[1]
+    if steps < needed:
+        return _unknown(rewards, steps, needed)
     forms = {
         name: least(np.concatenate(values).astype(np.float64), before, after, discount)
         for name, values in rewards.items()
     }
-    return matrix(forms, starc)
+    return Distances(matrix(forms, starc), steps, needed)
 
 
-def _epic_distances(
-    scorer: Scorer, rows: Batch, discount: float, rng: np.random.Generator
-) -> dict[str, dict[str, float]]:
+def _epic_distances(scorer: Scorer, rows: Batch, discount: float, rng: np.random.Generator) -> Distances:
     """Judge transitions that are put together of states and actions of some rows."""
-    count = len(rows["action"])
-    chosen = rng.choice(count, min(count, EPIC_ROWS), replace=False)
+    steps = len(rows["action"])
+    if steps < EPIC_SAMPLES:
+        return _unknown(scorer.judge(rows), steps, EPIC_SAMPLES)
+    chosen = rng.choice(steps, min(steps, EPIC_ROWS), replace=False)
     forms = sampled_mean_adjusted(
         scorer.judge, {key: values[chosen] for key, values in rows.items()}, discount, EPIC_SAMPLES, rng
     )
-    return matrix(forms, epic)
+    return Distances(matrix(forms, epic), steps, EPIC_SAMPLES)
+
+
+def _unknown(names: Collection[str], steps: int, needed: int) -> Distances:
+    return Distances({name: dict.fromkeys(names) for name in names}, steps, needed)

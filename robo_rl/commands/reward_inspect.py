@@ -10,7 +10,7 @@ from rich.table import Table
 
 from ..app import build_backend, load_reward, run_config
 from ..core import ConfigError, generator, require
-from ..evaluation.viewer import Recording
+from ..evaluation.viewer import Recording, import_rerun
 from ..replay import EpisodeArrays, EpisodeStore
 from ..telemetry import Console
 from .destination import output_file
@@ -57,6 +57,8 @@ def run(config: DictConfig) -> int:
     trained_config = run_config(folder)
     drawn = folder / f"reward_{Path(settings.path).resolve().name}_{settings.episode}.png"
     output = output_file("output", settings.output or drawn)
+    if output.suffix == ".rrd":
+        import_rerun()  # that it is missing is said before the work
     backend = build_backend(trained_config)
     spec = backend.spec
     backend.close()

@@ -153,7 +153,7 @@ def run(config: DictConfig) -> int:
     settings = typed(PublishConfig, config, "publish")
     if config.run is not None:
         with open_dict(config):
-            config.task = run_config(Path(config.run)).task
+            config.task = run_config(Path(str(config.run))).task
     if not has_robot(config):
         raise ConfigError("robo-rl reward publish scores a robot over ROS 2: choose one, such as robot=virtual")
     backend = build(config.robot, simulation=build(config.task))
@@ -193,7 +193,7 @@ def _fitted(config: DictConfig, spec: EnvSpec) -> Scorer:
         ConfigError: if there are none.
     """
     if config.run is not None:
-        scorer = load_reward(Path(config.run), spec, str(config.checkpoint)).reward.scorer
+        scorer = load_reward(Path(str(config.run)), spec, str(config.checkpoint)).reward.scorer
     else:
         scorer = build_reward(config.reward, spec, config.seed).scorer
     if scorer is None:

@@ -10,8 +10,9 @@ from typing import Any
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from ..app import section
-from ..core import ConfigError
+from ..app import saved_config, section
+from ..core import ConfigError, write_durably
+from ..evaluation.runs import is_run, load_run
 from ..learner import CheckpointFolder
 from ..telemetry import LiveWatch
 from .command_words import override
@@ -37,6 +38,9 @@ ENTRIES = (
 )
 """All that runs write into their folders. What else lies there is somebody's own."""
 
+BEGINNING = ("demonstrations", "metrics.jsonl", "tensorboard")
+"""Those that a run writes before its first checkpoint, and makes anew where it has none."""
+
 PATHS = ("path", "file", "reference", "checkpoint", "certificates")
 """How the names of options end that name files or folders which a run reads."""
 
@@ -46,7 +50,8 @@ def claimed(config: DictConfig, folder: Path) -> Iterator[None]:
     """Make the folder of a new run, with its configuration, for a block in which the run begins.
 
     Where the block fails nothing was begun: the folder is as it was, and the command may be given again. A run that the
-    new one replaces goes when the block succeeds. The folder of a run that is resumed stays as it is.
+    new one replaces goes when the block succeeds. The folder of a run that is resumed stays as it is, but for what was
+    given to go on with, which its configuration keeps when the block succeeds.
 
     Args:
         config: of the run.
@@ -59,6 +64,7 @@ def claimed(config: DictConfig, folder: Path) -> Iterator[None]:
     if config.resume is not None:
         print(f"Run folder {folder}", flush=True)
         yield
+        _keep_resumed(config, folder / "config.yaml")
         return
     text = OmegaConf.to_yaml(config, resolve=True)
     made = [each for each in (folder, *folder.parents) if not each.exists()]
@@ -72,7 +78,7 @@ def claimed(config: DictConfig, folder: Path) -> Iterator[None]:
     try:
         with given_up(folder):
             with _making(folder):
-                (folder / "config.yaml").write_text(text)
+                write_durably(folder / "config.yaml", text.encode())
             print(f"Run folder {folder}", flush=True)
             yield
         begun = True
@@ -86,6 +92,14 @@ def claimed(config: DictConfig, folder: Path) -> Iterator[None]:
             _remove(made)
 
 
+def _keep_resumed(config: DictConfig, file: Path) -> None:
+    """Have later resumptions know what was given at this one, beside what the run began with."""
+    saved = saved_config(file)
+    if config.resumed != (saved.get("resumed") or {}):
+        saved.resumed = config.resumed
+        write_durably(file, OmegaConf.to_yaml(saved).encode())
+
+
 @contextlib.contextmanager
 def given_up(folder: Path) -> Iterator[None]:
     """Remove what the run in ``folder`` wrote where the block fails before its first checkpoint."""
@@ -96,6 +110,23 @@ def given_up(folder: Path) -> Iterator[None]:
             for name in ENTRIES:
                 _discard(folder / name)
         raise
+
+
+def clear_beginning(folder: Path) -> None:
+    """Remove what a process of the run in ``folder`` left that was killed before its first checkpoint.
+
+    Such a run begins anew: what it had recorded and told may be a part of the whole.
+
+    Raises:
+        ConfigError: if the run has taken steps: then somebody removed its checkpoints.
+    """
+    if is_run(folder) and (steps := load_run(folder).env_steps):
+        raise ConfigError(
+            f"{folder} has no checkpoint to go on from, and took {steps:,} steps: restore its checkpoints from a copy, "
+            "or begin a run in another folder"
+        )
+    for name in BEGINNING:
+        _discard(folder / name)
 
 
 @contextlib.contextmanager

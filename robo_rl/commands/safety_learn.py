@@ -46,14 +46,14 @@ class DemonstratedConfig:
 def run(config: DictConfig) -> int:
     """Learn and save as configs/safety_learn.yaml says, and print how the value fits the data; return 0."""
     learning = typed(FeasibilityConfig, config, "learning")
-    output = new_output("output", config.output, "folder")
+    output = new_output("output", str(config.output), "folder")
     require(config.threads is None or config.threads >= 1, "threads", "null or 1 or more", config.threads)
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     demonstrated = typed(DemonstratedConfig, config, "demonstrated")
     if (config.keep is None) == (not demonstrated.paths):
         raise ConfigError("give what is to be kept, or demonstrations of it: either keep or demonstrated.paths")
-    with EpisodeStore.open(Path(config.path)) as store:
+    with EpisodeStore.open(Path(str(config.path))) as store:
         spec = store.spec
         episodes = [store.arrays(number, state_keys(spec)).rows() for number in range(len(store.records))]
     if not episodes:

@@ -1,5 +1,7 @@
 """A person who takes over from the policy, and hands back."""
 
+import importlib.util
+
 from omegaconf import DictConfig
 
 from ..actor import ActionChoice, marked
@@ -8,6 +10,8 @@ from .panel import Panel, open_panel
 
 ENDING = ("emergency_stop", "discard", "failure", "success", "pause", "stop")
 """Buttons that end the episode; of several that were pressed in one period the first one does."""
+PACKAGES = {"window": "pygame", "gamepad": "pygame", "spacemouse": "pyspacemouse"}
+"""What devices need that is not installed with everything."""
 
 
 class Takeover:
@@ -115,11 +119,12 @@ def has_person(config: DictConfig) -> bool:
     return config.teleop.device is not None or config.get("steering") is not None
 
 
-def check_screen(config: DictConfig, why_no_terminal: str) -> None:
-    """Check that a device that ``config.teleop`` names for a training draws nothing in the terminal.
+def check_device(config: DictConfig, why_no_terminal: str) -> None:
+    """Check that a device that ``config.teleop`` names for a training can be there, before it is opened.
 
     Raises:
-        ConfigError: if it does; ``why_no_terminal`` says why that is not possible.
+        ConfigError: if it draws in the terminal, and ``why_no_terminal`` says why that is not possible, or a package
+            that it needs is not installed.
     """
     teleop = config.teleop
     screen = teleop.device if teleop.device in ("keyboard", "window") else teleop.screen
@@ -128,6 +133,10 @@ def check_screen(config: DictConfig, why_no_terminal: str) -> None:
             f"teleop.device={teleop.device} draws in a terminal, but {why_no_terminal}: choose teleop.device=window or "
             "teleop.screen=window, or runtime=async runtime.actors=0 and robo-rl actor in a terminal of its own"
         )
+    for used in (teleop.device, screen) if teleop.device is not None else ():
+        package = PACKAGES.get(used)
+        if package is not None and importlib.util.find_spec(package) is None:
+            raise ConfigError(f"teleop.device={teleop.device} needs {package}: pip install 'robo-rl[teleop]'")
 
 
 def open_takeover(config: DictConfig, backend: EnvBackend) -> Takeover | None:

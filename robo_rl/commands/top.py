@@ -16,7 +16,7 @@ from rich.text import Text
 
 from ..core import DataError, require
 from ..evaluation.runs import Run, find_runs, load_run
-from ..telemetry import LiveWatch
+from ..telemetry import LiveStatus, LiveWatch
 from .recording import typed
 
 RECENT_EPISODES = 20
@@ -98,14 +98,21 @@ def show(path: Path, quiet_seconds: float) -> Panel:
         told = "  ".join(f"{name} {value}" for name, value in robot.facts.items())
         table.add_row(robot.name, Text(f"{'present' if robot.connected else 'away'}  {told}"))
     quiet = f", nothing new for {duration(quiet_seconds)}" if going_on and quiet_seconds > RECENT_SECONDS else ""
-    title = f"{run.task}  {run.agent}  seed {run.seed}  [{'going on' if going_on else run.status}{quiet}]"
+    doing = describe_live(status) if going_on else run.status
+    title = f"{run.task}  {run.agent}  seed {run.seed}  [{doing}{quiet}]"
     return Panel(table, title=Text(title), title_align="left", subtitle=Text(str(run.path)), subtitle_align="right")
+
+
+def describe_live(status: LiveStatus | None) -> str:
+    """Return what a run that goes on does now, in a few words."""
+    if status is None or not status.state:
+        return "going on"
+    return status.state + (", will pause" if status.paused and status.state != "paused" else "")
 
 
 def facts(run: Run, going_on: bool) -> Iterable[tuple[str, str]]:
     """Yield what there is to say about ``run``, by name; ``going_on``: a process is busy with it."""
-    wanted = (run.config.get("run") or {}).get("env_steps")
-    of = f" of {int(wanted):,}" if wanted else ""
+    of = f" of {run.wanted_steps:,}" if run.wanted_steps else ""
     rate = step_rate(run.metrics)
     speed = f"  {rate:.1f} steps/s" if going_on and rate is not None else ""
     yield "steps", f"{run.env_steps:,}{of}{speed}  in {duration(run.wall_seconds)}"

@@ -25,7 +25,7 @@ def run(config: DictConfig) -> int:
     with joined_ranks() as rank:
         if rank == 0:
             return _train(config)
-        return follow(config if config.resume is None else _resumed(config, Path(config.resume)))
+        return follow(config if config.resume is None else _resumed(config, Path(str(config.resume))))
 
 
 def _train(config: DictConfig) -> int:
@@ -38,7 +38,7 @@ def _train(config: DictConfig) -> int:
         with open_dict(config):
             config.choices = {group: choice for group, choice in choices.items() if group in config}
     else:
-        folder = Path(config.resume)
+        folder = Path(str(config.resume))
         config = _resumed(config, folder)
     if config.runtime.name == "ray":
         return _with_ray(config, folder)
@@ -61,9 +61,7 @@ def _with_ray(config: DictConfig, folder: Path) -> int:
             raise ConfigError("runtime=ray starts its learner itself: under torchrun choose runtime=local or async")
         settings: RayRuntimeConfig = section(config, "runtime")
         if has_person(config):
-            raise ConfigError(
-                "nobody takes over from simulators that Ray places: teleop.device and steering must be null"
-            )
+            raise ConfigError("nobody takes over from simulators that Ray places: leave out teleop.device and steering")
         try:
             from .ray_training import connect, learn
         except ModuleNotFoundError as error:
@@ -86,6 +84,8 @@ def _resumed(config: DictConfig, folder: Path) -> DictConfig:
         raise ConfigError("a resumed run stays in its folder: leave run.dir out")
     for key in given:
         if key != "resume":
-            OmegaConf.update(saved, key, OmegaConf.select(config, key))
+            value = OmegaConf.select(config, key)
+            OmegaConf.update(saved, key, value)
+            OmegaConf.update(saved.resumed, key, value, force_add=True)
     saved.resume = str(folder)
     return saved

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 
+from ..actor import InterventionConfig
 from ..app import Components, RunConfig, section
 from ..core import (
     CheckpointError,
@@ -32,8 +33,8 @@ from ..core import (
 from ..evaluation import EvaluationResult
 from ..learner import Checkpoint, CheckpointFolder, Learner
 from ..replay import MixedSampler, ReplayRing
-from ..telemetry import COMMANDS, Command, LiveRun, RunLogger
-from .command_words import override
+from ..telemetry import COMMANDS, Command, LiveRun, LoggingConfig, RunLogger, check_logging
+from .command_words import counted, override
 from .demonstrations import load_demonstrations
 from .earnings import Earnings
 from .evaluations import Evaluations
@@ -43,6 +44,7 @@ from .pretraining import counted_updates
 from .ranks import check_ranks
 from .results import evaluation_facts, evaluation_lines, file_lines
 from .rollback import Rollbacks
+from .run_folder import clear_beginning
 from .safety_record import SafetyRecord
 from .summary import SUMMARY, write_summary
 
@@ -55,7 +57,8 @@ class Training(ABC):
 
     Args:
         config: as configs/train.yaml.
-        folder: run folder; where it holds a checkpoint and ``config.resume`` is set, the run goes on from there.
+        folder: run folder; where it holds a checkpoint and ``config.resume`` is set, the run goes on from there. One
+            that was killed before its first begins anew.
         interruption: read between two steps.
     """
 
@@ -66,17 +69,28 @@ class Training(ABC):
         self.config = config
         self.folder = folder
         self.settings: RunConfig = section(config, "run")
+        logging: LoggingConfig = section(config, "logging")
+        intervention: InterventionConfig = section(config, "intervention")
+        check_logging(logging)  # before demonstrations are recorded
         self.parts: Components = Components(config)
         check_ranks(config, self.parts.agent)
         self._interruption = interruption
         self._checkpoints = CheckpointFolder(folder / "checkpoints", keep=self.settings.keep_checkpoints)
+        self.live = LiveRun(folder)  # from here on no other process is busy with the folder
+        goes_on = config.resume is not None and bool(self._checkpoints.folders())
         agent, spec, seed = self.parts.agent, self.parts.backend.spec, config.seed
         self._scorer = self.parts.reward.scorer
         added_terms = self._scorer.terms if self._scorer else ()
         self.online = ReplayRing(self.settings.replay_capacity, spec, added_terms, agent.features)
-        self.demonstrations, self._demonstration_episodes = load_demonstrations(
-            config, self.parts, folder, interruption
-        )
+        try:
+            if not goes_on:
+                clear_beginning(folder)
+            self.demonstrations, self._demonstration_episodes = load_demonstrations(
+                config, self.parts, folder, interruption
+            )
+        except BaseException:
+            self.live.close()  # no run has begun that others could be in the way of
+            raise
         if isinstance(agent, OfflineLearner) and agent.offline_steps and self.demonstrations is None:
             raise ConfigError(
                 "agent.pretrain_critics learns from demonstrations, and this run has none. Give some by "
@@ -90,12 +104,11 @@ class Training(ABC):
             n_step=agent.config.n_step,
             reward=self.parts.reward,
             rng=generator(seed, "sampler"),
-            interventions_are_demonstrations=section(config, "intervention").as_demonstrations,
+            interventions_are_demonstrations=intervention.as_demonstrations,
             action_chunk=agent.config.action_chunk,
             keys=agent.observed,
         )
         self.learner = Learner(agent, lambda rows: self.sampler.sample(rows, agent.config.batch_size), folder)
-        self.live = LiveRun(folder)
         self._open_experience()
         self.step = 0
         self._policy_version = 0
@@ -104,16 +117,17 @@ class Training(ABC):
         self._update_seconds = 0.0
         self._ends = False
         self._reached = False  # and only the final evaluation is missing
-        checkpoint = None if config.resume is None else self._checkpoints.load_newest()
+        checkpoint = self._checkpoints.load_newest() if goes_on else None
         if checkpoint is not None:
             self._load(checkpoint)
         self.logger = RunLogger(
             folder,
-            section(config, "logging"),
+            logging,
             label=spec.task,
             run_config=OmegaConf.to_container(config, resolve=True),
             resume_step=None if checkpoint is None else self.step,
             resume_episodes=None if checkpoint is None else checkpoint.facts.get("episodes"),
+            resume_seconds=0.0 if checkpoint is None else checkpoint.facts.get("wall_seconds", 0.0),
         )
         self._evaluations = self._make_evaluations()
         if checkpoint is None:
@@ -145,6 +159,7 @@ class Training(ABC):
     def _run(self) -> int:
         try:
             status = "reached" if self._reached else self._loop()
+            self.logger.show_progress()
         except DivergenceError as error:
             self.logger.message(f"Diverged at step {self.step}: {error}")
             newest = self._checkpoints.folders()[-1]
@@ -159,13 +174,14 @@ class Training(ABC):
             return 128 + self._interruption.signal
         self._ends = True
         self._tell("final evaluation")
-        self.logger.message(f"Evaluating: {self.settings.final_evaluation_episodes} episodes")
+        self.logger.message(f"Evaluating: {counted(self.settings.final_evaluation_episodes, 'episode')}")
         # Start states of its own: those of the other evaluations may have decided when the run ended.
         seed = derive_seed(self.config.seed, "final")
         episodes, video = self.settings.final_evaluation_episodes, self.folder / "videos" / "final.mp4"
         result = self._evaluations(self.step, self.learner.updates, seed, episodes, video)
         minutes = self.step / self.parts.backend.spec.control_rate / 60
-        taken = f"{self.step:,} environment steps ({minutes:.1f} robot-minutes) in {self.logger.wall_seconds:.0f} s"
+        steps, seconds = counted(self.step, "environment step"), self.logger.wall_seconds
+        taken = f"{steps} ({minutes:.1f} robot-minutes) in {seconds:.0f} s{self._early_end(status)}"
         for line in (*evaluation_lines(result), taken):
             self.logger.message(line)
         self._reached = False
@@ -174,6 +190,12 @@ class Training(ABC):
         for line in file_lines(self.folder, self._checkpoints.best(), result.video):
             self.logger.message(line)
         return 0
+
+    def _early_end(self, status: str) -> str:
+        """Return why the run ends before it took all its steps, to be told after how many it took."""
+        if status == "reached":
+            return f"; it ended early, as an evaluation reached {self._evaluations.goal()}"
+        return "; it ended early, as somebody asked for it" if status == "stopped" else ""
 
     def close(self) -> None:
         """Let go of people, and close the log and the backends."""
@@ -371,6 +393,7 @@ class Training(ABC):
             "safety": self._safety.state(),
             "rollbacks": self._rollbacks.state(),
             "update_seconds": self._update_seconds,
+            "wall_seconds": self.logger.wall_seconds,
             "reached": self._reached,
         }
         parts = {

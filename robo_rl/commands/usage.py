@@ -55,10 +55,7 @@ def help_text(command: str, config_name: str, overrides: Sequence[str]) -> str:
         chosen = {str(group): choice for group, choice in config.hydra.runtime.choices.items()}
         names = {key.partition("@")[0] for key in chosen if not key.startswith("hydra/")}
         names |= {f"{group}/{name}" for group in names for name in loader.get_group_options(group, ObjectType.GROUP)}
-        groups = {
-            group: [name for name in loader.get_group_options(group, ObjectType.CONFIG) if not name.endswith("_schema")]
-            for group in sorted(names)
-        }
+        groups = {group: _choices(group) for group in sorted(names)}
     with open_dict(config):
         del config["hydra"]
     lines = [f"robo-rl {command} [KEY=VALUE ...]"]
@@ -136,13 +133,32 @@ def require_known_additions(config_name: str, overrides: Sequence[str]) -> None:
         return
     with _hydra():
         try:
-            config = compose(config_name, overrides=[word for word in overrides if "=" in word and word[0] not in "+-"])
+            words = [word for word in overrides if "=" in word and word[0] not in "+-"]
+            config = compose(config_name, overrides=words, return_hydra_config=True)
         except (HydraException, OmegaConfBaseException):
             return  # the command itself says what is wrong
         groups = GlobalHydra.instance().config_loader().list_groups("")
     for name in added:
         if name not in config and name not in groups and not any(f"${{{name}}}" in word for word in overrides):
-            raise ConfigError(f"{name}: there is no such option: {nearest(name, map(str, config))}")
+            raise ConfigError(f"{name}: there is no such option: {nearest(name, _first_names(config, config_name))}")
+
+
+def require_options(config_name: str, overrides: Sequence[str]) -> None:
+    """Check that no override puts a value in the place of a whole section, as in ``run=runs/a``.
+
+    Raises:
+        ConfigError: naming the section and how its options are given.
+    """
+    given = [(match[1], match[2]) for word in overrides if (match := re.match(r"\+{0,2}(\w+)=(.*)", word, re.DOTALL))]
+    if not given:
+        return
+    with _hydra():
+        groups = GlobalHydra.instance().config_loader().list_groups("")
+        given = [(key, value) for key, value in given if key not in groups and not value.startswith("{")]
+        config = compose(config_name) if given else OmegaConf.create()
+    for key, _ in given:
+        if isinstance(section := config.get(key), DictConfig):
+            raise ConfigError(_not_a_value(key, next(map(str, section), "OPTION"), config_name))
 
 
 def explain(error: Exception, config_name: str, overrides: Sequence[str]) -> str:
@@ -159,10 +175,14 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str]) -> str
         if re.fullmatch(r"[\w./-]*\w[\w./-]*", word):
             return f"cannot read {word!r}: an override is KEY=VALUE, for example {_example(word, config_name)}"
         return f"cannot read {word!r}: a value with punctuation is given in quotes of its own, as 'KEY=\"VALUE\"'"
+    if "Config group override must be a string" in text and (line := _explain_choice(config_name, overrides)):
+        return line
     if match := re.search(r"Error merging override (\S+)", text):
+        key, _, value = match[1].partition("=")
         if "is not a ListConfig, list or tuple" in str(error.__cause__):
-            key, _, value = match[1].partition("=")
             return f"{key}: expected a list, as {key}=[{value}]"
+        if "is not a subclass of" in str(error.__cause__):
+            return _not_a_value(key, "OPTION", config_name)
         reason = str(error.__cause__).partition("\n")[0]
         return f"{match[1]}: {reason[:1].lower()}{reason[1:]}"
     if match := re.search(r"[Mm]issing mandatory value: (\S+)", text):
@@ -207,6 +227,47 @@ def _unreadable(overrides: Sequence[str]) -> str | None:
     return None
 
 
+def _not_a_value(section: str, option: str, config_name: str) -> str:
+    return (
+        f"{section}: a section of options, not a value; give them one by one, as {section}.{option}=VALUE "
+        f"(robo-rl {_command(config_name)} --help lists them)"
+    )
+
+
+def _command(config_name: str) -> str:
+    return config_name.replace("_", " ")
+
+
+def _first_names(config: DictConfig, config_name: str) -> set[str]:
+    """Return what overrides may begin with: options, sections and groups, also those of which nothing is chosen.
+
+    Args:
+        config: composed configuration, with Hydra's own part.
+        config_name: the command's file in configs, without its ending.
+    """
+    groups = {group for group in map(str, config.hydra.runtime.choices) if re.fullmatch(r"\w+", group)}
+    return ({str(name) for name in config} | groups) - {"hydra", *UNREAD.get(_command(config_name), ())}
+
+
+def _choices(group: str) -> list[str]:
+    """Return what can be chosen of a group; within :func:`_hydra`."""
+    options = GlobalHydra.instance().config_loader().get_group_options(group, ObjectType.CONFIG)
+    return [option for option in options if not option.endswith("_schema")]
+
+
+def _explain_choice(config_name: str, overrides: Sequence[str]) -> str | None:
+    """Return which override chooses what is no name, as in ``task=null``, and what can be chosen."""
+    parser = OverridesParser.create()
+    with _hydra():
+        chosen = compose(config_name, return_hydra_config=True).hydra.runtime.choices
+        for override in parser.parse_overrides([word for word in overrides if "=" in word and word[0] != "-"]):
+            options = _choices(override.key_or_group)
+            if options and not isinstance(override.value(), str | list):
+                none = "; leave it out to have none" if chosen.get(override.key_or_group) is None else ""
+                return f"{override.input_line}: expected one of {', '.join(options)}{none}"
+    return None
+
+
 def _explain_key(key: str, config_name: str, overrides: Sequence[str]) -> str:
     """Return what is wrong with a key that a configuration has not."""
     # What else was chosen says which keys there are; one of those words may be wrong, too.
@@ -214,20 +275,27 @@ def _explain_key(key: str, config_name: str, overrides: Sequence[str]) -> str:
     for words in (others, []):
         try:
             with _hydra():
-                node = compose(config_name, overrides=words)
+                node = compose(config_name, overrides=words, return_hydra_config=True)
+                names = _first_names(node, config_name)
+                chosen = node.hydra.runtime.choices
+                choices = {name: _choices(name) for name in names if name in chosen and chosen[name] is None}
             break
         except (HydraException, OmegaConfBaseException):
             continue
     else:
         return f"unknown option {key!r}"
     *parents, last = key.lstrip("+~").split("=")[0].replace("/", ".").split(".")
+    if parents and parents[0] in choices:
+        options = ", ".join(choices[parents[0]])
+        return f"{key}: nothing is chosen of the group {parents[0]}: give {parents[0]}=NAME too. Valid: {options}"
+    valid = names
     for parent in parents:
         child = OmegaConf.select(node, parent)
         if not isinstance(child, DictConfig):
             last = parent
             break
         node = child
-    valid = [str(name) for name in node if name != "_target_"]
+        valid = {str(name) for name in node if name != "_target_"}
     if last in valid:
         return f"{key!r} is no choice of this command: give its options one by one, as +{key}.OPTION=VALUE"
     if not valid:

@@ -15,9 +15,10 @@ from omegaconf import DictConfig
 from ..core import ArraySpec, ConfigError, DataError, EnvSpec, Source, nearest, require
 from ..evaluation.runs import Run, is_run, load_run
 from ..evaluation.video import VideoWriter, tile
-from ..evaluation.viewer import Recording, check_viewer, quantities, show, web_address
+from ..evaluation.viewer import Recording, check_viewer, import_rerun, quantities, show, web_address
 from ..replay import EpisodeArrays, EpisodeStore
 from ..telemetry import Console
+from .command_words import counted
 from .recording import typed
 
 _IMAGES = "images/"
@@ -49,7 +50,7 @@ class ViewConfig:
 def run(config: DictConfig) -> int:
     """Show or export what configs/view.yaml says; return 0, or the viewer's exit code."""
     settings = typed(ViewConfig, config)
-    path = Path(settings.path).expanduser()
+    path = Path(settings.path)
     if is_run(path):
         if settings.export is not None:
             videos = ", ".join(str(video) for video in load_run(path).videos) or "none"
@@ -58,6 +59,8 @@ def run(config: DictConfig) -> int:
         return _show(settings, path.resolve().name, lambda recording: record_run(recording, load_run(path)))
     with _dataset(path) as store:
         episodes = _chosen(settings.episodes, store)
+        if settings.save is not None or settings.shown:
+            import_rerun()  # that it is missing is said before a video is made
         if settings.export is not None:
             export_video(store, episodes, Path(settings.export))
             Console(highlight=False).print(f"video: {settings.export}", markup=False, soft_wrap=True)
@@ -149,7 +152,7 @@ def _record_events(
             recording.text(_EVENTS, text, int(rows[step]), float(times[step]))
     outcome = {True: "success", False: "failure", None: "success unknown"}[data.record.success]
     ending = "terminated" if data.terminated[-1] else "truncated" if data.truncated[-1] else "not ended"
-    text = f"episode {number}: {outcome}, {ending} after {data.record.steps} steps"
+    text = f"episode {number}: {outcome}, {ending} after {counted(data.record.steps, 'step')}"
     recording.text(_EVENTS, text, int(rows[-1]), float(times[-1]), warning=data.record.success is False)
 
 

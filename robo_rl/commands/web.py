@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 
 from ..app import section
 from ..core import ConfigError, DataError, EmergencyStop, RoboRLError, require
-from ..evaluation.runs import Run, find_runs, load_run
+from ..evaluation.runs import Run, find_runs, flatten, load_run
 from ..telemetry import COMMANDS, Command, LiveStatus, LiveWatch
 from ..web import WebConfig
 from .curves import curves
@@ -270,8 +270,7 @@ def refused_commands(status: LiveStatus | None, going_on: bool) -> dict[str, str
 
 def emergency_of(run: Run) -> EmergencyStop | None:
     """Return the emergency stop that a run obeys; None with ``safety=none``."""
-    safety = run.config.get("safety") or {}
-    if run.config and "emergency_stop" not in safety:
+    if run.config and "emergency_stop" not in (run.config.get("safety") or {}):
         return None
-    file = (safety.get("emergency_stop") or {}).get("file")
+    file = flatten(run.config).get("safety.emergency_stop.file")
     return EmergencyStop(Path(file) if file else None)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +15,7 @@ from ..core import DataError, nearest
 from .statistics import Proportion
 
 # What tells a run from its siblings of another seed, and what does not change how it learns.
-_IDENTITY = ("seed", "logging", "resume", "choices")
+_IDENTITY = ("seed", "logging", "resume", "resumed", "choices")
 _LOOKED_AT = (
     "run.dir",
     "run.overwrite",
@@ -26,7 +27,10 @@ _LOOKED_AT = (
     "run.keep_checkpoints",
 )
 _PLACES = ("certificates", "token_file", "emergency_stop.file")
+_SECTIONS = ("task", "agent", "run", "safety")
 _FILES = ("config.yaml", "metrics.jsonl", "summary.json")
+_OPTIONAL_NUMBERS = ("success_rate", "return_mean", "episodes", "episode_return", "success")
+"""Of lines of metrics.jsonl."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,13 @@ class Run:
         """Environment steps made."""
         last = max((int(line["step"]) for line in self.metrics), default=0)
         return int((self.summary or {}).get("env_steps", last))
+
+    @property
+    def wanted_steps(self) -> int | None:
+        """Environment steps that it is to make, as was said last; None where nobody knows."""
+        flat = flatten(self.config)
+        wanted = flat.get("resumed.run.env_steps", flat.get("run.env_steps"))
+        return wanted if isinstance(wanted, int) else None
 
     @property
     def wall_seconds(self) -> float:
@@ -193,7 +204,11 @@ def load_run(path: Path, going_on: bool = False) -> Run:
     config, summary = {}, None
     try:
         loaded = OmegaConf.to_container(OmegaConf.load(path / "config.yaml"), resolve=False)
-        config = {str(key): value for key, value in loaded.items()} if isinstance(loaded, dict) else {}
+        if not isinstance(loaded, dict):
+            raise ValueError("expected options by name")
+        if not all(isinstance(loaded.get(name) or {}, dict) for name in _SECTIONS):
+            raise ValueError("expected sections, found an end within one")
+        config = {str(key): value for key, value in loaded.items()}
     except FileNotFoundError:
         problems.append("config.yaml is missing")
     except Exception as error:  # OmegaConf passes on whatever its YAML reader raises.
@@ -201,13 +216,10 @@ def load_run(path: Path, going_on: bool = False) -> Run:
     metrics = _read_metrics(path / "metrics.jsonl", problems)
     try:
         if not going_on:
-            told = json.loads((path / "summary.json").read_text())
-            if not isinstance(told, dict):
-                raise ValueError("expected a JSON object")
-            summary = told
+            summary = _read_summary((path / "summary.json").read_text())
     except FileNotFoundError:
         problems.append("no summary.json: the run is still going on or was killed; figures are those of its last line")
-    except ValueError:
+    except (OSError, ValueError, KeyError, TypeError):
         problems.append("summary.json is damaged; figures are those of the last line of metrics.jsonl")
     if summary is not None and summary.get("status") in ("interrupted", "diverged"):
         problems.append(
@@ -234,7 +246,10 @@ def find_runs(patterns: Iterable[str]) -> list[Path]:
     for pattern in patterns:
         path = Path(pattern).expanduser()
         anchor = Path(path.anchor) if path.is_absolute() else Path()
-        matches = [path] if path.exists() else sorted(anchor.glob(str(path.relative_to(path.anchor))))
+        try:
+            matches = [path] if path.exists() else sorted(anchor.glob(str(path.relative_to(path.anchor))))
+        except ValueError as error:
+            raise DataError(f"{pattern!r} is neither a folder nor a glob ({error})") from error
         runs = [run for match in matches if match == path or not match.name.startswith(".") for run in _walk(match)]
         if not runs:
             folder = path.parent if path.parent.is_dir() else Path()
@@ -287,17 +302,46 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
+def _check_numbers(told: Mapping[str, Any], required: Sequence[str], optional: Sequence[str] = ()) -> None:
+    """Check that what is named is finite numbers; what is ``optional`` may be missing or null.
+
+    Raises:
+        KeyError: if something is missing.
+        TypeError: if something is no number.
+        ValueError: if a number is infinite, as JSON's 1e400 is for Python.
+    """
+    for name in (*required, *(name for name in optional if told.get(name) is not None)):
+        if not abs(told[name]) <= sys.float_info.max:
+            raise ValueError(f"{name} is infinite")
+
+
+def _read_summary(text: str) -> dict[str, Any]:
+    """Return what summary.json says; raises as :func:`_check_numbers`."""
+    summary = json.loads(text, parse_constant=_refuse)
+    if not isinstance(summary, dict) or not isinstance(summary.get("versions", {}), dict):
+        raise ValueError("expected a JSON object")
+    counted = [name for name in ("env_steps", "wall_seconds") if name in summary]
+    _check_numbers(summary, counted, ("robot_minutes", "return_mean", "updates_per_second"))
+    if summary.get("success_rate") is not None:
+        _check_numbers(summary["success_rate"], ("value", "low", "high", "episodes"))
+    return summary
+
+
 def _read_metrics(path: Path, problems: list[str]) -> tuple[Mapping[str, Any], ...]:
     try:
         text = path.read_text(errors="replace").splitlines()
     except FileNotFoundError:
         problems.append("metrics.jsonl is missing")
         return ()
+    except OSError as error:
+        problems.append(f"metrics.jsonl cannot be read ({error.strerror})")
+        return ()
     lines, damaged = [], 0
     for row in text:
         try:
             line = json.loads(row, parse_constant=_refuse)
-            float(line["step"]), float(line["wall_seconds"]), line["kind"]
+            line["kind"]
+            _check_numbers(line, ("step", "wall_seconds"), _OPTIONAL_NUMBERS)
             lines.append(line)
         except (ValueError, KeyError, TypeError):
             damaged += 1

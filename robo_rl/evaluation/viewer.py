@@ -39,7 +39,7 @@ class Recording(Closing):
     """
 
     def __init__(self, path: Path, title: str) -> None:
-        self._rerun = _import_rerun()
+        self._rerun = import_rerun()
         self._path = path
         self._partial = path.with_name(f"{path.name}.partial")
         self._complete = False
@@ -173,7 +173,7 @@ def check_viewer(web: bool, port: int) -> None:
     Raises:
         ConfigError: if Rerun is not installed, there is no display for a window, or a port of ``web`` is taken.
     """
-    _import_rerun()
+    import_rerun()
     if not web:
         if sys.platform == "linux" and not any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")):
             raise ConfigError(
@@ -224,7 +224,12 @@ def quantities(names: Sequence[str]) -> dict[str, list[int]]:
     return groups
 
 
-def _import_rerun() -> Any:
+def import_rerun() -> Any:
+    """Return Rerun.
+
+    Raises:
+        ConfigError: if it is not installed.
+    """
     try:
         import rerun
         import rerun.blueprint

@@ -7,7 +7,7 @@ from robo_rl.core import config_node
 from .config import LoggingConfig, WandbConfig
 from .console import Console
 from .live import COMMANDS, EPISODE_COMMANDS, Command, LiveRobot, LiveRun, LiveStatus, LiveWatch
-from .logger import RunLogger
+from .logger import RunLogger, check_logging
 from .metrics_file import read_metrics
 from .progress import ProgressLine
 
@@ -24,6 +24,7 @@ __all__ = [
     "ProgressLine",
     "RunLogger",
     "WandbConfig",
+    "check_logging",
     "read_metrics",
     "register_configs",
 ]

@@ -45,6 +45,7 @@ class RunLogger(Closing):
         resume_step: go on after this environment step: records beyond it are removed. None: a new run.
         resume_episodes: how many records of the kind ``episode`` there were then: an episode that was ended without a
             further step is told at the same step, and ends again. None: all of that step stay.
+        resume_seconds: how long the run had been going on then, if that is more than its records say [s].
         console: where the progress line goes; standard output by default.
         clock: monotonic time.
 
@@ -64,6 +65,7 @@ class RunLogger(Closing):
         run_config: Any = None,
         resume_step: int | None = None,
         resume_episodes: int | None = None,
+        resume_seconds: float = 0.0,
         console: Console | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -74,7 +76,7 @@ class RunLogger(Closing):
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / METRICS_FILE
         self.episodes = 0
-        self._seconds_before = 0.0
+        self._seconds_before = resume_seconds
         if file.exists():
             self._take_over(file, resume_step, resume_episodes)
         self._start_ns = self._clock.now_ns()
@@ -120,6 +122,10 @@ class RunLogger(Closing):
         """Move the progress line; see :meth:`ProgressLine.update`. Cheap enough for every environment step."""
         if self._config.progress:
             self._progress.update(step, total, updates)
+
+    def show_progress(self) -> None:
+        """Bring the progress line up to what was told last."""
+        self._progress.show_newest()
 
     def status(self, text: str) -> None:
         """Say in the progress line what the robot is doing, in a word."""
@@ -204,13 +210,27 @@ def _finite(value: Value) -> Value:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _start_wandb(config: WandbConfig, folder: Path, run_config: Any) -> Any:
+def check_logging(config: LoggingConfig) -> None:
+    """Check that what a run is to be logged with is installed.
+
+    Raises:
+        ConfigError: if W&B is asked for and not installed.
+    """
+    if config.wandb.project:
+        _import_wandb(config.wandb)
+
+
+def _import_wandb(config: WandbConfig) -> Any:
     try:
-        wandb = importlib.import_module("wandb")
+        return importlib.import_module("wandb")
     except ImportError as error:
         raise ConfigError(
             f"logging.wandb.project={config.project!r} needs the package wandb ({error}): pip install 'robo-rl[wandb]'"
         ) from error
+
+
+def _start_wandb(config: WandbConfig, folder: Path, run_config: Any) -> Any:
+    wandb = _import_wandb(config)
     folder.mkdir(parents=True, exist_ok=True)
     id_file = folder / "wandb_id"  # a resumed run goes on in the same W&B run
     if not id_file.exists():

@@ -58,7 +58,9 @@ class ProgressLine:
         self._status = ""
         self._return: float | None = None
         self._total = 0
+        self._newest: _Sample | None = None
         self._shown: _Sample | None = None
+        self._told = ""
         self._live: Live | None = None
 
     def episode(self, episode_return: float | None, success: bool | None) -> None:
@@ -71,7 +73,7 @@ class ProgressLine:
         """Say what the robot is doing, in a word. A terminal shows it at once."""
         self._status = text
         if self._samples and self._console.is_terminal:
-            self._show(again=True)
+            self._show()
 
     def update(self, step: int, total: int, updates: int) -> None:
         """Tell where the run is; cheap enough to be called at each environment step.
@@ -83,13 +85,28 @@ class ProgressLine:
         """
         now = self._clock.now_ns()
         self._total = total
-        if self._samples and now - self._samples[-1].stamp_ns < LIVE_INTERVAL_NS and step < total:
+        self._newest = _Sample(now, step, updates)
+        ends = step >= total and (self._shown is None or self._shown.step < step)
+        if self._samples and now - self._samples[-1].stamp_ns < LIVE_INTERVAL_NS and not ends:
             return
-        self._samples.append(_Sample(now, step, updates))
-        while len(self._samples) > 2 and now - self._samples[0].stamp_ns > RATE_WINDOW_NS:
-            self._samples.popleft()
-        if self._shown is None or now - self._shown.stamp_ns >= self._interval_ns or step >= total:
+        self._take_sample()
+        if self._shown is None or now - self._shown.stamp_ns >= self._interval_ns or ends:
             self._show()
+
+    def show_newest(self) -> None:
+        """Show where the run is now, where the line does not say so yet."""
+        if self._newest is not None:
+            self._take_sample()
+            self._show()
+
+    def _take_sample(self) -> None:
+        """Count the newest step among those that rates are taken over."""
+        assert self._newest is not None
+        if self._samples and self._samples[-1] is self._newest:
+            return
+        self._samples.append(self._newest)
+        while len(self._samples) > 2 and self._newest.stamp_ns - self._samples[0].stamp_ns > RATE_WINDOW_NS:
+            self._samples.popleft()
 
     def message(self, text: str) -> None:
         """Print ``text`` above the line."""
@@ -98,8 +115,7 @@ class ProgressLine:
 
     def close(self) -> None:
         """Show the last state and give the terminal back. May be called twice."""
-        if self._samples and self._shown != self._samples[-1]:
-            self._show()
+        self.show_newest()
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -108,13 +124,13 @@ class ProgressLine:
         """Return the line as plain text."""
         return "  ".join([self._label, self._count(), *self._facts()])
 
-    def _show(self, again: bool = False) -> None:
-        newest = self._samples[-1]
-        if self._shown is not None and self._shown.step == newest.step and not again:
+    def _show(self) -> None:
+        self._shown = self._samples[-1]
+        if (text := self.text()) == self._told:
             return
-        self._shown = newest
+        self._told = text
         if not self._console.is_terminal:
-            self.message(self.text())
+            self.message(text)
             return
         if self._live is None:
             # Refreshed by hand: no thread of rich's competes with the control loop.

@@ -63,7 +63,9 @@ PREFERENCES = (
     "reward.modules.preferences.length=4",
 )
 
-ONLINE = (*PREFERENCES, "reward.modules.preferences.queries=50", *NONE)
+ASKING = (*PREFERENCES, "reward.modules.preferences.queries=50")
+
+ONLINE = (*ASKING, *NONE)
 
 OFFLINE = (
     *PREFERENCES,
@@ -223,7 +225,24 @@ ROWS = {
         "open_door", "CLIP, the bundled model", "nothing", 10_000, ("reward=clip", *FROM_FRONT, *NONE), "clip"
     ),
     "open_door_preferences": Row(
-        "open_door", "preferences of a script, 20 % wrong", "1,000 answers", 5_000, ONLINE, "preferences"
+        "open_door", "preferences of a script, 20 % wrong", "1,000 answers", 10_000, ONLINE, "preferences"
+    ),
+    "push_cube_preferences": Row(
+        "push_cube",
+        "preferences of a script, 20 % wrong",
+        "1,000 answers; 20 demonstrations with actions",
+        10_000,
+        (*ASKING, *SAMPLED, "agent.gamma=0.9"),
+        "preferences",
+    ),
+    "push_cube_preferences_offline": Row(
+        "push_cube",
+        "preferences of a script, 20 % wrong, offline (IQL)",
+        "2,000 answers, 300 episodes of a worse policy",
+        0,
+        OFFLINE,
+        "preferences",
+        data=True,
     ),
     "open_door_preferences_offline": Row(
         "open_door",

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from robo_rl.cli import COMMANDS, main
-from robo_rl.commands import application, train
+from robo_rl.commands import application, report, train, training
 from robo_rl.core import DataError, RoboRLError
 from robo_rl.telemetry import Command, LiveRun, LiveStatus
 
@@ -99,6 +99,23 @@ AGENTS = "bc, cpl, drq, hg_dagger, iql, redq, rlpd, rlpd_driving, rlpd_published
             "robo-rl: cannot read 'runs/2026-11-25_reach': an override is KEY=VALUE, fo",
         ),
         (["train", "--env_steps", "60"], "robo-rl: there is no flag '--env_steps': options are given as KEY=VALUE"),
+        # A value in the place of a section, and of a choice.
+        (["train", "run=runs/a"], "robo-rl: run: a section of options, not a value; give them one by one, as run.dir="),
+        (["train", "task=reach", "web=8080"], "robo-rl: web: a section of options, not a value; give them one by one"),
+        (["train", "demonstrations=null"], "robo-rl: demonstrations: a section of options, not a value; give them"),
+        (["train", "task.arm=3"], "robo-rl: task.arm: a section of options, not a value; give them one by one, as"),
+        (["control", "send=pause", "transport=localhost:1"], "robo-rl: transport: a section of options, not a value"),
+        (["label", "label=x"], "robo-rl: label: a section of options, not a value; give them one by one, as label.pat"),
+        (["train", "task=null"], "robo-rl: task=null: expected one of bin_relocate, cable_route, drive, "),
+        (["train", "task=reach", "steering=null"], "robo-rl: steering=null: expected one of ros2; leave it out to ha"),
+        (["train", "resume=true"], "robo-rl: True is no run folder: it has no config.yaml. Give a folder that robo-rl"),
+        (["control", "send=pause", "run=5"], "robo-rl: run=5: no run goes on there; robo-rl top shows those that do"),
+        (["export", "path=5", "output=x"], "robo-rl: 5: there is no data set"),
+        # Groups of which nothing is chosen are groups all the same, where the command reads them.
+        (["train", "robt=virtual"], "robo-rl: unknown option 'robt': did you mean 'robot'? Valid: agent, demonstrat"),
+        (["train", "+robt=virtual"], "robo-rl: robt: there is no such option: did you mean 'robot'? Valid: agent, de"),
+        (["train", "robot.namespace=left"], "robo-rl: robot.namespace: nothing is chosen of the group robot: give rob"),
+        (["record", "robt=virtual"], "robo-rl: unknown option 'robt': did you mean 'robot'? Valid: record, robot, saf"),
         (["control", "send=stopp"], "robo-rl: send: there is no command 'stopp': did you mean 'stop'? Valid: actors N"),
         (["control", "send=pause", "run=x"], "robo-rl: run=x: no run goes on there; robo-rl top shows those that do"),
         (["control", "send=actors 2", "run=x"], "robo-rl: 'actors 2' goes to a learner alone: give transport.addres"),
@@ -128,8 +145,8 @@ def test_one_line_begins_with_the_fault(
         (
             ["train", "tsk=reach"],
             "robo-rl: unknown option 'tsk': did you mean 'task'? "
-            "Valid: agent, demonstrations, intervention, logging, reset, resume, reward, run, runtime, safety, seed, "
-            "task, teleop, web",
+            "Valid: agent, demonstrations, intervention, logging, reset, resume, reward, robot, run, runtime, safety, "
+            "seed, steering, task, teleop, web",
         ),
         (
             ["train", "agent.batch_size=many"],
@@ -172,10 +189,32 @@ def test_values_out_of_range_are_named(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("logging.wandb.project=arm", "logging.wandb.project='arm' needs the package wandb"),
+        ("teleop.device=gamepad", "teleop.device=gamepad needs pygame: pip install 'robo-rl[teleop]'"),
+        ("teleop.device=keyboard", "teleop.device=keyboard draws in a terminal"),
+        ("intervention.criterion=value", "intervention.reference must be a run folder"),
+    ],
+)
+@pytest.mark.parametrize("runtime", ["local", "async"])
+def test_what_is_missing_is_said_before_demonstrations_are_recorded(
+    runtime: str, override: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(training, "load_demonstrations", None)
+    for package in ("wandb", "pygame"):
+        monkeypatch.setitem(sys.modules, package, None)
+    words = ["train", "task=reach", f"runtime={runtime}", "teleop.screen=null", override, f"run.dir={tmp_path / 'run'}"]
+    assert fails(words, capsys).startswith(f"robo-rl: {message}")
+
+
 @pytest.mark.parametrize("seed", ["abc", "1.5", "1e3", "null", "-1", "[0,1]"])
 def test_seeds_are_whole_numbers(seed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
-    for words in (["train", f"run.dir={folder}"], ["record", f"record.path={folder}"], ["eval", "run=x"]):
+    commands = (["train", f"run.dir={folder}"], ["record", f"record.path={folder}"], ["eval", "run=x"])
+    for words in (*commands, ["collect", "policy=x"]):
         assert fails([*words, f"seed={seed}"], capsys).startswith("robo-rl: seed")
     assert not folder.exists()
 
@@ -251,6 +290,35 @@ def test_dictionaries_take_new_keys_without_a_plus(capsys: pytest.CaptureFixture
         with pytest.raises(SystemExit):
             main(["train", *words, "--cfg", "job"])
         assert found in capsys.readouterr().out
+
+
+def test_paths_may_begin_with_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shells put it in the place of ~ at the start of a word alone. In names of ROS 2 it stands for the node."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    given: list[DictConfig] = []
+
+    def run(config: DictConfig) -> int:
+        given.append(config)
+        return 0
+
+    monkeypatch.setattr(train, "run", run)
+    monkeypatch.setattr(report, "run", run)
+    trains = ["train", "run.dir=~/my runs/${seed}", "demonstrations.path=~", "task.arm.model='a~/b'"]
+    reports = ["report", "runs=[~/runs/a,runs/b]", "output='~/a.html'"]
+    for words in ([*trains, "robot=virtual", "robot.sources.joints.topic=~/joints"], reports):
+        with pytest.raises(SystemExit):
+            main(words)
+    trained, reported = given
+    assert (trained.run.dir, trained.demonstrations.path) == (f"{tmp_path}/my runs/0", str(tmp_path))
+    assert (trained.task.arm.model, trained.robot.sources.joints.topic) == ("a~/b", "~/joints")
+    assert (reported.runs, reported.output) == ([f"{tmp_path}/runs/a", "runs/b"], f"{tmp_path}/a.html")
+
+
+def test_a_path_in_a_home_folder_that_is_not_there_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # what it does where there is no home
+    assert fails(["train", "run.dir=~/a"], capsys).startswith("robo-rl: run.dir=~/a: there is no home folder")
 
 
 def test_a_run_that_goes_on_is_not_overwritten_at_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -369,3 +437,14 @@ def test_what_a_launcher_runs_in_another_process_ends_by_an_exception(monkeypatc
     monkeypatch.setattr(train, "run", fail)
     with pytest.raises(DataError, match="as it was said"):
         jobs[0](OmegaConf.create())
+
+
+@pytest.mark.parametrize("data", [b"\x00\xff\xae", b"run:\n  env_steps: 5\n  over", b"[1, 2]", b""])
+@pytest.mark.parametrize("words", [["eval", "run="], ["train", "resume="]])
+def test_a_damaged_configuration_is_named(
+    data: bytes, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, option = words
+    (tmp_path / "config.yaml").write_bytes(data)
+    line = fails([command, f"{option}{tmp_path}"], capsys)
+    assert line.startswith(f"robo-rl: {tmp_path}/config.yaml ")

@@ -65,7 +65,7 @@ def test_episodes_of_a_single_frame_are_left_out_and_counted(reach, tmp_path, ca
         if name == "short":
             assert status == 0
             assert "Episodes without an action between two observations, left out: 2 (0, 2)" in output.out
-            assert "holds 1 episodes" in output.out
+            assert "holds 1 episode" in output.out
         else:
             assert status == 2 and "no episode has an action between two observations" in output.err
         shutil.rmtree(tmp_path / "there")

@@ -5,6 +5,7 @@ import fcntl
 import os
 import re
 import select
+import shutil
 import struct
 import subprocess
 import sys
@@ -182,6 +183,16 @@ def test_a_policy_is_trained_from_the_file(recorded, tmp_path):
     run = [f"run.dir={tmp_path / 'run'}", "runtime.threads=1", "logging.progress=false"]
     assert command("train", "task=reach", *reward, *small, *ends, *run) == 0
     assert '"reward/stages"' in (tmp_path / "run" / "metrics.jsonl").read_text()
+
+
+def test_nothing_labelled_is_no_success(recorded, tmp_path, capsys):
+    data, output = tmp_path / "data", tmp_path / "goal.safetensors"
+    shutil.copytree(recorded, data, ignore=shutil.ignore_patterns("labels.json"))
+    assert command("label", f"label.path={data}", "label.device=null", f"label.output={output}") == 2
+    told = capsys.readouterr()
+    assert "0 of 6 episodes are labelled" in told.out
+    assert told.err.startswith("robo-rl: nothing to learn from: an episode is labelled once")
+    assert not output.exists()
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from scipy.stats import kstest, norm
 
 from robo_rl.app import load_policy
 from robo_rl.cli import main
+from robo_rl.commands import recording
 from robo_rl.commands.panel import Panel
 from robo_rl.commands.record import SOURCES, HumanChooser, record_expert
 from robo_rl.commands.recording import ExpertChooser, PolicyChooser, open_data_set, record_episodes
@@ -177,7 +178,7 @@ def test_what_a_killed_recording_was_to_replace_is_not_removed(backend: EnvBacke
 def test_square_brackets_in_a_path_are_no_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "[bold]" / "[" / "b]"
     assert command("record", "task=reach", f"record.path='{path}'", "record.episodes=1") == 0
-    assert f"{path} holds 1 episodes" in capsys.readouterr().out
+    assert f"{path} holds 1 episode," in capsys.readouterr().out
 
 
 def test_overwrite_removes_nothing_but_data_sets(tmp_path: Path) -> None:
@@ -191,6 +192,8 @@ def test_failures_are_left_out_and_too_many_are_an_error(tmp_path: Path) -> None
     hopeless = make_backend("reach", max_episode_steps=1)
     with pytest.raises(DataError, match=r"only 0 of 10 episodes ended in success, 2 were asked for\. Use record\.only"):
         record_expert(hopeless, tmp_path / "none", 2, noise=0.1, seed=0)
+    with pytest.raises(DataError, match=r"2 were asked for\. Use less noise$"):  # for commands without these options
+        record_expert(hopeless, tmp_path / "none", 2, noise=0.1, seed=0, section=None)
     assert not (tmp_path / "none").exists(), "an empty data set is removed"
     record_expert(hopeless, tmp_path / "all", 2, noise=0.1, seed=0, only_successful=False)
     assert [record.success for record in EpisodeStore.open(tmp_path / "all").records] == [False, False]
@@ -535,3 +538,17 @@ def test_collect_explores_when_asked(run_folder: Path, tmp_path: Path) -> None:
 def test_wrong_options_end_in_one_line(arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(*arguments) == 2
     assert capsys.readouterr().err == f"robo-rl: {line}\n"
+
+
+def test_a_recording_that_ctrl_c_ends_says_what_is_stored(tmp_path, capsys, monkeypatch):
+    true = recording.EpisodePrinter.__call__
+
+    def end(self, stored, outcome):
+        true(self, stored, outcome)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(recording.EpisodePrinter, "__call__", end)
+    with pytest.raises(SystemExit) as ended:
+        main(["record", "task=reach", f"record.path={tmp_path}/mine", "record.only_successful=false"])
+    assert ended.value.code == 130
+    assert f"{tmp_path}/mine holds 1 episode, " in capsys.readouterr().out

@@ -123,6 +123,13 @@ def test_report_of_one_run_may_be_sent_alone(tmp_path):
     assert "Not all runs are complete" not in page.text
 
 
+def test_no_is_no(tmp_path):
+    """YAML 1.2 takes no for a string, which would be true."""
+    folder = make_run(tmp_path / "run")
+    assert report.run(configuration("report", runs=str(folder), embed="no")) == 0
+    assert not Page(folder / "report.html").all("video")[0]["src"].startswith("data:")
+
+
 def test_figures_of_a_group_whose_first_run_died_early_are_those_of_all(tmp_path):
     """A run that was never evaluated is told, neither is what the others reached called a return."""
     make_run(tmp_path / "0", seed=0, rates=(), killed=True)
@@ -333,6 +340,10 @@ def test_without_rerun_the_error_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "rerun", None)
     with pytest.raises(ConfigError, match=r"pip install 'robo-rl\[viewer\]'"):
         view.run(configuration("view", path=str(data)))
+    both = {"export": str(tmp_path / "clip.mp4"), "save": str(tmp_path / "clip.rrd")}
+    with pytest.raises(ConfigError, match=r"pip install 'robo-rl\[viewer\]'"):
+        view.run(configuration("view", path=str(make_dataset(tmp_path / "film")), **both))
+    assert not (tmp_path / "clip.mp4").exists(), "it is said before the work"
 
 
 def test_what_is_no_episode_is_refused(tmp_path):

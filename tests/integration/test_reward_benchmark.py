@@ -2,17 +2,24 @@
 
 import json
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
+from rich.console import Console
 from scipy.stats import spearmanr
 
 from robo_rl.cli import main
-from robo_rl.commands.reward_comparison import agreement
+from robo_rl.commands import reward_benchmark
+from robo_rl.commands.reward_comparison import agreement, compare_rewards, print_comparison
+from robo_rl.core import Batch, Scorer
 from robo_rl.evaluation.correlation import calibration_error, rank_correlation
+from robo_rl.replay import EpisodeStore
 
+from ..replay_episodes import SPEC, make_episode
 from ..vlm_server import vlm_server
 
 
@@ -58,13 +65,13 @@ def test_calibration_is_that_of_a_sum_over_bins(cases: list[tuple[int, bool]]) -
 def test_the_command_measures_modules_on_episodes_they_have_not_seen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    output = tmp_path / "result.json"
+    output = tmp_path / "new" / "result.json"
     arguments = [
         "task=open_door",
         "+reward/module@reward.modules.preferences=preferences",
         "reward.modules.preferences.length=4",
         "reward.modules.preferences.noise=0.2",
-        "benchmark.episodes=10",
+        "benchmark.episodes=15",
         "benchmark.demonstrations=4",
         "benchmark.practice_episodes=10",
         "benchmark.practice_steps=1000",
@@ -74,7 +81,7 @@ def test_the_command_measures_modules_on_episodes_they_have_not_seen(
     assert not caught.value.code
     result = json.loads(output.read_text())
     assert result["task"] == "open_door"
-    assert result["episodes"] == 10
+    assert result["episodes"] == 15
     assert str(tmp_path) not in output.read_text(), "results say nothing of the machine"
     # Few episodes and a hundred answers, a fifth of them wrong: the signs are certain, not the numbers.
     assert result["modules"]["perceptual"]["within"] > 0.3
@@ -90,6 +97,46 @@ def test_the_command_measures_modules_on_episodes_they_have_not_seen(
     assert starc["perceptual"]["progress"] < 0.7
     printed = capsys.readouterr().out
     assert "STARC distance" in printed and "EPIC distance" in printed
+
+
+class TwoRewards:
+    """A scorer of two rewards that have nothing to do with each other."""
+
+    terms = ("first", "second")
+
+    def judge(self, rows: Batch) -> dict[str, NDArray[np.float32]]:
+        return {"first": rows["observation/state"][:, 0] * rows["action"][:, 0], "second": rows["action"][:, 1]}
+
+    def score(self, rows: Batch, online: bool) -> dict[str, NDArray[np.float32]]:
+        return self.judge(rows)
+
+
+@pytest.mark.parametrize(("steps", "starc", "epic"), [(13, False, False), (14, True, False), (32, True, True)])
+def test_too_few_steps_give_no_distance(steps: int, starc: bool, epic: bool, tmp_path: Path) -> None:
+    """With as many steps as features of the potentials shaping would explain all rewards, as if they were the same."""
+    with EpisodeStore.create(tmp_path / "data", SPEC) as store:
+        store.append_episode(make_episode(0, steps))
+        found = compare_rewards(cast(Scorer, TwoRewards()), [store.arrays(0)], 0.9, np.random.default_rng(0))
+    for distances, known in ((found.starc, starc), (found.epic, epic)):
+        assert (distances.values["first"]["first"] is None) != known
+        between = distances.values["first"]["second"]
+        assert between is None if not known else between is not None and between > 0.3
+    console = Console(record=True, width=100)
+    print_comparison(console, found)
+    printed = console.export_text()
+    assert ("STARC takes 14 steps or more, there are 13: add episodes" in printed) != starc
+    assert (f"EPIC takes 32 steps or more, there are {steps}: add episodes" in printed) != epic
+
+
+def test_a_result_that_cannot_be_written_is_refused_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(reward_benchmark, "build_backend", None)
+    with pytest.raises(SystemExit) as caught:
+        main(["reward", "benchmark", f"benchmark.output={tmp_path / 'file' / 'result.json'}"])
+    assert caught.value.code == 2
+    assert f"benchmark.output: {tmp_path}/file/result.json cannot be written" in capsys.readouterr().err
 
 
 @pytest.mark.rendering

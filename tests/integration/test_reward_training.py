@@ -138,7 +138,7 @@ def test_a_run_goes_on_bit_for_bit_in_mid_episode(tmp_path: Path) -> None:
 
 
 def test_an_agent_without_demonstrations_may_have_a_reward_made_from_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Imitation from observation: the agent sees no action of the demonstrations."""
     run = tmp_path / "run"
@@ -159,6 +159,12 @@ def test_an_agent_without_demonstrations_may_have_a_reward_made_from_them(
     )
     assert (run / "demonstrations" / "dataset.json").exists()
     assert records(run, "episode")[0]["reward/perceptual"] < 0
+
+    with monkeypatch.context() as missing, pytest.raises(SystemExit):
+        missing.setitem(sys.modules, "rerun", None)
+        main(["reward", "inspect", f"run={run}", f"path={run / 'demonstrations'}", f"output={run / 'a.rrd'}"])
+    told = capsys.readouterr()
+    assert "needs Rerun" in told.err and "rank correlation" not in told.out, "it is said before the work"
 
     viewer = importlib.util.find_spec("rerun") is not None
     outputs = [run / f"looked_at{suffix}" for suffix in (".png", ".html", *([".rrd"] if viewer else []))]

@@ -62,9 +62,9 @@ def test_a_run_learns_from_the_virtual_robot_and_its_demonstrations_fit(tmp_path
 
 def test_a_run_without_a_robot_says_what_is_missing(tmp_path):
     with free_domain() as environment:
-        done = train(environment, f"run.dir={tmp_path}/run", "robot.start_timeout=2", "runtime.restarts=0")
+        done = train(environment, f"run.dir={tmp_path}/run", "robot.start_timeout=2")
     assert done.returncode == 2
-    assert "no restart left" in done.stderr
+    assert "actor_0 cannot act: robot 'virtual' is not all there after 2 s: nobody publishes" in done.stderr
     output = (tmp_path / "run" / "actors" / "actor_0" / "output.log").read_text()
     assert "robot 'virtual' is not all there after 2 s: nobody publishes /joint_states" in output
     assert "The virtual one is started by robo-rl robot task=..." in output

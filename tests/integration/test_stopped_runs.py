@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,13 @@ import pytest
 
 from robo_rl.agents.sac.agent import SAC
 from robo_rl.agents.sac.policy import TanhGaussianPolicy
+from robo_rl.app import run_config
 from robo_rl.cli import main
 from robo_rl.commands import evaluations
 from robo_rl.core import DataError, EmergencyStop, RenderingError, SafetyStop, Step
+from robo_rl.evaluation.runs import load_run
 from robo_rl.learner import CheckpointFolder
+from robo_rl.replay import EpisodeStore
 from robo_rl.safety import SafeBackend
 from robo_rl.telemetry import Command, LiveWatch
 
@@ -246,3 +250,57 @@ def test_a_policy_that_proposes_nan_ends_the_run_as_diverged(tmp_path, train, mo
     assert summary(tmp_path)["status"] == "diverged"
     assert summary(tmp_path)["env_steps"] == 12
     assert CheckpointFolder(tmp_path / "run" / "checkpoints").load_newest().step == 10
+
+
+def test_what_was_given_when_a_run_was_resumed_holds_from_then_on(tmp_path, train):
+    folder = tmp_path / "run"
+
+    def resume(*words: str) -> int:
+        with pytest.raises(SystemExit) as ended:
+            main(["train", f"resume={folder}", *words])
+        return int(ended.value.code or 0)
+
+    assert train("agent.random_steps=70") == 0
+    seconds = summary(tmp_path)["wall_seconds"]
+    assert resume("run.env_steps=-1") == 2
+    assert run_config(folder).run.env_steps == 70
+    assert resume("run.env_steps=75") == 0
+    assert resume() == 0
+    assert summary(tmp_path)["env_steps"] == 75 and summary(tmp_path)["wall_seconds"] > seconds
+    run = load_run(folder)
+    assert (run.config["run"]["env_steps"], run.wanted_steps) == (70, 75), "what it began with is still told"
+
+
+def test_a_finished_run_that_is_resumed_took_no_less_time(tmp_path, train, monkeypatch):
+    assert train("agent.random_steps=70") == 0
+    with (tmp_path / "run" / "metrics.jsonl").open("r+") as file:
+        file.truncate(0)  # no record tells the time of what came after the last step
+    seconds = summary(tmp_path)["wall_seconds"]
+    with pytest.raises(SystemExit):
+        main(["train", f"resume={tmp_path}/run"])
+    assert summary(tmp_path)["wall_seconds"] >= seconds
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(tmp_path, train, capsys):
+    folder, words = tmp_path / "run", ["demonstrations.episodes=2", "agent.random_steps=70"]
+    assert train(*words) == 0
+    shutil.rmtree(folder / "checkpoints")
+    (folder / "summary.json").unlink()
+    with pytest.raises(SystemExit) as ended:
+        main(["train", f"resume={folder}"])
+    assert ended.value.code == 2 and "has no checkpoint to go on from, and took 70 steps" in capsys.readouterr().err
+    shutil.rmtree(folder / "demonstrations")
+    (folder / "demonstrations").mkdir()  # a part
+    (folder / "metrics.jsonl").write_text(json.dumps({"step": 0, "wall_seconds": 1.0, "kind": "train"}) + "\n{")
+    with pytest.raises(SystemExit) as ended:
+        main(["train", f"resume={folder}"])
+    assert not ended.value.code and summary(tmp_path)["env_steps"] == 70
+    assert len(EpisodeStore.open(folder / "demonstrations")) == 2
+
+
+def test_a_run_that_ends_early_says_why(tmp_path, train, capsys):
+    words = ["run.evaluation_interval=20", "run.stop_at_return=-1000", "logging.progress=true"]
+    assert train("agent.random_steps=70", *words) == 0
+    *_, before, evaluating, _, taken, _, _, _, _ = capsys.readouterr().out.splitlines()
+    assert before.startswith("reach  20/70 steps") and evaluating == "Evaluating: 1 episode"
+    assert taken.endswith("; it ended early, as an evaluation reached run.stop_at_return=-1000")

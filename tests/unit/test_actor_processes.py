@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from robo_rl.commands.actor_processes import ActorProcesses, free_names
+from robo_rl.core import DriverError
 from robo_rl.transport import TransportConfig
 from robo_rl.transport.control import is_command, wanted_actors
 
@@ -29,13 +30,42 @@ def test_actors_are_added_and_the_newest_leave_without_being_started_again(tmp_p
         leaving = actors._processes["actor_1"]
         actors.resize(1)
         assert leaving.wait(30) == 143
-        actors.watch()  # would complain of one that failed
+        actors.watch(())  # would complain of one that failed
         assert actors.running() == ["actor_0"]
         actors.resize(3)
         assert sorted(actors.running()) == ["actor_0", "actor_1", "actor_2"]
     finally:
         actors.stop()
     assert actors.running() == [] and actors.restarts == 0
+
+
+class Failing(ActorProcesses):
+    def _start(self, name: str) -> None:
+        output = self._output(name)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text("starting\nrobo-rl: robot 'virtual' is not there\n\n")
+        self._processes[name] = subprocess.Popen([sys.executable, "-c", f"exit({self.code})"])
+        self._processes[name].wait()
+
+    code = 2
+
+
+def test_an_actor_that_the_user_has_to_help_is_not_started_again_before_it_ever_joined(tmp_path: Path) -> None:
+    actors = Failing(tmp_path, TransportConfig(), max_restarts=1)
+    actors.resize(1)
+    with pytest.raises(DriverError, match=r"actor_0 cannot act: robot 'virtual' is not there .*output.log"):
+        actors.watch(())
+    actors.watch(["actor_0"])  # its robot may come back
+    assert actors.restarts == 1
+
+
+def test_an_actor_that_crashes_is_started_again_and_its_last_words_are_told_in_the_end(tmp_path: Path) -> None:
+    actors = Failing(tmp_path, TransportConfig(), max_restarts=1)
+    actors.code = 1
+    actors.resize(2)
+    with pytest.raises(DriverError, match=r"exit code 1 and has no restart left .*robot 'virtual' is not there"):
+        actors.watch(())
+    assert actors.restarts == 1
 
 
 def test_a_name_is_free_again_once_its_process_has_ended() -> None:

@@ -103,6 +103,8 @@ def test_runs_are_found_in_folders_sweeps_and_globs(tmp_path, monkeypatch):
     assert [str(path) for path in find_runs(["sweep/[1]"])] == ["sweep/1"]
     with pytest.raises(DataError, match=r"no run found at 'swep'; in \.: did you mean 'sweep'\? Valid: sweep"):
         find_runs(["swep"])
+    with pytest.raises(DataError, match=r"'sweep/\*\*a'"):  # no glob before Python 3.13
+        find_runs(["sweep/**a"])
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"no run found at 'empty'; in \.: Valid: sweep$"):
         find_runs(["empty"])
@@ -131,6 +133,52 @@ def test_what_is_no_json_is_left_out_and_named(tmp_path):
         "metrics.jsonl",
         "summary.json is damaged",
     ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"step": 1e400},
+        {"step": None},
+        {"step": "9000"},
+        {"step": 10**400},
+        {"wall_seconds": 1e400},
+        {"success_rate": 1e400},
+        {"success_rate": "all"},
+        {"return_mean": [1]},
+        {"episodes": 1e400},
+        5,
+    ],
+)
+def test_what_is_no_number_is_left_out_and_named(tmp_path, line):
+    run = make_run(tmp_path / "run", summary=False)
+    whole = {"step": 9000, "wall_seconds": 1, "kind": "evaluation", "success_rate": 1}
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps(whole | line if isinstance(line, dict) else line).replace("Infinity", "1e400") + "\n")
+    loaded = load_run(run)
+    assert loaded.env_steps == 2500 and loaded.curve("success_rate")[0] == [0, 1000, 2000]
+    assert loaded.problems[0] == "metrics.jsonl: 1 unreadable line left out"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"env_steps": None},
+        {"env_steps": 1e400},
+        {"wall_seconds": "long"},
+        {"robot_minutes": 1e400},
+        {"success_rate": {"value": None}},
+        {"success_rate": "all"},
+        {"versions": None},
+    ],
+)
+def test_a_summary_with_other_than_numbers_is_damaged(tmp_path, damage):
+    run = make_run(tmp_path / "run")
+    summary = json.loads((run / "summary.json").read_text()) | damage
+    (run / "summary.json").write_text(json.dumps(summary).replace("Infinity", "1e400"))
+    loaded = load_run(run)
+    assert loaded.env_steps == 2500 and loaded.wall_seconds == 125 and loaded.success_rate == Proportion.of(20, 20)
+    assert loaded.problems == ("summary.json is damaged; figures are those of the last line of metrics.jsonl",)
 
 
 def test_settings_are_compared_without_what_only_identifies_a_run(tmp_path):

@@ -233,11 +233,17 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         make("Meta-World/MT1", env_kwargs={"env_name": "reach-v3"})
 
 
-def test_wrong_arguments_are_named() -> None:
-    with pytest.raises(
-        ConfigError, match=r"Hopper-v5 does not take task.env_kwargs=.*unexpected keyword argument 'foo'"
-    ):
-        make("Hopper-v5", env_kwargs={"foo": 1})
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"foo": 1}, "TypeError: .*unexpected keyword argument 'foo'"),
+        ({"frame_skip": 0}, "ZeroDivisionError: float division by zero"),
+        ({"reset_noise_scale": "much"}, "TypeError: bad operand type"),  # said when it is reset
+    ],
+)
+def test_wrong_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=rf"task\.env_id=Hopper-v5 does not work with task\.env_kwargs=.*{message}"):
+        make("Hopper-v5", env_kwargs=arguments)
 
 
 def test_there_is_no_expert() -> None:

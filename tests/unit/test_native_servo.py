@@ -16,7 +16,9 @@ def in_python(backend):
 
 
 @needs_native
-@pytest.mark.parametrize("task", ["reach", "pick_cube", "push_cube", "open_door", "peg_insert", "cable_route", "bin_relocate"])
+@pytest.mark.parametrize(
+    "task", ["reach", "pick_cube", "push_cube", "open_door", "peg_insert", "cable_route", "bin_relocate"]
+)
 def test_states_are_those_of_the_controller_in_python(task):
     """Over one period to rounding; contacts make any two computations part over long times."""
     ours, reference = make_backend(task), in_python(make_backend(task))

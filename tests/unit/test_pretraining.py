@@ -65,7 +65,7 @@ def test_people_are_told_where_a_run_is_and_what_it_does_before_its_first_step(
     assert train(f"run.dir={folder}") == 0
     first, recording, cloning, evaluating, *_ = capsys.readouterr().out.splitlines()
     assert (first, recording) == (f"Run folder {folder}", "Recording 1 demonstrations by the task's expert")
-    assert (cloning, evaluating) == ("Cloning 0/100 updates", "Evaluating: 1 episodes")
+    assert (cloning, evaluating) == ("Cloning 0/100 updates", "Evaluating: 1 episode")
 
 
 def test_few_and_failed_demonstrations_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """A person who takes over in training, and ends episodes by buttons."""
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ from robo_rl.actor import ActionChoice, Actor, marked
 from robo_rl.app import register_all_configs
 from robo_rl.cli import main
 from robo_rl.commands.panel import Panel
-from robo_rl.commands.takeover import Takeover, check_screen, open_takeover
+from robo_rl.commands.takeover import Takeover, check_device, open_takeover
 from robo_rl.core import ConfigError, Intervention, ManualClock, Source, Transition
 from robo_rl.sim import make_backend
 
@@ -197,15 +198,32 @@ def test_an_emergency_stop_between_episodes_pauses() -> None:
         ("spacemouse", "window", True),
     ],
 )
-def test_nothing_is_drawn_over_the_progress(device: str | None, screen: str | None, allowed: bool) -> None:
+def test_nothing_is_drawn_over_the_progress(
+    device: str | None, screen: str | None, allowed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from omegaconf import OmegaConf
 
+    monkeypatch.setattr("robo_rl.commands.takeover.PACKAGES", {})
     config = OmegaConf.create({"teleop": {"device": device, "screen": screen}})
     if allowed:
-        check_screen(config, "none")
+        check_device(config, "none")
     else:
         with pytest.raises(ConfigError, match=r"draws in a terminal, but none: choose teleop\.device=window"):
-            check_screen(config, "none")
+            check_device(config, "none")
+
+
+@pytest.mark.parametrize(
+    ("device", "screen", "package"),
+    [("gamepad", None, "pygame"), ("spacemouse", None, "pyspacemouse"), ("spacemouse", "window", "pygame")],
+)
+def test_a_package_that_a_device_needs_is_missed_before_the_run_begins(
+    device: str, screen: str | None, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from omegaconf import OmegaConf
+
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ConfigError, match=rf"teleop\.device={device} needs {package}: pip install"):
+        check_device(OmegaConf.create({"teleop": {"device": device, "screen": screen}}), "none")
 
 
 @pytest.mark.parametrize("command", ["actor", "train"])

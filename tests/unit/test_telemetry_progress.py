@@ -108,3 +108,17 @@ def test_what_the_robot_does_stands_before_the_rest_and_a_terminal_shows_it_at_o
     live.status("RECOVERY")
     assert "RECOVERY" in screen.getvalue()
     live.close()
+
+
+def test_the_newest_step_is_shown_at_the_end_however_short_it_is_after_the_one_before() -> None:
+    line, stream, clock = plain_line()
+    line.update(1, 100, 0)
+    clock.advance_ns(SECOND // 100)
+    line.update(2, 100, 0)
+    line.episode(1.0, True)
+    line.show_newest()
+    line.message("Evaluating")
+    line.close()
+    told = stream.getvalue().splitlines()
+    assert told[0] == "pick_cube  1/100 steps" and told[2:] == ["Evaluating"]
+    assert told[1].startswith("pick_cube  2/100 steps  return 1.00  success 100 % of 1")

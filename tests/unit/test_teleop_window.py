@@ -70,8 +70,16 @@ def test_the_picture_is_shown_as_it_is(pygame: Any, device: WindowTeleop) -> Non
 
 def test_no_display_is_a_driver_error(pygame: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SDL_VIDEODRIVER", "no_such_driver")
-    with pytest.raises(DriverError, match=r"no window can be opened .*record\.source=keyboard"):
+    with pytest.raises(DriverError, match=r"no window can be opened .*choose keyboard"):
         WindowTeleop(SPEC, TeleopConfig())
+
+
+def test_a_display_that_nobody_sees_is_none(pygame: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pygame.display.init()  # on the driver that SDL falls back on by itself where there is no display
+    monkeypatch.delenv("SDL_VIDEODRIVER")
+    with pytest.raises(DriverError, match="there is no display"):
+        WindowTeleop(SPEC, TeleopConfig())
+    assert not pygame.display.get_init()
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,3 +138,28 @@ def test_parts():
     )
     assert step_rate([]) is None
     assert duration(3671.6) == "1:01:12"
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        (LiveStatus("evaluating"), "[evaluating]"),
+        (LiveStatus("paused", paused=True), "[paused]"),
+        (LiveStatus("training", paused=True), "[training, will pause]"),
+    ],
+)
+def test_what_a_run_does_now_is_told(folder, live, status, told):
+    live.tell(status)
+    assert told in shown(folder)
+
+
+def test_a_run_that_was_extended_is_told_as_it_goes_on(folder, live):
+    (folder / "run" / "config.yaml").write_text(CONFIG + "resumed: {run: {env_steps: 9000}}\n")
+    assert "310 of 9,000" in shown(folder)
+
+
+@pytest.mark.parametrize("text", ["run:\n  env_st", "[1, 2]", "task: [", ""])
+def test_a_damaged_configuration_is_no_obstacle(folder, text):
+    (folder / "run" / "config.yaml").write_text(text)
+    page = shown(folder)
+    assert "310" in page and ("config.yaml cannot be read" in page or not text)
