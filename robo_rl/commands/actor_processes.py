@@ -33,11 +33,11 @@ class ActorGroup(Protocol):
     def running(self) -> list[str]:
         """Return the names of those that have not ended."""
 
-    def watch(self, joined: Collection[str]) -> None:
+    def watch(self, acted: Collection[str]) -> None:
         """Start actors again that failed. To be called every second or so.
 
         Args:
-            joined: actors that have come as far as to act for this learner.
+            acted: names of those that have taken a step since the learner started.
 
         Raises:
             DriverError: if one has failed too often, or says that the user has to mend something before it can act.
@@ -82,14 +82,14 @@ class ActorProcesses(ActorGroup):
         processes = self._leaving | self._processes
         return [name for name, process in processes.items() if process.poll() is None]
 
-    def watch(self, joined: Collection[str]) -> None:
+    def watch(self, acted: Collection[str]) -> None:
         """Start those again that failed, a second after they did.
 
-        One that has joined may have lost its robot for a while. One that has not, and says by its exit code that
+        One that has acted may have lost its robot for a while. One that has not, and says by its exit code that
         something is to be mended, would fail again.
 
         Args:
-            joined: see :class:`ActorGroup`.
+            acted: see :class:`ActorGroup`.
 
         Raises:
             DriverError: if that has been done ``max_restarts`` times already, or would not help.
@@ -98,7 +98,7 @@ class ActorProcesses(ActorGroup):
             if process.poll() in (None, 0):
                 continue
             if name not in self._restart_at:
-                if process.returncode == EXIT_USAGE and name not in joined:
+                if process.returncode == EXIT_USAGE and name not in acted:
                     raise DriverError(f"{name} cannot act: {self._last_words(name)}")
                 if self.restarts >= self._max_restarts:
                     raise DriverError(

@@ -78,6 +78,7 @@ class AsyncTraining(Training):
         self._reported = 0.0
         self._published: OrderedDict[int, float] = OrderedDict()
         self._newest: dict[str, Transition] = {}
+        self._acted: set[str] = set()
         self._episodes: dict[str, _OpenEpisode] = {}
         self._blocked = ""  # why no step is taken in, as people were told
         self._snapshot: _Snapshot | None = None
@@ -290,7 +291,7 @@ class AsyncTraining(Training):
             now = time.monotonic()
             if now - self._reported >= REPORT_SECONDS:
                 self._report(now)
-                self.actors.watch(self.server.actors())
+                self.actors.watch(self._acted)
             if self._evaluate_or_save():
                 return "reached"
 
@@ -323,6 +324,7 @@ class AsyncTraining(Training):
             self._safety.count(transition.verdict)
             self._operators.note_step(transition.actor, transition.verdict)
             self._newest[transition.actor] = transition
+            self._acted.add(transition.actor)
             if transition.terminated or transition.truncated:
                 self._end_episode(transition.actor, transition.success, transition.verdict.stop_reason)
 

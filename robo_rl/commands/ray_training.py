@@ -331,11 +331,11 @@ class RayActors(ActorGroup):
         processes = self._leaving | self._acting
         return [name for name, process in processes.items() if not _is_done(process.result)]
 
-    def watch(self, joined: Collection[str]) -> None:
+    def watch(self, acted: Collection[str]) -> None:
         """Count restarts, and let go of those that have left.
 
         Args:
-            joined: not looked at; Ray itself starts processes again.
+            acted: not looked at; Ray itself starts processes again.
 
         Raises:
             DriverError: if Ray has given one up.

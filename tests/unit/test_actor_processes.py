@@ -50,7 +50,7 @@ class Failing(ActorProcesses):
     code = 2
 
 
-def test_an_actor_that_the_user_has_to_help_is_not_started_again_before_it_ever_joined(tmp_path: Path) -> None:
+def test_an_actor_that_the_user_has_to_help_is_not_started_again_before_it_ever_acted(tmp_path: Path) -> None:
     actors = Failing(tmp_path, TransportConfig(), max_restarts=1)
     actors.resize(1)
     with pytest.raises(DriverError, match=r"actor_0 cannot act: robot 'virtual' is not there .*output.log"):

@@ -64,7 +64,7 @@ def test_people_are_told_where_a_run_is_and_what_it_does_before_its_first_step(
     folder = tmp_path / "run"
     assert train(f"run.dir={folder}") == 0
     first, recording, cloning, evaluating, *_ = capsys.readouterr().out.splitlines()
-    assert (first, recording) == (f"Run folder {folder}", "Recording 1 demonstrations by the task's expert")
+    assert (first, recording) == (f"Run folder {folder}", "Recording 1 demonstration by the task's expert")
     assert (cloning, evaluating) == ("Cloning 0/100 updates", "Evaluating: 1 episode")
 
 
