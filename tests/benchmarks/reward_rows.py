@@ -67,6 +67,8 @@ ASKING = (*PREFERENCES, "reward.modules.preferences.queries=50")
 
 ONLINE = (*ASKING, *NONE)
 
+EXPECTED = ("reward.modules.preferences.mistakes=0.2", "reward.modules.preferences.hidden=[32]")
+
 OFFLINE = (
     *PREFERENCES,
     "reward.modules.preferences.demonstration_queries=2000",
@@ -162,7 +164,7 @@ ROWS = {
         "preferences of a script, 20 % wrong, which is expected",
         "1,000 answers",
         10_000,
-        (*ONLINE, "reward.modules.preferences.mistakes=0.2", "reward.modules.preferences.hidden=[32]"),
+        (*ONLINE, *EXPECTED),
         "preferences",
         control="reach_preferences",
     ),
@@ -234,6 +236,15 @@ ROWS = {
         10_000,
         (*ASKING, *SAMPLED, "agent.gamma=0.9"),
         "preferences",
+    ),
+    "push_cube_preferences_expected": Row(
+        "push_cube",
+        "preferences of a script, 20 % wrong, which is expected",
+        "1,000 answers; 20 demonstrations with actions",
+        10_000,
+        (*ASKING, *EXPECTED, *SAMPLED, "agent.gamma=0.9"),
+        "preferences",
+        control="push_cube_preferences",
     ),
     "push_cube_preferences_offline": Row(
         "push_cube",
