@@ -78,7 +78,8 @@ class PushCube(Task):
     """A cube at a random place is pushed over the table to a random goal, shown as a disc, by closed fingers.
 
     The fingers move along the table (x, y). Shaped terms: ``behind`` (1 with the fingers at the side of the cube that
-    looks away from the goal), ``at_goal`` (1 with the cube at the goal, 0 far away).
+    looks away from the goal, or the cube within ``tolerance`` of it), ``at_goal`` (1 with the cube at the goal, 0 far
+    away).
 
     Object state: the vector from the end effector to the cube, the one from the cube to the goal [m], the direction of
     the cube's edge that points most nearly along x.
@@ -130,7 +131,8 @@ class PushCube(Task):
     def reward_terms(self, data: mujoco.MjData) -> dict[str, float]:
         away = self._behind(data)[:2] - data.site_xpos[self._end_effector][:2]
         return {
-            "behind": 1.0 - math.tanh(5.0 * math.hypot(*away.tolist())),
+            # At the goal there is no way left, whose other end the fingers could be at.
+            "behind": 1.0 if self.success(data) else 1.0 - math.tanh(5.0 * math.hypot(*away.tolist())),
             "at_goal": 1.0 - math.tanh(5.0 * math.hypot(*self._to_goal(data).tolist())),
         }
 

@@ -72,7 +72,7 @@ def test_its_terms_are_1_where_the_fingers_are_behind_the_cube_and_where_the_cub
     assert terms["behind"] == pytest.approx(1.0, abs=1e-3)
     assert terms["at_goal"] == pytest.approx(1 - math.tanh(5 * math.dist(cube, goal)), abs=1e-6)
     put_cube(backend, goal)
-    assert task.reward_terms(backend.data)["at_goal"] == pytest.approx(1.0)
+    assert task.reward_terms(backend.data) == pytest.approx({"behind": 1.0, "at_goal": 1.0})
 
 
 def test_success_is_a_cube_within_the_tolerance_of_the_goal():
