@@ -40,6 +40,7 @@ def test_returns_are_those_of_their_episode_also_where_one_was_cut_without_a_wor
         _watch=lambda *_: None,
         _safety=SafetyRecord(),
         _newest={},
+        _acted=set(),
         _episodes={},
     )
     training._take()
@@ -64,6 +65,7 @@ def test_people_are_told_while_no_step_can_be_stored() -> None:
         step=0,
         _blocked="",
         _newest={},
+        _acted=set(),
         _ratio=lambda: None,
         _waited_seconds=0.0,
     )
