@@ -3,7 +3,7 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
@@ -30,9 +30,7 @@ def run(config: DictConfig) -> int:
         raise DataError(f"{output} exists already; choose another output")
     console = Console(highlight=False, markup=False, soft_wrap=True)
     with _reading(path, type(format_).__name__):
-        left_out, remarks = _import(format_, path, output, foreign)
-    for remark, count in remarks.items():
-        console.print(f"{remark[0].upper()}{remark[1:]}: {count}")
+        left_out = _import(format_, path, output, foreign)
     if left_out:
         numbers = ", ".join(map(str, left_out[:SHOWN])) + (", ..." if len(left_out) > SHOWN else "")
         console.print(f"Episodes without an action between two observations, left out: {len(left_out)} ({numbers})")
@@ -40,10 +38,8 @@ def run(config: DictConfig) -> int:
     return 0
 
 
-def _import(
-    format_: DataFormat, path: Path, output: Path, foreign: ForeignConfig
-) -> tuple[list[int], Mapping[str, int]]:
-    """Import; return the numbers of the episodes that are too short for a step and left out, and all other remarks."""
+def _import(format_: DataFormat, path: Path, output: Path, foreign: ForeignConfig) -> list[int]:
+    """Import, and return the numbers of the episodes that were left out, as they are too short for a step."""
     data = format_.load(path, foreign)
     origin = {"path": str(path), "format": type(format_).__name__, "versions": versions()}
     metadata = {**data.metadata, "imported_from": origin, "instructions": list(data.instructions)}
@@ -59,15 +55,14 @@ def _import(
                     left_out.append(number)
             if left_out and not len(store):
                 raise DataError(f"{path}: no episode has an action between two observations")
-            if left_out or data.remarks:
+            if left_out:
                 # Those that stay are told apart by their place alone.
                 told = [text for number, text in enumerate(data.instructions) if number not in left_out]
-                noted = {**origin, "remarks": dict(data.remarks)}
-                store.describe({**metadata, "imported_from": noted, "instructions": told})
+                store.describe({**metadata, "instructions": told})
         draft.replace(output)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return left_out, data.remarks
+    return left_out
 
 
 @contextlib.contextmanager

@@ -3,8 +3,6 @@
 import dataclasses
 import shutil
 
-import h5py
-import numpy as np
 import pytest
 
 from robo_rl.cli import main
@@ -120,24 +118,3 @@ def test_a_bag_is_imported_by_a_configuration_of_ones_own(tmp_path, capsys):
         == 2
     )
     assert "format.topics.*.max_age must be above 0" in capsys.readouterr().err
-
-
-def test_actions_out_of_range_are_refused_by_place_or_clipped_and_counted(tmp_path, capsys):
-    with h5py.File(tmp_path / "there.hdf5", "w") as file:
-        for number in range(2):
-            demo = file.create_group(f"data/demo_{number}")
-            demo.create_dataset(
-                "actions", data=np.full((4, 2), 0.5) if number == 0 else [[0, 0], [0, 1.8], [-2, 3], [0, 0]]
-            )
-            demo.create_dataset("obs/state", data=np.zeros((4, 2)))
-    arguments = [f"path={tmp_path / 'there.hdf5'}", f"output={tmp_path / 'out'}", "format=robomimic"]
-    arguments.append("foreign.control_rate=10")
-    assert command("import", *arguments) == 2
-    said = capsys.readouterr().err
-    assert "there.hdf5: episode 1: element 1 of the action of frame 1 is 1.8" in said
-    assert "2 of 3 are not" in said and "foreign.clip_actions=true" in said
-    assert command("import", *arguments, "foreign.clip_actions=true") == 0
-    assert "Elements of actions outside [-1, 1], clipped: 3" in capsys.readouterr().out
-    with EpisodeStore.open(tmp_path / "out") as store:
-        assert store.metadata["imported_from"]["remarks"] == {"elements of actions outside [-1, 1], clipped": 3}
-        assert [step.executed_action.tolist() for step in store.episode(1)] == [[0, 0], [0, 1], [-1, 1]]

@@ -2,7 +2,6 @@
 
 import importlib
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from dataclasses import field as default_field
@@ -34,15 +33,12 @@ class DataSet:
         instructions: what the robot was told to do, one an episode.
         episodes: begins to read the episodes from the first one. Of another project's, those that are too short for
             a step have none (``record.steps`` is 0): whoever stores them leaves those out.
-        remarks: what of the data was left out or changed, and how often, for the terminal. Grows while ``episodes``
-            are read.
     """
 
     spec: EnvSpec
     metadata: Mapping[str, Any]
     instructions: Sequence[str]
     episodes: Callable[[], Iterator[EpisodeArrays]]
-    remarks: Counter[str] = default_field(default_factory=Counter)
 
 
 @dataclass(frozen=True)
@@ -56,8 +52,6 @@ class ForeignConfig:
         action_frame: frame of the actions: ``base``, ``end_effector`` or ``joint``.
         action_low: value that becomes -1, one for all or one an element; null: actions are in [-1, 1] already.
         action_high: value that becomes 1.
-        clip_actions: whether elements of actions outside [-1, 1] after scaling become -1 or 1, counted in a line;
-            they are refused otherwise.
         reward_term: name that the data's reward gets among the reward terms.
         source: who acted: ``policy``, ``human``, ``script`` or ``random``.
         extra: what else data and task must agree on, as in the ``extra`` of the task's spec.
@@ -69,7 +63,6 @@ class ForeignConfig:
     action_frame: str = "base"
     action_low: list[float] | None = None
     action_high: list[float] | None = None
-    clip_actions: bool = False
     reward_term: str = "reward"
     source: str = "human"
     extra: dict[str, Any] = default_field(default_factory=dict)
@@ -314,7 +307,6 @@ def foreign_episode(
     terminated: bool = False,
     success: Array | None = None,
     stamp_ns: Array | None = None,
-    remarks: Counter[str] | None = None,
 ) -> EpisodeArrays:
     """Return an episode that robo-rl did not write; it has no steps where there is no action between two observations.
 
@@ -333,10 +325,9 @@ def foreign_episode(
         terminated: whether the task itself ended the episode; it was cut otherwise.
         success: (L,) int8: 1, 0, or -1 where nobody knows; None: nobody knows at all.
         stamp_ns: (L,) times of the observations [ns]; None: one control period apart.
-        remarks: of the data set; counts what was changed.
 
     Raises:
-        DataError: if actions are not finite, or out of range and not to be clipped.
+        DataError: if actions are out of range.
     """
     if all(len(rows) == len(actions) for rows in observation.values()):
         if terminated:
@@ -344,7 +335,7 @@ def foreign_episode(
         else:
             actions = actions[:-1]
     steps = len(actions)
-    scaled = _scaled(config, actions, f"{where}: episode {number}", Counter() if remarks is None else remarks)
+    scaled = _scaled(config, actions, where)
     source = Source[config.source.upper()]
     successes = np.full(steps, SUCCESS_UNKNOWN) if success is None else success[:steps]
     ends = np.arange(steps) == steps - 1
@@ -372,29 +363,18 @@ def foreign_episode(
     return make_episode(record, spec, observation, columns, where)
 
 
-def _scaled(config: ForeignConfig, actions: Array, where: str, remarks: Counter[str]) -> NDArray[np.float32]:
+def _scaled(config: ForeignConfig, actions: Array, where: Path) -> NDArray[np.float32]:
     """Return ``actions`` (L, A) in [-1, 1]."""
     values = np.asarray(actions, np.float64)
-    if len(wrong := np.argwhere(~np.isfinite(values))):
-        frame, element = wrong[0]
-        raise DataError(
-            f"{where}: element {element} of the action of frame {frame} is {values[frame, element]}; actions must be "
-            f"finite, {len(np.unique(wrong[:, 0]))} of {len(values)} are not"
-        )
     if config.action_low is not None:
         low, high = np.asarray(config.action_low), np.asarray(config.action_high)
         if low.size not in (1, values.shape[1]):
             raise DataError(f"{where}: foreign.action_low has {low.size} elements, an action {values.shape[1]}")
         values = 2 * (values - low) / (high - low) - 1
-    outside = np.argwhere(np.abs(values) > 1 + 1e-6)  # A last bit of rounding is no other action.
-    if len(outside) and not config.clip_actions:
-        frame, element = outside[0]
+    # A last bit of rounding is no other action.
+    if not (np.abs(values) <= 1 + 1e-6).all():
         raise DataError(
-            f"{where}: element {element} of the action of frame {frame} is {values[frame, element]:g}; actions must be "
-            f"in [-1, 1] after scaling, {len(np.unique(outside[:, 0]))} of {len(values)} are not, their elements reach "
-            f"from {values.min(0).tolist()} to {values.max(0).tolist()}: give foreign.action_low and "
-            "foreign.action_high, one value an element, or foreign.clip_actions=true to clip them"
+            f"{where}: actions must be in [-1, 1] after scaling, found {values.min(0).tolist()} to "
+            f"{values.max(0).tolist()}; give foreign.action_low and foreign.action_high, one value an element"
         )
-    if len(outside):
-        remarks["elements of actions outside [-1, 1], clipped"] += len(outside)
     return np.clip(values, -1, 1).astype(np.float32)
