@@ -12,13 +12,10 @@ from omegaconf import DictConfig
 from ..app import build, section
 from ..core import DataError, RoboRLError
 from ..replay import EpisodeStore
-from ..replay.interchange import DataFormat, ForeignConfig
+from ..replay.interchange import DataFormat, ForeignConfig, ImportNotes
 from ..telemetry import Console
 from .recording import print_summary
 from .summary import versions
-
-SHOWN = 10
-"""So many of the episodes that were left out are told by number."""
 
 
 def run(config: DictConfig) -> int:
@@ -30,39 +27,40 @@ def run(config: DictConfig) -> int:
         raise DataError(f"{output} exists already; choose another output")
     console = Console(highlight=False, markup=False, soft_wrap=True)
     with _reading(path, type(format_).__name__):
-        left_out = _import(format_, path, output, foreign)
-    if left_out:
-        numbers = ", ".join(map(str, left_out[:SHOWN])) + (", ..." if len(left_out) > SHOWN else "")
-        console.print(f"Episodes without an action between two observations, left out: {len(left_out)} ({numbers})")
+        lines = _import(format_, path, output, foreign)
+    for line in lines:
+        console.print(line)
     print_summary(output, console)
     return 0
 
 
-def _import(format_: DataFormat, path: Path, output: Path, foreign: ForeignConfig) -> list[int]:
-    """Import, and return the numbers of the episodes that were left out, as they are too short for a step."""
+def _import(format_: DataFormat, path: Path, output: Path, foreign: ForeignConfig) -> list[str]:
+    """Import, and return what was left out or changed, as lines."""
     data = format_.load(path, foreign)
+    notes = data.notes or ImportNotes()
     origin = {"path": str(path), "format": type(format_).__name__, "versions": versions()}
-    metadata = {**data.metadata, "imported_from": origin, "instructions": list(data.instructions)}
+    metadata = {**data.metadata, "imported_from": origin}
     # Made beside its place and moved there whole.
     draft = output.with_name(f"{output.name}.partial-{os.getpid()}")
-    left_out = []
+    instructions = []
     try:
         with EpisodeStore.create(draft, data.spec, metadata) as store:
-            for number, episode in enumerate(data.episodes()):
+            for index, episode in enumerate(data.episodes()):
+                number = index if data.notes is None else episode.record.session
                 if episode.record.steps:
                     store.append_episode(episode.transitions())
+                    instructions.append(data.instructions[number])
                 else:
-                    left_out.append(number)
-            if left_out and not len(store):
-                raise DataError(f"{path}: no episode has an action between two observations")
-            if left_out:
-                # Those that stay are told apart by their place alone.
-                told = [text for number, text in enumerate(data.instructions) if number not in left_out]
-                store.describe({**metadata, "instructions": told})
+                    notes.add("Episodes without an action between two observations, left out", str(number))
+            lines = notes.lines()
+            if not instructions:
+                told = f" ({'; '.join(lines)})" if lines else ""
+                raise DataError(f"{path}: no episode has an action between two observations{told}")
+            store.describe({**metadata, "instructions": instructions, "import_notes": lines})
         draft.replace(output)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return left_out
+    return lines
 
 
 @contextlib.contextmanager

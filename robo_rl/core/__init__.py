@@ -37,6 +37,8 @@ from .errors import (
     nearest,
 )
 from .folders import user_folder
+from .image_files import MAX_PIXELS, ImageHeader, decode_image_file, read_image_header
+from .image_layout import ImageConfig, ImageLayout, image_axes, image_layout
 from .native import native_library
 from .protocols import (
     EnvBackend,
@@ -78,6 +80,7 @@ from .wire_protocols import TransitionInbox, TransitionOutbox
 __all__ = [
     "DEADMAN",
     "EMERGENCY_STOP",
+    "MAX_PIXELS",
     "PASSED",
     "TEACHERS",
     "Agent",
@@ -105,6 +108,9 @@ __all__ = [
     "FeatureExtractor",
     "Formula",
     "FrameTransform",
+    "ImageConfig",
+    "ImageHeader",
+    "ImageLayout",
     "Intervention",
     "ManualClock",
     "Metrics",
@@ -149,15 +155,19 @@ __all__ = [
     "as_config",
     "config_node",
     "deadman_file",
+    "decode_image_file",
     "derive_seed",
     "generator",
     "happened",
+    "image_axes",
+    "image_layout",
     "native_library",
     "nearest",
     "parse_ros_arguments",
     "parse_specification",
     "pass_on",
     "passed_on",
+    "read_image_header",
     "require",
     "sync_folder",
     "user_folder",

@@ -4,13 +4,25 @@ from hydra.core.config_store import ConfigStore
 
 from robo_rl.core import config_node
 
-from .data import DataFormat, DataSet, ForeignConfig
+from .data import DataFormat, DataSet
+from .foreign import ForeignConfig
 from .lerobot import LeRobot
+from .notes import ImportNotes
 from .rlds import Rlds
 from .robomimic import Robomimic
 from .rosbag import Rosbag
 
-__all__ = ["DataFormat", "DataSet", "ForeignConfig", "LeRobot", "Rlds", "Robomimic", "Rosbag", "register_configs"]
+__all__ = [
+    "DataFormat",
+    "DataSet",
+    "ForeignConfig",
+    "ImportNotes",
+    "LeRobot",
+    "Rlds",
+    "Robomimic",
+    "Rosbag",
+    "register_configs",
+]
 
 
 def register_configs() -> None:

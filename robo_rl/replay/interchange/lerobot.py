@@ -5,9 +5,10 @@ from pathlib import Path
 
 from robo_rl.core import require
 
-from .data import DataSet, ForeignConfig
+from .data import DataSet
+from .foreign import ForeignConfig
 from .lerobot_export import LeRobotWriter
-from .lerobot_import import LeRobotReader
+from .lerobot_import import read_lerobot
 from .lerobot_layout import V3, V21
 
 ACTIONS = ("proposed", "executed")
@@ -51,4 +52,4 @@ class LeRobot:
 
     def load(self, path: Path, foreign: ForeignConfig) -> DataSet:
         """Read the folder ``path``; see :class:`DataFormat`."""
-        return LeRobotReader(path).data_set(foreign)
+        return read_lerobot(path, foreign)

@@ -1,6 +1,5 @@
 """Reading a LeRobotDataset."""
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,233 +7,239 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArraySpec, DataError, EnvSpec
+from robo_rl.core import ArraySpec, DataError, EnvSpec, ImageLayout
 
-from ..layout import EpisodeArrays
+from ..layout import EpisodeArrays, step_fields
 from . import lerobot_layout as layout
-from .data import (
-    IMAGES,
-    DataSet,
-    ForeignConfig,
-    counted,
-    foreign_episode,
-    foreign_spec,
-    library,
-    make_episode,
-    read_facts,
-    read_record,
-)
-from .pictures import VideoDecoder, from_file
+from .data import IMAGES, DataSet, counted, make_episode, read_facts, read_record, read_small
+from .foreign import ForeignConfig, foreign_images, foreign_spec
+from .foreign_episodes import ForeignEpisode, foreign_episodes
+from .lerobot_files import LeRobotFiles
+from .notes import ImportNotes
+from .parquet import ColumnLimit, ParquetReader
+from .pictures import from_file
 
 Array = NDArray[Any]
 
+_RECORD_BYTES = 2**26
+"""Bytes of the record of an episode at most; it holds a verdict for each step."""
+_TIMES = ("timestamp", "frame_index")
+_OF_STEPS = ("next.reward", "next.success", "next.done")
 
-class LeRobotReader:
-    """Reads a LeRobotDataset, v2.1 or v3.0, of the documented layout.
+
+def read_lerobot(root: Path, foreign: ForeignConfig) -> DataSet:
+    """Return a LeRobotDataset, v2.1 or v3.0, of the documented layout.
 
     Args:
         root: its folder.
+        foreign: what is left open where robo-rl did not write it.
 
     Raises:
-        DataError: if there is none, or it is of another version or layout.
+        DataError: if there is none, it is of another version or layout, or damaged.
+    """
+    files = LeRobotFiles(root)
+    facts = root / layout.FACTS
+    if facts.is_file():
+        spec, metadata, instructions = read_facts(read_small(facts), facts)
+        count = len(instructions)
+        return DataSet(spec, metadata, instructions, lambda: counted(_own_episodes(files, spec), count, root))
+    return ForeignReader(files, foreign).data_set()
+
+
+# --- data that robo-rl wrote -----------------------------------------------------------------------------------------
+
+
+def _own_episodes(files: LeRobotFiles, spec: EnvSpec) -> Iterator[EpisodeArrays]:
+    path = files.root / layout.FINAL
+    limits = {"record": ColumnLimit(1, _RECORD_BYTES)}
+    for key, array in spec.observation.items():
+        image = key.startswith(IMAGES)
+        size = int(np.prod(array.shape))
+        limits[f"final/{key}"] = ColumnLimit(1, 2 * size + 2**16) if image else ColumnLimit(size)
+    final = ParquetReader(path, len(files.episodes), limits).read()
+    if len(final) != len(files.episodes):
+        raise DataError(f"{path}: expected {len(files.episodes)} episodes, found {len(final)}; export it again")
+    numbers = [name for name, feature in files.features.items() if feature["dtype"] not in _NOT_NUMBERS]
+    for number, row in enumerate(final.to_pylist()):
+        columns = files.columns(number, numbers)
+        observation = {}
+        for key, array in spec.observation.items():
+            feature = layout.feature_of(key)
+            if key.startswith(IMAGES):
+                rows = files.images(number, feature, array.shape)
+                last = from_file(row[f"final/{key}"], path, array.shape[:2])
+            else:
+                rows = columns[feature]
+                last = np.asarray(row[f"final/{key}"], array.dtype)
+            shape = array.shape
+            observation[key] = np.concatenate(
+                [_as_exported(rows, shape, files), _as_exported(last[None], shape, files)]
+            )
+        steps = layout.steps_of(columns, spec)
+        shapes = {field.name: field.shape for field in step_fields(spec)}
+        steps = {name: _as_exported(rows, shapes[name], files) for name, rows in steps.items()}
+        yield make_episode(read_record(row["record"], path), spec, observation, steps, files.root)
+
+
+def _as_exported(rows: Array, shape: tuple[int, ...], files: LeRobotFiles) -> Array:
+    """Undo the flattening of an export: rows of ``shape``."""
+    if rows.size != len(rows) * int(np.prod(shape)):
+        raise DataError(f"{files.root}: expected rows of shape {shape}, found {rows.shape[1:]}; export the data again")
+    return rows.reshape(len(rows), *shape)
+
+
+# --- data that others wrote ------------------------------------------------------------------------------------------
+
+
+class ForeignReader:
+    """Reads a LeRobotDataset of others.
+
+    Args:
+        files: its files.
+        config: what is left open.
+
+    Raises:
+        ConfigError: if the configuration names observations that there are not.
+        DataError: if there is nothing to learn from, or images are not as declared.
     """
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self.info = self._read_json(layout.INFO)
-        self._version = str(self.info.get("codebase_version"))
-        self._v3 = self._version == layout.V3
-        if not self._v3 and self._version != layout.V21:
+    def __init__(self, files: LeRobotFiles, config: ForeignConfig) -> None:
+        self._files, self._config = files, config
+        self._notes = ImportNotes()
+        self._layouts: dict[str, ImageLayout] = {}
+        self._left_out: list[str] = []
+        observed = [name for name in files.features if name.startswith("observation.")]
+        config.check_keys({layout.key_of(name): None for name in observed})
+        self._numbers: list[str] = []
+        observation = {}
+        for name in observed:
+            if (array := self._observation(name, files.features[name])) is not None:
+                observation[layout.key_of(name)] = array
+        if "action" not in files.features or not observation:
             raise DataError(
-                f"{root}: a LeRobotDataset of version {self._version!r}; {layout.V21} and {layout.V3} are read. "
-                "Convert it with LeRobot's own scripts"
+                f"{files.root}: no feature 'action', or no 'observation.*' that is read: there is nothing to learn from"
             )
-        wanted = (layout.DATA_V3, layout.VIDEO_V3) if self._v3 else (layout.DATA_V21, layout.VIDEO_V21)
-        for key, path in zip(("data_path", "video_path"), wanted, strict=True):
-            if self.info.get(key) not in (path, None):
-                raise DataError(f"{root}: {key} is {self.info[key]!r}, only LeRobot's own layout is read: {path!r}")
-        self.features: dict[str, layout.Feature] = self.info["features"]
-        self._episodes = self._read_episodes()
-        self._table: tuple[Path, Any] | None = None
-        self._videos: dict[str, tuple[Path, VideoDecoder]] = {}
+        action = ArraySpec(_shape(files.features["action"]), names=_names(files.features["action"]))
+        if len(action.shape) != 1:
+            raise DataError(f"{files.root}: expected actions of one row of numbers, declared is shape {action.shape}")
+        rewarded, told = "next.reward" in files.features, "next.success" in files.features
+        self.spec = foreign_spec(config, observation, action, files.rate, rewarded, told)
+        present = [name for name in (*_TIMES, *_OF_STEPS) if name in files.features]
+        self._columns = [*self._numbers, "action", *present]
+        if "timestamp" not in present:
+            self._notes.add("No timestamps in the data: recorded time is taken from the numbers of the frames")
 
-    def data_set(self, foreign: ForeignConfig) -> DataSet:
-        """Return what there is; ``foreign`` is asked where robo-rl did not write it."""
-        facts = self._root / layout.FACTS
-        if facts.is_file():
-            spec, metadata, instructions = read_facts(facts.read_bytes(), facts)
-            count = len(instructions)
-            return DataSet(spec, metadata, instructions, lambda: counted(self._own_episodes(spec), count, self._root))
-        spec = self._foreign_spec(foreign)
+    def data_set(self) -> DataSet:
+        """Return what there is."""
+        root, info = self._files.root, self._files.info
         metadata = {
             "imported": {
-                "format": f"LeRobotDataset {self._version}",
-                "robot_type": self.info.get("robot_type"),
-                "statistics": self._read_json(layout.STATS) if (self._root / layout.STATS).is_file() else None,
-                "left_out": [
-                    name
-                    for name, feature in self.features.items()
-                    if name.startswith("observation.") and not _is_read(feature)
-                ],
+                "format": f"LeRobotDataset {self._files.version}",
+                "robot_type": info.get("robot_type"),
+                "statistics": self._files.read_json(layout.STATS) if (root / layout.STATS).is_file() else None,
+                "left_out": self._left_out,
             }
         }
-        instructions = ["; ".join(entry["tasks"]) for entry in self._episodes]
-        return DataSet(spec, metadata, instructions, lambda: self._foreign_episodes(foreign, spec))
+        instructions = ["; ".join(map(str, entry.get("tasks") or ())) for entry in self._files.episodes]
+        return DataSet(self.spec, metadata, instructions, self._episodes, self._notes)
 
-    # --- episodes ----------------------------------------------------------------------------------------------------
+    def _observation(self, name: str, feature: Mapping[str, Any]) -> ArraySpec | None:
+        """Return the spec of an observation; None: it is left out, which is noted."""
+        reason, key = self._why_left_out(name, feature), layout.key_of(name)
+        if reason is not None:
+            self._left_out.append(name)
+            self._notes.add("Observations left out", f"{key}: {reason}")
+            return None
+        if feature["dtype"] not in ("image", "video"):
+            self._numbers.append(name)
+            return ArraySpec(_shape(feature), "float32", names=_names(feature))
+        header, camera = self._files.image_header(name), key.removeprefix(IMAGES)
+        where, declared = f"{self._files.root}: {name!r}", layout.declared_image(feature, camera)
+        images = foreign_images(self._config, camera, header.shape, header.dtype, self._notes, where, declared)
+        if images is None:
+            self._left_out.append(name)
+            return None
+        self._layouts[name] = images
+        return ArraySpec(images.shape, "uint8")
 
-    def _own_episodes(self, spec: EnvSpec) -> Iterator[EpisodeArrays]:
-        path = self._root / layout.FINAL
-        final = self._read_parquet(path)
-        if len(final) != len(self._episodes):
-            raise DataError(f"{path}: expected {len(self._episodes)} episodes, found {len(final)}; export it again")
-        for number, row in enumerate(final.to_pylist()):
-            columns = self._columns(number)
+    def _why_left_out(self, name: str, feature: Mapping[str, Any]) -> str | None:
+        if layout.key_of(name) in self._config.leave_out:
+            return "foreign.leave_out"
+        if feature["dtype"] in _WORDS:
+            return "words"
+        about = {**(feature.get("info") or {}), **(feature.get("video_info") or {})}
+        if feature["dtype"] == "video" and (about.get("video.is_depth_map") or about.get("is_depth_map")):
+            return "depth as a video"
+        return None
+
+    def _episodes(self) -> Iterator[EpisodeArrays]:
+        files, spec = self._files, self.spec
+        keys = {layout.key_of(name): name for name in (*self._numbers, *self._layouts)}
+        for number in range(len(files.episodes)):
+            columns = files.columns(number, self._columns)
             observation = {}
             for key, array in spec.observation.items():
-                feature = layout.feature_of(key)
-                if key.startswith(IMAGES):
-                    rows, last = self._pictures(number, feature), from_file(row[f"final/{key}"], path)
+                name = keys[key]
+                if name in self._layouts:
+                    images = self._layouts[name]
+                    observation[key] = images.convert(files.images(number, name, images.stored))
                 else:
-                    rows, last = columns[feature], np.asarray(row[f"final/{key}"], array.dtype)
-                shape = (1, *array.shape)
-                observation[key] = np.concatenate([rows.reshape(-1, *array.shape), last.reshape(shape)])
-            steps = layout.steps_of(columns, spec)
-            yield make_episode(read_record(row["record"], path), spec, observation, steps, self._root)
-
-    def _foreign_spec(self, config: ForeignConfig) -> EnvSpec:
-        observation = {}
-        for name, feature in self.features.items():
-            if not name.startswith("observation.") or not _is_read(feature):
-                continue
-            key, shape = layout.key_of(name), tuple(feature["shape"])
-            if feature["dtype"] in ("image", "video"):
-                if shape[0] == 3 and shape[2] != 3:  # some data sets say channels first
-                    shape = (shape[1], shape[2], shape[0])
-                observation[key] = ArraySpec(shape, "uint8")
-            else:
-                observation[key] = ArraySpec(shape, "float32", names=_names(feature))
-        if "action" not in self.features or not observation:
-            raise DataError(
-                f"{self._root}: no feature 'action', or no 'observation.*', so there is nothing to learn of"
-            )
-        action = ArraySpec(tuple(self.features["action"]["shape"]), names=_names(self.features["action"]))
-        rewarded, told = "next.reward" in self.features, "next.success" in self.features
-        return foreign_spec(config, observation, action, self.info["fps"], rewarded, told)
-
-    def _foreign_episodes(self, config: ForeignConfig, spec: EnvSpec) -> Iterator[EpisodeArrays]:
-        for number in range(len(self._episodes)):
-            columns = self._columns(number)
-            observation = {}
-            for key, array in spec.observation.items():
-                feature = layout.feature_of(key)
-                rows = self._pictures(number, feature) if key.startswith(IMAGES) else columns[feature]
-                observation[key] = rows.reshape(-1, *array.shape).astype(array.dtype)
-            yield foreign_episode(
-                config,
-                spec,
+                    rows = columns[name] if columns[name].ndim > 1 else columns[name][:, None]
+                    observation[key] = rows.astype(array.dtype)
+            actions = columns["action"]
+            done = columns.get("next.done")
+            episode = ForeignEpisode(
                 number,
+                files.data_path(number),
                 observation,
-                columns["action"].reshape(-1, *spec.action.shape),
-                self._root,
-                rewards=columns.get("next.reward"),
-                terminated="next.done" in columns and bool(columns["next.done"][-1]),
-                success=columns.get("next.success"),
+                actions if actions.ndim > 1 else actions[:, None],
+                rewards=_scalars(columns, "next.reward"),
+                terminated=done is not None and len(done) > 0 and bool(done[-1] == 1),
+                success=_scalars(columns, "next.success"),
+                stamp_ns=self._stamps(number, columns),
+                names=keys,
             )
+            yield from foreign_episodes(self._config, spec, episode, self._notes)
 
-    # --- files -------------------------------------------------------------------------------------------------------
-
-    def _columns(self, number: int) -> dict[str, Array]:
-        """Return the numbers of an episode by feature."""
-        table = self._episode_table(number)
-        wanted = {name: feature for name, feature in self.features.items() if feature["dtype"] not in _NOT_NUMBERS}
-        if missing := wanted.keys() - set(table.column_names):
-            raise DataError(f"{self._root}: episode {number} has no {', '.join(sorted(missing))}; the data is damaged")
-        return {name: layout.from_arrow(table[name]) for name in wanted}
-
-    def _episode_table(self, number: int) -> Any:
-        entry = self._episodes[number]
-        if self._v3:
-            place = {"chunk_index": entry["data/chunk_index"], "file_index": entry["data/file_index"]}
-            path = self._root / layout.DATA_V3.format(**place)
-        else:
-            place = {"episode_chunk": number // int(self.info["chunks_size"]), "episode_index": number}
-            path = self._root / layout.DATA_V21.format(**place)
-        if self._table is None or self._table[0] != path:
-            self._table = path, self._read_parquet(path)
-        table = self._table[1]
-        table = table.filter(library("pyarrow.compute").equal(table["episode_index"], number))
-        if len(table) != entry["length"]:
-            raise DataError(f"{path}: expected {entry['length']} rows of episode {number}, found {len(table)}")
-        return table
-
-    def _pictures(self, number: int, feature: str) -> Array:
-        entry = self._episodes[number]
-        if self.features[feature]["dtype"] == "image":
-            cells = self._episode_table(number)[feature].to_pylist()
-            return np.stack([from_file(cell["bytes"] or b"", self._root) for cell in cells])
-        first = 0
-        if self._v3:
-            place = {name: entry[f"videos/{feature}/{name}"] for name in ("chunk_index", "file_index")}
-            path = self._root / layout.VIDEO_V3.format(video_key=feature, **place)
-            first = round(entry[f"videos/{feature}/from_timestamp"] * self.info["fps"])
-        else:
-            chunk = number // int(self.info["chunks_size"])
-            path = self._root / layout.VIDEO_V21.format(episode_chunk=chunk, video_key=feature, episode_index=number)
-        known = self._videos.get(feature)
-        if known is None or known[0] != path:
-            if known is not None:
-                known[1].close()
-            known = self._videos[feature] = path, VideoDecoder(path)
-        return known[1].read(first, entry["length"])
-
-    def _read_episodes(self) -> list[dict[str, Any]]:
-        if self._v3:
-            files = sorted((self._root / "meta/episodes").glob("*/*.parquet"))
-            rows = [row for file in files for row in self._read_parquet(file).to_pylist()]
-        else:
-            rows = self._read_lines(layout.EPISODES_V21)
-        rows.sort(key=lambda row: int(row["episode_index"]))
-        if [row["episode_index"] for row in rows] != list(range(int(self.info["total_episodes"]))):
+    def _stamps(self, number: int, columns: Mapping[str, Array]) -> Array:
+        """Return the times of an episode's frames [ns]: as recorded, or by their numbers."""
+        place = f"{self._files.data_path(number)}: episode {number}"
+        frames = columns.get("frame_index")
+        seconds = columns.get("timestamp")
+        for name, rows in (("frame_index", frames), ("timestamp", seconds)):
+            if rows is not None and not np.isfinite(rows).all():
+                frame = int((~np.isfinite(rows)).argmax())
+                raise DataError(f"{place}: {name!r} of frame {frame} is missing or not finite")
+        if seconds is None:
+            seconds = (
+                np.arange(self._files.episodes[number]["length"]) if frames is None else frames
+            ) / self._files.rate
+        elif (
+            frames is not None
+            and (skipped := (np.diff(frames) != 1) & (np.diff(seconds) * self._files.rate < 1.4)).any()
+        ):
+            frame = int(skipped.argmax())
             raise DataError(
-                f"{self._root}: expected episodes 0 to {self.info['total_episodes'] - 1}, found {len(rows)} others; "
-                "the data is damaged"
+                f"{place}: frame_index goes from {frames[frame]} to {frames[frame + 1]}, timestamp from "
+                f"{seconds[frame]:.4g} to {seconds[frame + 1]:.4g} s: they contradict each other"
             )
-        return rows
-
-    def _read_parquet(self, path: Path) -> Any:
-        if not path.is_file():
-            raise DataError(f"{path} is missing; the data is damaged")
-        try:
-            return library("pyarrow.parquet").ParquetFile(path).read()
-        except (OSError, library("pyarrow").ArrowException) as error:
-            raise DataError(f"{path} is damaged ({error})") from error
-
-    def _read_json(self, name: str) -> Any:
-        path = self._root / name
-        if not path.is_file():
-            raise DataError(f"{self._root} is no LeRobotDataset: it has no {name}")
-        try:
-            return json.loads(path.read_bytes())
-        except ValueError as error:
-            raise DataError(f"{path} is damaged ({error})") from error
-
-    def _read_lines(self, name: str) -> list[dict[str, Any]]:
-        path = self._root / name
-        try:
-            return [json.loads(line) for line in path.read_text().splitlines() if line]
-        except (OSError, ValueError) as error:
-            raise DataError(f"{path} is missing or damaged ({error})") from error
+        stamps: Array = np.rint(np.asarray(seconds, np.float64) * 1e9).astype(np.int64)
+        return stamps
 
 
-_NOT_NUMBERS = ("image", "video", "string", "language")
+_WORDS = ("string", "language")
+_NOT_NUMBERS = ("image", "video", *_WORDS)
 
 
-def _is_read(feature: Mapping[str, Any]) -> bool:
-    """Return whether an observation of others is numbers or a colour image: not words, not depth."""
-    if feature["dtype"] in ("image", "video"):
-        return 3 in (feature["shape"][0], feature["shape"][-1])
-    return feature["dtype"] not in _NOT_NUMBERS
+def _shape(feature: Mapping[str, Any]) -> tuple[int, ...]:
+    return tuple(int(side) for side in feature["shape"])
+
+
+def _scalars(columns: Mapping[str, Array], name: str) -> Array | None:
+    rows = columns.get(name)
+    if rows is not None and rows.ndim != 1:
+        raise DataError(f"expected one value of {name!r} a frame, declared is shape {rows.shape[1:]}")
+    return rows
 
 
 def _names(feature: Mapping[str, Any]) -> tuple[str, ...]:
@@ -242,5 +247,5 @@ def _names(feature: Mapping[str, Any]) -> tuple[str, ...]:
     names = feature.get("names")
     if isinstance(names, dict):
         names = next(iter(names.values()), None)
-    fits = isinstance(names, list) and [len(names)] == list(feature["shape"])
-    return tuple(map(str, names)) if fits and isinstance(names, list) else ()
+    one_each = isinstance(names, list) and [len(names)] == list(feature["shape"])
+    return tuple(map(str, names)) if one_each and isinstance(names, list) else ()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import DataError, EnvSpec
+from robo_rl.core import DataError, EnvSpec, image_axes
 
 from ..layout import EpisodeArrays, step_fields
 from .data import IMAGES, check_names, library, step_columns
@@ -168,14 +168,62 @@ def to_arrow(rows: Array, kind: Any) -> Any:
     return arrow.FixedSizeListArray.from_arrays(flat, kind.list_size) if arrow.types.is_fixed_size_list(kind) else flat
 
 
-def from_arrow(column: Any) -> Array:
-    """Return an Arrow column of numbers as rows (n, ...), lists flattened."""
-    arrow = library("pyarrow")
-    values, count = column.combine_chunks(), len(column)
-    while isinstance(values, arrow.ExtensionArray):
-        values = values.storage
-    nested = False
-    while arrow.types.is_list(values.type) or arrow.types.is_fixed_size_list(values.type):
-        values, nested = values.flatten(), True
-    rows: Array = values.to_numpy(zero_copy_only=False)
-    return rows.reshape(count, -1) if nested and count else rows
+def from_arrow(column: Any, shape: tuple[int, ...], name: str) -> Array:
+    """Return an Arrow column of numbers as rows (n, *shape); a row or number that is null becomes NaN.
+
+    Args:
+        column: of numbers, or of lists of them.
+        shape: of one row; one number may stand alone or in a list.
+        name: of the column, for messages.
+
+    Raises:
+        DataError: if a row has another shape, or holds no numbers.
+    """
+    arrow, compute = library("pyarrow"), library("pyarrow.compute")
+    values, count, rows_per = column.combine_chunks(), len(column), 1
+    for size in shape:
+        values = getattr(values, "storage", values)  # of an extension type
+        if not _is_list(values.type):
+            if rows_per * size == 1:
+                continue
+            raise DataError(f"column {name!r} holds {values.type}, declared is shape {shape}")
+        lengths = compute.fill_null(compute.list_value_length(values), size).to_numpy(zero_copy_only=False)
+        if (wrong := lengths != size).any():
+            row = int(wrong.argmax())
+            raise DataError(
+                f"{name!r} of row {row // rows_per} has {lengths[row]} values, expected {size}; declared shape {shape}"
+            )
+        if values.null_count:
+            absent = np.repeat(~values.is_valid().to_numpy(zero_copy_only=False), size)
+            values = values.flatten().take(arrow.array(np.cumsum(~absent) - 1, mask=absent))
+        else:
+            values = values.flatten()
+        rows_per *= size
+    values = getattr(values, "storage", values)
+    kind = values.type
+    if not (arrow.types.is_floating(kind) or arrow.types.is_integer(kind) or arrow.types.is_boolean(kind)):
+        raise DataError(f"column {name!r} holds {kind}, declared are numbers of shape {shape}")
+    if values.null_count:
+        values = values.cast(arrow.float32() if arrow.types.is_boolean(kind) else arrow.float64())
+    numbers: Array = values.to_numpy(zero_copy_only=False)
+    return numbers.reshape(count, *shape)
+
+
+def _is_list(kind: Any) -> bool:
+    types = library("pyarrow").types
+    return bool(types.is_list(kind) or types.is_fixed_size_list(kind) or types.is_large_list(kind))
+
+
+def declared_image(feature: Feature, name: str) -> tuple[int, int, int]:
+    """Return (height, width, channels) as a feature declares them, by its names or as the shape says beyond doubt.
+
+    Raises:
+        SpecError: if neither tells.
+    """
+    shape = tuple(int(side) for side in feature["shape"])
+    names = feature.get("names")
+    axes = "".join(str(each)[:1].lower() for each in names) if isinstance(names, list) else ""
+    if sorted(axes) != sorted("hwc"[: len(shape)]):
+        axes = image_axes(name, shape, "foreign.images")
+    sides = dict(zip(axes, shape, strict=True))
+    return sides["h"], sides["w"], sides.get("c", 1)

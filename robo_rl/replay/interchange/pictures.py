@@ -1,6 +1,8 @@
-"""Pictures as PNG files and as H.264 videos."""
+"""Images as PNG files and as videos."""
 
-from collections.abc import Generator
+import math
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import cast
@@ -10,12 +12,19 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import DataError
+from robo_rl.core import MAX_PIXELS, DataError, SpecError, decode_image_file
+
+from .mp4 import check_mp4
 
 Pictures = NDArray[np.uint8]
 
 ENCODERS = ("libx264", "libsvtav1")
 """What PyAV may bring, the first is chosen; LeRobot reads both."""
+DECODERS = ("h264", "hevc", "av1", "libdav1d", "libaom-av1", "vp9", "libvpx-vp9", "mpeg4")
+"""Names of the decoders that are used; others are old, rare, and not made for files of strangers."""
+
+_LATE = 0.4
+"""Deviation of an image's time from its place, in periods, that is none of rounding."""
 
 
 def to_png(picture: Pictures) -> bytes:
@@ -23,16 +32,21 @@ def to_png(picture: Pictures) -> bytes:
     return bytes(cv2.imencode(".png", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))[1])
 
 
-def from_file(data: bytes, where: Path) -> Pictures:
-    """Return the picture (height, width, 3), red first, of a PNG or JPEG file.
+def from_file(data: bytes, where: object, expected: tuple[int, int] | None = None) -> Pictures:
+    """Return the image (height, width, 3), red first, of a PNG or JPEG file.
+
+    Args:
+        data: the file.
+        where: for messages.
+        expected: height and width that it must have; None: any up to :data:`robo_rl.core.MAX_PIXELS` pixels.
 
     Raises:
-        DataError: if it is none.
+        DataError: if it is none, or of another size.
     """
-    picture = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB) if data else None
-    if picture is None:
-        raise DataError(f"{where}: {len(data)} bytes are no picture; the data is damaged")
-    return picture.astype(np.uint8)
+    try:
+        return decode_image_file(data, expected, channels=3)
+    except SpecError as error:
+        raise DataError(f"{where}: {error}") from error
 
 
 class VideoEncoder:
@@ -90,46 +104,100 @@ class VideoEncoder:
 
 
 class VideoDecoder:
-    """Reads runs of pictures of one video; fast where they follow each other."""
+    """Reads runs of images of one MP4 file; fast where they follow each other.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    Args:
+        path: of the file.
+        rate: images a second that are expected [Hz].
+        frames: number of images expected at most.
+        size: height and width that are expected; None: those of the header, up to ``MAX_PIXELS`` pixels.
+
+    Attributes:
+        size: height and width.
+
+    Raises:
+        DataError: if it is missing or damaged, of another size, or claims more images.
+    """
+
+    def __init__(self, path: Path, rate: float, frames: int, size: tuple[int, int] | None = None) -> None:
+        if not path.is_file():
+            raise DataError(f"{path} is missing; the data is incomplete")
+        check_mp4(path, frames)
+        self._path, self._rate = path, rate
         self._next = 0
-        self._frames = self._open()
+        with self._errors(), self._container() as container:
+            if not container.streams.video:
+                raise DataError(f"{path} holds no video")
+            context = container.streams.video[0].codec_context
+            self.size = context.height, context.width
+            if context.name not in DECODERS:
+                raise DataError(f"{path}: a video of codec {context.name!r}; {', '.join(DECODERS)} are read")
+        if self.size != (size or self.size) or math.prod(self.size) > MAX_PIXELS:
+            raise DataError(
+                f"{path}: expected images of {' x '.join(map(str, size or ('at most', MAX_PIXELS, 'pixels')))} "
+                f"(height x width), the video has {self.size[0]} x {self.size[1]}"
+            )
+        self._frames = self._decoded()
 
     def read(self, first: int, count: int) -> Pictures:
-        """Return pictures ``first`` to ``first + count`` (n, height, width, 3), red first.
+        """Return images ``first`` to ``first + count`` (n, height, width, 3), red first.
 
         Raises:
-            DataError: if the video is damaged or has fewer.
+            DataError: if the video is damaged, has fewer, or they are not one period apart.
         """
         if first < self._next:
             self._frames.close()
-            self._next, self._frames = 0, self._open()
-        pictures = []
-        try:
+            self._next, self._frames = 0, self._decoded()
+        images = np.empty((count, *self.size, 3), np.uint8)
+        with self._errors():
             while self._next < first + count:
-                frame = next(self._frames)
+                frame = next(self._frames, None)
+                if frame is None:
+                    raise DataError(f"{self._path}: expected {first + count} images or more, found {self._next}")
+                self._check(frame)
                 if self._next >= first:
-                    pictures.append(frame.to_ndarray(format="rgb24"))
+                    images[self._next - first] = frame.to_ndarray(format="rgb24")
                 self._next += 1
-        except StopIteration:
-            raise DataError(
-                f"{self._path}: expected {first + count} pictures or more, found {self._next}; the data is damaged"
-            ) from None
-        except av.FFmpegError as error:
-            raise DataError(f"{self._path}: the video is damaged ({error})") from error
-        return np.stack(pictures)
+        return images
+
+    def is_over(self) -> bool:
+        """Whether no image follows."""
+        with self._errors():
+            return next(self._frames, None) is None
 
     def close(self) -> None:
         """Close the file."""
         self._frames.close()
 
-    def _open(self) -> "Generator[av.VideoFrame, None, None]":
-        def frames() -> Generator[av.VideoFrame, None, None]:
-            with av.open(str(self._path)) as container:
-                yield from container.decode(video=0)
+    def _check(self, frame: av.VideoFrame) -> None:
+        if (frame.height, frame.width) != self.size:
+            raise DataError(
+                f"{self._path}: image {self._next} has {frame.height} x {frame.width} pixels, not {self.size}"
+            )
+        if self._next == 0:
+            self._begin = frame.time or 0.0
+        expected = self._next / self._rate
+        if frame.time is not None and abs(frame.time - self._begin - expected) * self._rate > _LATE:
+            raise DataError(
+                f"{self._path}: image {self._next} is shown at {frame.time - self._begin:.4g} s, at {self._rate:g} Hz "
+                f"it would be {expected:.4g} s: it has gaps or is of another rate"
+            )
 
-        if not self._path.is_file():
-            raise DataError(f"{self._path} is missing; the data is damaged")
-        return frames()
+    def _container(self) -> "av.container.InputContainer":
+        # Any other format that FFmpeg knows may name further files, or addresses in the network.
+        return av.open(str(self._path), format="mp4", options={"protocol_whitelist": "file"})
+
+    def _decoded(self) -> "Generator[av.VideoFrame, None, None]":
+        with self._container() as container:
+            stream = container.streams.video[0]
+            stream.thread_count = 1
+            # Sizes within the video may differ from the header; codecs pad to multiples of 128 at most.
+            stream.codec_context.options = {"max_pixels": str((self.size[0] + 128) * (self.size[1] + 128))}
+            yield from container.decode(stream)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except av.FFmpegError as error:
+            raise DataError(f"{self._path}: the video is damaged, or of other sizes inside ({error})") from error

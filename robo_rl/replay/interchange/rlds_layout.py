@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArraySpec, DataError, EnvSpec
+from robo_rl.core import ArraySpec, DataError, EnvSpec, SpecError, decode_image_file, read_image_header
 
 from ..layout import step_fields
-from .data import IMAGES
-from .pictures import from_file, to_png
+from .data import IMAGES, check_packed
+from .pictures import to_png
 from .tfrecord import Values
 
 INFO = "dataset_info.json"
@@ -63,20 +63,47 @@ class Feature:
             return [to_png(picture) for picture in rows]
         return [row.tobytes() for row in rows] if self.as_bytes else rows
 
-    def decode(self, values: Values, where: Path) -> NDArray[Any]:
+    def decode(self, values: Values, where: object) -> NDArray[Any]:
         """Inverse of :meth:`encode` for numbers and images: (n, ...).
 
+        Images of others are as their files have them: (n, height, width) where they have one channel.
+
         Raises:
-            DataError: if ``values`` are something else.
+            DataError: if ``values`` are something else, or of another shape than declared.
         """
+        if self.kind == "image":
+            return self._images(values, where)
         try:
-            if self.kind == "image":
-                return np.stack([from_file(data, where) for data in _bytes(values)])
             rows = np.frombuffer(b"".join(_bytes(values)), self.dtype) if self.as_bytes else np.asarray(values)
-            size = math.prod(side or 0 for side in self.shape)
-            return rows.astype(self.dtype).reshape(len(rows) // max(size, 1), *map(int, _known(self.shape)))
+            size = math.prod(_known(self.shape))
+            if None in self.shape or len(rows) % max(size, 1) or not size:
+                raise ValueError(f"they are {len(rows)}, which is no multiple")
+            return rows.astype(self.dtype).reshape(len(rows) // size, *_known(self.shape))
         except (ValueError, TypeError) as error:
             raise DataError(f"{where}: expected {self.kind} values of shape {self.shape} ({error})") from error
+
+    def _images(self, values: Values, where: object) -> NDArray[Any]:
+        try:
+            files = _bytes(values)
+        except ValueError as error:
+            raise DataError(f"{where}: expected images of shape {self.shape} ({error})") from error
+        rows: list[NDArray[Any]] = []
+        stored = sum(map(len, files))
+        for number, data in enumerate(files):
+            try:
+                if not rows:
+                    header = read_image_header(data)
+                    size = (header.height, header.width)
+                    declared = tuple(side or found for side, found in zip(self.shape, (*size, 0), strict=False))
+                    check_packed(stored, len(files) * math.prod(header.shape) * np.dtype(header.dtype).itemsize, where)
+                    if declared[:2] != size:
+                        raise SpecError(f"declared as {self.shape}, stored as {header}")
+                rows.append(decode_image_file(data, size))
+                if (rows[-1].shape, rows[-1].dtype) != (rows[0].shape, rows[0].dtype):
+                    raise SpecError(f"of shape {rows[-1].shape}, the first one has {rows[0].shape}")
+            except SpecError as error:
+                raise DataError(f"{where}: image of step {number}: {error}") from error
+        return np.stack(rows) if rows else np.zeros((0, *_known(self.shape)), self.dtype)
 
     def to_json(self) -> dict[str, Any]:
         """Return the feature as ``features.json`` has it."""
@@ -113,13 +140,17 @@ def observation_name(key: str) -> str:
 
 
 def observation_key(name: str, feature: Feature) -> str | None:
-    """Return the key that an observation of others gets, by its flat name; None: ``name`` is no observation."""
+    """Return the key that an observation of others gets, by its flat name; None: ``name`` is no observation.
+
+    Numbers in three axes are taken for images: nothing else that robots record has them.
+    """
     if name == f"{STEPS}/observation":
         return "state"
     inner = name.removeprefix(f"{STEPS}/{_OBSERVATION}")
     if inner == name or feature.kind in ("text", "other"):
         return None
-    return f"{IMAGES}{inner.removesuffix(_IMAGE)}" if feature.kind == "image" else inner
+    image = feature.kind == "image" or len(feature.shape) == 3
+    return f"{IMAGES}{inner.removesuffix(_IMAGE)}" if image else inner
 
 
 def features_json(features: Mapping[str, Feature]) -> str:
@@ -135,7 +166,7 @@ def features_json(features: Mapping[str, Feature]) -> str:
 
 
 def read_features(text: str | bytes, where: Path) -> dict[str, Feature]:
-    """Inverse of :func:`features_json`; what is neither numbers, 3-channel images nor text is of kind ``other``.
+    """Inverse of :func:`features_json`; what is neither numbers, images nor text is of kind ``other``.
 
     Raises:
         DataError: if that is not what ``text`` is.
@@ -161,7 +192,7 @@ def read_features(text: str | bytes, where: Path) -> dict[str, Feature]:
 def _read_feature(node: Mapping[str, Any]) -> Feature:
     if "image" in node:
         shape, dtype = _shape(node["image"]), node["image"].get("dtype", "uint8")
-        if shape[2:] == (3,) and dtype == "uint8":
+        if len(shape) == 3 and dtype in ("uint8", "uint16"):
             return Feature("image", shape, dtype)
     elif "tensor" in node:
         tensor = node["tensor"]

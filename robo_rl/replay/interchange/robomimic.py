@@ -20,12 +20,9 @@ from ..layout import EpisodeArrays
 from .data import (
     IMAGES,
     DataSet,
-    ForeignConfig,
     check_names,
     counted,
     facts_json,
-    foreign_episode,
-    foreign_spec,
     library,
     make_episode,
     read_facts,
@@ -33,7 +30,10 @@ from .data import (
     record_json,
     step_columns,
 )
+from .foreign import ForeignConfig, foreign_spec
+from .foreign_episodes import ForeignEpisode, foreign_episodes
 from .lerobot_layout import SUCCESS_TERM
+from .notes import ImportNotes
 
 Array = NDArray[Any]
 
@@ -113,7 +113,10 @@ class Robomimic:
             spec, environment = _foreign_spec(group, demos[0], foreign, path)
             instructions = [_instruction(group[demo], path) or foreign.task for demo in demos]
         metadata = {"imported": {"format": "robomimic", "environment": environment}}
-        return DataSet(spec, metadata, instructions, lambda: _foreign_episodes(path, demos, spec, foreign))
+        notes = ImportNotes()
+        return DataSet(
+            spec, metadata, instructions, lambda: _foreign_episodes(path, demos, spec, foreign, notes), notes
+        )
 
 
 class _PatientFile(io.FileIO):
@@ -243,7 +246,9 @@ def _key(name: str, picture: bool) -> str:
     return f"{IMAGES}{name.removesuffix(_IMAGE)}" if picture else name
 
 
-def _foreign_episodes(path: Path, demos: list[str], spec: EnvSpec, config: ForeignConfig) -> Iterator[EpisodeArrays]:
+def _foreign_episodes(
+    path: Path, demos: list[str], spec: EnvSpec, config: ForeignConfig, notes: ImportNotes
+) -> Iterator[EpisodeArrays]:
     with _open(path) as file:
         for number, name in enumerate(demos):
             demo = file["data"][name]
@@ -256,4 +261,5 @@ def _foreign_episodes(path: Path, demos: list[str], spec: EnvSpec, config: Forei
             done = "dones" in demo and bool(_read(demo, "dones", path)[-1])
             rewards = _read(demo, "rewards", path) if spec.reward_terms else None
             actions = _read(demo, "actions", path)
-            yield foreign_episode(config, spec, number, observation, actions, path, rewards=rewards, terminated=done)
+            episode = ForeignEpisode(number, path, observation, actions, rewards=rewards, terminated=done)
+            yield from foreign_episodes(config, spec, episode, notes)

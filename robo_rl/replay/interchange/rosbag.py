@@ -17,7 +17,6 @@ from ..layout import EpisodeArrays
 from .data import (
     IMAGES,
     DataSet,
-    ForeignConfig,
     counted,
     facts_json,
     library,
@@ -27,6 +26,7 @@ from .data import (
     record_json,
     step_columns,
 )
+from .foreign import ForeignConfig
 from .rosbag_topics import TopicConfig, TopicsReader
 
 Array = NDArray[Any]
@@ -98,7 +98,7 @@ class Rosbag:
             )
         reader = TopicsReader(bags, self.topics, foreign, lambda bag: open_bag(bag, store))
         metadata = {"imported": {"format": "rosbag2", "bags": [str(bag) for bag in bags]}}
-        return DataSet(reader.spec, metadata, [foreign.task] * len(bags), reader.episodes)
+        return DataSet(reader.spec, metadata, [foreign.task] * len(bags), reader.episodes, reader.notes)
 
     def _store(self) -> Any:
         stores = library("rosbags.typesys")

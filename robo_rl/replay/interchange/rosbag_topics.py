@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec, nearest, require
 
 from ..layout import EpisodeArrays
-from .data import IMAGES, ForeignConfig, foreign_episode, foreign_spec
+from .data import IMAGES
+from .foreign import ForeignConfig, foreign_spec
+from .foreign_episodes import ForeignEpisode, foreign_episodes
+from .notes import ImportNotes
 from .pictures import from_file
 
 Array = NDArray[Any]
@@ -81,6 +84,7 @@ class TopicsReader:
         open_bag: Callable[[Path], AbstractContextManager[Any]],
     ) -> None:
         self._bags, self._topics, self._foreign, self._open = bags, list(topics.values()), foreign, open_bag
+        self.notes = ImportNotes()
         self._given: dict[str, list[TopicConfig]] = {}
         for topic in self._topics:
             self._given.setdefault(topic.gives, []).append(topic)
@@ -126,17 +130,16 @@ class TopicsReader:
                 for gives, parts in sampled.items()
             }
             success = (joined[SUCCESS][1:, 0] > 0.5).astype(np.int8) if SUCCESS in joined else None
-            yield foreign_episode(
-                self._foreign,
-                self.spec,
+            episode = ForeignEpisode(
                 number,
+                path,
                 {key: joined[key].astype(self.spec.observation[key].dtype) for key in self._keys},
                 joined[ACTION][1:],
-                path,
                 rewards=joined[REWARD][1:, 0] if REWARD in joined else None,
                 success=success,
                 stamp_ns=ticks[:-1],
             )
+            yield from foreign_episodes(self._foreign, self.spec, episode, self.notes)
 
     def _sample(self, path: Path, topic: TopicConfig, rows: Rows, ticks: NDArray[np.int64]) -> Array:
         """Return the newest row at each of ``ticks``."""

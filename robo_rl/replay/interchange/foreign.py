@@ -1,0 +1,175 @@
+"""What data that robo-rl did not write leaves open, its spec, and the layout of its images."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field as default_field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import (
+    ArraySpec,
+    ConfigError,
+    DataError,
+    EnvSpec,
+    ImageConfig,
+    ImageLayout,
+    Source,
+    SpecError,
+    as_config,
+    image_layout,
+    require,
+)
+
+from .notes import ImportNotes
+
+Array = NDArray[Any]
+
+FAULTS = ("refuse", "drop", "cut")
+
+
+@dataclass(frozen=True)
+class ForeignConfig:
+    """What data that robo-rl did not write leaves open.
+
+    Attributes:
+        task: name of the task.
+        control_rate: steps a second [Hz]; null: as the data says.
+        action_space: what an action means, as in the task that is to use the data: ``end_effector_delta``, ...
+        action_frame: frame of the actions: ``base``, ``end_effector`` or ``joint``.
+        action_low: value that becomes -1, one for all or one an element; null: actions are in [-1, 1] already.
+        action_high: value that becomes 1.
+        clip: whether actions beyond these limits are clipped, and counted; they are refused otherwise.
+        faults: what becomes of an episode with a value that is missing or not finite: ``refuse`` the data set, ``drop``
+            the episode, or ``cut`` it there, so that what is before and after become episodes of their own.
+        images: layout of images by camera, where it differs from (height, width, channels) uint8, and conversions.
+        leave_out: observations that are not imported, by key: ``images/depth``, ``object``, ...
+        reward_term: name that the data's reward gets among the reward terms.
+        source: who acted: ``policy``, ``human``, ``script`` or ``random``.
+        extra: what else data and task must agree on, as in the ``extra`` of the task's spec.
+    """
+
+    task: str = "imported"
+    control_rate: float | None = None
+    action_space: str = "unknown"
+    action_frame: str = "base"
+    action_low: list[float] | None = None
+    action_high: list[float] | None = None
+    clip: bool = False
+    faults: str = "refuse"
+    images: dict[str, ImageConfig] = default_field(default_factory=dict)
+    leave_out: list[str] = default_field(default_factory=list)
+    reward_term: str = "reward"
+    source: str = "human"
+    extra: dict[str, Any] = default_field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        rate = self.control_rate
+        require(rate is None or rate > 0, "foreign.control_rate", "null or above 0", rate)
+        require(self.faults in FAULTS, "foreign.faults", " or ".join(FAULTS), self.faults)
+        sources = [source.name.lower() for source in Source]
+        require(self.source in sources, "foreign.source", f"one of {', '.join(sources)}", self.source)
+        low, high = self.action_low, self.action_high
+        require((low is None) == (high is None), "foreign.action_high", "given with foreign.action_low", high)
+        if low is not None and high is not None:
+            above = len(low) == len(high) and bool(np.all(np.asarray(low) < np.asarray(high)))
+            require(above, "foreign.action_high", f"above foreign.action_low ({low}) in each element", high)
+        images = {name: as_config(image, ImageConfig) for name, image in self.images.items()}
+        object.__setattr__(self, "images", images)
+
+    def check_keys(self, keys: Mapping[str, Any] | set[str]) -> None:
+        """Check that ``images`` and ``leave_out`` name observations of the data.
+
+        Args:
+            keys: of all observations, ``images/NAME`` among them.
+
+        Raises:
+            ConfigError: if one names another.
+        """
+        named = [f"images/{name}" for name in self.images] + list(self.leave_out)
+        for key in named:
+            if key not in keys:
+                raise ConfigError(
+                    f"foreign.images or foreign.leave_out names {key!r}, which is no observation of the data; it has "
+                    f"{', '.join(sorted(keys))}"
+                )
+
+
+def foreign_spec(
+    config: ForeignConfig,
+    observation: Mapping[str, ArraySpec],
+    action: ArraySpec,
+    control_rate: float | None,
+    rewarded: bool,
+    reports_success: bool = False,
+) -> EnvSpec:
+    """Return the spec of data that robo-rl did not write.
+
+    Args:
+        config: what the data leaves open.
+        observation: of the data.
+        action: shape and names of the data's actions.
+        control_rate: as the data says [Hz]; None: it does not.
+        rewarded: whether it has rewards.
+        reports_success: whether it says of each step whether the task is solved.
+
+    Raises:
+        ConfigError: if the control rate is not known.
+    """
+    rate = config.control_rate or control_rate
+    if rate is None:
+        raise ConfigError("the data does not say its control rate: give foreign.control_rate in Hz")
+    scaling = {} if config.action_low is None else {"action_low": config.action_low, "action_high": config.action_high}
+    return EnvSpec(
+        task=config.task,
+        observation=dict(observation),
+        action=ArraySpec(action.shape, low=-1, high=1, names=action.names),
+        action_space=config.action_space,
+        action_frame=config.action_frame,
+        control_rate=float(rate),
+        max_episode_steps=None,
+        reward_terms=(config.reward_term,) if rewarded else (),
+        reports_success=reports_success,
+        extra={**scaling, **config.extra},
+    )
+
+
+def foreign_images(
+    config: ForeignConfig,
+    camera: str,
+    shape: tuple[int, ...],
+    dtype: Any,
+    notes: ImportNotes,
+    where: object,
+    declared: tuple[int, ...] | None = None,
+) -> ImageLayout | None:
+    """Return the layout of a camera's images; None: they are left out, which is noted.
+
+    Args:
+        config: says what is left out, and how images are converted.
+        camera: name in the key ``images/CAMERA``.
+        shape: of one stored image.
+        dtype: of the stored values.
+        notes: gets what is left out or converted.
+        where: file and name in it, for messages.
+        declared: (height, width, channels) that the data declares; None: nothing.
+
+    Raises:
+        DataError: if the layout is unclear, differs from what is declared, or needs a conversion nobody asked for.
+    """
+    if f"images/{camera}" in config.leave_out:
+        notes.add("Observations left out", f"images/{camera}: foreign.leave_out")
+        return None
+    depth = np.dtype(dtype) == np.uint16 and (declared is None or declared[2] == 1)
+    if depth and camera not in config.images:
+        reason = f"16-bit depth, which foreign.images.{camera}.low and .high convert to 8 bits"
+        notes.add("Observations left out", f"images/{camera}: {reason}")
+        return None
+    try:
+        layout = image_layout(camera, shape, dtype, config.images.get(camera), declared=declared)
+    except SpecError as error:
+        raise DataError(f"{where}: {error}; foreign.leave_out=[images/{camera}] leaves the camera out") from error
+    if layout.changes:
+        notes.add("Images converted", f"images/{camera}: {layout.changes}")
+    return layout

@@ -1,0 +1,257 @@
+"""Episodes of data that robo-rl did not write: checked, cut where time or values have gaps, scaled."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from dataclasses import field as default_field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import DataError, EnvSpec, Source
+
+from ..encoding import SUCCESS_UNKNOWN, decode_success
+from ..layout import EpisodeArrays, EpisodeRecord
+from .data import make_episode
+from .foreign import ForeignConfig
+from .notes import ImportNotes
+
+Array = NDArray[Any]
+
+GAP = 0.4
+"""Deviation from the control period, in periods, beyond which two observations are not neighbours."""
+_OTHER_RATE = 0.1
+"""Deviation of the median interval from the control period, in periods, that jitter does not explain."""
+
+
+@dataclass(frozen=True)
+class ForeignEpisode:
+    """An episode as it stands in the data of others.
+
+    Attributes:
+        number: of the episode in the data set, from 0.
+        where: file, and name within it, for messages.
+        observation: (L + 1, ...) by key, or (L, ...) where the final observation was not recorded. A missing value is
+            NaN.
+        actions: (L, A), not scaled.
+        rewards: (L,), where the spec has a reward term.
+        terminated: whether the task itself ended the episode; it was truncated otherwise.
+        success: (L,) true or false, -1 or NaN where nobody knows; None: nobody knows at all.
+        stamp_ns: (L,) or (L + 1,) int64 times of the observations [ns]; None: not recorded.
+        names: what the data calls an observation, by key, for messages; the key itself where it is absent.
+    """
+
+    number: int
+    where: object
+    observation: Mapping[str, Array]
+    actions: Array
+    rewards: Array | None = None
+    terminated: bool = False
+    success: Array | None = None
+    stamp_ns: Array | None = None
+    names: Mapping[str, str] = default_field(default_factory=dict)
+
+
+def foreign_episodes(
+    config: ForeignConfig, spec: EnvSpec, episode: ForeignEpisode, notes: ImportNotes
+) -> Iterator[EpisodeArrays]:
+    """Yield the episodes that one of others' data becomes: one, or several where it has gaps.
+
+    A step is an action between two observations that are one control period apart. An episode ends where recorded
+    time jumps, and with ``faults=cut`` where a value is missing or not finite. One episode without steps is yielded
+    where there is no step at all.
+
+    Where the final observation was not recorded, it is the last one again if the task ended the episode, as nothing is
+    ever computed of it. If the episode was truncated, its value is: so the last action is left out instead, and the
+    observation before it is the final one.
+
+    Args:
+        config: who acted, how actions are scaled, what becomes of faults.
+        spec: see :func:`foreign_spec`.
+        episode: what was read.
+        notes: gets what is left out or changed.
+
+    Raises:
+        DataError: if a value is missing or not finite (``faults=refuse``), an action is out of range, arrays differ in
+            length, or the frames were recorded at another rate.
+    """
+    count = len(episode.actions)
+    if episode.actions.shape[1:] != spec.action.shape:
+        found = episode.actions.shape[1:]
+        raise DataError(f"{_place(episode)}: expected actions of shape {spec.action.shape}, found {found}")
+    for key, rows in episode.observation.items():
+        if len(rows) not in (count, count + 1):
+            name = episode.names.get(key, key)
+            raise DataError(f"{_place(episode)}: {name!r} has {len(rows)} rows, there are {count} actions")
+    ends_alike = all(len(rows) == count for rows in episode.observation.values())
+    observation = {
+        key: np.concatenate([rows, rows[-1:]]) if ends_alike else _whole(episode, key, rows)
+        for key, rows in episode.observation.items()
+    }
+    valid = _finite(config, episode, observation, notes)
+    if valid is None:
+        return
+    if ends_alike and not episode.terminated:
+        valid[-1:] = False  # nothing was observed after the last action
+    cuts = _gaps(spec, episode, notes, count)
+    actions = _scaled(config, episode, valid, notes)
+    for number, (begin, end) in enumerate(_segments(valid, cuts)):
+        columns = {
+            "actions": actions[begin:end],
+            "rewards": None if episode.rewards is None else episode.rewards[begin:end],
+            "success": None if episode.success is None else episode.success[begin:end],
+            "stamp_ns": None if episode.stamp_ns is None else episode.stamp_ns[begin:end],
+        }
+        rows = {key: each[begin : end + 1] for key, each in observation.items()}
+        yield _episode(config, spec, episode, number, rows, columns, episode.terminated and end == count)
+
+
+def _episode(
+    config: ForeignConfig,
+    spec: EnvSpec,
+    episode: ForeignEpisode,
+    segment: int,
+    observation: Mapping[str, Array],
+    columns: Mapping[str, Array | None],
+    terminated: bool,
+) -> EpisodeArrays:
+    """Return one segment as an episode; ``columns`` have a row for each step."""
+    actions, rewards, success, stamp_ns = (columns[name] for name in ("actions", "rewards", "success", "stamp_ns"))
+    assert actions is not None
+    steps = len(actions)
+    source = Source[config.source.upper()]
+    known = np.full(steps, SUCCESS_UNKNOWN) if success is None else np.nan_to_num(success, nan=SUCCESS_UNKNOWN)
+    ends = np.arange(steps) == steps - 1
+    record = EpisodeRecord(
+        steps=steps,
+        actor="imported",
+        session=episode.number,
+        episode=segment,
+        sequence=0,
+        success=decode_success(int(known[-1])) if steps else None,
+        sources={source.name.lower(): steps},
+        crc32={},
+    )
+    step_columns: dict[str, Array] = {
+        "proposed_action": actions,
+        "executed_action": actions,
+        "rewards": np.zeros((steps, 0)) if rewards is None else rewards[:, None],
+        "terminated": ends & terminated,
+        "truncated": ends & (not terminated),
+        "source": np.full(steps, source),
+        "success": known,
+        "policy_version": np.full(steps, -1),
+        "stamp_ns": np.arange(steps) * round(1e9 / spec.control_rate) if stamp_ns is None else stamp_ns,
+    }
+    return make_episode(record, spec, observation, step_columns, episode.where)
+
+
+def _place(episode: ForeignEpisode) -> str:
+    return f"{episode.where}: episode {episode.number}"
+
+
+def _whole(episode: ForeignEpisode, key: str, rows: Array) -> Array:
+    """Check that an observation has a final row where others have one."""
+    if len(rows) != len(episode.actions) + 1:
+        name = episode.names.get(key, key)
+        raise DataError(f"{_place(episode)}: {name!r} has no final observation, others have one")
+    return rows
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def _finite(
+    config: ForeignConfig, episode: ForeignEpisode, observation: Mapping[str, Array], notes: ImportNotes
+) -> NDArray[np.bool_] | None:
+    """Return which steps (L,) have finite values throughout; None: the episode is dropped."""
+    count = len(episode.actions)
+    bad = np.zeros(count + 1, np.bool_)
+    parts = {"action": episode.actions, "reward": episode.rewards}
+    steps = {name: rows for name, rows in parts.items() if rows is not None}
+    named = {episode.names.get(key, key): rows for key, rows in observation.items() if rows.dtype.kind == "f"}
+    faults = []
+    for name, rows in {**named, **steps}.items():
+        wrong = ~np.isfinite(rows.reshape(len(rows), -1)).all(1)
+        if not wrong.any():
+            continue
+        frame = int(wrong.argmax())
+        element = int((~np.isfinite(rows[frame].reshape(-1))).argmax())
+        value = rows[frame].reshape(-1)[element]
+        faults.append((frame, f"{name!r} of frame {frame} has {value} in element {element}", int(wrong.sum())))
+        steps_hit = wrong[:-1] | wrong[1:] if len(wrong) == count + 1 else wrong
+        bad[:count] |= steps_hit[:count]
+    if not faults:
+        return np.ones(count, np.bool_)
+    _, first, _ = min(faults)
+    rows_hit = sum(number for *_, number in faults)
+    if config.faults == "refuse":
+        raise DataError(
+            f"{_place(episode)}: {first}; {rows_hit} of its rows are missing or not finite. foreign.faults=cut ends "
+            "episodes there, foreign.faults=drop leaves such episodes out"
+        )
+    if config.faults == "drop":
+        notes.add("Episodes with values that are missing or not finite, left out", f"{episode.number}: {first}")
+        return None
+    notes.add("Episodes cut where values are missing or not finite", f"{episode.number}: {first}")
+    return ~bad[:count]
+
+
+def _scaled(
+    config: ForeignConfig, episode: ForeignEpisode, valid: NDArray[np.bool_], notes: ImportNotes
+) -> NDArray[np.float32]:
+    """Return the actions (L, A) in [-1, 1]; only those of ``valid`` steps are checked."""
+    values = np.asarray(episode.actions, np.float64)
+    if config.action_low is not None:
+        low, high = np.asarray(config.action_low), np.asarray(config.action_high)
+        if low.size not in (1, values.shape[1]):
+            raise DataError(
+                f"{_place(episode)}: foreign.action_low has {low.size} elements, an action {values.shape[1]}"
+            )
+        values = 2 * (values - low) / (high - low) - 1
+    values = np.where(valid[:, None], values, 0)
+    outside = np.abs(values) > 1 + 1e-6  # a last bit of rounding is no other action
+    if outside.any():
+        frame, element = map(int, np.argwhere(outside)[0])
+        found = f"'action' of frame {frame} is {episode.actions[frame, element]:g} in element {element}"
+        rows = int(outside.any(1).sum())
+        if not config.clip:
+            raise DataError(
+                f"{_place(episode)}: {found}; actions must be in [-1, 1] after scaling, {rows} of {len(values)} are "
+                f"not, they are {values.min(0).round(3).tolist()} to {values.max(0).round(3).tolist()}. "
+                "foreign.action_low and foreign.action_high scale them, foreign.clip=true clips them"
+            )
+        notes.add("Episodes with actions beyond the limits, clipped", f"{episode.number}: {rows} actions")
+    return np.clip(values, -1, 1).astype(np.float32)
+
+
+# --- time ------------------------------------------------------------------------------------------------------------
+
+
+def _gaps(spec: EnvSpec, episode: ForeignEpisode, notes: ImportNotes, count: int) -> set[int]:
+    """Return the steps whose two observations are not one control period apart."""
+    if episode.stamp_ns is None or len(episode.stamp_ns) < 2:
+        return set()
+    intervals = np.diff(episode.stamp_ns) / 1e9 * spec.control_rate
+    median = float(np.median(intervals))
+    if len(intervals) > 2 and abs(median - 1) > _OTHER_RATE:
+        found = f"{spec.control_rate / median:.4g} Hz" if median > 0 else "time that does not advance"
+        raise DataError(
+            f"{_place(episode)}: the control rate is {spec.control_rate:g} Hz, the recorded times say {found}: frames "
+            f"are {median / spec.control_rate:.4g} s apart (median). If the times are right, give foreign.control_rate"
+        )
+    found = np.flatnonzero(np.abs(intervals - 1) > GAP)
+    for step in found[:count]:
+        seconds = intervals[step] / spec.control_rate
+        place = f"episode {episode.number} frame {step}: {seconds:.4g} s"
+        notes.add("Jumps of recorded time, at which an episode ends", place)
+    return set(found.tolist())
+
+
+def _segments(valid: NDArray[np.bool_], cuts: set[int]) -> list[tuple[int, int]]:
+    """Return begin and end of the runs of valid steps; (0, 0) alone where there is none."""
+    kept = valid.copy()
+    kept[[step for step in cuts if step < len(kept)]] = False
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], kept, [False]]).astype(np.int8)))
+    return list(pairwise(edges.tolist()))[::2] or [(0, 0)]

@@ -1,0 +1,251 @@
+"""The files of a LeRobotDataset: metadata, tables, images and videos, each read as far as its sizes are expected."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import DataError, ImageHeader, SpecError, decode_image_file, read_image_header
+
+from . import lerobot_layout as layout
+from .data import library, read_small
+from .parquet import ColumnLimit, ParquetReader
+from .pictures import VideoDecoder
+
+Array = NDArray[Any]
+
+MAX_EPISODES = 10**6
+MAX_FRAMES = 10**9
+_TASK_BYTES = 2**16
+_IMAGE_BYTES = 2**16
+"""Bytes that an image file may have beyond twice its pixels."""
+
+
+class LeRobotFiles:
+    """The files of a LeRobotDataset, v2.1 or v3.0, of the documented layout.
+
+    Args:
+        root: its folder.
+
+    Attributes:
+        info: what ``meta/info.json`` says.
+        version: ``v2.1`` or ``v3.0``.
+        features: of the data, by name.
+        episodes: what is known of each episode: ``length``, ``tasks``, and with v3.0 the files it is in.
+
+    Raises:
+        DataError: if there is none, it is of another version or layout, or damaged.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.info: dict[str, Any] = self.read_json(layout.INFO)
+        self.version = str(self.info.get("codebase_version"))
+        self._v3 = self.version == layout.V3
+        if not self._v3 and self.version != layout.V21:
+            raise DataError(
+                f"{root}: a LeRobotDataset of version {self.version!r}; {layout.V21} and {layout.V3} are read. "
+                "Convert it with LeRobot's own scripts"
+            )
+        wanted = (layout.DATA_V3, layout.VIDEO_V3) if self._v3 else (layout.DATA_V21, layout.VIDEO_V21)
+        for key, path in zip(("data_path", "video_path"), wanted, strict=True):
+            if self.info.get(key) not in (path, None):
+                raise DataError(f"{root}: {key} is {self.info[key]!r}, only LeRobot's own layout is read: {path!r}")
+        self.features: dict[str, layout.Feature] = self.info["features"]
+        self.rate = float(self.info["fps"])
+        self._frames = self._number("total_frames", MAX_FRAMES)
+        self.episodes = self._read_episodes(self._number("total_episodes", MAX_EPISODES))
+        self._table: tuple[Path, tuple[str, ...], Any] | None = None
+        self._videos: dict[str, tuple[Path, VideoDecoder]] = {}
+
+    def read_json(self, name: str) -> Any:
+        """Return the contents of a JSON file."""
+        path = self.root / name
+        if not path.is_file():
+            raise DataError(f"{self.root} is no LeRobotDataset: it has no {name}")
+        try:
+            return json.loads(read_small(path))
+        except ValueError as error:
+            raise DataError(f"{path} is damaged ({error})") from error
+
+    # --- numbers -----------------------------------------------------------------------------------------------------
+
+    def columns(self, number: int, names: list[str]) -> dict[str, Array]:
+        """Return features of an episode as numbers (n, *shape), or (n,) where the shape is (1,); missing ones are NaN.
+
+        Raises:
+            DataError: if they are not there, or not as the features declare them.
+        """
+        path, table = self._rows(number, tuple(names))
+        found = {}
+        for name in names:
+            shape = tuple(int(side) for side in self.features[name]["shape"])
+            try:
+                rows = layout.from_arrow(table[name], shape, name)
+            except DataError as error:
+                raise DataError(f"{path}: episode {number}: {error}") from error
+            found[name] = rows[:, 0] if shape == (1,) else rows
+        return found
+
+    def data_path(self, number: int) -> Path:
+        """Return the table that an episode is in."""
+        if self._v3:
+            entry = self.episodes[number]
+            place = {"chunk_index": int(entry["data/chunk_index"]), "file_index": int(entry["data/file_index"])}
+            return self.root / layout.DATA_V3.format(**place)
+        place = {"episode_chunk": number // int(self.info["chunks_size"]), "episode_index": number}
+        return self.root / layout.DATA_V21.format(**place)
+
+    def _rows(self, number: int, names: tuple[str, ...]) -> tuple[Path, Any]:
+        """Return the rows of numbers of an episode, and the file they are in."""
+        path = self.data_path(number)
+        if self._table is None or self._table[:2] != (path, names):
+            wanted = {name: self.features[name] for name in names} | {"episode_index": layout.INDICES["episode_index"]}
+            self._table = path, names, ParquetReader(path, self._rows_of(number), _limits(wanted)).read()
+        table = self._table[2]
+        table = table.filter(library("pyarrow.compute").equal(table["episode_index"], number))
+        length = self.episodes[number]["length"]
+        if len(table) != length:
+            raise DataError(
+                f"{path}: expected {length} rows of episode {number}, as meta says, found {len(table)}; the data is "
+                "incomplete"
+            )
+        return path, table
+
+    def _rows_of(self, number: int) -> int:
+        return self._frames if self._v3 else int(self.episodes[number]["length"])
+
+    # --- images ------------------------------------------------------------------------------------------------------
+
+    def image_header(self, feature: str) -> ImageHeader:
+        """Return what the first image of a camera, or its first video, is by its header."""
+        if self.features[feature]["dtype"] == "video":
+            height, width = self._video(0, feature)[0].size
+            return ImageHeader("video", height, width, 3)
+        frame, data = next(self._image_files(0, feature), (0, b""))
+        try:
+            return read_image_header(data)
+        except SpecError as error:
+            raise DataError(f"{self.data_path(0)}: episode 0: {feature!r} of frame {frame}: {error}") from error
+
+    def images(self, number: int, feature: str, stored: tuple[int, ...]) -> Array:
+        """Return the images of an episode (n, *stored), as they are stored.
+
+        Raises:
+            DataError: if there are others, or of another size.
+        """
+        length = int(self.episodes[number]["length"])
+        if self.features[feature]["dtype"] == "video":
+            decoder, first = self._video(number, feature, stored[:2])
+            images: Array = decoder.read(first, length)
+            if not self._v3 and not decoder.is_over():
+                raise DataError(f"{self._videos[feature][0]}: more images than the {length} rows of episode {number}")
+            return images
+        rows: list[Array] = []
+        for frame, data in self._image_files(number, feature):
+            place = f"{self.data_path(number)}: episode {number}: {feature!r} of frame {frame}"
+            try:
+                image = decode_image_file(data, (stored[0], stored[1]))
+            except SpecError as error:
+                raise DataError(f"{place}: {error}") from error
+            if image.shape != stored or (rows and image.dtype != rows[0].dtype):
+                raise DataError(f"{place}: expected an image of shape {stored}, found {image.dtype} {image.shape}")
+            rows.append(image)
+        if len(rows) != length:
+            raise DataError(
+                f"{self.data_path(number)}: episode {number} has {len(rows)} of {length} images {feature!r}"
+            )
+        return np.stack(rows)
+
+    def _image_files(self, number: int, feature: str) -> Iterator[tuple[int, bytes]]:
+        """Yield number and contents of the image files of an episode."""
+        path, frame = self.data_path(number), 0
+        most = 2 * int(np.prod(self.features[feature]["shape"])) + _IMAGE_BYTES
+        limits = {feature: ColumnLimit(2, most), "episode_index": ColumnLimit()}
+        for batch in ParquetReader(path, self._rows_of(number), limits).batches():
+            chosen = library("pyarrow.compute").equal(batch["episode_index"], number)
+            for cell in batch.filter(chosen)[feature].to_pylist():
+                place = f"{path}: episode {number}: {feature!r} of frame {frame}"
+                data = cell if isinstance(cell, bytes) else (cell or {}).get("bytes")
+                if data is None:
+                    data = self._image_by_path(number, feature, frame, (cell or {}).get("path"), most, place)
+                if len(data) > most:
+                    raise DataError(f"{place}: {len(data)} bytes, expected are at most {most}")
+                yield frame, data
+                frame += 1
+
+    def _image_by_path(self, number: int, feature: str, frame: int, told: Any, most: int, place: str) -> bytes:
+        """Return an image that is a file of its own: where the table says, or where LeRobot records it."""
+        usual = f"images/{feature}/episode_{number:06d}/frame_{frame:06d}.png"
+        for name in (told, usual):
+            path = self.root / str(name)
+            inside = path.resolve().is_relative_to(self.root.resolve())
+            if name is not None and inside and path.is_file():
+                return read_small(path, most)
+        raise DataError(
+            f"{place}: no image in the table, nor in {told or usual} (files outside {self.root} are not read)"
+        )
+
+    def _video(self, number: int, feature: str, size: tuple[int, ...] | None = None) -> tuple[VideoDecoder, int]:
+        """Return an open video, and the number of the episode's first image in it."""
+        entry, first = self.episodes[number], 0
+        if self._v3:
+            place = {name: int(entry[f"videos/{feature}/{name}"]) for name in ("chunk_index", "file_index")}
+            path = self.root / layout.VIDEO_V3.format(video_key=feature, **place)
+            first = round(float(entry[f"videos/{feature}/from_timestamp"]) * self.rate)
+        else:
+            chunk = number // int(self.info["chunks_size"])
+            path = self.root / layout.VIDEO_V21.format(episode_chunk=chunk, video_key=feature, episode_index=number)
+        known = self._videos.get(feature)
+        if known is None or known[0] != path:
+            if known is not None:
+                known[1].close()
+            expected = (size[0], size[1]) if size is not None else None
+            known = self._videos[feature] = path, VideoDecoder(path, self.rate, self._rows_of(number), expected)
+        return known[1], first
+
+    # --- metadata ----------------------------------------------------------------------------------------------------
+
+    def _number(self, name: str, most: int) -> int:
+        value = self.info[name]
+        if not isinstance(value, int) or not 0 <= value <= most:
+            raise DataError(f"{self.root / layout.INFO}: {name} must be a number from 0 to {most}, found {value!r}")
+        return value
+
+    def _read_episodes(self, count: int) -> list[dict[str, Any]]:
+        if self._v3:
+            files = sorted((self.root / "meta/episodes").glob("*/*.parquet"))
+            rows = [row for file in files for row in self._read_table(file, count)]
+        else:
+            path = self.root / layout.EPISODES_V21
+            try:
+                rows = [json.loads(line) for line in read_small(path).splitlines() if line]
+            except ValueError as error:
+                raise DataError(f"{path} is damaged ({error})") from error
+        rows.sort(key=lambda row: int(row["episode_index"]))
+        if [row["episode_index"] for row in rows] != list(range(count)):
+            raise DataError(
+                f"{self.root}: expected episodes 0 to {count - 1}, found {len(rows)}, or other numbers; the data is "
+                "incomplete"
+            )
+        total = sum(int(row["length"]) for row in rows)
+        if total != self._frames or any(int(row["length"]) < 0 for row in rows):
+            raise DataError(f"{self.root}: info.json counts {self._frames} frames, the episodes have {total}")
+        return rows
+
+    def _read_table(self, path: Path, count: int) -> list[dict[str, Any]]:
+        videos = [name for name, feature in self.features.items() if feature["dtype"] == "video"]
+        places = [
+            f"videos/{name}/{each}" for name in videos for each in ("chunk_index", "file_index", "from_timestamp")
+        ]
+        numbers = ["episode_index", "length", "data/chunk_index", "data/file_index", *places]
+        limits = {name: ColumnLimit() for name in numbers} | {"tasks": ColumnLimit(64, _TASK_BYTES)}
+        rows: list[dict[str, Any]] = ParquetReader(path, count, limits).read().to_pylist()
+        return rows
+
+
+def _limits(features: Mapping[str, layout.Feature]) -> dict[str, ColumnLimit]:
+    return {name: ColumnLimit(int(np.prod(feature["shape"]))) for name, feature in features.items()}

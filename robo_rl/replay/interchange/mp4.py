@@ -1,0 +1,70 @@
+"""The sample tables of MP4 files, whose counts are compared with what is expected before FFmpeg allocates them.
+
+Written from ISO/IEC 14496-12: boxes of a size and a name, some of which hold boxes.
+"""
+
+import mmap
+import struct
+from pathlib import Path
+
+from robo_rl.core import DataError
+
+_CONTAINERS = {b"moov", b"trak", b"mdia", b"minf", b"stbl", b"moof", b"traf", b"edts", b"mvex"}
+_FULL_COUNTS = {b"stsz": 8, b"stz2": 8, b"stts": 4, b"ctts": 4, b"stsc": 4, b"stco": 4, b"co64": 4, b"trun": 4}
+"""Offset of the number of entries within a table."""
+_RUNS = {b"stts", b"ctts"}
+"""Tables of runs: an entry is a number of samples, and their value."""
+_MAX_BOXES = 10_000
+_SPARE = 1000
+"""Samples beyond the images of a video: other tracks, edit lists."""
+
+
+def check_mp4(path: Path, frames: int) -> None:
+    """Check that no table of an MP4 file claims many more samples than ``frames``.
+
+    Raises:
+        DataError: if one does, or the boxes are damaged.
+    """
+    try:
+        with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            _Boxes(data, path, 4 * frames + _SPARE).check(0, len(data), 0)
+    except (ValueError, struct.error) as error:
+        raise DataError(f"{path} is no MP4 file, or damaged ({error})") from error
+
+
+class _Boxes:
+    def __init__(self, data: mmap.mmap, path: Path, most: int) -> None:
+        self._data, self._path, self._most = data, path, most
+        self._boxes = self._samples = 0
+
+    def check(self, position: int, end: int, depth: int) -> None:
+        while position + 8 <= end:
+            self._boxes += 1
+            size, name = struct.unpack_from(">I4s", self._data, position)
+            begin = position + 8
+            if size == 1:
+                (size,) = struct.unpack_from(">Q", self._data, begin)
+                begin += 8
+            stop = end if size == 0 else position + size
+            if not begin <= stop <= end or self._boxes > _MAX_BOXES or depth > len(_CONTAINERS):
+                raise ValueError(f"box {name!r} at byte {position} does not fit")
+            if name in _CONTAINERS:
+                self.check(begin, stop, depth + 1)
+            elif name in _FULL_COUNTS:
+                self._table(name, begin, stop)
+            position = stop
+
+    def _table(self, name: bytes, begin: int, end: int) -> None:
+        (count,) = struct.unpack_from(">I", self._data, begin + _FULL_COUNTS[name])
+        if name == b"trun":  # fragments add up
+            self._samples += count
+        largest = max(count, self._samples)
+        if name in _RUNS and largest <= self._most:
+            first = begin + 8
+            if first + 8 * count > end:
+                raise ValueError(f"table {name!r} ends too early")
+            largest = max(largest, sum(struct.unpack_from(f">{2 * count}I", self._data, first)[::2]))
+        if largest > self._most:
+            raise DataError(
+                f"{self._path}: table {name.decode()} claims {largest} samples, expected are at most {self._most}"
+            )

@@ -1,0 +1,278 @@
+"""Reading an RLDS data set of TensorFlow Datasets."""
+
+import json
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec, ImageLayout, nearest
+
+from ..layout import EpisodeArrays
+from . import rlds_layout as layout
+from .data import IMAGES, DataSet, counted, make_episode, read_facts, read_record, read_small
+from .foreign import ForeignConfig, foreign_images, foreign_spec
+from .foreign_episodes import ForeignEpisode, foreign_episodes
+from .notes import ImportNotes
+from .rlds_layout import STEPS, Feature
+from .tfrecord import Values, decode_example, read_records
+
+Array = NDArray[Any]
+
+
+def read_rlds(path: Path, foreign: ForeignConfig, split: str, last_step: str, time: str | None) -> DataSet:
+    """Return the data set in the folder ``path``.
+
+    Args:
+        path: folder.
+        foreign: what is left open where robo-rl did not write it.
+        split: which one is read.
+        last_step: what the last step of others is, ``observation`` or ``action``; see :class:`Rlds`.
+        time: name of the time in a step of others; see :class:`Rlds`.
+
+    Raises:
+        DataError: if there is none, or it is damaged or incomplete.
+    """
+    if not (path / layout.FEATURES).is_file():
+        raise DataError(
+            f"{path} is no RLDS data set of TensorFlow Datasets: it has no {layout.FEATURES}; give the folder of a "
+            "version, such as NAME/1.0.0"
+        )
+    features = layout.read_features(read_small(path / layout.FEATURES), path / layout.FEATURES)
+    shards = sorted(path.glob(layout.shard_name("*", split, "*", "*")))
+    if not shards:
+        raise DataError(f"{path} has no TFRecord files of split {split!r}; is it of another one, or format?")
+    counts = {shard.name.rpartition("-of-")[2] for shard in shards}
+    if counts != {f"{len(shards):05d}"}:
+        told = " or ".join(sorted(counts))
+        raise DataError(
+            f"{path}: by their names there are {told} TFRecord files of split {split!r}, found {len(shards)}; "
+            "copy the data again"
+        )
+    if (facts := path / layout.FACTS).is_file():
+        spec, metadata, instructions = read_facts(read_small(facts), facts)
+        count = len(instructions)
+        return DataSet(
+            spec, metadata, instructions, lambda: counted(_own_episodes(shards, features, spec), count, path)
+        )
+    return ForeignReader(shards, features, foreign, last_step, time).data_set(_declared_episodes(path, split))
+
+
+def _declared_episodes(path: Path, split: str) -> int | None:
+    """Return the number of episodes that the data set declares; None: it does not."""
+    if not (path / layout.INFO).is_file():
+        return None
+    try:
+        splits = json.loads(read_small(path / layout.INFO)).get("splits", [])
+        return next((sum(map(int, each["shardLengths"])) for each in splits if each["name"] == split), None)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{path / layout.INFO} is damaged ({type(error).__name__}: {error})") from error
+
+
+# --- data that robo-rl wrote -----------------------------------------------------------------------------------------
+
+
+def _own_episodes(shards: list[Path], features: Mapping[str, Feature], spec: EnvSpec) -> Iterator[EpisodeArrays]:
+    for file, example in _examples(shards, None):
+        records = example.get(layout.RECORD)
+        if not isinstance(records, list) or len(records) != 1:
+            raise DataError(f"{file}: an episode has no {layout.RECORD!r}; export the data again")
+        record = read_record(records[0], file)
+        columns = {
+            field.name: _decoded(example, f"{STEPS}/{layout.OURS}/{field.name}", features, file)[:-1]
+            for field in layout.own_fields(spec)
+        }
+        if not spec.reward_terms:
+            columns["rewards"] = np.zeros((record.steps, 0), np.float32)
+        observation = {
+            key: _decoded(example, f"{STEPS}/{layout.observation_name(key)}", features, file)
+            for key in spec.observation
+        }
+        yield make_episode(record, spec, observation, columns, file)
+
+
+def _examples(shards: list[Path], names: Container[str] | None) -> Iterator[tuple[Path, dict[str, Values]]]:
+    for file in shards:
+        for record in read_records(file):
+            yield file, decode_example(record, file, names)
+
+
+def _decoded(example: Mapping[str, Values], name: str, features: Mapping[str, Feature], where: object) -> Array:
+    """Return the values of a feature (n, ...)."""
+    if name not in example or name not in features:
+        raise DataError(f"{where}: an episode has no {name!r}")
+    return features[name].decode(example[name], f"{where}: {name!r}")
+
+
+# --- data that others wrote ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Observation:
+    """A feature of others that becomes an observation; ``images`` is its layout if it is one of images."""
+
+    name: str
+    images: ImageLayout | None = None
+
+
+class ForeignReader:
+    """Reads an RLDS data set of others.
+
+    Args:
+        shards: TFRecord files.
+        features: as ``features.json`` declares them.
+        config: what is left open.
+        last_step: ``observation`` or ``action``.
+        time: name of the time in a step.
+
+    Raises:
+        ConfigError: if the configuration names what the data does not have.
+        DataError: if there is nothing to learn from.
+    """
+
+    def __init__(
+        self,
+        shards: list[Path],
+        features: Mapping[str, Feature],
+        config: ForeignConfig,
+        last_step: str,
+        time: str | None,
+    ) -> None:
+        self._shards, self._features, self._config = shards, dict(features), config
+        self._has_action, self._time = last_step == "action", f"{STEPS}/{time}" if time else None
+        self._notes = ImportNotes()
+        if self._time is not None and self._time not in features:
+            names = [name.removeprefix(f"{STEPS}/") for name in features]
+            raise ConfigError(f"format.time names {time!r}, which no step has; {nearest(str(time), names)}")
+        self._keys = {name: key for name, each in features.items() if (key := layout.observation_key(name, each))}
+        config.check_keys(set(self._keys.values()))
+        action = features.get(f"{STEPS}/action")
+        if (
+            not self._keys
+            or action is None
+            or action.kind != "tensor"
+            or len(action.shape) != 1
+            or None in action.shape
+        ):
+            raise DataError(
+                f"{shards[0].parent}: expected observations and actions of one row of numbers, found "
+                f"{', '.join(features)}"
+            )
+        self._action = ArraySpec(tuple(side for side in action.shape if side is not None))
+
+    def data_set(self, declared: int | None) -> DataSet:
+        """Return what there is; ``declared`` is the number of episodes that the data set declares."""
+        told = next(
+            (name for name, each in self._features.items() if each.kind == "text" and name.endswith("instruction")), ""
+        )
+        instructions = []
+        for _, example in _examples(self._shards, {told}):
+            texts = example.get(told, [])
+            instructions.append(texts[0].decode() if isinstance(texts, list) and texts else self._config.task)
+        where = self._shards[0].parent
+        if not instructions or declared not in (None, len(instructions)):
+            expected = "an episode at least" if declared is None else f"{declared} episodes, as {layout.INFO} says"
+            raise DataError(f"{where}: expected {expected}, found {len(instructions)}")
+        _, first = next(_examples(self._shards, set(self._keys)))
+        self._observations = self._observe(first)
+        observation = {
+            key: ArraySpec(each.images.shape, "uint8")
+            if each.images
+            else ArraySpec(_row_shape(self._features[each.name]))
+            for key, each in self._observations.items()
+        }
+        if not observation:
+            raise DataError(f"{where}: all observations are left out")
+        rewarded = f"{STEPS}/reward" in self._features
+        self.spec = foreign_spec(self._config, observation, self._action, None, rewarded)
+        read = {each.name for each in self._observations.values()}
+        left_out = [name for name in self._features if name.startswith(f"{STEPS}/observation") and name not in read]
+        metadata = {"imported": {"format": "rlds", "left_out": left_out}}
+        for name in left_out:
+            if name not in self._keys:
+                kind = "words" if self._features[name].kind == "text" else "of a kind that is not read"
+                self._notes.add("Observations left out", f"{name}: {kind}")
+        if self._time is None:
+            self._notes.add("The data has no times: one control period between all steps is assumed (format.time)")
+        return DataSet(self.spec, metadata, instructions, self._episodes, self._notes)
+
+    def _observe(self, first: Mapping[str, Values]) -> dict[str, _Observation]:
+        """Return the observations that are imported, by key."""
+        found = {}
+        for name, key in self._keys.items():
+            feature = self._features[name]
+            if name not in first:
+                self._notes.add("Observations left out", f"{key}: declared, and not in the data")
+            elif key.startswith(IMAGES):
+                rows = _decoded(first, name, self._features, self._shards[0])
+                known = feature.kind == "image" and None not in feature.shape
+                declared = tuple(int(side or 0) for side in feature.shape) if known else None
+                where = f"{self._shards[0]}: {name!r}"
+                images = foreign_images(
+                    self._config, key.removeprefix(IMAGES), rows.shape[1:], rows.dtype, self._notes, where, declared
+                )
+                if images is not None:
+                    found[key] = _Observation(name, images)
+            elif key in self._config.leave_out:
+                self._notes.add("Observations left out", f"{key}: foreign.leave_out")
+            else:
+                found[key] = _Observation(name)
+        return found
+
+    def _episodes(self) -> Iterator[EpisodeArrays]:
+        flags = [f"{STEPS}/{name}" for name in ("is_first", "is_last", "is_terminal", "reward")]
+        wanted = {f"{STEPS}/action", *(each.name for each in self._observations.values())}
+        wanted |= {name for name in (*flags, self._time) if name is not None and name in self._features}
+        for number, (file, example) in enumerate(_examples(self._shards, wanted)):
+            where = f"{file}: episode {number}"
+            rows = {name: _decoded(example, name, self._features, where) for name in sorted(wanted)}
+            yield from foreign_episodes(self._config, self.spec, self._episode(number, file, rows), self._notes)
+
+    def _episode(self, number: int, file: Path, rows: Mapping[str, Array]) -> ForeignEpisode:
+        where, steps = f"{file}: episode {number}", len(rows[f"{STEPS}/action"])
+        for name, each in rows.items():
+            if len(each) != steps:
+                raise DataError(f"{where}: {name!r} has {len(each)} rows, there are {steps} steps")
+        for name, place in (("is_first", 0), ("is_last", steps - 1), ("is_terminal", steps - 1)):
+            flags = rows.get(f"{STEPS}/{name}")
+            if flags is not None and (wrong := np.flatnonzero(flags != 0)).size and (wrong != place).any():
+                raise DataError(
+                    f"{where}: {name} in step {wrong[wrong != place][0]} of {steps}, expected in {place} alone"
+                )
+        observation = {}
+        for key, each in self._observations.items():
+            values = rows[each.name]
+            shape = self.spec.observation[key].shape
+            observation[key] = each.images.convert(values) if each.images else _as_rows(values, shape, where)
+        # As RLDS has it, action and reward of the last step mean nothing.
+        acting = slice(None) if self._has_action else slice(-1)
+        times = None if self._time is None else np.asarray(rows[self._time], np.float64)
+        if times is not None and (times.ndim != 1 or not np.isfinite(times).all()):
+            raise DataError(f"{where}: {self._time!r} must be one finite number a step")
+        terminal = rows.get(f"{STEPS}/is_terminal")
+        rewards = rows.get(f"{STEPS}/reward")
+        return ForeignEpisode(
+            number,
+            file,
+            observation,
+            rows[f"{STEPS}/action"][acting],
+            rewards=None if rewards is None else rewards[acting].astype(np.float32),
+            terminated=terminal is not None and bool(terminal[-1:].any()),
+            stamp_ns=None if times is None else np.rint(times * 1e9).astype(np.int64),
+            names={key: each.name for key, each in self._observations.items()},
+        )
+
+
+def _row_shape(feature: Feature) -> tuple[int, ...]:
+    return tuple(int(side or 0) for side in feature.shape) or (1,)
+
+
+def _as_rows(values: Array, shape: tuple[int, ...], where: str) -> Array:
+    """Return numbers as float32 rows (n, *shape); one number in a step is a row of one."""
+    rows = values[:, None] if values.ndim == 1 else values
+    if rows.shape[1:] != shape:
+        raise DataError(f"{where}: expected rows of shape {shape}, found {rows.shape[1:]}")
+    return rows.astype(np.float32)
