@@ -51,7 +51,7 @@ from .protocols import (
 )
 from .reward import RewardWeights
 from .reward_protocols import Experience, Reward, RewardConfig, RewardModule, Scorer
-from .robot import ArmPose, ArmTarget, BaseTarget, FrameTransform, RobotDescription
+from .robot import ArmPose, ArmTarget, BaseTarget, FrameTransform, RobotDescription, shortest
 from .ros_arguments import RosArguments, parse_ros_arguments, pass_on, passed_on
 from .seeding import derive_seed, generator
 from .signals import ObservationSignals
@@ -169,6 +169,7 @@ __all__ = [
     "passed_on",
     "read_image_header",
     "require",
+    "shortest",
     "sync_folder",
     "user_folder",
     "write_durably",

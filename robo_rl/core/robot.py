@@ -8,6 +8,21 @@ from numpy.typing import NDArray
 
 from .config import require
 
+HINGE = 3
+"""Type of a joint in a MuJoCo model (``mjtJoint``) that turns about an axis."""
+
+
+def shortest(difference: NDArray[np.float64], endless: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return differences (..., n) of joint positions, those of endless joints by the shorter way round: in [-pi, pi).
+
+    Args:
+        difference: one position minus another [rad or m].
+        endless: which joints (n,) turn without end, as of :attr:`RobotDescription.endless`.
+    """
+    if not endless.any():
+        return difference
+    return np.where(endless, np.remainder(difference + np.pi, 2 * np.pi) - np.pi, difference)
+
 
 @dataclass(frozen=True)
 class RobotDescription:
@@ -67,6 +82,13 @@ class RobotDescription:
             values = getattr(self, key)
             valid = len(values) == len(self.joints) and all(value > 0 for value in values)
             require(valid, f"robot.{key}", "one value above 0 a joint", values)
+
+    @property
+    def endless(self) -> NDArray[np.bool_]:
+        """Which joints (n,) are hinges without limits: their position is the same after a whole turn."""
+        unlimited = np.isinf(self.position_lower) & np.isinf(self.position_upper)
+        hinges = [int(self.model.joint(name).type[0]) == HINGE for name in self.joints]
+        return np.asarray(unlimited & np.array(hinges), np.bool_)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from .feasibility_filter import FeasibilityFilter, load_model
 from .joint_limits import JointLimiter, JointLimits
 from .kinematics import Kinematics
 from .motion import Action, ActionMap, ArmReader
-from .observations import FrozenImages, PlausibleJoints, ValidObservation
+from .observations import FrozenImages, PlausibleEndEffector, PlausibleJoints, ValidObservation
 from .slowing import ContactLimits, EndEffectorSpeed, SingularitySlowdown
 from .specification import SpecificationMonitor
 from .workspace import EndEffectorAhead, OrientationCone, WorkspaceBox
@@ -63,7 +63,9 @@ def make_safe_backend(backend: EnvBackend, **fields: Any) -> EnvBackend:
     guards: list[ObservationGuard] = [ValidObservation(spec)]
     watch = config.observations
     if robot is not None and watch.enabled:
-        guards.append(_plausible_joints(config, robot, ArmReader(spec, robot)))
+        reader = ArmReader(spec, robot)
+        guards.append(_plausible_joints(config, robot, reader))
+        guards.append(PlausibleEndEffector(spec, robot, watch.pose_tolerance, watch.max_pose_jump, reader))
     images = tuple(key for key in spec.observation if key.startswith("images/"))
     if watch.enabled and watch.frozen_images and images:
         guards.append(FrozenImages(images, watch.frozen_images))
@@ -205,6 +207,7 @@ def _plausible_joints(config: SafetyConfig, robot: RobotDescription, reader: Arm
         upper=np.array(robot.position_upper) + watch.position_tolerance,
         velocity=np.array(robot.velocity) * watch.velocity_factor,
         max_jump=watch.max_joint_jump,
+        endless=robot.endless,
         reader=reader,
     )
 

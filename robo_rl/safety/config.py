@@ -163,6 +163,9 @@ class ObservationsConfig:
         position_tolerance: how far joints may be measured beyond their limits [rad].
         velocity_factor: how far joint velocities may be measured beyond the largest that actions may ask for.
         max_joint_jump: between two observations, beyond what the measured velocities explain [rad].
+        pose_tolerance: largest distance between the end effector as measured and as the measured joints have it [m].
+            Measurements may be 0.1 s apart: what the arm moves in that time is added to this and to the next.
+        max_pose_jump: largest change of the vector between these two positions from one observation to the next [m].
         frozen_images: so many images in a row that are equal in every pixel are a fault of the camera; 0: not checked,
             as pictures of a simulated scene at rest are equal.
     """
@@ -173,12 +176,14 @@ class ObservationsConfig:
     position_tolerance: float = 0.1
     velocity_factor: float = 2.0
     max_joint_jump: float = 0.5
+    pose_tolerance: float = 0.1
+    max_pose_jump: float = 0.04
     frozen_images: int = 0
 
     def __post_init__(self) -> None:
         age = self.max_age
         require(age is None or age > 0, "safety.observations.max_age", "null or above 0", age)
-        for key in ("velocity_factor", "max_joint_jump"):
+        for key in ("velocity_factor", "max_joint_jump", "pose_tolerance", "max_pose_jump"):
             require(getattr(self, key) > 0, f"safety.observations.{key}", "above 0", getattr(self, key))
         require(self.stale_steps >= 1, "safety.observations.stale_steps", "1 or more", self.stale_steps)
         tolerance = self.position_tolerance

@@ -57,6 +57,7 @@ class SafetyWatch:
             upper=np.array(robot.position_upper) + config.position_tolerance,
             velocity=np.array(robot.velocity) * config.speed_factor,
             max_jump=np.inf,  # a reset may put a simulated arm anywhere
+            endless=robot.endless,
             reader=reader,
         )
         self._images = tuple(key for key in spec.observation if key.startswith("images/"))
