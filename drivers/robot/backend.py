@@ -32,6 +32,7 @@ from robo_rl.core import (
 from ..cameras.reader import CameraReader
 from ..real_time import RealTime
 from ..ros2 import Node, open_node
+from .agreement import MismatchError
 from .assembly import ObservationAssembler, Selection
 from .bodies import make_body
 from .config import IMAGES, RobotConfig
@@ -359,6 +360,8 @@ class RobotBackend:
     def _understood(self, decode: Callable[[], Any]) -> Any:
         try:
             return decode()
+        except MismatchError as error:
+            raise self._stopped("observation_mismatch", str(error)) from error
         except SpecError as error:
             raise self._stopped("observation_invalid", str(error)) from error
 

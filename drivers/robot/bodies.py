@@ -17,9 +17,11 @@ from robo_rl.core import (
     RobotDescription,
     SpecError,
     require,
+    shortest,
 )
 
 from ..ros2 import Node
+from .agreement import TURN_TOLERANCE, MismatchError, PoseCorrection
 from .commanding import GO_ON, ArmCommander, BaseCommander, GripperCommander, check_command
 from .config import RobotConfig
 from .layout import BASE_KINDS, ArmModel, ObservationLayout, SourceLayout
@@ -27,8 +29,8 @@ from .rotation import to_vector
 
 Array = NDArray[np.float64]
 
-TURN_TOLERANCE = 0.1
-"""Between the end effector's rotation as measured and as modelled [rad]: calibration, never another tool frame."""
+JOINT_JUMP = 0.2
+"""Largest motion of a joint from one control period to the next beyond what its largest speed explains [rad or m]."""
 
 
 @runtime_checkable
@@ -136,6 +138,12 @@ class ArmBody:
         )
         self._model = simulation.as_model()
         self._layout = ObservationLayout(config, spec, self._description.joints, self._model)
+        source = config.sources.get(self._layout.by_kind.get("end_effector_pose", ""))
+        skew = 0.0 if source is None else source.max_age
+        self._correction = PoseCorrection(config.pose_tolerance, skew, self._period)
+        self._endless = self._description.endless
+        self._farthest = 2 * self._period * np.array(self._description.speed) + JOINT_JUMP
+        self._believed = np.array(self._description.home)  # joint positions (n,) of the last plan
 
     @property
     def layout(self) -> ObservationLayout:
@@ -161,7 +169,10 @@ class ArmBody:
     def begin(self, messages: Mapping[str, Any]) -> None:
         positions, _ = self._layout.joints(messages)
         self._model.begin(positions)
-        self._check_pose(messages)
+        modelled, measured = self._model.pose(positions), self._layout.pose(messages)
+        self._check_pose(modelled, measured)
+        self._correction.begin(modelled, measured)
+        self._believed = positions
         self._arm.reset()
         self._gripper.reset()
 
@@ -169,23 +180,29 @@ class ArmBody:
         """Return what ``action`` means where the arm is now, and where that is.
 
         Robot and model differ by calibration. What the model wants of its own end effector is carried over to where
-        the robot has its own, so that nothing creeps.
+        the robot has its own, so that nothing creeps. No single measurement makes the arm jump.
         """
-        positions, _ = self._layout.joints(messages)
-        modelled, measured = self._model.pose(positions), self._layout.pose(messages)
+        positions, velocities = self._layout.joints(messages)
+        if (self._moved(positions) > self._farthest).any():
+            joint = int((self._moved(positions) - self._farthest).argmax())
+            raise MismatchError(
+                f"{self._description.joints[joint]} jumped from {self._believed[joint]:.3f} to {positions[joint]:.3f} "
+                f"within a control period; {self._farthest[joint]:.3f} are allowed"
+            )
+        modelled = self._model.pose(positions)
+        speeds = np.linalg.norm(self._model.velocity(positions, velocities), axis=1)
+        fastest = self._description.linear_speed, self._description.angular_speed
+        self._correction.update(modelled, self._layout.pose(messages), np.minimum(speeds, fastest))
+        self._believed = positions
         target = self._model.target(positions, action)
         if target.pose is not None:
-            pose = ArmPose(
-                target.pose.position + measured.position - modelled.position,
-                target.pose.rotation @ modelled.rotation.T @ measured.rotation,
-            )
-            target = replace(target, pose=pose)
+            target = replace(target, pose=self._correction.apply(target.pose))
         if target.joints is not None and self._config.command.kind == "joint_velocities":
-            velocities = (target.joints - positions) / self._period
+            velocities = shortest(target.joints - positions, self._endless) / self._period
             # None is faster than it may be, and they still lead towards the target.
             velocities /= max(1.0, float(np.max(np.abs(velocities) / self._description.speed)))
             target = replace(target, joints=None, velocities=velocities)
-        return target, measured
+        return target, self._correction.apply(modelled)
 
     def send(self, plan: tuple[ArmTarget, ArmPose], messages: Mapping[str, Any]) -> None:
         target, pose = plan
@@ -193,7 +210,8 @@ class ArmBody:
             self._gripper.send(target.opening)
         if target.joints is not None and self._config.command.kind == "joint_efforts":
             positions, velocities = self._layout.joints(messages)
-            efforts = self._stiffness * (target.joints - positions) - self._damping * velocities
+            away = shortest(target.joints - positions, self._endless)
+            efforts = self._stiffness * away - self._damping * velocities
             target = ArmTarget(efforts=np.clip(efforts, -self._effort, self._effort))
         self._arm.send(target, pose)
 
@@ -202,20 +220,24 @@ class ArmBody:
         if self._config.command.kind in (*GO_ON, "joint_trajectory_action"):
             self._arm.stop()
             return
-        by_kind = self._layout.by_kind
-        names = [by_kind[kind] for kind in ("joints", "end_effector_pose") if kind in by_kind]
-        if unknown := [name for name in names if messages[name] is None]:
+        joints, unknown = self._layout.by_kind["joints"], ""
+        if messages[joints] is None:
+            unknown = f"{joints} did not say of late"
+        else:
+            try:
+                positions, _ = self._layout.joints(messages)
+            except SpecError:
+                return  # nothing is known of where it is; it is left with what it does in silence
+            if (self._moved(positions) > self._farthest).any():
+                unknown = f"{joints} contradicts itself about"
+        if unknown:
             print(
-                f"Robot {self._config.name} is not told to stay where it is, which {' and '.join(unknown)} did not say "
-                "of late: it is left with what it does in silence",
+                f"Robot {self._config.name} is not told to stay where it is, which {unknown}: it is left with what it "
+                "does in silence",
                 flush=True,
             )
             return
-        try:
-            pose = self._layout.pose(messages)
-            positions, _ = self._layout.joints(messages)
-        except SpecError:
-            return  # nothing is known of where it is; it is left with what it does in silence
+        pose = self._correction.apply(self._model.pose(positions))  # a measured one may be what is not believed
         if self._config.command.kind in ("pose", "twist"):
             self._arm.send(ArmTarget(pose=pose), pose)
         else:
@@ -225,10 +247,12 @@ class ArmBody:
         self._arm.close()
         self._gripper.close()
 
-    def _check_pose(self, messages: Mapping[str, Any]) -> None:
+    def _moved(self, positions: Array) -> Array:
+        """Return how far joints (n,) are from where the last plan found them."""
+        return np.abs(shortest(positions - self._believed, self._endless))
+
+    def _check_pose(self, modelled: ArmPose, measured: ArmPose) -> None:
         """Raise :class:`DriverError` where robot and task are not the same arm."""
-        positions, _ = self._layout.joints(messages)
-        modelled, measured = self._model.pose(positions), self._layout.pose(messages)
         away = float(np.linalg.norm(measured.position - modelled.position))
         turned = float(np.linalg.norm(to_vector(measured.rotation @ modelled.rotation.T)))
         differs = []

@@ -48,3 +48,10 @@ def to_vector(rotation: Array) -> Array:
         return np.zeros(3)
     vector: Array = quaternion[:3] / sine * 2 * np.arctan2(sine, quaternion[3])
     return vector
+
+
+def from_vector(vector: Array) -> Array:
+    """Return the rotation matrix (3, 3) of a rotation vector (3,) [rad]."""
+    angle = float(np.linalg.norm(vector))
+    axis = vector / angle if angle > 0 else np.zeros(3)
+    return to_matrix(np.append(np.sin(angle / 2) * axis, np.cos(angle / 2)))
