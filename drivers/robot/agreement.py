@@ -64,9 +64,9 @@ class PoseCorrection:
         away, angle = float(np.linalg.norm(shift)), _angle(turn)
         if away > self._tolerance + moved or angle > TURN_TOLERANCE + turned:
             raise MismatchError(
-                f"the end effector is measured {away:.3g} m and {angle:.3f} rad from where the measured joints have it; "
-                f"{self._tolerance + moved:.3f} m (robot.pose_tolerance) and {TURN_TOLERANCE + turned:.3f} rad are "
-                "allowed"
+                f"the end effector is measured {away:.3g} m and {angle:.3f} rad from where the measured joints have "
+                f"it; {self._tolerance + moved:.3f} m (robot.pose_tolerance) and {TURN_TOLERANCE + turned:.3f} rad "
+                "are allowed"
             )
         away, angle = float(np.linalg.norm(shift - self._measured[0])), _angle(turn @ self._measured[1].T)
         if away > JUMP + moved or angle > TURN_JUMP + turned:
