@@ -11,7 +11,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.table import Table
 
 from ..app import build_backend, build_reward, load_policy, run_config
-from ..core import ConfigError, nearest, require
+from ..core import ConfigError, RenderingError, nearest, require
 from ..evaluation import DecisionPeriods, EvaluationResult, check_periods, evaluate, evaluate_decision_periods
 from ..telemetry import Console
 from .command_words import counted
@@ -83,6 +83,8 @@ def run(config: DictConfig) -> int:
     if settings.output:
         facts = result.to_json() | {"decision_periods": None if slow is None else slow.to_json()}
         Path(settings.output).write_text(json.dumps(facts, indent=2) + "\n")
+    if result.video_problem:
+        raise RenderingError(f"no video: {result.video_problem}")
     return 0
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..app import Components, RunConfig
 from ..core import Agent, Policy, RenderingError, SafetyStop, State
-from ..evaluation import EpisodeOutcome, EvaluationResult, evaluate
+from ..evaluation import EpisodeOutcome, EvaluationResult, evaluate, no_time_limit
 from ..evaluation.hacking import RewardWatch
 from ..telemetry import RunLogger
 from .interruption import Interruption
@@ -19,6 +19,17 @@ PERSON_POLL_SECONDS = 0.2
 """Between two looks whether a person has taken an emergency stop back."""
 
 SOLVED = 0.95
+
+
+def check_evaluations(parts: Components) -> None:
+    """See before the first step that the evaluations of a run are possible.
+
+    Raises:
+        ConfigError: if the task cannot be made a second time, or has no time limit.
+    """
+    spec = parts.evaluation_backend().spec
+    if spec.max_episode_steps is None:
+        raise no_time_limit(spec.task)
 
 
 class Evaluations:
@@ -43,6 +54,15 @@ class Evaluations:
         self._scored: tuple[int, float] | None = None
         self.steps_to_95: int | None = None
         self.watch = None if parts.reward.scorer is None else RewardWatch()
+        spec = parts.evaluation_backend().spec
+        if not spec.reports_success:
+            elsewhere = (
+                " Of a key of info that tells it: task.success_key=KEY" if spec.action_space == "gymnasium" else ""
+            )
+            logger.message(
+                f"Success is not known: {spec.task} does not tell it. Evaluations compare returns, and "
+                f"run.stop_at_success_rate has no effect.{elsewhere}"
+            )
 
     def score(self, updates: int) -> float | None:
         """Return the success rate, or else the mean return, of the policy of ``updates`` learner steps, if known.
@@ -107,6 +127,8 @@ class Evaluations:
                 raise
             self._logger.message(f"No video: {error}")
             result = self._evaluate(self._parts.agent, step, seed, episodes)
+        if result.video_problem:
+            self._logger.message(f"No video: {result.video_problem}")
         self._note(step, updates, wall_seconds, result)
         return result
 
@@ -114,7 +136,9 @@ class Evaluations:
         """Remember and log the result of the policy that there was at ``wall_seconds``."""
         rate = result.success_rate
         if rate is not None or self.watch is None:
-            self._scored = updates, rate.value if rate else result.return_mean
+            # A task that tells success now and then is judged by its returns: they are there in every evaluation.
+            tells = rate is not None and self._parts.evaluation_backend().spec.reports_success
+            self._scored = updates, rate.value if rate and tells else result.return_mean
         if rate and rate.value >= SOLVED and self.steps_to_95 is None:
             self.steps_to_95 = step
         self._logger.log(

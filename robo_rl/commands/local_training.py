@@ -5,16 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from omegaconf import DictConfig
 
 from ..actor import ActionChoice, Actor, EpisodeRefusedError
 from ..app import make_intervention, section
 from ..core import (
     DivergenceError,
+    DriverError,
     Metrics,
     Observation,
     SafetyStop,
     Source,
+    SpecError,
     State,
     Transition,
     generator,
@@ -27,6 +30,9 @@ from .interruption import Interruption
 from .operators import LocalOperators
 from .takeover import check_device, open_takeover
 from .training import Training
+
+ENVIRONMENT_FAILED = "environment_failed"
+"""Why an episode ended in whose next step the simulator failed."""
 
 
 class LocalTraining(Training):
@@ -67,6 +73,9 @@ class LocalTraining(Training):
             except DivergenceError as error:
                 self._reject_step(error)
                 continue
+            except DriverError:
+                self._give_up_episode(self.actor.episode_length)
+                raise
             self._earnings.add(self._insert(transition), self.sampler.gamma)
             self._log(transition, self._learn())
             if self._evaluate_or_save():
@@ -137,6 +146,26 @@ class LocalTraining(Training):
         self._policy_version += 1
         self.actor.abandon_episode()
         self._cut_episode(ACTION_NOT_FINITE, self.actor.episode_length - 1)
+
+    def _insert(self, transition: Transition) -> NDArray[np.float32]:
+        """As :meth:`Training._insert`.
+
+        Raises:
+            SpecError: if the step is not what the task says. It does not count.
+        """
+        try:
+            return super()._insert(transition)
+        except SpecError as error:
+            self.step -= 1
+            length = self.actor.episode_length
+            self._give_up_episode(length - 1)
+            task = self.parts.backend.spec.task
+            raise SpecError(f"task {task}, step {length} of the episode: {error}") from error
+
+    def _give_up_episode(self, length: int) -> None:
+        """End the open episode after the step that was stored last: a resumed run does not repeat what failed."""
+        self.actor.abandon_episode()
+        self._cut_episode(ENVIRONMENT_FAILED, length)
 
     def _cut_episode(self, reason: str, length: int) -> None:
         """Take note that the open episode ends after the step that was stored last, which does not say so.

@@ -45,8 +45,13 @@ def file_lines(folder: Path, policy: Path | None, video: Path | None) -> Iterato
     yield f"Policy    {policy}"
     if video is not None:
         yield f"Video     {video}"
-    runs = [load_run(folder)]
-    curve, page = plot_runs(runs, folder / "curve.png"), write_report(runs, folder / "report.html")
-    yield f"Curve     {curve}"
-    yield f"Report    {page}"
+    drawn = {
+        "Curve": lambda: plot_runs([load_run(folder)], folder / "curve.png"),
+        "Report": lambda: write_report([load_run(folder)], folder / "report.html"),
+    }
+    for name, draw in drawn.items():
+        try:
+            yield f"{name:<10}{draw()}"
+        except Exception as error:  # the run is complete, and its results are written
+            yield f"No {name.lower()}: {type(error).__name__}: {error}"
     yield f"Run it    robo-rl eval {override('run', folder)}"

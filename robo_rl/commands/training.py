@@ -25,6 +25,7 @@ from ..core import (
     RankError,
     SafetyStop,
     Scorer,
+    SpecError,
     State,
     Transition,
     derive_seed,
@@ -37,7 +38,7 @@ from ..telemetry import COMMANDS, Command, LiveRun, LoggingConfig, RunLogger, ch
 from .command_words import counted, override
 from .demonstrations import load_demonstrations
 from .earnings import Earnings
-from .evaluations import Evaluations
+from .evaluations import Evaluations, check_evaluations
 from .interruption import Interruption
 from .operators import Operators
 from .pretraining import counted_updates
@@ -74,6 +75,7 @@ class Training(ABC):
         check_logging(logging)  # before demonstrations are recorded
         self.parts: Components = Components(config)
         check_ranks(config, self.parts.agent)
+        check_evaluations(self.parts)
         self._interruption = interruption
         self._checkpoints = CheckpointFolder(folder / "checkpoints", keep=self.settings.keep_checkpoints)
         self.live = LiveRun(folder)  # from here on no other process is busy with the folder
@@ -139,7 +141,8 @@ class Training(ABC):
         """Take the remaining steps, evaluate, and write what the run came to; return the exit code.
 
         Raises:
-            DriverError: if a device failed for good; the run may be resumed.
+            DriverError: if a device or the environment failed; the run may be resumed.
+            SpecError: if an observation or reward is not what the task says; the same.
             SafetyStop: if the robot cannot begin an episode any more; the run may be resumed.
             RankError: if one of several processes of the learner is gone; the run may be resumed.
             RenderingError: if a video cannot be made.
@@ -149,7 +152,7 @@ class Training(ABC):
             return self._run()
         except BaseException as error:
             # In the final evaluation, whatever fails there, all steps are complete.
-            if not (self._ends or isinstance(error, DriverError | SafetyStop | RankError)):
+            if not (self._ends or isinstance(error, DriverError | SpecError | SafetyStop | RankError)):
                 raise
             self._if_possible(self._save)
             self._if_possible(partial(self._summarise, "interrupted", None))

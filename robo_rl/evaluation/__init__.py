@@ -11,7 +11,7 @@ from .decision_periods import (
     evaluate_decision_periods,
     frequency_averaged_score,
 )
-from .evaluate import EpisodeOutcome, EvaluationResult, evaluate
+from .evaluate import EpisodeOutcome, EvaluationResult, evaluate, no_time_limit
 from .statistics import (
     Interval,
     Proportion,
@@ -38,6 +38,7 @@ __all__ = [
     "evaluate_decision_periods",
     "frequency_averaged_score",
     "interquartile_mean",
+    "no_time_limit",
     "steps_to_threshold",
     "wilson_interval",
 ]

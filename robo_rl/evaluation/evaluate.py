@@ -1,19 +1,16 @@
 """Roll-outs of a policy that only measure: same start states every time, the mode of the policy, no learning."""
 
-import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..core import EnvBackend, Policy, SafetyStop, Step, derive_seed, nearest, require
+from ..core import ConfigError, EnvBackend, Policy, SafetyStop, Step, derive_seed, nearest, require
+from .film import Film
 from .statistics import Proportion
-
-if TYPE_CHECKING:
-    from .video import VideoWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +44,7 @@ class EvaluationResult:
         control_rate: control steps per second [Hz].
         episodes: one outcome per episode, in order.
         video: the file that shows the first episodes, or None.
+        video_problem: why there is no such file although one was asked for; empty: there is one, or none was.
     """
 
     task: str
@@ -54,12 +52,17 @@ class EvaluationResult:
     control_rate: float
     episodes: tuple[EpisodeOutcome, ...]
     video: Path | None = None
+    video_problem: str = ""
 
     @property
     def success_rate(self) -> Proportion | None:
-        """Share of solved episodes with its 95 % Wilson interval; None where success is not known."""
-        known = [episode.success for episode in self.episodes if episode.success is not None]
-        return Proportion.of(sum(known), len(known)) if known else None
+        """Share of solved episodes with its 95 % Wilson interval; None where success is known of no episode.
+
+        Some environments tell of success alone: where it is known of one episode, others count as not solved.
+        """
+        if all(episode.success is None for episode in self.episodes):
+            return None
+        return Proportion.of(sum(bool(episode.success) for episode in self.episodes), len(self.episodes))
 
     @property
     def return_mean(self) -> float:
@@ -135,7 +138,8 @@ def evaluate(
 
     Raises:
         ConfigError: if ``episodes`` is not positive, a weight names no term of the task, or nothing limits an episode.
-        RenderingError: if a video was asked for and this machine cannot render.
+        RenderingError: if a video was asked for and its first frame cannot be made. What goes wrong with it later is
+            ``video_problem`` of the result, which counts more.
         SafetyStop: if a person stopped the robot, or it was stopped before the first step of an episode.
     """
     spec = backend.spec
@@ -144,21 +148,21 @@ def evaluate(
     for term in weights:
         require(term in spec.reward_terms, "reward_weights", nearest(term, spec.reward_terms), term)
     limits = [limit for limit in (max_episode_steps, spec.max_episode_steps) if limit is not None]
-    require(bool(limits), "max_episode_steps", f"given, as task {spec.task!r} has no time limit", None)
+    if not limits:
+        raise no_time_limit(spec.task)
 
     def reward(step: Step) -> float:
         return reward_offset + sum(weight * step.rewards[term] for term, weight in weights.items())
 
     outcomes = []
-    with contextlib.ExitStack() as stack:
-        writer = stack.enter_context(_open_video(video, spec.control_rate)) if video is not None else None
+    with Film(video, spec.control_rate) as film:
         for index in range(episodes):
             step = backend.reset(derive_seed(seed, "evaluation", index))
-            filming = writer if index < video_episodes else None
+            filming = film if index < video_episodes else None
             outcomes.append(_roll_out(backend, policy, index, step, min(limits), reward, filming))
             if on_episode is not None:
                 on_episode(outcomes[-1])
-    return EvaluationResult(spec.task, seed, spec.control_rate, tuple(outcomes), video)
+    return EvaluationResult(spec.task, seed, spec.control_rate, tuple(outcomes), film.path, film.problem)
 
 
 def _roll_out(
@@ -168,14 +172,14 @@ def _roll_out(
     step: Step,
     limit: int,
     reward: Callable[[Step], float],
-    writer: "VideoWriter | None",
+    film: Film | None,
 ) -> EpisodeOutcome:
-    """Run an episode from its first ``step`` on, for ``limit`` steps at most; film it where there is a ``writer``."""
+    """Run an episode from its first ``step`` on, for ``limit`` steps at most; film it where there is a ``film``."""
     total, length, laps = 0.0, 0, []
     policy.forget_plan(explore=False)
     while not step.ended and length < limit:
-        if writer is not None:
-            writer.add(backend.render(), _caption(index, None))
+        if film is not None:
+            film.add(backend, _caption(index, None))
         try:
             step = backend.step(policy.act(step.observation, explore=False))
         except SafetyStop as stop:
@@ -188,22 +192,17 @@ def _roll_out(
         length += 1
         if "lap_seconds" in step.info:
             laps.append(float(step.info["lap_seconds"]))
-    if writer is not None:
-        _film_ending(writer, backend, step, index)
+    if film is not None:  # the last frame for half a second, with the outcome: the eye needs that long
+        frames = max(1, round(backend.spec.control_rate / 2))
+        film.add(backend, _caption(index, step.success), step.success, frames)
     return EpisodeOutcome(index, step.success, total, length, step.terminated, tuple(laps))
 
 
-def _open_video(path: Path, control_rate: float) -> "VideoWriter":
-    from .video import VideoWriter  # Codecs are loaded only where a video is made.
-
-    return VideoWriter(path, control_rate)
-
-
-def _film_ending(writer: "VideoWriter", backend: EnvBackend, step: Step, index: int) -> None:
-    """Hold the last frame for half a second, with the outcome: the eye needs that long."""
-    frame = backend.render()
-    for _ in range(max(1, round(backend.spec.control_rate / 2))):
-        writer.add(frame, _caption(index, step.success), step.success)
+def no_time_limit(task: str) -> ConfigError:
+    """Return the error that an evaluation of a task would never end."""
+    return ConfigError(
+        f"task {task!r} has no time limit, and without one no evaluation ends: give task.max_episode_steps=NUMBER"
+    )
 
 
 def _caption(index: int, success: bool | None) -> str:

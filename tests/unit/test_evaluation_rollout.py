@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from robo_rl.core import ArraySpec, ConfigError, EnvSpec, Step, derive_seed
-from robo_rl.evaluation import evaluate
+from robo_rl.core import ArraySpec, ConfigError, EnvSpec, RenderingError, RoboRLError, Step, derive_seed
+from robo_rl.evaluation import evaluate, video
 
 from ..videos import read_video
 
@@ -131,7 +131,7 @@ def test_all_terms_count_one_by_default_and_json_holds_everything():
 
 def test_a_task_without_a_limit_needs_one():
     endless = Line(limit=None, solvable=False)
-    with pytest.raises(ConfigError, match="max_episode_steps must be given, as task 'line' has no time limit"):
+    with pytest.raises(ConfigError, match=r"task 'line' has no time limit, .* give task.max_episode_steps"):
         evaluate(endless, Push(), 1, seed=0)
     result = evaluate(endless, Push(), 1, seed=0, max_episode_steps=7)
     assert result.episodes[0].length == 7 and not result.episodes[0].terminated
@@ -156,3 +156,83 @@ def test_video_shows_the_first_episodes_and_changes_nothing(tmp_path):
     assert backend.rendered == sum(lengths) + 2
     assert len(list(read_video(path))) == sum(lengths) + 2 * 5
     assert filmed.video == path
+
+
+class Full:
+    """An encoder on a disk that is full."""
+
+    height, width = 32, 48
+
+    def add(self, frame):
+        pass
+
+    def close(self):
+        raise OSError(28, "No space left on device")
+
+
+class Broken:
+    """An encoder that takes one frame."""
+
+    height, width = 32, 48
+
+    def __init__(self, *_):
+        self.count = 0
+
+    def add(self, frame):
+        self.count += 1
+        if self.count > 1:
+            raise ValueError("a test")
+
+    def close(self):
+        pass
+
+
+def small(line):
+    return np.zeros((32 - 2 * (line.t > 3), 48, 3), np.uint8)
+
+
+def no_picture(line):
+    if line.t > 3:
+        raise RenderingError("the window is closed")
+    return np.zeros((32, 48, 3), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("frame", "encoder", "told"),
+    [
+        (small, None, "expected every frame in 48 x 32 pixels"),
+        (no_picture, None, "the window is closed"),
+        (lambda line: np.zeros((32, 48, 3), np.uint8 if line.t < 4 else np.float32), None, "expected a uint8 picture"),
+        (lambda line: np.zeros((32, 48, 3), np.uint8), lambda *_: Full(), "OSError: [Errno 28] No space left"),
+        (lambda line: np.zeros((32, 48, 3), np.uint8), Broken, "ValueError: a test"),
+    ],
+)
+def test_a_video_that_fails_later_costs_no_result(tmp_path, monkeypatch, frame, encoder, told):
+    if encoder is not None:
+        monkeypatch.setattr(video, "_encoder", encoder)
+    monkeypatch.setattr(Line, "render", frame)
+    result = evaluate(Line(), Push(), 3, 2, video=tmp_path / "clip.mp4")
+    assert result.video is None and told in result.video_problem
+    assert result.episodes == evaluate(Line(), Push(), 3, 2).episodes
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("frame", [lambda line: None, lambda line: 1 / 0, lambda line: np.zeros((2, 2, 3))])
+def test_a_video_without_a_first_frame_is_an_error_at_once(tmp_path, monkeypatch, frame):
+    monkeypatch.setattr(Line, "render", frame)
+    backend = Line()
+    with pytest.raises(RoboRLError):
+        evaluate(backend, Push(), 3, 2, video=tmp_path / "clip.mp4")
+    assert len(backend.seeds) == 1
+
+
+def test_an_episode_of_which_nobody_knows_is_no_success_beside_others(monkeypatch):
+    line, true = Line(), Line.reset
+
+    def reset(self, seed=None):
+        self.reports_success = len(self.seeds) % 2 == 0
+        return true(self, seed)
+
+    monkeypatch.setattr(Line, "reset", reset)
+    rate = evaluate(line, Push(), 4, seed=0).success_rate
+    assert (rate.value, rate.episodes) == (0.5, 4)

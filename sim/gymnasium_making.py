@@ -1,0 +1,126 @@
+"""Construction of registered Gymnasium environments, and errors that name what they lack."""
+
+import contextlib
+import difflib
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import gymnasium
+from gymnasium.envs.registration import load_env_creator
+
+from robo_rl.core import ConfigError, RoboRLError, nearest
+
+from .gymnasium_config import GymnasiumConfig
+
+META_WORLD = "Meta-World/MT1"
+"""Id of all of Meta-World's single tasks; ``env_name`` says which."""
+
+
+class _Package(NamedTuple):
+    """A package that registers environments when it is imported.
+
+    Attributes:
+        module: what to import.
+        pip: what to install.
+        prefixes: how the ids of its environments begin.
+        defaults: arguments that its environments get unless the configuration gives others.
+    """
+
+    module: str
+    pip: str
+    prefixes: tuple[str, ...]
+    defaults: Mapping[str, Any] = {}
+
+
+PACKAGES = (
+    _Package(
+        "gymnasium_robotics",
+        "gymnasium-robotics",
+        ("Fetch", "HandReach", "HandManipulate", "AdroitHand", "FrankaKitchen", "PointMaze", "AntMaze"),
+    ),
+    # Meta-World draws its 50 goals when the environment is made; without a seed each process would get others.
+    # It asks for one old MuJoCo, and does not need it.
+    _Package("metaworld", "--no-deps metaworld imageio", ("Meta-World/",), {"seed": 0, "render_mode": "rgb_array"}),
+)
+
+
+def make_environment(config: GymnasiumConfig) -> gymnasium.Env[Any, Any]:
+    """Return the environment that ``config`` names, with pictures where it offers any.
+
+    Raises:
+        ConfigError: if the id is unknown, its package is missing, or it does not work with its arguments.
+    """
+    env_id = config.env_id
+    package = next((package for package in PACKAGES if env_id.startswith(package.prefixes)), None)
+    if package is not None:
+        try:
+            importlib.import_module(package.module)
+        except ImportError as error:
+            raise ConfigError(
+                f"task.env_id={env_id} needs a package that is not installed ({error}): pip install {package.pip}"
+            ) from error
+    module, _, name = env_id.rpartition(":")
+    try:
+        if module:
+            importlib.import_module(module)
+        spec = gymnasium.spec(name)
+    except ImportError as error:
+        raise ConfigError(f"task.env_id={env_id}: cannot import {module} ({error})") from error
+    except gymnasium.error.Error as error:
+        raise ConfigError(f"unknown task.env_id {env_id!r}: {_suggestions(name)}") from error
+    with arguments_named(config):
+        creator = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
+        modes = getattr(creator, "metadata", {}).get("render_modes", ())
+        kwargs: dict[str, Any] = {"render_mode": "rgb_array"} if "rgb_array" in modes else {}
+        kwargs |= {**(package.defaults if package is not None else {}), **config.env_kwargs}
+        return gymnasium.make(name, max_episode_steps=config.max_episode_steps, disable_env_checker=True, **kwargs)
+
+
+@contextlib.contextmanager
+def arguments_named(config: GymnasiumConfig) -> Iterator[None]:
+    """Make whatever an environment raises when it is made and tried a ConfigError that names its arguments."""
+    try:
+        yield
+    except RoboRLError:
+        raise
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise ConfigError(f"task.env_id={config.env_id} needs a package that is not installed: {error}") from error
+    except Exception as error:  # each environment fails in its own way
+        raise ConfigError(
+            f"task.env_id={config.env_id} does not work with task.env_kwargs={config.env_kwargs} "
+            f"({first_line(error)}; --debug shows where)"
+        ) from error
+
+
+def first_line(error: Exception) -> str:
+    """Return the type of ``error`` and the first line of its text."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+
+
+def task_name(config: GymnasiumConfig) -> str:
+    """Return the name of the task: of Meta-World's tasks that of the single one."""
+    name = config.env_kwargs.get("env_name")
+    return f"Meta-World/{name}" if config.env_id == META_WORLD and name else config.env_id
+
+
+def find_control_rate(env: gymnasium.Env[Any, Any], env_id: str) -> float:
+    """Return how many steps a second ``env`` takes [Hz].
+
+    Raises:
+        ConfigError: if it does not tell.
+    """
+    period = getattr(env.unwrapped, "dt", None)
+    rate = 1 / period if period else env.metadata.get("render_fps")
+    if not rate:
+        raise ConfigError(f"{env_id} does not tell its control rate: give task.control_rate=<Hz>")
+    return round(float(rate), 6)
+
+
+def _suggestions(env_id: str) -> str:
+    """Return the nearest registered ids (there are hundreds), those of installed packages among them."""
+    for package in PACKAGES:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(package.module)
+    close = difflib.get_close_matches(env_id, gymnasium.registry, n=5, cutoff=0.5)
+    return nearest(env_id, close) if close else "gymnasium.pprint_registry() lists those that are registered"

@@ -1,0 +1,95 @@
+"""Observations of foreign environments as ours: pictures by name, everything else in one vector."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from robo_rl.core import ArraySpec, ConfigError, Observation
+
+from .gymnasium_outcomes import as_array
+from .gymnasium_pictures import PictureSpace, of_shape, picture_space
+
+
+class ObservationReader:
+    """What makes an environment's observation ours.
+
+    Args:
+        space: of the environment: a Box, or Box in (nested) Dict. Those that are pictures become ``images/<name>``, all
+            others are flattened into ``state``, in which an achieved goal is joined by the way to the desired one.
+        env_id: for messages.
+
+    Attributes:
+        specs: of what :meth:`read` returns, by key.
+
+    Raises:
+        ConfigError: if it holds other spaces, or pictures of an unclear layout.
+    """
+
+    def __init__(self, space: gymnasium.Space[Any], env_id: str) -> None:
+        self._vectors: dict[tuple[str, ...], tuple[int, ...]] = {}
+        self._pictures: dict[str, tuple[tuple[str, ...], PictureSpace]] = {}
+        self.specs: dict[str, ArraySpec] = {}
+        names: list[str] = []
+        for path, leaf in _leaves(space):
+            if not isinstance(leaf, gymnasium.spaces.Box):
+                raise ConfigError(f"task.env_id={env_id}: expected observations of Box (in Dict), got {leaf}")
+            name = ".".join(path) or "observation"
+            try:
+                picture = picture_space(name, leaf)
+            except ConfigError as error:
+                raise ConfigError(f"task.env_id={env_id}: {error}") from error
+            if picture is not None:
+                self._pictures[f"images/{name}"] = path, picture
+                self.specs[f"images/{name}"] = picture.spec
+            else:
+                self._vectors[path] = leaf.shape
+                names += [f"{name}[{index}]" for index in range(int(np.prod(leaf.shape)))]
+        achieved = space.get("achieved_goal") if isinstance(space, gymnasium.spaces.Dict) else None
+        self._has_goal = isinstance(achieved, gymnasium.spaces.Box)
+        if isinstance(achieved, gymnasium.spaces.Box):
+            names += [f"desired_goal-achieved_goal[{index}]" for index in range(int(np.prod(achieved.shape)))]
+        if names:
+            self.specs["state"] = ArraySpec((len(names),), names=tuple(names))
+
+    def read(self, observation: Any) -> Observation:
+        """Return ``observation`` as ours; nothing of it is shared.
+
+        Raises:
+            ValueError: if a part of it is missing, or of another shape or type than in its space.
+        """
+        result: Observation = {
+            key: picture.read(_at(observation, path)) for key, (path, picture) in self._pictures.items()
+        }
+        parts = []
+        for path, shape in self._vectors.items():
+            name = ".".join(path) or "observation"
+            array = as_array(_at(observation, path))
+            if array.dtype.kind not in "biuf":
+                raise ValueError(f"observation {name!r}: expected numbers, got {array.dtype}")
+            parts.append(np.ravel(of_shape(name, array, shape)))
+        if self._has_goal:
+            desired, achieved = (np.ravel(as_array(observation[key])) for key in ("desired_goal", "achieved_goal"))
+            parts.append(desired - achieved)
+        if parts:
+            with np.errstate(over="ignore"):  # what float32 does not hold becomes infinite, and is not believed
+                result["state"] = np.concatenate(parts).astype(np.float32)
+        return result
+
+
+def _leaves(space: gymnasium.Space[Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(space, gymnasium.spaces.Dict):
+        for key, child in space.items():
+            yield from _leaves(child, (*path, key))
+    else:
+        yield path, space
+
+
+def _at(observation: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        try:
+            observation = observation[key]
+        except (KeyError, TypeError, IndexError) as error:
+            raise ValueError(f"the observation lacks {'.'.join(path)!r}") from error
+    return observation

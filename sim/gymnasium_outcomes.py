@@ -1,0 +1,160 @@
+"""Readers of what the ``step`` of a foreign environment returns: reward, end of the episode, and success."""
+
+import difflib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .gymnasium_config import GymnasiumConfig
+
+SUCCESS_KEYS = ("is_success", "success", "succeed")
+"""Names under which environments report success: Gymnasium-Robotics and Stable-Baselines3, Meta-World, gym-hil."""
+FINAL_OBSERVATIONS = ("final_observation", "final_obs")
+"""Keys of ``info`` for the true last observation, where an environment resets itself and returns the next first one."""
+FINAL_INFO = "final_info"
+
+_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def as_array(value: Any) -> NDArray[Any]:
+    """Return ``value`` as an array; tensors of PyTorch may be on any device."""
+    detach = getattr(value, "detach", None)
+    return np.asarray(detach().cpu() if callable(detach) else value)
+
+
+def single(value: Any) -> Any:
+    """Return the one element of a sequence, array or tensor of one, and any other value as it is."""
+    if value is None or isinstance(value, str | bytes | Mapping | bool | int | float):
+        return value
+    array = as_array(value)
+    return array.reshape(-1)[0] if array.size == 1 and not array.dtype.names else value
+
+
+def read_number(name: str, value: Any) -> float:
+    """Return ``value``, a number or an array of one, as a float.
+
+    Raises:
+        ValueError: if it is anything else, or not finite.
+    """
+    element = single(value)
+    if isinstance(element, bool | int | float | np.number | np.bool_) and math.isfinite(element):
+        return float(element)
+    raise ValueError(f"{name} is {value!r}, expected one finite number")
+
+
+def read_flag(name: str, value: Any) -> bool:
+    """Return ``value``, a truth value or an array of one, as a bool.
+
+    Raises:
+        ValueError: if it is anything else: a text such as "false" is not taken for true.
+    """
+    element = single(value)
+    if isinstance(element, bool | int | float | np.number | np.bool_) and element in (0, 1):
+        return bool(element)
+    raise ValueError(f"{name} is {value!r}, expected a truth value")
+
+
+class SuccessReader:
+    """Whether ``info`` says that the task is solved.
+
+    Args:
+        config: with the key and the meaning of its values.
+
+    Attributes:
+        keys: under which it is looked for; the first that is there counts.
+    """
+
+    def __init__(self, config: GymnasiumConfig) -> None:
+        self.keys = SUCCESS_KEYS if config.success_key is None else (config.success_key,)
+        self._low, self._high = config.success_at_least, config.success_at_most
+        self._compares = self._low is not None or self._high is not None
+
+    def read(self, info: Any, ends: bool = False) -> bool | None:
+        """Return whether the task is solved; None if ``info`` says nothing about it.
+
+        Args:
+            info: of a step or reset.
+            ends: whether the episode does: then ``info["final_info"]`` counts more, where it is there.
+
+        Raises:
+            ValueError: if ``info`` is no dict, or the value is no truth value and there is no limit to compare it with.
+        """
+        if not isinstance(info, Mapping):
+            raise ValueError(f"expected info to be a dict, got {type(info).__name__}")
+        for each in [final(info, (FINAL_INFO,)), info] if ends else [info]:
+            for key in self.keys:
+                value = _find(each, key)
+                if value is not None:
+                    return self._solved(key, value)
+        return None
+
+    def hint(self, info: Mapping[str, Any]) -> str:
+        """Return which key of ``info`` may be meant where the configured one is missing; empty: none is like it."""
+        close = difflib.get_close_matches(self.keys[0], map(str, info), n=1, cutoff=0.6)
+        return f"info has no {self.keys[0]!r}; did you mean task.success_key={close[0]}?" if close else ""
+
+    def _solved(self, key: str, value: Any) -> bool:
+        elements = list(_elements(value))
+        if not elements:
+            raise ValueError(f"info[{key!r}] is empty, expected a truth value")
+        holds = [self._holds(key, element) for element in elements]
+        return all(holds)
+
+    def _holds(self, key: str, element: Any) -> bool:
+        """Return whether one element says that the task is solved; every one is looked at."""
+        if isinstance(element, bytes):
+            element = element.decode(errors="replace")
+        if isinstance(element, bool | int | float | np.number | np.bool_) and math.isfinite(element):
+            if self._compares:
+                low = -math.inf if self._low is None else self._low
+                high = math.inf if self._high is None else self._high
+                return bool(low <= float(element) <= high)
+            if element in (0, 1):
+                return bool(element)
+        if not self._compares and isinstance(element, str) and (word := element.strip().lower()) in _WORDS:
+            return _WORDS[word]
+        wanted = "a number" if self._compares else "a truth value (true or false, 1 or 0, or these words)"
+        advice = (
+            ""
+            if self._compares
+            else (
+                "; of numbers say which mean success by task.success_at_least=NUMBER or task.success_at_most=NUMBER, "
+                "or name another key by task.success_key=KEY"
+            )
+        )
+        raise ValueError(f"info[{key!r}] is {element!r}, expected {wanted}{advice}")
+
+
+def final(info: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    """Return what ``info`` holds of the episode that ended, under the first of ``keys`` that is there; else None."""
+    value = next((info[key] for key in keys if info.get(key) is not None), None)
+    # Vector environments give one element for each of theirs.
+    return single(value) if isinstance(value, np.ndarray) and value.dtype == object else value
+
+
+def _elements(value: Any) -> Iterator[Any]:
+    if isinstance(value, str | bytes):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _elements(each)
+    else:
+        yield from as_array(value).reshape(-1).tolist()
+
+
+def _find(info: Any, key: str) -> Any:
+    """Return the value under ``key`` or, where that is a path with dots, at its end; None if there is none."""
+    if isinstance(info, Mapping) and key in info:
+        return info[key]
+    value = info
+    for part in key.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(part)
+        elif part.isdecimal() and not isinstance(value, str | bytes | None) and int(part) < np.size(as_array(value)):
+            value = as_array(value).reshape(-1)[int(part)]
+        else:
+            return None
+    return value
