@@ -22,7 +22,7 @@ Array = NDArray[Any]
 GAP = 0.4
 """Deviation from the control period, in periods, beyond which two observations are not neighbours."""
 _OTHER_RATE = 0.1
-"""Deviation of the median interval from the control period, in periods, that jitter does not explain."""
+"""Deviation of the usual interval from the control period, in periods, that is another rate."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ def foreign_episodes(
             "success": None if episode.success is None else episode.success[begin:end],
             "stamp_ns": None if episode.stamp_ns is None else episode.stamp_ns[begin:end],
         }
-        rows = {key: each[begin : end + 1] for key, each in observation.items()}
-        yield _episode(config, spec, episode, number, rows, columns, episode.terminated and end == count)
+        observed = {key: each[begin : end + 1] for key, each in observation.items()}
+        yield _episode(config, spec, episode, number, observed, columns, episode.terminated and end == count)
 
 
 def _episode(
@@ -234,12 +234,14 @@ def _gaps(spec: EnvSpec, episode: ForeignEpisode, notes: ImportNotes, count: int
     if episode.stamp_ns is None or len(episode.stamp_ns) < 2:
         return set()
     intervals = np.diff(episode.stamp_ns) / 1e9 * spec.control_rate
+    # Jitter moves the median of a short episode, a gap moves the mean: only another rate moves the mean of the usual.
     median = float(np.median(intervals))
-    if len(intervals) > 2 and abs(median - 1) > _OTHER_RATE:
-        found = f"{spec.control_rate / median:.4g} Hz" if median > 0 else "time that does not advance"
+    usual = float(np.mean(intervals[np.abs(intervals - median) <= abs(median) / 2]))
+    if len(intervals) > 2 and abs(median - 1) > _OTHER_RATE and abs(usual - 1) > _OTHER_RATE:
+        rate = f"{spec.control_rate / usual:.4g} Hz" if usual > 0 else "time that does not advance"
         raise DataError(
-            f"{_place(episode)}: the control rate is {spec.control_rate:g} Hz, the recorded times say {found}: frames "
-            f"are {median / spec.control_rate:.4g} s apart (median). If the times are right, give foreign.control_rate"
+            f"{_place(episode)}: the control rate is {spec.control_rate:g} Hz, the recorded times say {rate}: frames "
+            f"are {usual / spec.control_rate:.4g} s apart. If the times are right, give foreign.control_rate"
         )
     found = np.flatnonzero(np.abs(intervals - 1) > GAP)
     for step in found[:count]:
