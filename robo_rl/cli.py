@@ -37,7 +37,7 @@ COMMANDS = {
     "vision contrast": "make a small image encoder from recordings of play, without labels",
     "vision pretrain": "make a small CLIP model from pictures of simulated tasks",
     "safety learn": "learn from a data set from which states a specification can be kept",
-    "stop": "emergency stop: no robot of this user moves until a person re-arms",
+    "stop": "emergency stop: no robot of this user, or one, moves until a person re-arms",
     "rearm": "take the emergency stop back (in a terminal)",
     "enable": "deadman switch: robots move while the space bar is held",
     "launch": "start several commands together: robo-rl launch train task=reach",
@@ -48,8 +48,8 @@ COMMANDS = {
 }
 
 AT_ONCE = {
-    "stop": "[file=PATH] [reason=TEXT]",
-    "rearm": "[file=PATH]",
+    "stop": "[robot=NAME | file=PATH] [reason=TEXT]",
+    "rearm": "[robot=NAME | file=PATH]",
     "enable": "[file=PATH]",
     "launch": "NAME|FILE.yaml [ARGUMENT=VALUE ...]",
 }

@@ -14,8 +14,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 @pytest.fixture(autouse=True)
 def own_emergency_stop(tmp_path_factory, monkeypatch):
-    """An emergency stop that somebody pressed on this machine does not fail the tests, and theirs stops nobody."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
+    """A stop that somebody pressed on this machine does not fail the tests, and theirs stop nobody, nor each other."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
 
 
 @pytest.fixture

@@ -265,6 +265,8 @@ class RobotConfig:
         reset: what begins an episode.
         emergency_service: std_srvs/srv/Trigger by which the robot itself stops, until it is re-armed; ``robo-rl guard``
             calls it. Empty: it has none.
+        rearm_service: std_srvs/srv/Trigger by which it is allowed to move again; ``robo-rl rearm`` calls it. Empty: it
+            has none, a person takes the stop back at the robot.
         terminate_on_success: whether success ends the episode.
         terminate_on: reward terms that, above 0.5, end the episode as the task's own end: ``crashed``.
         truncate_on: those that cut it: ``stuck``.
@@ -291,6 +293,7 @@ class RobotConfig:
     controllers: ControllersConfig = field(default_factory=ControllersConfig)
     reset: ResetConfig = field(default_factory=ResetConfig)
     emergency_service: str = ""
+    rearm_service: str = ""
     terminate_on_success: bool = True
     terminate_on: tuple[str, ...] = ()
     truncate_on: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from .backend import open_cameras
 from .config import IMAGES, RobotConfig
 from .layout import SourceLayout
 from .listening import Listener, timings_of
+from .own_stop import rearm_facts
 from .resetting import TRIGGER
 
 ANSWER_SECONDS = 0.5
@@ -55,7 +56,7 @@ class RobotWatch:
         purpose: str = "watch",
         ignored: Container[str] = (),
     ) -> None:
-        self._layout, self._clock = layout, clock
+        self._config, self._layout, self._clock = config, layout, clock
         self._sources = {name: source for name, source in layout.used.items() if source.gives not in ignored}
         kept = {key: array for key, array in layout.spec.observation.items() if key not in ignored}
         self.spec: EnvSpec = replace(layout.spec, observation=kept)
@@ -96,6 +97,10 @@ class RobotWatch:
         except DriverError as error:
             return False, f"the robot's own emergency stop does not answer: {error}"
         return answer.success, f"the robot's own emergency stop: {answer.message}"
+
+    def rearm_facts(self) -> dict[str, str] | None:
+        """Return how the robot's own stop is taken back; None where it has none."""
+        return None if self._client is None else rearm_facts(self._config)
 
     def close(self) -> None:
         """Leave ROS 2, and let others have the cameras."""

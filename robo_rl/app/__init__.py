@@ -13,9 +13,7 @@ from .composition import (
     build_backend,
     build_resets,
     build_reward,
-    emergency_stop,
     has_robot,
-    press_emergency_stop,
     register_all_configs,
     register_configs,
     section,
@@ -31,6 +29,7 @@ from .config import (
     check_resources,
 )
 from .expert import make_intervention
+from .stops import emergency_stop, find_emergency_stop, press_emergency_stop, robot_name
 from .trained import (
     TrainedPolicy,
     TrainedReward,
@@ -62,6 +61,7 @@ __all__ = [
     "check_resources",
     "complete_config",
     "emergency_stop",
+    "find_emergency_stop",
     "has_robot",
     "load_agent",
     "load_policy",
@@ -70,6 +70,7 @@ __all__ = [
     "press_emergency_stop",
     "register_all_configs",
     "register_configs",
+    "robot_name",
     "run_config",
     "saved_config",
     "section",

@@ -1,11 +1,7 @@
 """A configuration in, running objects out."""
 
-import contextlib
 import functools
 import importlib.metadata
-import os
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -18,7 +14,6 @@ from ..agents import bc, cpl, drq, iql, sac
 from ..core import (
     Agent,
     ConfigError,
-    EmergencyStop,
     EnvBackend,
     EnvSpec,
     ResetController,
@@ -43,6 +38,7 @@ from .config import (
     RunConfig,
 )
 from .returning import ReturnLearner
+from .stops import find_stop_button
 
 
 def register_configs() -> None:
@@ -113,7 +109,8 @@ def build_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
     try:
         if has_robot(config) and not simulated:
             backend = cast(EnvBackend, build(config.robot, simulation=backend))
-        return cast(EnvBackend, build(config.safety, backend=backend))
+        button = find_stop_button(config, simulated)
+        return cast(EnvBackend, build(config.safety, backend=backend, button=button))
     except BaseException:
         backend.close()
         raise
@@ -122,30 +119,6 @@ def build_backend(config: DictConfig, simulated: bool = False) -> EnvBackend:
 def has_robot(config: DictConfig) -> bool:
     """Return whether ``config`` names a robot, so that its task alone is not what acts."""
     return "robot" in config and config.robot is not None
-
-
-def emergency_stop(config: DictConfig, reason: str) -> Callable[[], str] | None:
-    """Return what presses the emergency stop that ``config.safety`` names; None with ``safety=none``.
-
-    It returns what :func:`press_emergency_stop` does.
-    """
-    if "emergency_stop" not in config.safety:
-        return None
-    file = config.safety.emergency_stop.file
-    return functools.partial(press_emergency_stop, EmergencyStop(None if file is None else Path(file)), reason)
-
-
-def press_emergency_stop(button: EmergencyStop, reason: str) -> str:
-    """Stop every robot; return why other processes are not told, which people are; nothing where they are told."""
-    if button.press(reason):
-        return ""
-    problem = (
-        f"{button.file} CANNOT BE WRITTEN, so whoever drives the robot is not told to stop. Use the button that cuts "
-        "the power"
-    )
-    with contextlib.suppress(OSError):  # not by print, which a signal may have interrupted
-        os.write(2, f"{problem}\n".encode())
-    return problem
 
 
 def build_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:

@@ -176,7 +176,7 @@ class Evaluations:
                 )
             except SafetyStop as stop:
                 self._check_wanted()
-                if not stop.by_person or self._interruption.signal is not None:
+                if not stop.waits or self._interruption.signal is not None:
                     raise
                 if not waits:
                     self._logger.message(f"Evaluation stopped at step {step}: {stop}")

@@ -3,19 +3,32 @@
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from omegaconf import DictConfig
 
-from ..app import build, has_robot, press_emergency_stop
-from ..core import Clock, ConfigError, EmergencyStop, EnvSpec, MonotonicClock, Observation, SpecError, Verdict, require
+from ..app import build, find_emergency_stop, press_emergency_stop, robot_name
+from ..core import (
+    Clock,
+    ConfigError,
+    EmergencyStop,
+    EnvSpec,
+    GuardBeat,
+    MonotonicClock,
+    Observation,
+    OwnStop,
+    SpecError,
+    Verdict,
+    require,
+)
 from ..safety import SafetyWatch, WatchConfig
 from .interruption import Interruption
 from .panel import Steering, offer_settings
+from .pulse import SILENT_SECONDS, Pulse
 from .recording import typed
 
 RETRY_SECONDS = 1.0
+BEAT_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -54,12 +67,19 @@ class Watch(Protocol):
 
     def stop(self) -> tuple[bool, str]: ...
 
+    def rearm_facts(self) -> Mapping[str, str] | None:
+        """Return how the robot's own stop is taken back; None where it has none."""
+        ...
+
 
 class Guard:
     """Looks at a robot again and again. What is beyond its limits presses the emergency stop, which is latched.
 
     It is *inactive* until every source has spoken once, and while a person pauses it; then it is active. A stop that
     somebody else pressed is passed on to the robot as well. When a person has re-armed, it watches again.
+
+    Each look is a heartbeat for whoever drives the robot: a guard that hangs or is killed stops it. Where ``robo-rl
+    launch`` started the guard each hears the other's, and a launch that hangs or is killed stops the robot too.
 
     Args:
         settings: rate and longest silence.
@@ -68,6 +88,8 @@ class Guard:
         button: the emergency stop.
         steering: buttons of people, and where to tell.
         clock: monotonic time.
+        robot: its name.
+        pulse: of ``robo-rl launch``; None: it did not start this guard.
     """
 
     def __init__(
@@ -78,6 +100,8 @@ class Guard:
         button: EmergencyStop,
         steering: Steering,
         clock: Clock,
+        robot: str = "robot",
+        pulse: Pulse | None = None,
     ) -> None:
         self._settings, self._watch, self._judge = settings, watch, judge
         self._button, self._steering, self._clock = button, steering, clock
@@ -85,9 +109,16 @@ class Guard:
         self._reason: str | None = None
         self._retry_ns = 0
         self._looks = self._stops = 0
+        self._beat, self._own, self._pulse = GuardBeat(robot, clock=clock), OwnStop(robot), pulse
+        self._beat_ns = 0
+
+    def close(self) -> None:
+        """Leave in good order: the robot may move without a guard again."""
+        self._beat.end()
 
     def turn(self) -> None:
         """Look once, stop the robot where that has to be, and tell."""
+        self._give_sign_of_life()
         self._paused ^= "pause" in self._steering.take_buttons()
         if self._reason is not None and self._button.pressed() is None:
             print("Re-armed: watching again", flush=True)
@@ -100,6 +131,21 @@ class Guard:
         inactive = self._paused or not self._active
         facts = {"looks": str(self._looks), "stops": str(self._stops)}
         self._steering.tell(state, inactive, reason is not None, facts)
+
+    def _give_sign_of_life(self) -> None:
+        """Beat for whoever drives the robot, and for ``robo-rl launch``; stop the robot where that is gone."""
+        now_ns = self._clock.now_ns()
+        if now_ns >= self._beat_ns:
+            self._beat_ns = now_ns + round(BEAT_SECONDS * 1e9)
+            self._beat.beat()
+        if self._pulse is None:
+            return
+        self._pulse.turn()
+        if self._pulse.gone:
+            self._pulse = None
+            self._press("robo-rl launch has ended, and nobody watches this guard")
+        elif self._pulse.is_silent:
+            self._press(f"robo-rl launch has said nothing for {SILENT_SECONDS:g} s")
 
     def _look(self) -> str:
         """Look once; return what there is to tell."""
@@ -134,6 +180,9 @@ class Guard:
         if self._robot_stops or self._clock.now_ns() < self._retry_ns:
             return
         self._robot_stops, said = self._watch.stop()
+        facts = self._watch.rearm_facts()
+        if facts is not None:
+            self._own.note(facts)
         self._retry_ns = self._clock.now_ns() + round(RETRY_SECONDS * 1e9)
         print(said, flush=True)
 
@@ -145,12 +194,12 @@ def run(config: DictConfig) -> int:
         ConfigError: if there is no robot, or no emergency stop to press.
     """
     settings = typed(GuardConfig, config, "guard")
-    if not has_robot(config):
+    robot, button = robot_name(config), find_emergency_stop(config)
+    if robot is None:
         raise ConfigError("robo-rl guard watches a robot over ROS 2: choose one, such as robot=virtual")
-    if "emergency_stop" not in config.safety:
+    if button is None:
         raise ConfigError("robo-rl guard presses the emergency stop, which safety=none has not: choose safety=default")
-    file = config.safety.emergency_stop.file
-    button, clock = EmergencyStop(None if file is None else Path(file)), MonotonicClock()
+    clock, pulse = MonotonicClock(), Pulse.inherited()
     press = functools.partial(press_emergency_stop, button, "emergency_stop of the safety guard")
     backend = build(config.robot, simulation=build(config.task))
     try:
@@ -162,13 +211,14 @@ def run(config: DictConfig) -> int:
                 # To be read alone: whoever can reach the node is not to loosen a guard.
                 offer_settings(steering, config, "task", "guard")
                 try:
-                    guard = Guard(settings, watch, judge, button, steering, clock)
-                    print(f"Guards robot {config.robot.name}; Ctrl-C ends it", flush=True)
+                    guard = Guard(settings, watch, judge, button, steering, clock, robot, pulse)
+                    print(f"Guards robot {robot}; Ctrl-C ends it", flush=True)
                     due_ns = clock.now_ns()
                     while interruption.signal is None:
                         guard.turn()
                         due_ns = max(due_ns + round(1e9 / settings.rate), clock.now_ns())
                         clock.sleep_until_ns(due_ns)
+                    guard.close()
                 finally:
                     steering.close()
             finally:

@@ -20,6 +20,7 @@ from yaml import YAMLError
 
 from ..core import ConfigError, nearest
 from .interruption import Interruption
+from .pulse import SILENT_SECONDS, VARIABLE, Pulse
 
 LAUNCHES = Path(__file__).parent / "launches"
 GRACE_SECONDS = 30.0
@@ -27,6 +28,11 @@ GRACE_SECONDS = 30.0
 POLL_SECONDS = 0.05
 PRINT_SECONDS = 2.0
 """Longest wait for the last output of a process that has ended."""
+WATCHING = ("guard",)
+"""Commands that watch a robot, and are watched themselves: one that hangs ends all."""
+EXIT_HUNG = 1
+GUARDED = "safety.emergency_stop.guard=true"
+"""Option of a process that moves a robot only while its guard looks."""
 
 
 @dataclass(frozen=True)
@@ -110,13 +116,15 @@ def _wanted(facts: Mapping[str, Any], arguments: Mapping[str, str]) -> bool:
 
 
 def _plan(name: str, facts: Mapping[str, Any]) -> ProcessPlan:
-    unknown = facts.keys() - {"command", "words", "options", "sections", "when", "main"}
+    unknown = facts.keys() - {"command", "words", "options", "sections", "when", "main", "guarded"}
     if unknown:
         raise ValueError(f"process {name} has unknown keys {sorted(unknown)}")
     options = shlex.split(str(facts.get("options", "")))
     if "sections" in facts:
         options = [word for word in options if re.split(r"[.@=]", word.lstrip("+~"))[0] in facts["sections"]]
     words = [*shlex.split(str(facts["command"])), *map(str, facts.get("words", [])), *options]
+    if str(facts.get("guarded", "no")) == "yes":
+        words.append(GUARDED)
     return ProcessPlan(name, tuple(words), bool(facts.get("main", False)))
 
 
@@ -137,6 +145,7 @@ class Launch:
         self._plans, self._prefix = list(plans), list(prefix)
         self._processes: dict[str, subprocess.Popen[str]] = {}
         self._printers: list[threading.Thread] = []
+        self._pulses: dict[str, Pulse] = {}
 
     def run(self, interruption: Interruption) -> int:
         """Start all, wait, end all; return the exit code."""
@@ -155,9 +164,16 @@ class Launch:
                     with suppress(ProcessLookupError):
                         os.killpg(process.pid, signal.SIGKILL)
                     printer.join(PRINT_SECONDS)
+            for pulse in self._pulses.values():
+                pulse.close()
         return code
 
     def _start(self, plan: ProcessPlan) -> None:
+        ends: tuple[int, ...] = ()
+        if plan.words[0] in WATCHING:
+            theirs, ours = os.pipe()
+            hears, beats = os.pipe()
+            self._pulses[plan.name], ends = Pulse(hears, ours), (theirs, beats)
         process = subprocess.Popen(
             [*self._prefix, *plan.words],
             stdin=subprocess.DEVNULL,
@@ -166,8 +182,11 @@ class Launch:
             text=True,
             errors="replace",
             start_new_session=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **({VARIABLE: ",".join(map(str, ends))} if ends else {})},
+            pass_fds=ends,
         )
+        for descriptor in ends:
+            os.close(descriptor)
         self._processes[plan.name] = process
         printer = threading.Thread(target=_print_lines, args=(plan.name, process), daemon=True)
         printer.start()
@@ -182,6 +201,12 @@ class Launch:
                 if code:
                     print(f"[{name}] ended with exit code {_shell_code(code)}; all are ended", flush=True)
                     return _shell_code(code)
+            for name, pulse in self._pulses.items():
+                pulse.turn()
+                if codes[name] is None and pulse.is_silent:
+                    print(f"[{name}] has said nothing for {SILENT_SECONDS:g} s: it hangs; all are ended", flush=True)
+                    self._processes[name].kill()  # what hangs does not heed SIGTERM
+                    return EXIT_HUNG
             ended = {name for name, code in codes.items() if code is not None}
             if main & ended or len(ended) == len(codes):
                 return 0

@@ -128,7 +128,7 @@ class LocalTraining(Training):
 
     def _stopped(self, stop: SafetyStop) -> None:
         """Take note of an episode that was stopped without a step; wait where a person has to let it go on."""
-        if self._safety.awaits_person and stop.by_person:
+        if self._safety.awaits_release and stop.waits:
             time.sleep(PERSON_POLL_SECONDS)
         else:
             self.logger.message(f"Stopped at step {self.step}: {stop}")

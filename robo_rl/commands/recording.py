@@ -388,7 +388,7 @@ def _record_episode(actor: Actor, store: EpisodeStore, chooser: Chooser, only_su
                     chooser.begin(actor)
                 transition = actor.take_step(chooser)
             except SafetyStop as stop:
-                if stop.by_person:
+                if stop.waits:
                     raise
                 writer.discard()
                 return Outcome(actor.episode_length, False, kept=False, stopped=str(stop))

@@ -270,10 +270,10 @@ class RemoteActor:
 
     def _stopped(self, stop: SafetyStop) -> None:
         """Take note of an episode that was stopped without a step; wait where a person has to let it go on."""
-        if not (self._safety.awaits_person and stop.by_person):
+        if not (self._safety.awaits_release and stop.waits):
             print(f"Stopped: {stop}", flush=True)
             self._safety.stopped(stop)
-        if stop.by_person:
+        if stop.waits:
             time.sleep(WAIT_SECONDS)
 
     def _wait(self, state: str, link: LearnerLink, alarm: bool = False) -> None:

@@ -17,7 +17,7 @@ class SafetyRecord:
         state: counts to go on from, as :meth:`state` gave them.
 
     Attributes:
-        awaits_person: whether a person stopped the robot, and no step came after that.
+        awaits_release: whether a person stopped the robot, and no step came after that.
     """
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
@@ -26,12 +26,12 @@ class SafetyRecord:
         self.stopped_episodes = int(state["stopped_episodes"])
         self.reasons: Counter[str] = Counter(state["reasons"])
         self._stops_in_a_row = 0
-        self.awaits_person = False
+        self.awaits_release = False
 
     def count(self, verdict: Verdict) -> None:
         """Take note of the verdict on a step."""
         self._stops_in_a_row = 0
-        self.awaits_person = False
+        self.awaits_release = False
         self.changed_steps += verdict.changed
         self.stopped_episodes += verdict.stop
         self.reasons.update(verdict.reasons)
@@ -42,7 +42,7 @@ class SafetyRecord:
         Raises:
             SafetyStop: the third time in a row: no step was possible in between, so a person must look.
         """
-        self.awaits_person = stop.by_person
+        self.awaits_release = stop.waits
         self.stopped_episodes += 1
         self.reasons[stop.reason] += 1
         self._stops_in_a_row += 1

@@ -8,10 +8,16 @@ import tty
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..core import ConfigError, DeadmanSwitch, DriverError, EmergencyStop, deadman_file, nearest
+from ..core import ConfigError, DeadmanSwitch, DriverError, RoboRLError, deadman_file, nearest
+from ..core.emergency import default_file
+from ..core.latch import Latch
 from .interruption import Interruption
+from .rearming import Hold, find_holds
 
 CONFIRMATION = "rearm"
+
+
+OPTIONS = {"stop": ("file", "robot", "reason"), "rearm": ("file", "robot"), "enable": ("file",)}
 
 
 def run(command: str, words: Sequence[str]) -> int:
@@ -19,43 +25,78 @@ def run(command: str, words: Sequence[str]) -> int:
 
     Raises:
         ConfigError: if an option is unknown, or a person is needed and there is no terminal.
-        DriverError: if robots could not be stopped.
+        DriverError: if robots could not be stopped, or not everything could be taken back.
     """
-    options = {"file": "", "reason": "robo-rl stop"} if command == "stop" else {"file": ""}
+    options = dict.fromkeys(OPTIONS[command], "")
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or key not in options:
             raise ConfigError(f"robo-rl {command} takes no {word!r}: {nearest(key, options)}")
         options[key] = value
-    emergency = EmergencyStop(Path(options["file"]) if options["file"] else None)
+    file, robot = options["file"], options.get("robot", "")
+    if file and robot:
+        raise ConfigError("give file or robot, not both: a robot with safety.emergency_stop.file obeys that file")
     if command == "stop":
-        if not emergency.press(options["reason"]):
-            raise DriverError(
-                f"ROBOTS ARE NOT STOPPED: {emergency.file} cannot be written. Use the button that cuts the power"
-            )
-        print(f"Robots are stopped. When all is safe: robo-rl rearm   ({emergency.file})")
+        _stop(Latch(Path(file) if file else default_file(robot or None)), robot, options["reason"])
     elif command == "rearm":
-        _rearm(emergency)
+        latch = Latch(Path(file)) if file else None
+        reason = None if latch is None else latch.pressed()
+        if latch is None:
+            _rearm(find_holds(robot or None), find_holds())
+        else:
+            _rearm([] if reason is None else [Hold(str(latch.file), reason, latch.rearm)])
     else:
+        switch = DeadmanSwitch(deadman_file(Path(file).expanduser() if file else default_file()), timeout=1.0)
         with Interruption() as interruption:
-            enable(DeadmanSwitch(deadman_file(emergency.file), timeout=1.0), interruption)
+            enable(switch, interruption)
         return 0 if interruption.signal is None else 128 + interruption.signal
     return 0
 
 
-def _rearm(emergency: EmergencyStop, ask: Callable[[str], str] = input) -> None:
-    reason = emergency.pressed()
-    if reason is None:
+def _stop(latch: Latch, robot: str, reason: str) -> None:
+    who, back = (f"Robot {robot} is", f"robo-rl rearm robot={robot}") if robot else ("Robots are", "robo-rl rearm")
+    if not latch.press(reason or "robo-rl stop"):
+        raise DriverError(
+            f"{who.upper()} NOT STOPPED: {latch.file} cannot be written. Use the button that cuts the power"
+        )
+    print(f"{who} stopped. When all is safe: {back}   ({latch.file})")
+
+
+def _rearm(holds: Sequence[Hold], others: Sequence[Hold] = (), ask: Callable[[str], str] = input) -> None:
+    """Take back what keeps robots still, once a person has confirmed it, and say what cannot be.
+
+    Args:
+        holds: what is to be taken back.
+        others: what keeps robots still besides.
+        ask: a person at the terminal.
+
+    Raises:
+        ConfigError: if nobody is at a terminal.
+        DriverError: if something could not be taken back.
+    """
+    left = [hold for hold in others if all(hold.what != taken.what for taken in holds)]
+    if not holds:
         print("No emergency stop is pressed")
-        return
-    if not sys.stdin.isatty():
-        raise ConfigError("only a person re-arms: run robo-rl rearm in a terminal")
-    answer = ask(f"Stopped: {reason}. Is everybody clear of the robot? Type {CONFIRMATION!r} to let it move: ")
-    if answer.strip() != CONFIRMATION:
-        print("Still stopped")
-        return
-    emergency.rearm()
-    print("Re-armed")
+    else:
+        if not sys.stdin.isatty():
+            raise ConfigError("only a person re-arms: run robo-rl rearm in a terminal")
+        listed = "\n".join(f"  {hold.what}: {hold.reason}" for hold in holds)
+        question = f"Stopped:\n{listed}\nIs everybody clear of the robot? Type {CONFIRMATION!r} to let it move: "
+        if ask(question).strip() != CONFIRMATION:
+            print("Still stopped")
+            return
+    failed = []
+    for hold in holds:
+        try:
+            hold.release()
+        except RoboRLError as error:
+            failed.append(f"NOT re-armed: {hold.what}: {error}")
+        else:
+            print(f"Re-armed: {hold.what}")
+    for hold in left:
+        print(f"Still stopped: {hold.what}: {hold.reason}")
+    if failed:
+        raise DriverError("; ".join(failed))
 
 
 def enable(switch: DeadmanSwitch, interruption: Interruption) -> None:
@@ -73,7 +114,7 @@ def enable(switch: DeadmanSwitch, interruption: Interruption) -> None:
                 if not keys or b"q" in keys:
                     return
                 if b" " in keys:
-                    switch.refresh()
+                    switch.beat()
     finally:
-        switch.release()
+        switch.end()
         termios.tcsetattr(descriptor, termios.TCSADRAIN, modes)

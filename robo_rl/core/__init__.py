@@ -18,10 +18,13 @@ from .clock import Clock, ManualClock, MonotonicClock
 from .closing import Closing
 from .config import as_config, config_node, require
 from .durable import sync_folder, write_durably
-from .emergency import DeadmanSwitch, EmergencyStop, StopButton, deadman_file
+from .emergency import DeadmanSwitch, EmergencyStop, GuardBeat, StopButton, deadman_file
 from .errors import (
     DEADMAN,
     EMERGENCY_STOP,
+    GUARD_SILENT,
+    RESET_UNANSWERED,
+    ROBOT_AWAY,
     CheckpointError,
     ConfigError,
     DataError,
@@ -39,7 +42,9 @@ from .errors import (
 from .folders import user_folder
 from .image_files import MAX_PIXELS, ImageHeader, decode_image_file, read_image_header
 from .image_layout import ImageConfig, ImageLayout, image_axes, image_layout
+from .latch import plain_text, read_short
 from .native import native_library
+from .own_stop import OwnStop
 from .protocols import (
     EnvBackend,
     ObservationGuard,
@@ -49,6 +54,7 @@ from .protocols import (
     SafetyFilter,
     Teleop,
 )
+from .reset_latch import ResetLatch
 from .reward import RewardWeights
 from .reward_protocols import Experience, Reward, RewardConfig, RewardModule, Scorer
 from .robot import ArmPose, ArmTarget, BaseTarget, FrameTransform, RobotDescription, shortest
@@ -80,8 +86,11 @@ from .wire_protocols import TransitionInbox, TransitionOutbox
 __all__ = [
     "DEADMAN",
     "EMERGENCY_STOP",
+    "GUARD_SILENT",
     "MAX_PIXELS",
     "PASSED",
+    "RESET_UNANSWERED",
+    "ROBOT_AWAY",
     "TEACHERS",
     "Agent",
     "AgentConfig",
@@ -108,6 +117,7 @@ __all__ = [
     "FeatureExtractor",
     "Formula",
     "FrameTransform",
+    "GuardBeat",
     "ImageConfig",
     "ImageHeader",
     "ImageLayout",
@@ -120,6 +130,7 @@ __all__ = [
     "ObservationGuard",
     "ObservationSignals",
     "OfflineLearner",
+    "OwnStop",
     "PersistentWorld",
     "Policy",
     "RankError",
@@ -127,6 +138,7 @@ __all__ = [
     "Refusal",
     "RenderingError",
     "ResetController",
+    "ResetLatch",
     "ResetOutcome",
     "ReturnLearner",
     "Reward",
@@ -167,7 +179,9 @@ __all__ = [
     "parse_specification",
     "pass_on",
     "passed_on",
+    "plain_text",
     "read_image_header",
+    "read_short",
     "require",
     "shortest",
     "sync_folder",

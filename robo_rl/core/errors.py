@@ -54,6 +54,9 @@ class NativeBuildError(RoboRLError):
 
 EMERGENCY_STOP = "emergency_stop"
 DEADMAN = "deadman"
+GUARD_SILENT = "guard_silent"
+RESET_UNANSWERED = "reset_unanswered"
+ROBOT_AWAY = "robot_away"
 
 
 class SafetyStop(RoboRLError):  # noqa: N818 - an outcome, not a mistake
@@ -68,9 +71,9 @@ class SafetyStop(RoboRLError):  # noqa: N818 - an outcome, not a mistake
         self.reason = reason
 
     @property
-    def by_person(self) -> bool:
-        """Whether a person stopped the robot: then one waits until a person lets it go on."""
-        return self.reason in (EMERGENCY_STOP, DEADMAN)
+    def waits(self) -> bool:
+        """Whether one waits until it may go on: until a person lets it, its guard looks again, or it is back."""
+        return self.reason in (EMERGENCY_STOP, DEADMAN, GUARD_SILENT, RESET_UNANSWERED, ROBOT_AWAY)
 
 
 def nearest(name: str, valid: Iterable[str], unsuggested: Container[str] = ()) -> str:

@@ -183,7 +183,7 @@ def _roll_out(
         try:
             step = backend.step(policy.act(step.observation, explore=False))
         except SafetyStop as stop:
-            if stop.by_person:  # says nothing about the policy
+            if stop.waits:  # says nothing about the policy
                 raise
             # The episode ends as it stood; what was seen last is still true.
             step = replace(step, truncated=True, success=None if step.success is None else False)

@@ -12,6 +12,7 @@ from robo_rl.core import (
     Clock,
     EnvBackend,
     EnvSpec,
+    Observation,
     ObservationGuard,
     PersistentWorld,
     RobotDescription,
@@ -49,6 +50,7 @@ class SafeBackend:
         max_age: of the observation that is acted on [s]; None: as the robot says (``Step.expires_ns``), or 0.1 s;
             infinite: any age will do.
         stale_steps: so many steps in a row on older ones stop the robot.
+        check_start: says of an episode's first observation why the robot must not move from there; None: nobody does.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class SafeBackend:
         button: StopButton,
         max_age: float | None,
         stale_steps: int,
+        check_start: Callable[[Observation], str | None] | None = None,
     ) -> None:
         self._backend = backend
         self._chain = chain
@@ -66,6 +69,7 @@ class SafeBackend:
         self._button = button
         self._max_age = max_age
         self._stale_steps = stale_steps
+        self._check_start = check_start
         self._stale = 0
         self._last: Step | None = None
 
@@ -85,7 +89,8 @@ class SafeBackend:
         """Begin an episode.
 
         Raises:
-            SafetyStop: if a person has stopped the robot, or the first observation is not believed.
+            SafetyStop: if a person has stopped the robot, a filter fails, the first observation is not believed, or the
+                robot is where no episode may begin.
         """
         return self._begin(lambda: self._backend.reset(seed))
 
@@ -155,6 +160,9 @@ class SafeBackend:
             guard.reset()
         step = begin()
         self._believe(step)
+        problem = None if self._check_start is None else self._check_start(step.observation)
+        if problem is not None:
+            self._stop("start_unsafe", problem)
         self._last = step
         return step
 

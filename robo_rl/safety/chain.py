@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from robo_rl.core import PASSED, Observation, SafetyFilter, Verdict
+from robo_rl.core import PASSED, Observation, SafetyFilter, SafetyStop, Verdict, plain_text
 
 from .motion import Action
 
 ACTION_NOT_FINITE = "action_not_finite"
 """Reason of the verdict on an action with NaN or infinity: whoever proposed it is not to be asked again."""
+FILTER_FAULT = "filter_fault"
+"""Reason of the verdict where a filter failed, or returned no action."""
 
 
 class FilterChain:
@@ -47,11 +49,20 @@ class FilterChain:
         self.reset()
 
     def reset(self) -> None:
-        """Begin an episode."""
+        """Begin an episode.
+
+        Raises:
+            SafetyStop: if a filter fails.
+        """
         self._violations = 0
         self._begins = True
         for safety_filter in self._with_learned:
-            safety_filter.reset()
+            try:
+                safety_filter.reset()
+            except Exception as error:
+                name = type(safety_filter).__name__
+                message = plain_text(f"the filter {name} failed in reset: {type(error).__name__}: {error}")
+                raise SafetyStop(FILTER_FAULT, message) from error
 
     def hold(self, observation: Observation, action: Action) -> Action:
         """Return the action that stands still, with the gripper as in ``action``."""
@@ -89,21 +100,32 @@ class FilterChain:
     def _filtered(
         self, safety_filter: SafetyFilter, observation: Observation, action: Action, now_ns: int
     ) -> tuple[Action, Verdict]:
-        """Return what a filter makes of ``action``; never more than an action, nor a change that it does not own up."""
-        before = action.tobytes()
-        result, verdict = safety_filter(observation, action, now_ns)
-        if action.tobytes() != before:  # it wrote to what was proposed: that is put back, and this is what it returned
-            result = result.copy()
+        """Return what a filter makes of ``action``; never more than an action, nor a change that it does not own up.
+
+        A filter that raises, or returns anything else than an action and a verdict, has the robot hold still and stop.
+        """
+        before, name = action.tobytes(), type(safety_filter).__name__
+        result: object = None
+        verdict: object = None
+        try:
+            result, verdict = safety_filter(observation, action, now_ns)
+            if action.tobytes() != before and isinstance(result, np.ndarray):
+                result = (
+                    result.copy()
+                )  # it wrote to what was proposed: that is put back below, this is what it returned
+            fault = _fault(result, verdict, action)
+        except Exception as error:  # whatever a filter of the user's own raises, the robot is not left to itself
+            fault = f"failed: {type(error).__name__}: {error}"
+        if action.tobytes() != before:
             action[:] = np.frombuffer(before, action.dtype)
-        if result is action:
-            return action, verdict
-        name = type(safety_filter).__name__
-        within = all(-1 <= value <= 1 for value in np.ravel(result).tolist())
-        if not within or result.shape != action.shape or result.dtype != action.dtype:
-            message = f"the filter {name} returned no action in [-1, 1]: {result}"
+        if fault is not None:
+            known = isinstance(verdict, Verdict) and isinstance(verdict.reasons, tuple)
+            reasons = tuple(map(str, verdict.reasons)) if known else ()
             held = self._hold(observation, action)
-            return held, Verdict(changed=True, stop=True, reasons=(*verdict.reasons, "filter_fault"), message=message)
-        if not verdict.changed and not np.array_equal(result, action):
+            message = plain_text(f"the filter {name} {fault}")
+            return held, Verdict(changed=True, stop=True, reasons=(*reasons, FILTER_FAULT), message=message)
+        assert isinstance(result, np.ndarray) and isinstance(verdict, Verdict)
+        if result is not action and not verdict.changed and not np.array_equal(result, action):
             verdict = replace(verdict, changed=True, reasons=verdict.reasons or (name,))
         return result, verdict
 
@@ -121,3 +143,17 @@ class FilterChain:
             reasons=tuple(reason for verdict in verdicts for reason in verdict.reasons),
             message="; ".join(verdict.message for verdict in verdicts if verdict.message),
         )
+
+
+def _fault(result: object, verdict: object, action: Action) -> str | None:
+    """Return what is wrong with what a filter returned for ``action``; None: nothing is."""
+    if not isinstance(verdict, Verdict):
+        return f"returned no verdict beside its action: {type(verdict).__name__}"
+    if not isinstance(verdict.reasons, tuple) or not all(isinstance(name, str) for name in verdict.reasons):
+        return f"returned a verdict whose reasons are no tuple of names: {verdict.reasons!r}"
+    if result is action:
+        return None
+    if not isinstance(result, np.ndarray) or result.shape != action.shape or result.dtype != action.dtype:
+        return f"returned no action in [-1, 1]: {result}"
+    within = all(-1 <= value <= 1 for value in result.tolist())
+    return None if within else f"returned no action in [-1, 1]: {result}"

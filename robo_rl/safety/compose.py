@@ -29,7 +29,7 @@ from robo_rl.core import (
 from .backend import SafeBackend
 from .barrier import BarrierFilter, Clearances
 from .chain import FilterChain
-from .config import EmergencyStopConfig, NoSafetyConfig, SafetyConfig
+from .config import NoSafetyConfig, SafetyConfig
 from .feasibility_filter import FeasibilityFilter, load_model
 from .joint_limits import JointLimiter, JointLimits
 from .kinematics import Kinematics
@@ -37,6 +37,7 @@ from .motion import Action, ActionMap, ArmReader
 from .observations import FrozenImages, PlausibleEndEffector, PlausibleJoints, ValidObservation
 from .slowing import ContactLimits, EndEffectorSpeed, SingularitySlowdown
 from .specification import SpecificationMonitor
+from .start import StartCheck
 from .workspace import EndEffectorAhead, OrientationCone, WorkspaceBox
 
 Array = NDArray[np.float64]
@@ -45,7 +46,7 @@ KEEP_OUT = "keep_out"
 """Geoms of a robot's model whose names begin so are kept away from."""
 
 
-def make_safe_backend(backend: EnvBackend, **fields: Any) -> EnvBackend:
+def make_safe_backend(backend: EnvBackend, button: StopButton | None = None, **fields: Any) -> EnvBackend:
     """Return ``backend`` with safety around it.
 
     Where the robot has no description (third-party Gymnasium environments), there are the guards of NaN, shapes, ages
@@ -53,6 +54,7 @@ def make_safe_backend(backend: EnvBackend, **fields: Any) -> EnvBackend:
 
     Args:
         backend: robot or simulator.
+        button: what holds it still; None: the emergency stop of all robots, or ``emergency_stop.file``.
         fields: of :class:`SafetyConfig`.
 
     Raises:
@@ -71,7 +73,13 @@ def make_safe_backend(backend: EnvBackend, **fields: Any) -> EnvBackend:
         guards.append(FrozenImages(images, watch.frozen_images))
     chain = make_filter_chain(spec, robot, config)
     max_age = watch.max_age if watch.enabled else float("inf")
-    return SafeBackend(backend, chain, guards, _stop_button(config.emergency_stop), max_age, watch.stale_steps)
+    if button is None:
+        stop = config.emergency_stop
+        emergency = EmergencyStop(None if stop.file is None else Path(stop.file))
+        deadman = DeadmanSwitch(deadman_file(emergency.file), stop.deadman_timeout) if stop.deadman else None
+        button = StopButton(emergency, deadman)
+    start = None if robot is None else _start_check(config, spec, robot)
+    return SafeBackend(backend, chain, guards, button, max_age, watch.stale_steps, start)
 
 
 def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: SafetyConfig) -> FilterChain:
@@ -103,8 +111,8 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
     return FilterChain(filters, actions.hold, config.violation_budget, learned, actions.with_measured_gripper)
 
 
-def without_safety(backend: EnvBackend) -> EnvBackend:
-    """Return ``backend`` as it is."""
+def without_safety(backend: EnvBackend, button: StopButton | None = None) -> EnvBackend:
+    """Return ``backend`` as it is, whatever the ``button`` says."""
     return backend
 
 
@@ -153,6 +161,12 @@ def _clearances(config: SafetyConfig, robot: RobotDescription, kinematics: Kinem
     names = [robot.model.geom(number).name for number in range(robot.model.ngeom)]
     keep_out = (*barrier.keep_out, *(name for name in names if name.startswith(KEEP_OUT)))
     return Clearances(robot, kinematics, keep_out, barrier.reach)
+
+
+def _start_check(config: SafetyConfig, spec: EnvSpec, robot: RobotDescription) -> StartCheck:
+    box = _box(config, robot) if config.workspace.enabled else None
+    clearances = _clearances(config, robot, Kinematics(robot)) if config.barrier.enabled else None
+    return StartCheck(ArmReader(spec, robot), box, clearances)
 
 
 def _given(value: float | None, default: float) -> float:
@@ -210,13 +224,6 @@ def _plausible_joints(config: SafetyConfig, robot: RobotDescription, reader: Arm
         endless=robot.endless,
         reader=reader,
     )
-
-
-def _stop_button(config: EmergencyStopConfig) -> StopButton:
-    emergency = EmergencyStop(None if config.file is None else Path(config.file))
-    if not config.deadman:
-        return StopButton(emergency)
-    return StopButton(emergency, DeadmanSwitch(deadman_file(emergency.file), config.deadman_timeout))
 
 
 def _own_filter(node: Any, spec: EnvSpec, robot: RobotDescription | None) -> SafetyFilter:

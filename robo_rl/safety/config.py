@@ -236,12 +236,18 @@ class EmergencyStopConfig:
     """What a person stops the robot with. It cannot be switched off.
 
     Attributes:
-        file: whose presence stops the robot; null: the one of this user, that ``robo-rl stop`` makes.
+        file: whose presence stops the robot, in place of the robot's own; null: the one that ``robo-rl stop
+            robot=NAME`` makes. A robot obeys the stop of all robots (``robo-rl stop``) as well.
+        simulation: whether a simulation obeys the stop of all robots; one that is given a ``file`` obeys that.
+        guard: whether the robot moves only while a guard of it looks (``robo-rl guard``). Once a guard looks it does so
+            in any case, until the guard leaves in good order.
         deadman: whether the robot moves only while a person holds a key (``robo-rl enable``).
         deadman_timeout: after which the key counts as let go [s]; terminals repeat a held key within 0.7 s.
     """
 
     file: str | None = None
+    simulation: bool = False
+    guard: bool = False
     deadman: bool = False
     deadman_timeout: float = 0.8
 

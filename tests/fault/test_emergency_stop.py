@@ -26,7 +26,8 @@ from robo_rl.core import (
     SafetyStop,
     Source,
     deadman_file,
-    emergency,
+    heartbeat,
+    latch,
 )
 from robo_rl.core.emergency import default_file
 from robo_rl.safety import make_safe_backend
@@ -104,8 +105,10 @@ def test_where_the_file_cannot_be_written_this_process_stays_stopped(tmp_path):
     folder = tmp_path / "state"
     stop = EmergencyStop(folder / "emergency_stop")
     folder.rmdir()
+    folder.touch()  # no folder can be made there
     assert not stop.press("no disk")
     assert stop.pressed() == "no disk"
+    folder.unlink()
     folder.mkdir()
     backend = make_safe_backend(arm(), emergency_stop=EmergencyStopConfig(file=str(folder / "emergency_stop")))
     with pytest.raises(SafetyStop, match="no disk"):
@@ -124,10 +127,10 @@ def test_a_folder_is_no_emergency_stop(tmp_path, capsys):
 
 
 def test_the_command_does_not_claim_what_it_could_not_do(tmp_path, capsys, monkeypatch):
-    def refuse(self: Path, *_: object, **__: object) -> None:
+    def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "touch", refuse)
+    monkeypatch.setattr(latch, "_write", refuse)
     with pytest.raises(SystemExit) as ended:
         main(["stop", f"file={tmp_path}/emergency_stop"])
     assert ended.value.code == 2
@@ -139,15 +142,18 @@ def test_the_command_does_not_claim_what_it_could_not_do(tmp_path, capsys, monke
 def test_nobody_claims_what_it_could_not_do(tmp_path, capfd):
     """Ctrl-\\ tells people, and services and pages, which get the text, do not say that robots are stopped."""
     folder = tmp_path / "state"
-    config = OmegaConf.create({"safety": {"emergency_stop": {"file": str(folder / "emergency_stop")}}})
+    stop = {"file": str(folder / "emergency_stop"), "simulation": False}
+    config = OmegaConf.create({"task": {}, "safety": {"emergency_stop": stop}})
     press = emergency_stop(config, "a test")
     folder.rmdir()
+    folder.touch()
     with Interruption(press):
         os.kill(os.getpid(), signal.SIGQUIT)
         time.sleep(0.01)
     said = f"{folder}/emergency_stop CANNOT BE WRITTEN, so whoever drives the robot is not told to stop"
     assert said in capfd.readouterr().err
     assert press().startswith(said)
+    folder.unlink()
     folder.mkdir()
     assert press() == ""
     assert (folder / "emergency_stop").read_text() == "a test\n"
@@ -212,7 +218,7 @@ def test_a_person_rearms_in_a_terminal(file, answer, armed):
     process = subprocess.Popen([sys.executable, "-m", "robo_rl.cli", "rearm"], stdin=terminal, stdout=subprocess.PIPE)
     os.write(controller, answer.encode())
     output, _ = process.communicate(timeout=60)
-    assert b"Stopped: a test" in output
+    assert b"all robots: a test" in output
     assert (EmergencyStop().pressed() is None) == armed
 
 
@@ -224,10 +230,10 @@ def test_without_the_deadman_switch_held_nothing_moves(tmp_path):
         backend.reset(0)
     assert caught.value.reason == "deadman"
     switch = DeadmanSwitch(deadman_file(file), 5.0)
-    switch.refresh()
+    switch.beat()
     backend.reset(0)
     backend.step(ACTION)
-    switch.release()
+    switch.end()
     with pytest.raises(SafetyStop, match="robo-rl enable"):
         backend.step(ACTION)
 
@@ -235,18 +241,18 @@ def test_without_the_deadman_switch_held_nothing_moves(tmp_path):
 def test_the_deadman_switch_fades_by_monotonic_time(tmp_path):
     clock = ManualClock(10**9)
     switch = DeadmanSwitch(tmp_path / "deadman", 0.5, clock)
-    switch.refresh()
+    switch.beat()
     clock.advance_ns(500_000_000)
-    assert switch.held()
+    assert switch.is_fresh()
     clock.advance_ns(1)
-    assert not switch.held()
+    assert not switch.is_fresh()
     earlier = DeadmanSwitch(tmp_path / "deadman", 0.5, ManualClock(0))
-    assert not earlier.held(), "a time of before the machine was restarted"
+    assert not earlier.is_fresh(), "a time of before the machine was restarted"
 
 
 def test_a_time_of_before_the_machine_was_restarted_holds_nothing(tmp_path, monkeypatch):
     boot, clock = tmp_path / "boot_id", ManualClock(10**9)
-    monkeypatch.setattr(emergency, "BOOT", boot)
+    monkeypatch.setattr(heartbeat, "BOOT", boot)
 
     def switch_of(run: str | None) -> DeadmanSwitch:
         boot.unlink(missing_ok=True)
@@ -255,8 +261,8 @@ def test_a_time_of_before_the_machine_was_restarted_holds_nothing(tmp_path, monk
         return DeadmanSwitch(tmp_path / "deadman", 0.5, clock)
 
     for before, after, held in (("one", "one", True), ("one", "two", False), (None, "two", False), (None, None, True)):
-        switch_of(before).refresh()
-        assert switch_of(after).held() == held, (before, after)
+        switch_of(before).beat()
+        assert switch_of(after).is_fresh() == held, (before, after)
 
 
 def test_the_space_bar_holds_the_deadman_switch(file):
@@ -265,15 +271,15 @@ def test_the_space_bar_holds_the_deadman_switch(file):
     assert process.stdout is not None
     assert b"Hold the space bar" in process.stdout.readline()
     switch = DeadmanSwitch(deadman_file(file), 5.0)
-    assert not switch.held()
+    assert not switch.is_fresh()
     os.write(controller, b" ")
     deadline = time.monotonic() + 5
-    while not switch.held() and time.monotonic() < deadline:
+    while not switch.is_fresh() and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert switch.held()
+    assert switch.is_fresh()
     os.write(controller, b"q")
     assert process.wait(10) == 0
-    assert not switch.held()
+    assert not switch.is_fresh()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
@@ -288,11 +294,11 @@ def test_a_signal_lets_go_of_the_deadman_switch_and_gives_the_terminal_back(file
     switch = DeadmanSwitch(deadman_file(file), 5.0)
     os.write(controller, b" ")
     deadline = time.monotonic() + 5
-    while not switch.held() and time.monotonic() < deadline:
+    while not switch.is_fresh() and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(number)
     assert process.wait(10) == 128 + number
-    assert not switch.held() and termios.tcgetattr(terminal) == before
+    assert not switch.is_fresh() and termios.tcgetattr(terminal) == before
 
 
 def test_ctrl_backslash_presses_it():

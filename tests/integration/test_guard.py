@@ -4,14 +4,17 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from robo_rl.core import SafetyStop
+from robo_rl.core import EnvBackend, GuardBeat, OwnStop, SafetyStop, StopButton
+from robo_rl.drivers.robot.own_stop import rearm_robot
 from robo_rl.drivers.ros2 import Node, open_node
+from robo_rl.safety import make_safe_backend
 
 from ..robot_rig import begin, patient_driver, virtual_robot, wait_until
 from ..ros2_domain import free_domain
@@ -21,6 +24,27 @@ TRIGGER = "std_srvs/srv/Trigger"
 
 def call(node: Node, service: str) -> Any:
     return node.create_client(TRIGGER, service).call(node.types.make(f"{TRIGGER}_Request"), 60.0)
+
+
+def hung_guards_stop_who_drives(backend: EnvBackend, guard: subprocess.Popen[str]) -> None:
+    """A driver with safety obeys the guard's heartbeat; it goes on when the guard does."""
+    safe = make_safe_backend(backend, button=StopButton(None, guard=GuardBeat("virtual")))
+    still = np.zeros(backend.spec.action.shape, np.float32)
+    begin(safe)
+    guard.send_signal(signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        with pytest.raises(SafetyStop, match="the guard of robot 'virtual' has not looked for") as caught:
+            while time.monotonic() < began + 60:
+                if safe.step(still).ended:
+                    safe.reset(0)
+        assert caught.value.reason == "guard_silent" and caught.value.waits
+        with pytest.raises(SafetyStop, match="has not looked for"):
+            safe.reset(0)
+    finally:
+        guard.send_signal(signal.SIGCONT)
+    wait_until(lambda: GuardBeat("virtual").missed() is None, 30)
+    begin(safe)
 
 
 def test_a_robot_is_stopped_whoever_drives_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +94,8 @@ def test_a_robot_is_stopped_whoever_drives_it(tmp_path: Path, monkeypatch: pytes
                 wait_until(lambda: is_said("inactive"), 30)
                 with pytest.raises(SafetyStop, match="rearm takes it back"):
                     backend.reset(0)
-                assert call(node, "rearm").success
+                facts = OwnStop("virtual").facts()
+                assert facts is not None and rearm_robot(**facts) == (True, "the next reset begins an episode")
                 begin(backend)
                 kind = "rcl_interfaces/srv/SetParameters"
                 loose = {"name": "guard.speed_factor", "value": {"type": 3, "double_value": 9.0}}
@@ -84,6 +109,7 @@ def test_a_robot_is_stopped_whoever_drives_it(tmp_path: Path, monkeypatch: pytes
                     True,
                 )
                 wait_until(lambda: is_said("active"), 30)
+                hung_guards_stop_who_drives(backend, guard)
                 robot.send_signal(signal.SIGSTOP)
                 wait_until(stop.exists, 60)
                 wait_until(lambda: "has been silent for" in stop.read_text(), 10)

@@ -1,5 +1,6 @@
 """What a safety guard stops a robot for, and what it does then; tests/integration/test_guard.py has it on a robot."""
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,7 +12,18 @@ import pytest
 
 from robo_rl.cli import main
 from robo_rl.commands.guard import Guard, GuardConfig
-from robo_rl.core import ArraySpec, ConfigError, EmergencyStop, ManualClock, Observation, SpecError
+from robo_rl.commands.pulse import Pulse
+from robo_rl.core import (
+    ArraySpec,
+    ConfigError,
+    EmergencyStop,
+    GuardBeat,
+    ManualClock,
+    Observation,
+    OwnStop,
+    SpecError,
+    latch,
+)
 from robo_rl.drivers.robot.watch import Seen
 from robo_rl.safety import SafetyWatch, WatchConfig
 from robo_rl.sim import make_backend
@@ -74,6 +86,9 @@ class Robot:
         self.asked += 1
         return self.answers, "asked"
 
+    def rearm_facts(self) -> Mapping[str, str]:
+        return {"service": "/rearm"}
+
 
 class Steering:
     def __init__(self) -> None:
@@ -94,9 +109,9 @@ class Rig:
     def __init__(self, folder: Path) -> None:
         self.robot, self.steering, self.clock = Robot(), Steering(), ManualClock()
         self.button = EmergencyStop(folder / "stop")
-        judge = SafetyWatch(BACKEND.spec, ROBOT, CONFIG)
+        self.judge = SafetyWatch(BACKEND.spec, ROBOT, CONFIG)
         settings = GuardConfig(silence=1.0)
-        self.guard = Guard(settings, self.robot, judge, self.button, self.steering, self.clock)
+        self.guard = Guard(settings, self.robot, self.judge, self.button, self.steering, self.clock)
 
     def turn(self, seen: Seen | None = None) -> tuple[Any, ...]:
         self.robot.seen = seen or self.robot.seen
@@ -109,15 +124,82 @@ TOO_HIGH = Seen(changed({"end_effector_z": 9.0}), 0, {})
 
 
 def test_a_stop_that_cannot_be_written_still_reaches_the_robot(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
     rig = Rig(tmp_path / "folder")
     rig.turn(GOOD)
-    (tmp_path / "folder").rmdir()
+    monkeypatch.setattr(latch, "_write", refuse)
     rig.turn(TOO_HIGH)
     assert rig.robot.asked == 1
     assert f"{rig.button.file} CANNOT BE WRITTEN" in capfd.readouterr().err
     rig.button.rearm()
+
+
+def test_a_vanished_folder_of_the_stop_reaches_the_robot(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "folder")
+    rig.turn(GOOD)
+    (tmp_path / "folder").rename(tmp_path / "elsewhere")
+    assert rig.turn(GOOD)[2] and rig.robot.asked == 1
+    assert OwnStop("robot").facts() == {"service": "/rearm"}, "robo-rl rearm knows how it is taken back"
+
+
+def test_each_look_is_a_heartbeat_and_its_end_is_said(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    beat = GuardBeat("robot", clock=rig.clock)
+    rig.turn(GOOD)
+    assert not beat.missed() and beat.age() is not None
+    rig.guard.close()
+    assert beat.age() is None
+
+
+class LaunchEnd:
+    """The other end of the pipes, without a process; the clocks of both ends are the test's."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        theirs, ours = os.pipe()
+        hears, beats = os.pipe()
+        self.end, self.guards = Pulse(hears, ours, clock), Pulse(theirs, beats, clock)
+
+
+@pytest.mark.parametrize("fault", ["hangs", "hangs at once", "ends", "never began"])
+def test_a_launch_that_hangs_or_ends_stops_the_robot(tmp_path: Path, fault: str) -> None:
+    rig = Rig(tmp_path)
+    launch = LaunchEnd(rig.clock)
+    rig.guard = Guard(GuardConfig(), rig.robot, rig.judge, rig.button, rig.steering, rig.clock, "robot", launch.guards)
+    for _ in range(1 if fault == "hangs at once" else 5 if fault != "never began" else 0):
+        launch.end.turn()
+        rig.turn(GOOD)
+        rig.clock.advance_ns(200_000_000)
+    assert rig.button.pressed() is None
+    if fault == "ends":
+        launch.end.close()
+        rig.turn(GOOD)
+    for _ in range(6):
+        rig.turn(GOOD)
+        rig.clock.advance_ns(200_000_000)
+    said = {"ends": "has ended", "never began": None}.get(fault, "has said nothing for 1 s")
+    pressed = rig.button.pressed()
+    assert pressed is None if said is None else said in str(pressed)
+
+
+def test_a_guard_that_hangs_is_heard_no_more(tmp_path: Path) -> None:
+    clock = ManualClock()
+    launch = LaunchEnd(clock)
+    for _ in range(3):
+        launch.guards.turn()
+        launch.end.turn()
+        clock.advance_ns(400_000_000)
+        assert not launch.end.is_silent
+    for _ in range(3):
+        launch.end.turn()
+        clock.advance_ns(400_000_000)
+    assert launch.end.is_silent and not launch.end.gone
+    launch.guards.turn()
+    launch.end.turn()
+    assert not launch.end.is_silent, "it was loaded, not hung"
 
 
 def test_it_waits_watches_stops_and_watches_again(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ def test_arguments_reach_their_commands():
     )
     plans = read_plans(LAUNCHES / "train.yaml", ["task=reach", "guard=yes"])
     assert ProcessPlan("guard", ("guard", "task=reach", "robot=virtual"), False) in plans
+    assert plans[-1].words[-1] == "safety.emergency_stop.guard=true", "it moves only while its guard looks"
     (train,) = read_plans(LAUNCHES / "train.yaml", ["robot=franka", "task=${oc.env:HOME}"])
     assert train.words[1:] == ("task=${oc.env:HOME}", "robot=franka")
 
@@ -132,6 +133,18 @@ def test_mistakes_are_answered_by_a_line(capsys):
             main(["launch", *words])
         assert caught.value.code == 2
         assert said in capsys.readouterr().err
+
+
+PULSE = "from robo_rl.commands.pulse import Pulse; import os, signal, time; p = Pulse.inherited()\n"
+
+
+def test_a_process_that_watches_a_robot_and_hangs_ends_all(capsys, monkeypatch):
+    monkeypatch.setattr("robo_rl.commands.launch.WATCHING", ("-c",))
+    hangs = f"{PULSE}for _ in range(9): p.turn(); time.sleep(0.02)\nos.kill(os.getpid(), signal.SIGSTOP)"
+    beats = f"{PULSE}while True: p.turn(); time.sleep(0.02)"
+    assert run(plan("guard", hangs), plan("train", beats, main=True)) == 1
+    out = capsys.readouterr().out
+    assert "[guard] has said nothing for 1 s: it hangs; all are ended" in out and "[train]" not in out
 
 
 def test_the_main_process_ends_the_others(capsys):

@@ -308,7 +308,7 @@ def test_an_emergency_stop_is_heard_while_the_arm_brings_itself_back():
     rig.resets.watch(lambda state: None, print, heed)
     with pytest.raises(SafetyStop) as stop:
         rig.episodes(2)
-    assert (stop.value.reason, stop.value.by_person, len(heard)) == ("emergency_stop", True, pressed)
+    assert (stop.value.reason, stop.value.waits, len(heard)) == ("emergency_stop", True, pressed)
     assert set(heard) == {PracticeState.RECOVERY} and takeover.paused
 
 

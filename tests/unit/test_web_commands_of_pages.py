@@ -85,6 +85,7 @@ def test_a_stop_that_was_not_pressed_is_not_confirmed(runs: list[Path]) -> None:
     (runs[1] / "config.yaml").write_text(f"safety:\n  emergency_stop:\n    file: {runs[1] / 'gone' / 'stop'}\n")
     dashboard._look_at(runs[1])
     (runs[1] / "gone").rmdir()
+    (runs[1] / "gone").touch()  # no folder can be made there
     told = dashboard._command(str(runs[1]), "emergency_stop", "")
     assert list(told) == ["answer"] and str(told["answer"]).startswith("ROBOTS ARE NOT STOPPED")
 

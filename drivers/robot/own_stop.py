@@ -1,0 +1,44 @@
+"""The service by which a robot that stopped by itself is allowed to move again."""
+
+import os
+
+from ..ros2 import open_node
+from .config import RobotConfig
+from .resetting import TRIGGER
+
+REARM_SECONDS = 5.0
+DOMAIN = "ROS_DOMAIN_ID"
+RANGE = "ROS_AUTOMATIC_DISCOVERY_RANGE"
+
+
+def rearm_facts(config: RobotConfig) -> dict[str, str]:
+    """Return what :func:`rearm_robot` needs, from another process and without the configuration."""
+    return {
+        "service": config.rearm_service,
+        "name": config.name,
+        "namespace": config.namespace,
+        "implementation": config.implementation,
+        "domain": os.environ.get(DOMAIN, ""),
+        "discovery_range": os.environ.get(RANGE, config.discovery_range),
+    }
+
+
+def rearm_robot(
+    service: str,
+    name: str,
+    namespace: str = "",
+    implementation: str = "auto",
+    domain: str = "",
+    discovery_range: str = "",
+) -> tuple[bool, str]:
+    """Call a robot's service ``robot.rearm_service``; return whether it says that it may move again, and what it says.
+
+    Raises:
+        DriverError: if it does not answer.
+    """
+    for variable, value in ((DOMAIN, domain), (RANGE, discovery_range)):
+        if value:
+            os.environ[variable] = value
+    with open_node(f"robo_rl_{name}_rearm", namespace, implementation) as node:
+        answer = node.create_client(TRIGGER, service).call(node.types.make(f"{TRIGGER}_Request"), REARM_SECONDS)
+    return bool(answer.success), str(answer.message)

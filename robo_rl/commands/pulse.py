@@ -1,0 +1,73 @@
+"""Signs of life, both ways, between ``robo-rl launch`` and a process that watches a robot."""
+
+import contextlib
+import os
+from collections.abc import Mapping
+
+from ..core import Clock, MonotonicClock
+
+VARIABLE = "ROBO_RL_PULSE"
+"""Of the environment of a process that was launched: the descriptors that it reads and writes."""
+BEAT_NS = 100_000_000
+SILENT_SECONDS = 1.0
+"""Who has said nothing for longer hangs [s]."""
+READ_BYTES = 65536
+
+
+class Pulse:
+    """One end of two pipes. It beats, and hears the other end beat; a hung process does neither.
+
+    Args:
+        reads: descriptor on which the other end is heard.
+        writes: descriptor on which it hears this one.
+        clock: monotonic time.
+
+    Attributes:
+        gone: whether the other end has ended.
+    """
+
+    def __init__(self, reads: int, writes: int, clock: Clock | None = None) -> None:
+        self._reads, self._writes = reads, writes
+        self._clock = clock or MonotonicClock()
+        self._heard_ns: int | None = None
+        self._beaten_ns = -BEAT_NS
+        self.gone = False
+        for descriptor in (reads, writes):
+            os.set_blocking(descriptor, False)
+            os.set_inheritable(descriptor, False)
+
+    @classmethod
+    def inherited(cls, environment: Mapping[str, str] | None = None) -> "Pulse | None":
+        """Return this process's end where it was launched; None elsewhere."""
+        words = (os.environ if environment is None else environment).get(VARIABLE, "").split(",")
+        try:
+            reads, writes = map(int, words)
+            return cls(reads, writes)
+        except (ValueError, OSError):
+            return None
+
+    def turn(self) -> None:
+        """Beat and listen; takes microseconds."""
+        now_ns = self._clock.now_ns()
+        if now_ns - self._beaten_ns >= BEAT_NS:
+            self._beaten_ns = now_ns
+            with contextlib.suppress(OSError):  # the other end does not read, or is gone: it is heard no more
+                os.write(self._writes, b".")
+        try:
+            heard = os.read(self._reads, READ_BYTES)
+        except BlockingIOError:
+            return
+        if heard:
+            self._heard_ns = now_ns
+        else:
+            self.gone = True
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the other end has been heard, and not for :data:`SILENT_SECONDS` now."""
+        return self._heard_ns is not None and self._clock.now_ns() - self._heard_ns > SILENT_SECONDS * 1e9
+
+    def close(self) -> None:
+        """Close this end. May be called once."""
+        os.close(self._reads)
+        os.close(self._writes)

@@ -1,0 +1,102 @@
+"""The latches that keep robots still, each with what it says and how a person takes it back."""
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from ..core import DriverError, GuardBeat, OwnStop, ResetLatch, RoboRLError
+from ..core.emergency import GUARD_SECONDS, default_file, file_of
+from ..core.latch import Latch
+
+OWN_STOP = "robo_rl.drivers.robot.own_stop.rearm_robot"
+"""What calls the service by which a robot itself is re-armed."""
+KINDS = ("emergency_stop", "own_stop", "reset", "guard")
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Something that keeps robots still.
+
+    Attributes:
+        what: its name, for people.
+        reason: what it says.
+        release: takes it back.
+
+    Raises:
+        RoboRLError: by ``release``, if that is not possible; the message says why and what to do.
+    """
+
+    what: str
+    reason: str
+    release: Callable[[], object]
+
+
+def find_holds(robot: str | None = None) -> list[Hold]:
+    """Return what keeps robots of this user still: all of them, or one by its name."""
+    holds = []
+    if robot is None and (reason := Latch(default_file()).pressed()) is not None:
+        holds.append(Hold("all robots", reason, Latch(default_file()).rearm))
+    for name in [robot] if robot is not None else _named(default_file().parent):
+        holds += _holds_of(name)
+    return holds
+
+
+def _named(folder: Path) -> list[str]:
+    """Return the names of robots of which there is any file."""
+    names = {path.name.partition(".")[2] for kind in KINDS for path in folder.glob(f"{kind}.*")}
+    return sorted(unquote(name) for name in names if name)
+
+
+def _holds_of(robot: str) -> list[Hold]:
+    """Return what keeps one robot still, its own controller's stop last: nothing moves before that is taken back."""
+    holds = []
+    latch = Latch(file_of(default_file(), robot))
+    if (reason := latch.pressed()) is not None:
+        holds.append(Hold(f"robot {robot}", reason, latch.rearm))
+    beat = GuardBeat(robot)
+    age = beat.age()
+    if age is not None and age > GUARD_SECONDS:
+        holds.append(Hold(f"robot {robot}", f"its guard has not looked for {age:.0f} s", beat.end))
+    reset = ResetLatch(robot)
+    if reset.is_held():
+        holds.append(Hold(f"robot {robot}", reset.describe(), functools.partial(_release_reset, reset)))
+    own = OwnStop(robot)
+    if (facts := own.facts()) is not None:
+        holds.append(
+            Hold(
+                f"robot {robot}, its own controller", "it was told to stop", functools.partial(_rearm_robot, own, facts)
+            )
+        )
+    return holds
+
+
+def _release_reset(reset: ResetLatch) -> None:
+    if reset.is_under_way():
+        raise DriverError("its answer is waited for still; where it is not to come, end that process first")
+    reset.release()
+
+
+def _rearm_robot(own: OwnStop, facts: Mapping[str, str]) -> None:
+    """Have the robot itself allow motion again.
+
+    Raises:
+        DriverError: if it has no service for that, or that does not answer or refuses.
+    """
+    if not facts.get("service"):
+        raise DriverError(
+            "it names no service for that (robot.rearm_service): take its stop back at the robot, and remove "
+            f"{own.file}"
+        )
+    from omegaconf import OmegaConf
+
+    from ..app import build  # loads much; only where a robot has to be asked
+
+    try:
+        success, message = build(OmegaConf.create({"_target_": OWN_STOP}), **facts)
+    except RoboRLError as error:
+        raise DriverError(f"{error}. Take its stop back at the robot, and remove {own.file}") from error
+    if not success:
+        raise DriverError(f"{facts['service']} refused: {message}")
+    own.clear()

@@ -1,0 +1,177 @@
+"""A latched stop outlives whatever becomes of its folder, and is looked at in microseconds whatever its file is."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from robo_rl.core import DeadmanSwitch, DriverError, EmergencyStop, GuardBeat, StopButton
+from robo_rl.core.latch import TEXT_BYTES, Latch
+
+
+def renamed(folder: Path) -> None:
+    folder.rename(folder.with_name("elsewhere"))
+
+
+def removed(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def replaced(folder: Path) -> None:
+    renamed(folder)
+    folder.mkdir()
+
+
+def parent_renamed(folder: Path) -> None:
+    folder.parent.rename(folder.parent.with_name("elsewhere"))
+
+
+def turned_into_a_file(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.touch()
+
+
+def pointed_elsewhere(folder: Path) -> None:
+    """The folder was a link, as to a share that is mounted."""
+    renamed(folder)
+    other = folder.with_name("other")
+    other.mkdir()
+    folder.symlink_to(other)
+
+
+VANISHING = [renamed, removed, replaced, parent_renamed, turned_into_a_file, pointed_elsewhere]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "state" / "stop"
+
+
+@pytest.mark.parametrize("vanish", VANISHING)
+@pytest.mark.parametrize("pressed", [True, False])
+def test_a_folder_that_vanishes_does_not_rearm(file: Path, vanish: Callable[[Path], None], pressed: bool) -> None:
+    latch = Latch(file)
+    if pressed:
+        latch.press("a test")
+    else:
+        assert latch.pressed() is None
+    vanish(file.parent)
+    for _ in range(3):
+        assert latch.pressed() is not None
+    if vanish is not turned_into_a_file:
+        assert Latch(file).pressed() is not None, "every other process is told"
+        assert latch.rearm() and latch.pressed() is None
+        assert Latch(file).pressed() is None
+
+
+@pytest.mark.parametrize("vanish", [renamed, removed, replaced])
+def test_a_process_that_begins_after_the_folder_vanished_is_stopped(file: Path, vanish: Callable[[Path], None]) -> None:
+    assert Latch(file).press("a test")
+    vanish(file.parent)
+    reason = Latch(file).pressed()
+    assert reason is not None and reason.startswith("a test; its file") and "nobody re-armed" in reason
+    assert Latch(file).rearm()
+    removed(file.parent)
+    assert Latch(file).pressed() is None, "a person took it back before"
+
+
+def test_two_processes_that_watch_a_folder_vanish_are_rearmed_once(file: Path) -> None:
+    first, second = Latch(file), Latch(file)
+    removed(file.parent)
+    assert first.pressed() and second.pressed()
+    assert first.rearm()
+    assert first.pressed() is None and second.pressed() is None
+
+
+def fifo(file: Path) -> None:
+    os.mkfifo(file)
+
+
+def endless(file: Path) -> None:
+    file.symlink_to("/dev/zero")
+
+
+def huge(file: Path) -> None:
+    with file.open("wb") as stream:
+        stream.truncate(1 << 40)
+
+
+def folder(file: Path) -> None:
+    file.mkdir()
+
+
+def dangling(file: Path) -> None:
+    file.symlink_to("/nowhere/at/all")
+
+
+def loop(file: Path) -> None:
+    file.symlink_to(file)
+
+
+def controlling(file: Path) -> None:
+    file.write_text("\x1b[2J\x07gone\r\n" + "x" * 10_000)
+
+
+@pytest.mark.parametrize("make", [fifo, endless, huge, folder, dangling, loop, controlling])
+def test_whatever_lies_there_stops_at_once(file: Path, make: Callable[[Path], None]) -> None:
+    latch = Latch(file)
+    make(file)
+    began = time.thread_time()
+    for _ in range(100):
+        reason = latch.pressed()
+        assert reason and reason.isprintable() and len(reason) <= TEXT_BYTES
+    assert time.thread_time() - began < 1.0
+    assert latch.press("again") and latch.pressed()
+    if make is folder:
+        with pytest.raises(DriverError, match="robots stay stopped until it is"):
+            latch.rearm()
+    else:
+        assert latch.rearm() and latch.pressed() is None
+
+
+def test_pressing_writes_through_no_link(file: Path, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("data")
+    latch = Latch(file)
+    file.symlink_to(precious)
+    assert latch.press("a test") and precious.read_text() == "data"
+    assert latch.rearm() and precious.read_text() == "data"
+
+
+@pytest.mark.parametrize("make", [fifo, endless, huge, folder, dangling, controlling])
+def test_whatever_lies_in_the_place_of_the_deadman_switch_is_no_held_key(
+    file: Path, make: Callable[[Path], None]
+) -> None:
+    file.parent.mkdir(parents=True)
+    make(file)
+    assert not DeadmanSwitch(file, 1.0).is_fresh()
+
+
+def test_a_robot_obeys_its_own_stop_and_that_of_all() -> None:
+    left, right, everybody = EmergencyStop(robot="left"), EmergencyStop(robot="right/arm"), EmergencyStop()
+    left.press("the guard of left")
+    assert left.pressed() == "the guard of left" and right.pressed() is None and everybody.pressed() is None
+    left.rearm()
+    everybody.press("a person")
+    assert left.pressed() == right.pressed() == "a person"
+    everybody.rearm()
+    assert left.pressed() is None and right.pressed() is None
+
+
+def test_a_guard_that_looked_once_has_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    beat = GuardBeat("arm")
+    button = StopButton(None, guard=GuardBeat("arm"))
+    strict = StopButton(None, guard=GuardBeat("arm", required=True))
+    assert button.reason() is None
+    assert strict.reason() == ("guard_silent", "no guard looks after robot 'arm' yet")
+    beat.beat()
+    assert button.reason() is None and strict.reason() is None
+    monkeypatch.setattr("robo_rl.core.emergency.GUARD_SECONDS", -1.0)
+    name, text = button.reason() or ("", "")
+    assert name == "guard_silent" and "the guard of robot 'arm' has not looked for" in text
+    assert "robo-rl rearm robot=arm" in text
+    beat.end()
+    assert button.reason() is None and strict.reason() is not None
