@@ -1,9 +1,11 @@
 """Composition: a configuration in, running objects out.
 
 The configuration names what to make by ``_target_``; this package makes it. So a user's own task, agent or robot in
-a package of their own needs a line of configuration and no registration here.
+a package of their own needs a line of configuration and no registration here. What a *saved* configuration may name
+is an allow-list: see :func:`allow_packages`.
 """
 
+from .allow_list import allow_packages, needed_packages
 from .composition import (
     Components,
     agent_facts,
@@ -52,6 +54,7 @@ __all__ = [
     "TrainedPolicy",
     "TrainedReward",
     "agent_facts",
+    "allow_packages",
     "build",
     "build_acting_agent",
     "build_agent",
@@ -67,6 +70,7 @@ __all__ = [
     "load_policy",
     "load_reward",
     "make_intervention",
+    "needed_packages",
     "press_emergency_stop",
     "register_all_configs",
     "register_configs",

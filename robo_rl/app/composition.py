@@ -40,6 +40,9 @@ from .config import (
 from .returning import ReturnLearner
 from .stops import find_stop_button
 
+ENTRY_POINTS = "robo_rl.config"
+"""Entry-point group of packages that register configuration nodes."""
+
 
 def register_configs() -> None:
     """Offer the configuration classes of ``robo_rl`` to Hydra."""
@@ -72,7 +75,7 @@ def register_configs() -> None:
 @functools.cache
 def register_all_configs() -> None:
     """Offer the configuration classes of every installed package that has the entry point ``robo_rl.config``, once."""
-    for entry in importlib.metadata.entry_points(group="robo_rl.config"):
+    for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
         entry.load()()
 
 

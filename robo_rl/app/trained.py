@@ -1,19 +1,18 @@
 """What a run folder holds: its configuration, its policy and its reward."""
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
-import yaml
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
-from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
-from omegaconf.errors import OmegaConfBaseException
 
-from ..core import Agent, CheckpointError, ConfigError, EnvSpec, Policy, Reward
+from ..core import Agent, CheckpointError, ConfigError, DataError, EnvSpec, Policy, Reward, load_config
 from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
+from .allow_list import check_saved
 from .composition import build_agent, build_reward, register_all_configs
 
 
@@ -36,30 +35,28 @@ def saved_config(file: Path) -> DictConfig:
         ConfigError: if it is damaged.
     """
     try:
-        saved = OmegaConf.load(file)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, OmegaConfBaseException) as error:
-        reason = str(error).partition("\n")[0]
-        raise ConfigError(f"{file} cannot be read ({reason}): it is damaged, restore it from a copy") from error
-    if not isinstance(saved, DictConfig):
-        raise ConfigError(f"{file} was not written by robo-rl train: expected options by name, found a list")
-    return saved
+        return load_config(file)
+    except (DataError, OSError) as error:
+        raise ConfigError(str(error)) from error
 
 
 def complete_config(saved: DictConfig, file: Path) -> DictConfig:
     """Return the configuration that a run saved, typed and completed by today's defaults.
 
-    What was given when the run was resumed, which stands apart under ``resumed``, holds from then on.
+    What was given when the run was resumed, which stands apart under ``resumed``, holds from then on. Objects are made
+    only of what :func:`robo_rl.app.allow_packages` and the registered configuration nodes allow.
 
     Args:
         saved: as it is in ``config.yaml``.
         file: where it is from, for errors.
 
     Raises:
-        ConfigError: if a key of it no longer exists.
+        ConfigError: if a key of it no longer exists, or it names what is not allowed.
     """
+    check_saved(saved, file)
     saved = saved.copy()
     choices = saved.pop("choices", None)
-    if not isinstance(choices, DictConfig):
+    if not isinstance(choices, DictConfig) or not all(map(_is_choice, choices, choices.values())):
         raise ConfigError(f"{file} was not written by robo-rl train: it does not say which choices were made")
     resumed = saved.pop("resumed", None) or OmegaConf.create()
     register_all_configs()
@@ -67,16 +64,24 @@ def complete_config(saved: DictConfig, file: Path) -> DictConfig:
     GlobalHydra.instance().clear()
     try:
         with initialize_config_module("robo_rl.configs", version_base="1.3"):
-            typed = compose("train", overrides=[f"{group!s}={choice!s}" for group, choice in choices.items()])
+            chosen = [f"{group!s}={choice}" for group, choice in choices.items() if choice is not None]
+            typed = compose("train", overrides=chosen)
         config = cast(DictConfig, OmegaConf.merge(typed, saved, resumed))
-    except (HydraException, OmegaConfBaseException) as error:
+    except Exception as error:  # Hydra and OmegaConf pass on many kinds where a value is of another one
         raise ConfigError(f"{file} does not fit this version of robo-rl: {str(error).partition(chr(10))[0]}") from error
     finally:
         if outer is not None:
             GlobalHydra.instance().initialize(outer)
     with open_dict(config):
         config.choices, config.resumed = choices, resumed
+        config.pop("allow", None)  # who reads a file allows what it names, never the file
     return config
+
+
+def _is_choice(group: Any, choice: Any) -> bool:
+    """Whether these are names of a group and of one of its choices, and no other override of Hydra."""
+    names = [(group, r"(?!hydra\b)\w+(/\w+)*"), (choice, r"[\w-]+(/[\w-]+)*")][: 1 if choice is None else 2]
+    return all(isinstance(name, str) and re.fullmatch(form, name) is not None for name, form in names)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import count, islice
 from pathlib import Path
 from typing import Protocol
@@ -55,14 +55,21 @@ class ActorProcesses(ActorGroup):
         transport: the wire, as actors need it.
         max_restarts: how often actors that failed are started again, all together.
         real_time_factor: of simulators; see :class:`robo_rl.app.ActorConfig`.
+        allow: packages whose code config.yaml may name, besides those that are registered.
     """
 
     def __init__(
-        self, folder: Path, transport: TransportConfig, max_restarts: int, real_time_factor: float | None = None
+        self,
+        folder: Path,
+        transport: TransportConfig,
+        max_restarts: int,
+        real_time_factor: float | None = None,
+        allow: Sequence[str] = (),
     ) -> None:
         self._folder = folder
         self._transport = transport
         self._real_time_factor = real_time_factor
+        self._allow = allow
         self._max_restarts = max_restarts
         self.restarts = 0
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -151,6 +158,7 @@ class ActorProcesses(ActorGroup):
             "transport.image_compression": transport.image_compression,
         }
         words = [f"{key}={_quoted(value)}" for key, value in options.items()]
+        words.append(f"allow=[{','.join(map(_quoted, self._allow))}]")
         with output.open("ab") as stream:
             # In a session of its own: Ctrl-C is for the learner, which ends its actors in good order.
             self._processes[name] = subprocess.Popen(

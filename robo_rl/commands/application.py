@@ -13,10 +13,10 @@ from typing import Any
 
 import hydra
 from hydra.errors import HydraException
-from omegaconf import DictConfig, ListConfig
+from omegaconf import DictConfig, ListConfig, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from ..app import register_all_configs
+from ..app import allow_packages, register_all_configs
 from ..core import ConfigError, RoboRLError
 from . import ray_launcher
 from .usage import (
@@ -59,6 +59,8 @@ def run_command(command: str, overrides: list[str]) -> int:
         try:
             require_known(config)
             _expand_home(config)
+            with open_dict(config):
+                allow_packages(config.pop("allow", ()))
             module = f"{name}_" if keyword.iskeyword(name) else name
             run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{module}").run
             if not gc.get_freeze_count():  # before the first run of a sweep: what that leaves is garbage to the next

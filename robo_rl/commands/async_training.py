@@ -14,7 +14,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from ..app import AsyncRuntimeConfig, agent_facts, build_acting_agent, has_robot, section
+from ..app import AsyncRuntimeConfig, agent_facts, build_acting_agent, has_robot, needed_packages, section
 from ..core import ConfigError, DivergenceError, EnvSpec, State, Transition, require, write_durably
 from ..learner import Checkpoint
 from ..replay import Intake
@@ -141,7 +141,8 @@ class AsyncTraining(Training):
 
     def _make_actors(self, config: DictConfig, folder: Path, transport: TransportConfig) -> ActorGroup:
         """Return what starts actors; none does yet."""
-        return ActorProcesses(folder, transport, self.runtime.restarts, self.runtime.real_time_factor)
+        settings, allow = self.runtime, needed_packages(config)
+        return ActorProcesses(folder, transport, settings.restarts, settings.real_time_factor, allow)
 
     def _run_identity(self) -> str:
         """Return what tells this run from all others, the same after it is resumed."""

@@ -17,7 +17,16 @@ import torch
 from omegaconf import DictConfig, OmegaConf, open_dict
 from ray.exceptions import RayActorError, RayError, RayTaskError, TaskCancelledError
 
-from ..app import ActorConfig, RayRuntimeConfig, build_backend, complete_config, emergency_stop, register_all_configs
+from ..app import (
+    ActorConfig,
+    RayRuntimeConfig,
+    allow_packages,
+    build_backend,
+    complete_config,
+    emergency_stop,
+    needed_packages,
+    register_all_configs,
+)
 from ..core import ConfigError, DriverError, RoboRLError
 from ..learner import CheckpointFolder
 from ..transport import TransportConfig
@@ -398,13 +407,16 @@ def _demands(resources: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _text(config: DictConfig) -> str:
-    return OmegaConf.to_yaml(config, resolve=True)
+    """Return a text for other processes, which may make objects of all that ``config`` names."""
+    return OmegaConf.to_yaml(OmegaConf.merge(config, {"allow": needed_packages(config)}), resolve=True)
 
 
 def _parsed(text: str) -> DictConfig:
     """Return the configuration that :func:`_text` made a text of, in a process that knows none yet."""
     register_all_configs()
-    return complete_config(cast(DictConfig, OmegaConf.create(text)), Path("the run's config.yaml"))
+    config = cast(DictConfig, OmegaConf.create(text))
+    allow_packages(config.pop("allow"))
+    return complete_config(config, Path("the run's config.yaml"))
 
 
 def _is_done(result: Any, timeout: float = 0.0) -> bool:

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from ..app import saved_config, section
-from ..core import ConfigError, write_durably
+from ..core import ConfigError, DataError, load_config, write_durably
 from ..evaluation.runs import is_run, load_run
 from ..learner import CheckpointFolder
 from ..telemetry import LiveWatch
@@ -165,10 +164,10 @@ def _holds_run(config: DictConfig, folder: Path) -> bool:
 def _is_own(file: Path) -> bool:
     """Whether robo-rl train wrote this ``config.yaml``: it says which choices were made."""
     try:
-        told = yaml.safe_load(file.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        saved = load_config(file)
+    except (OSError, DataError):
         return False
-    return isinstance(told, dict) and "choices" in told and "run" in told
+    return "choices" in saved and "run" in saved
 
 
 def _paths(key: str, value: Any) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ from .recording import check_seed
 from .run_folder import claimed
 from .takeover import has_person
 
-RESUMABLE = ("run.", "logging.", "resume")
+RESUMABLE = ("run.", "logging.", "resume", "allow")
 
 
 def run(config: DictConfig) -> int:
@@ -77,13 +77,13 @@ def _resumed(config: DictConfig, folder: Path) -> DictConfig:
     refused = [key for key in given if not key.startswith(RESUMABLE)]
     if refused:
         raise ConfigError(
-            f"a resumed run keeps its configuration: {', '.join(refused)} cannot be changed; only run.* and logging.* "
-            "may be given beside resume"
+            f"a resumed run keeps its configuration: {', '.join(refused)} cannot be changed; only run.*, logging.* "
+            "and allow may be given beside resume"
         )
     if "run.dir" in given:
         raise ConfigError("a resumed run stays in its folder: leave run.dir out")
     for key in given:
-        if key != "resume":
+        if key not in ("resume", "allow"):
             value = OmegaConf.select(config, key)
             OmegaConf.update(saved, key, value)
             OmegaConf.update(saved.resumed, key, value, force_add=True)

@@ -54,6 +54,7 @@ from .protocols import (
     SafetyFilter,
     Teleop,
 )
+from .reading import load_config, parse_json, read_file
 from .reset_latch import ResetLatch
 from .reward import RewardWeights
 from .reward_protocols import Experience, Reward, RewardConfig, RewardModule, Scorer
@@ -173,13 +174,16 @@ __all__ = [
     "happened",
     "image_axes",
     "image_layout",
+    "load_config",
     "native_library",
     "nearest",
+    "parse_json",
     "parse_ros_arguments",
     "parse_specification",
     "pass_on",
     "passed_on",
     "plain_text",
+    "read_file",
     "read_image_header",
     "read_short",
     "require",

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from omegaconf import OmegaConf
 
-from ..core import DataError, nearest
+from ..core import DataError, load_config, nearest
 from .statistics import Proportion
 
 # What tells a run from its siblings of another seed, and what does not change how it learns.
@@ -203,15 +203,13 @@ def load_run(path: Path, going_on: bool = False) -> Run:
     problems: list[str] = []
     config, summary = {}, None
     try:
-        loaded = OmegaConf.to_container(OmegaConf.load(path / "config.yaml"), resolve=False)
-        if not isinstance(loaded, dict):
-            raise ValueError("expected options by name")
+        loaded = cast(dict[Any, Any], OmegaConf.to_container(load_config(path / "config.yaml"), resolve=False))
         if not all(isinstance(loaded.get(name) or {}, dict) for name in _SECTIONS):
             raise ValueError("expected sections, found an end within one")
         config = {str(key): value for key, value in loaded.items()}
     except FileNotFoundError:
         problems.append("config.yaml is missing")
-    except Exception as error:  # OmegaConf passes on whatever its YAML reader raises.
+    except (DataError, OSError, ValueError) as error:
         problems.append(f"config.yaml cannot be read ({type(error).__name__})")
     metrics = _read_metrics(path / "metrics.jsonl", problems)
     try:

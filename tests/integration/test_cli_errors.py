@@ -49,7 +49,10 @@ AGENTS = "bc, cpl, drq, hg_dagger, iql, redq, rlpd, rlpd_driving, rlpd_published
             ["train", "reward=vice", "+reward/module@reward.modules.mine=vice", "reward.modules.mine.keep=1"],
             "robo-rl: unknown option 'reward.modules.mine.keep': did you mean 'keys'?",
         ),
-        (["collect", "policy=x", "task=reach"], "robo-rl: unknown option 'task': Valid: checkpoint, episodes, explore"),
+        (
+            ["collect", "policy=x", "task=reach"],
+            "robo-rl: unknown option 'task': Valid: allow, checkpoint, episodes, ",
+        ),
         (["eval", "run=x", "task=reach"], "robo-rl: 'task' is no choice of this command: give its options one by one"),
         (
             ["eval", "run=x", "task.size=1"],
@@ -112,8 +115,8 @@ AGENTS = "bc, cpl, drq, hg_dagger, iql, redq, rlpd, rlpd_driving, rlpd_published
         (["control", "send=pause", "run=5"], "robo-rl: run=5: no run goes on there; robo-rl top shows those that do"),
         (["export", "path=5", "output=x"], "robo-rl: 5: there is no data set"),
         # Groups of which nothing is chosen are groups all the same, where the command reads them.
-        (["train", "robt=virtual"], "robo-rl: unknown option 'robt': did you mean 'robot'? Valid: agent, demonstrat"),
-        (["train", "+robt=virtual"], "robo-rl: robt: there is no such option: did you mean 'robot'? Valid: agent, de"),
+        (["train", "robt=virtual"], "robo-rl: unknown option 'robt': did you mean 'robot'? Valid: agent, allow, demon"),
+        (["train", "+robt=virtual"], "robo-rl: robt: there is no such option: did you mean 'robot'? Valid: agent, al"),
         (["train", "robot.namespace=left"], "robo-rl: robot.namespace: nothing is chosen of the group robot: give rob"),
         (["record", "robt=virtual"], "robo-rl: unknown option 'robt': did you mean 'robot'? Valid: record, robot, saf"),
         (["control", "send=stopp"], "robo-rl: send: there is no command 'stopp': did you mean 'stop'? Valid: actors N"),
@@ -145,8 +148,8 @@ def test_one_line_begins_with_the_fault(
         (
             ["train", "tsk=reach"],
             "robo-rl: unknown option 'tsk': did you mean 'task'? "
-            "Valid: agent, demonstrations, intervention, logging, reset, resume, reward, robot, run, runtime, safety, "
-            "seed, steering, task, teleop, web",
+            "Valid: agent, allow, demonstrations, intervention, logging, reset, resume, reward, robot, run, runtime, "
+            "safety, seed, steering, task, teleop, web",
         ),
         (
             ["train", "agent.batch_size=many"],
