@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArraySpec, ConfigError, SpecError, nearest
+from robo_rl.core import ArraySpec, ConfigError, SpecError, decode_ros_compressed_image, decode_ros_image, nearest
 
 from ..cameras.capture import scaled
 from .config import IMAGES, SourceConfig
@@ -27,14 +26,6 @@ INERTIA = tuple(f"{kind}_{axis}" for kind in ("acceleration", "rotation_rate") f
 UP = tuple(f"up_{axis}" for axis in AXES)
 DRIVE = ("steering", "wheel_speed")
 GRAVITY = 9.81
-COLOURS = {
-    "rgb8": (3, None),
-    "bgr8": (3, cv2.COLOR_BGR2RGB),
-    "rgba8": (4, cv2.COLOR_RGBA2RGB),
-    "bgra8": (4, cv2.COLOR_BGRA2RGB),
-    "mono8": (1, cv2.COLOR_GRAY2RGB),
-}
-"""Encodings of sensor_msgs/msg/Image: channels, and how they become RGB."""
 
 
 class Decoder(Protocol):
@@ -252,36 +243,19 @@ class Picture:
 
     def __init__(self, topic: str, spec: ArraySpec, compressed: bool) -> None:
         self._topic, self._size, self._compressed = topic, (spec.shape[1], spec.shape[0]), compressed
+        self._shape: tuple[int, ...] | None = None
 
     def __call__(self, message: Any) -> NDArray[np.uint8]:
-        return scaled(self._decompressed(message) if self._compressed else self._plain(message), self._size)
-
-    def _plain(self, message: Any) -> Any:
-        if message.encoding not in COLOURS:
-            raise SpecError(
-                f"{self._topic}: unknown encoding {message.encoding!r}; {nearest(message.encoding, COLOURS)}"
-            )
-        channels, conversion = COLOURS[message.encoding]
-        # rclpy gives bytes as an array.array.
-        data = message.data if isinstance(message.data, np.ndarray) else np.frombuffer(message.data, np.uint8)
-        height, width, row = message.height, message.width, message.step
-        if height < 1 or row < width * channels or len(data) != height * row or width < 1:
-            raise SpecError(
-                f"{self._topic}: {len(data)} bytes are no {message.encoding} image of {width} x {height} pixels with "
-                f"rows of {row} bytes"
-            )
-        image = data.reshape(height, row)[:, : width * channels].reshape(height, width, channels)
-        return image if conversion is None else cv2.cvtColor(np.ascontiguousarray(image), conversion)
-
-    def _decompressed(self, message: Any) -> Any:
-        data = np.frombuffer(message.data, np.uint8)
         try:
-            image = cv2.imdecode(data, cv2.IMREAD_COLOR_RGB) if len(data) else None
-        except cv2.error:  # as of a header that says more pixels than OpenCV takes
-            image = None
-        if image is None:
-            raise SpecError(f"{self._topic}: {len(data)} bytes of format {message.format!r} are no image")
-        return image
+            image = decode_ros_compressed_image(message) if self._compressed else decode_ros_image(message)
+        except SpecError as error:
+            raise SpecError(f"{self._topic}: {error}") from error
+        if image.dtype != np.uint8:
+            raise SpecError(f"{self._topic}: expected images of 8 bit, got {image.dtype}, as depth has it")
+        if image.shape != (self._shape or image.shape):
+            raise SpecError(f"{self._topic}: images had the shape {self._shape}, now they have {image.shape}")
+        self._shape = image.shape
+        return scaled(image, self._size)
 
 
 class Filmed:

@@ -60,6 +60,7 @@ from .reward import RewardWeights
 from .reward_protocols import Experience, Reward, RewardConfig, RewardModule, Scorer
 from .robot import ArmPose, ArmTarget, BaseTarget, FrameTransform, RobotDescription, shortest
 from .ros_arguments import RosArguments, parse_ros_arguments, pass_on, passed_on
+from .ros_images import decode_ros_compressed_image, decode_ros_image
 from .seeding import derive_seed, generator
 from .signals import ObservationSignals
 from .specs import ArraySpec, EnvSpec
@@ -169,6 +170,8 @@ __all__ = [
     "config_node",
     "deadman_file",
     "decode_image_file",
+    "decode_ros_compressed_image",
+    "decode_ros_image",
     "derive_seed",
     "generator",
     "happened",

@@ -117,10 +117,10 @@ def test_files_that_a_copy_lacks_are_missed(recorded, tmp_path):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_an_episode_more_or_less_than_was_said_is_missed(recorded, tmp_path, name, monkeypatch):
-    from robo_rl.replay.interchange import lerobot_import, rlds_import, robomimic, rosbag
+    from robo_rl.replay.interchange import lerobot_import, rlds_import, robomimic_import, rosbag
 
     FORMATS[name].export(data_set(recorded[0], None), tmp_path / "there")
-    for module in (lerobot_import, rlds_import, robomimic, rosbag):
+    for module in (lerobot_import, rlds_import, robomimic_import, rosbag):
         real = module.read_facts
         monkeypatch.setattr(module, "read_facts", lambda *a, real=real: (*real(*a)[:2], ["push"] * 4))
     with pytest.raises(DataError, match="4 episodes were exported, found 3"):

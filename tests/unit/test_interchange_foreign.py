@@ -159,10 +159,8 @@ def test_bags_of_robots_become_episodes(tmp_path):
 
 
 def test_what_a_bag_lacks_is_named(tmp_path):
-    write_bag(tmp_path / "bag", gap=(0.4, 0.7))
+    write_bag(tmp_path / "bag")
     config = ForeignConfig(control_rate=10.0, action_low=[0.0, -2.0], action_high=[2.0, 0.0])
-    with pytest.raises(DataError, match=r"/joint_states is silent for 0\.\d+ s, 0\.\d0 s after the begin"):
-        list(Rosbag(topics=TOPICS).load(tmp_path / "bag", config).episodes())
     with pytest.raises(ConfigError, match=r"format\.topics"):
         Rosbag().load(tmp_path / "bag", config)
     with pytest.raises(ConfigError, match=r"foreign\.control_rate"):

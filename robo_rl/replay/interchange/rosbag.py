@@ -2,9 +2,10 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,10 @@ from .data import (
     step_columns,
 )
 from .foreign import ForeignConfig
-from .rosbag_topics import TopicConfig, TopicsReader
+from .notes import ImportNotes
+from .rosbag_messages import TopicConfig
+from .rosbag_reading import Bag, find_bags, open_bag
+from .rosbag_topics import TopicsReader
 
 Array = NDArray[Any]
 
@@ -56,11 +60,14 @@ class Rosbag:
         distribution: of ROS 2, whose message definitions are used: ``humble`` or ``jazzy``.
         topics: what the topics of a bag give that robo-rl did not write, by any names. ``gives`` the same: the numbers
             are joined in this order.
+        incomplete: whether a bag is imported that has other numbers of messages than its metadata states, with a line
+            that says so; it is refused otherwise.
     """
 
     storage: str = "mcap"
     distribution: str = "jazzy"
     topics: dict[str, TopicConfig] = field(default_factory=dict)
+    incomplete: bool = False
 
     def __post_init__(self) -> None:
         require(self.storage in STORAGES, "format.storage", " or ".join(STORAGES), self.storage)
@@ -86,19 +93,19 @@ class Rosbag:
 
     def load(self, path: Path, foreign: ForeignConfig) -> DataSet:
         """Read the bag ``path``, or a folder of bags that robo-rl did not write; see :class:`DataFormat`."""
-        bags = _bags(path)
-        store = self._store()
-        with open_bag(bags[0], store) as bag:
-            facts = next((message for topic, _, message in messages(bag, [FACTS])), None)
+        bags, notes = find_bags(path), ImportNotes()
+        opened = partial(open_bag, store=self._store(), incomplete=self.incomplete, notes=notes)
+        with opened(bags[0]) as bag:
+            facts = next((message for _, _, message in bag.messages([FACTS])), None)
         if facts is not None:
             spec, metadata, instructions = read_facts(facts.data, path)
             count = len(instructions)
             return DataSet(
-                spec, metadata, instructions, lambda: counted(_own_episodes(bags[0], store, spec), count, path)
+                spec, metadata, instructions, lambda: counted(_own_episodes(opened, bags[0], spec), count, path)
             )
-        reader = TopicsReader(bags, self.topics, foreign, lambda bag: open_bag(bag, store))
+        reader = TopicsReader(bags, self.topics, foreign, opened, notes)
         metadata = {"imported": {"format": "rosbag2", "bags": [str(bag) for bag in bags]}}
-        return DataSet(reader.spec, metadata, [foreign.task] * len(bags), reader.episodes, reader.notes)
+        return DataSet(reader.spec, metadata, [foreign.task] * len(bags), reader.episodes, notes)
 
     def _store(self) -> Any:
         stores = library("rosbags.typesys")
@@ -184,13 +191,15 @@ class _BagWriter:
         self._bag.write(self._connections[topic], at_ns, self._store.serialize_cdr(types[kind](**fields), kind))
 
 
-def _own_episodes(path: Path, store: Any, spec: EnvSpec) -> Iterator[EpisodeArrays]:
+def _own_episodes(
+    opened: Callable[[Path], AbstractContextManager[Bag]], path: Path, spec: EnvSpec
+) -> Iterator[EpisodeArrays]:
     topics = {key: _topic(key) for key in spec.observation}
     wanted = [EPISODE, STEP, *topics.values(), *(f"/{name}" for name in _VECTORS)]
-    with open_bag(path, store) as bag:
+    with opened(path) as bag:
         about: dict[str, Any] | None = None
         rows: dict[str, list[Any]] = {}
-        for topic, _, message in messages(bag, wanted):
+        for topic, _, message in bag.messages(wanted):
             if topic == EPISODE:
                 if about is not None:
                     yield _own_episode(path, spec, topics, about, rows)
@@ -230,48 +239,3 @@ def _object(text: str, path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise DataError(f"{path}: a message of robo-rl's is damaged; export the data again")
     return value
-
-
-def _bags(path: Path) -> list[Path]:
-    """Return the bags at ``path``: itself, or those that lie in it."""
-    if path.is_file() or (path / "metadata.yaml").is_file():
-        return [path]
-    inside = sorted(entry.parent for entry in path.glob("*/metadata.yaml"))
-    if not inside:
-        raise DataError(
-            f"{path} is no bag of rosbag2, nor are there any in it: expected a metadata.yaml; where the recorder was "
-            "killed, ros2 bag reindex makes one"
-        )
-    return inside
-
-
-@contextmanager
-def open_bag(path: Path, store: Any) -> Iterator[Any]:
-    """Open a bag for reading.
-
-    Types that the bag defines are those of the bag; ``store`` has the others.
-
-    Raises:
-        DataError: if it is damaged.
-    """
-    make_reader = library("rosbags.highlevel").AnyReader
-    try:
-        reader = make_reader([path], default_typestore=store)
-        reader.open()
-    except Exception as error:  # whatever rosbags meets in a damaged file
-        raise DataError(
-            f"{path} is no bag, or damaged ({error}); one whose recorder was killed is repaired by mcap recover, or by "
-            "ros2 bag reindex (SQLite)"
-        ) from error
-    try:
-        yield reader
-    finally:
-        reader.close()
-
-
-def messages(bag: Any, topics: list[str]) -> Iterator[tuple[str, int, Any]]:
-    """Yield topic, time in the bag [ns] and message, in order, of an open reader."""
-    connections = [connection for connection in bag.connections if connection.topic in topics]
-    if connections:
-        for connection, at_ns, data in bag.messages(connections):
-            yield connection.topic, at_ns, bag.deserialize(data, connection.msgtype)

@@ -1,78 +1,95 @@
 """Bags of robots as episodes, as a mapping of their topics says."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec, nearest, require
+from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec, SpecError, nearest
 
+from ..encoding import SUCCESS_UNKNOWN
 from ..layout import EpisodeArrays
 from .data import IMAGES
 from .foreign import ForeignConfig, foreign_spec
 from .foreign_episodes import ForeignEpisode, foreign_episodes
 from .notes import ImportNotes
-from .pictures import from_file
+from .rosbag_messages import ImageReader, NumberReader, TopicConfig, stamp_ns
+from .rosbag_reading import Bag
+from .rosbag_times import Track, breaks, clock_jumps, runs, segments
+
+__all__ = ["TopicConfig", "TopicsReader"]
 
 Array = NDArray[Any]
-Rows = tuple[NDArray[np.int64], Array]
-"""What a topic gives: times [ns] (n,), and values (n, ...)."""
+Times = NDArray[np.int64]
 
 ACTION, REWARD, SUCCESS = "action", "reward", "success"
-_COLOURS = {"rgb8": None, "bgr8": cv2.COLOR_BGR2RGB, "rgba8": cv2.COLOR_RGBA2RGB, "bgra8": cv2.COLOR_BGRA2RGB}
-_COLOURS["mono8"] = cv2.COLOR_GRAY2RGB
-_CHANNELS = {"rgba8": 4, "bgra8": 4, "mono8": 1}
 
 
-@dataclass  # not frozen: an entry of a dictionary, see SourceConfig of robo_rl.drivers.robot
-class TopicConfig:
-    """What a topic gives.
+@dataclass
+class _Messages:
+    """What one topic says in a bag, in the order of the file.
 
     Attributes:
-        topic: its name.
-        gives: key of an observation (``state``, ``images/front``, ...), ``action``, ``reward`` or ``success``.
-        fields: numbers and arrays of numbers in the message, for example ``position``, ``twist.linear.x``, ``data``.
-        names: of joints in a JointState, in the order that is wanted: picked out of each field.
-        max_age: how old the newest message may be where it is used [s].
+        topic: says what is wanted.
+        track: when the messages came, that have what is wanted.
+        values: what they give: numbers (n,), or images that are decoded where they are used.
+        passed_over: names in messages that name only others, with their numbers.
     """
 
-    topic: str = ""
-    gives: str = ""
-    fields: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    max_age: float = 0.1
+    topic: TopicConfig
+    track: Track
+    values: list[Any]
+    passed_over: Counter[str]
 
-    def __post_init__(self) -> None:
-        require(bool(self.topic), "format.topics.*.topic", "the name of a topic", self.topic)
-        require(bool(self.gives), "format.topics.*.gives", "an observation, action, reward or success", self.gives)
-        picture = self.gives.startswith(IMAGES)
-        require(picture != bool(self.fields), "format.topics.*.fields", "given, but for images", self.fields)
-        require(self.max_age > 0, "format.topics.*.max_age", "above 0", self.max_age)
+    def __str__(self) -> str:
+        name, times = self.topic.full_name, self.track.times
+        if not len(times):
+            return f"{name} has no message"
+        first, last = times.min() / 1e9, times.max() / 1e9
+        period = f", one every {(last - first) / (len(times) - 1):.3g} s" if len(times) > 1 else ""
+        return f"{name} has {len(times)} from {first:.3f} s to {last:.3f} s{period}"
 
-    @property
-    def full_name(self) -> str:
-        return f"/{self.topic.lstrip('/')}"
+
+@dataclass(frozen=True)
+class _Part:
+    """A time in which every topic is heard.
+
+    Attributes:
+        ticks: begins of the control periods, and the end of the last one [ns].
+        chosen: indices of the messages of each topic that may be used, by time.
+        until_ns: when the next part begins, or the bag ends.
+    """
+
+    ticks: Times
+    chosen: Sequence[NDArray[np.intp]]
+    until_ns: int
 
 
 class TopicsReader:
-    """Reads bags, each an episode: the newest message of each topic at every control period.
+    """Reads bags: the newest message of each topic at every control period.
 
-    An episode begins when every topic has said something, and ends with the first that falls silent for good. An
-    action is the newest command at the end of its period.
+    An episode begins when every topic has said something. It ends where one falls silent for longer than its
+    ``max_age``, where the clock was put back, and where the stamps in headers go back, as after a reset of a
+    simulation; what follows is another episode. An action is the newest command at the end of its period. Success may
+    be told at any time; where it is not, it is unknown.
 
     Args:
         bags: paths.
         topics: what they give.
         foreign: what bags leave open.
         open_bag: opens one for reading.
+        notes: of the import.
+
+    Attributes:
+        spec: of what is read.
 
     Raises:
-        ConfigError: if the mapping lacks an action or an observation.
+        ConfigError: if the mapping lacks an action or an observation, or gives too many.
         DataError: if a topic is missing in the first bag, or its messages are not as the mapping says.
     """
 
@@ -81,13 +98,17 @@ class TopicsReader:
         bags: Sequence[Path],
         topics: Mapping[str, TopicConfig],
         foreign: ForeignConfig,
-        open_bag: Callable[[Path], AbstractContextManager[Any]],
+        open_bag: Callable[[Path], AbstractContextManager[Bag]],
+        notes: ImportNotes,
     ) -> None:
-        self._bags, self._topics, self._foreign, self._open = bags, list(topics.values()), foreign, open_bag
-        self.notes = ImportNotes()
-        self._given: dict[str, list[TopicConfig]] = {}
-        for topic in self._topics:
-            self._given.setdefault(topic.gives, []).append(topic)
+        foreign.check_keys({topic.gives for topic in topics.values()} - {ACTION, REWARD, SUCCESS})
+        self._bags, self._foreign, self._open, self._notes = bags, foreign, open_bag, notes
+        self._topics = [topic for topic in topics.values() if topic.gives not in foreign.leave_out]
+        for key in foreign.leave_out:
+            notes.add("Observations left out", f"{key}: foreign.leave_out")
+        self._given: dict[str, list[int]] = {}
+        for index, topic in enumerate(self._topics):
+            self._given.setdefault(topic.gives, []).append(index)
         self._keys = [key for key in self._given if key not in (ACTION, REWARD, SUCCESS)]
         if not self._keys or ACTION not in self._given:
             raise ConfigError(
@@ -96,137 +117,171 @@ class TopicsReader:
             )
         if foreign.control_rate is None:
             raise ConfigError("a bag does not say its control rate: give foreign.control_rate in Hz")
-        first, names = self._read(bags[0])
-        observation = {
-            key: ArraySpec(first[key][0][1].shape[1:], "uint8")
-            if key.startswith(IMAGES)
-            else ArraySpec((len(names[key]),), names=names[key])
-            for key in self._keys
-        }
-        action = ArraySpec((len(names[ACTION]),), names=names[ACTION])
+        self._readers = [
+            ImageReader(topic, foreign, notes) if topic.gives.startswith(IMAGES) else NumberReader(topic)
+            for topic in self._topics
+        ]
+        self._read(bags[0])  # names and shapes of the first bag are those of all
+        observation = {key: self._spec_of(key) for key in self._keys}
+        for gives in (REWARD, SUCCESS):
+            if gives in self._given and len(names := self._spec_of(gives).names) > 1:
+                raise ConfigError(f"format.topics: {gives} is one number, these are {len(names)}: {', '.join(names)}")
         self.spec: EnvSpec = foreign_spec(
-            foreign, observation, action, None, REWARD in self._given, SUCCESS in self._given
+            foreign, observation, self._spec_of(ACTION), None, REWARD in self._given, SUCCESS in self._given
         )
 
     def episodes(self) -> Iterator[EpisodeArrays]:
-        """Yield one episode a bag."""
+        """Yield the episodes of all bags, in order."""
         for number, path in enumerate(self._bags):
-            rows, _ = self._read(path)
-            every = [each for parts in rows.values() for each in parts]
-            period = round(1e9 / self.spec.control_rate)
-            begin, end = max(int(times[0]) for times, _ in every), min(int(times[-1]) for times, _ in every)
-            ticks = np.arange(begin, end + 1, period)
-            if len(ticks) < 2:
-                raise DataError(f"{path}: its topics have less than one period of {period / 1e9:g} s in common")
-            sampled = {
-                gives: [
-                    self._sample(path, topic, part, ticks)
-                    for topic, part in zip(self._given[gives], parts, strict=True)
-                ]
-                for gives, parts in rows.items()
-            }
-            joined = {
-                gives: parts[0] if gives.startswith(IMAGES) else np.concatenate(parts, axis=1)
-                for gives, parts in sampled.items()
-            }
-            success = (joined[SUCCESS][1:, 0] > 0.5).astype(np.int8) if SUCCESS in joined else None
-            episode = ForeignEpisode(
-                number,
-                path,
-                {key: joined[key].astype(self.spec.observation[key].dtype) for key in self._keys},
-                joined[ACTION][1:],
-                rewards=joined[REWARD][1:, 0] if REWARD in joined else None,
-                success=success,
-                stamp_ns=ticks[:-1],
-            )
-            yield from foreign_episodes(self._foreign, self.spec, episode, self.notes)
+            messages = self._read(path)
+            count = 0
+            for part in self._parts(path, messages):
+                sampled = self._sample(number, path, messages, part)
+                for episode in foreign_episodes(self._foreign, self.spec, sampled, self._notes):
+                    yield replace(episode, record=replace(episode.record, episode=count))
+                    count += 1
+            if not count:
+                raise DataError(
+                    f"{path}: there is no control period of {1 / self.spec.control_rate:g} s in which every topic is "
+                    f"heard, none of them silent for longer than its max_age. {'; '.join(map(str, messages))}"
+                )
 
-    def _sample(self, path: Path, topic: TopicConfig, rows: Rows, ticks: NDArray[np.int64]) -> Array:
-        """Return the newest row at each of ``ticks``."""
-        times, values = rows
-        chosen = np.searchsorted(times, ticks, side="right") - 1
-        ages = (ticks - times[chosen]) / 1e9
-        if (late := int(ages.argmax())) >= 0 and ages[late] > topic.max_age:
-            raise DataError(
-                f"{path}: {topic.full_name} is silent for {ages[late]:.2f} s, {(ticks[late] - ticks[0]) / 1e9:.2f} s "
-                f"after the begin; {topic.max_age:g} s are allowed (max_age). Cut the bag, or allow more"
-            )
-        return values[chosen]
+    def _spec_of(self, gives: str) -> ArraySpec:
+        readers = [self._readers[index] for index in self._given[gives]]
+        if isinstance(readers[0], ImageReader):
+            if len(readers) > 1:
+                raise ConfigError(f"format.topics: {gives} is given by {len(readers)} topics, an image comes from one")
+            return ArraySpec(readers[0].shape, "uint8")
+        names = tuple(name for reader in readers if isinstance(reader, NumberReader) for name in reader.names)
+        return ArraySpec((len(names),), names=names)
 
-    def _read(self, path: Path) -> tuple[dict[str, list[Rows]], dict[str, tuple[str, ...]]]:
-        """Return what each topic gives, and the names of the numbers, by what is given."""
-        found: list[tuple[list[int], list[Array]]] = [([], []) for _ in self._topics]
-        names: dict[int, tuple[str, ...]] = {}
+    def _read(self, path: Path) -> list[_Messages]:
+        """Return what each topic says."""
+        found: list[list[tuple[int, int, int, Any]]] = [[] for _ in self._topics]
+        passed_over = [Counter[str]() for _ in self._topics]
         with self._open(path) as bag:
-            wanted = {topic.full_name for topic in self._topics}
-            present = {connection.topic for connection in bag.connections}
-            if missing := sorted(wanted - present):
-                raise DataError(f"{path} has no topic {missing[0]}; {nearest(missing[0], present)}")
-            connections = [connection for connection in bag.connections if connection.topic in wanted]
-            for connection, at_ns, data in bag.messages(connections):
-                message = bag.deserialize(data, connection.msgtype)
+            names = sorted({topic.full_name for topic in self._topics})
+            if missing := [name for name in names if name not in bag.types]:
+                raise DataError(f"{path} has no topic {missing[0]}; {nearest(missing[0], bag.types)}")
+            for place, (name, at_ns, message) in enumerate(bag.messages(names)):
                 for index, topic in enumerate(self._topics):
-                    if topic.full_name == connection.topic:
-                        called, values = decode(message, topic, path)
-                        if names.setdefault(index, called) != called:
-                            raise DataError(f"{path}: messages of {topic.full_name} are not all of one shape")
-                        found[index][0].append(at_ns)
-                        found[index][1].append(values)
-        rows: dict[str, list[Rows]] = {gives: [] for gives in self._given}
-        joined: dict[str, tuple[str, ...]] = dict.fromkeys(self._given, ())
-        for index, (topic, (times, values_of)) in enumerate(zip(self._topics, found, strict=True)):
-            if not times:
-                raise DataError(f"{path}: there is no message on {topic.full_name}")
-            rows[topic.gives].append((np.array(times), np.stack(values_of)))
-            joined[topic.gives] += names[index]
-        return rows, joined
+                    if topic.full_name != name:
+                        continue
+                    reader = self._readers[index]
+                    try:
+                        value = reader(message, finite=self._foreign.faults == "refuse")
+                    except SpecError as error:
+                        kind = bag.types[name]
+                        raise DataError(f"{path}: {name} ({kind}) at {at_ns / 1e9:.3f} s: {error}") from error
+                    if value is None and isinstance(reader, NumberReader):
+                        passed_over[index][", ".join(reader.passed_over)] += 1
+                    else:
+                        found[index].append((place, at_ns, stamp_ns(message), value))
+        messages = []
+        for topic, rows, others in zip(self._topics, found, passed_over, strict=True):
+            places, times, stamps = (np.array([row[column] for row in rows], np.int64) for column in range(3))
+            track = Track(places, times, stamps, round(topic.max_age * 1e9))
+            messages.append(_Messages(topic, track, [row[3] for row in rows], others))
+        self._check(path, messages)
+        return messages
 
+    def _check(self, path: Path, messages: Sequence[_Messages]) -> None:
+        for each in messages:
+            name = each.topic.full_name
+            for others, count in each.passed_over.items():
+                place = f"{path}: {count} of {name} name {others or 'nothing'}"
+                self._notes.add("Messages that name none of the wanted joints, passed over", place)
+            if not each.values and each.topic.gives != SUCCESS:
+                wanted = f" that names any of {', '.join(each.topic.names)}" if each.passed_over else ""
+                raise DataError(f"{path}: there is no message on {name}{wanted}")
+            if len(each.values) > 2 and each.topic.gives not in (SUCCESS, REWARD):
+                period = float(np.median(np.diff(np.sort(each.track.times)))) / 1e9
+                if period > 1.5 / (self._foreign.control_rate or 1):
+                    place = f"{path}: {name}, one every {period:.3g} s"
+                    self._notes.add("Topics slower than foreign.control_rate, whose values repeat", place)
 
-def decode(message: Any, topic: TopicConfig, path: Path) -> tuple[tuple[str, ...], Array]:
-    """Return names and values of the numbers that ``topic`` wants of a message; of an image its size and itself.
+    def _parts(self, path: Path, messages: Sequence[_Messages]) -> Iterator[_Part]:
+        """Yield the parts of a bag in which every topic is heard for a control period at least."""
+        tracks = [each.track for each in messages]
+        needed = [index for index, each in enumerate(messages) if each.topic.gives != SUCCESS]
+        period = round(1e9 / self.spec.control_rate)
+        jumps = clock_jumps([tracks[index] for index in needed])
+        for jump in jumps:
+            self._notes.add("Clock put back in a bag, where an episode ends", f"{path}: message {jump}")
+        for chosen in zip(*(runs(track, jumps) for track in tracks), strict=True):
+            if not all(len(chosen[index]) for index in needed):
+                self._notes.add("Parts of bags in which a topic says nothing, left out", str(path))
+                continue
+            bounds = [tuple(tracks[index].times[chosen[index][[0, -1]]].tolist()) for index in needed]
+            found = breaks([tracks[index] for index in needed], [chosen[index] for index in needed])
+            begin = max(first for first, _ in bounds)
+            for each in found:
+                what = "stamps go back" if each.stamps_back else f"silent for {each.silence_ns / 1e9:.2f} s"
+                name = messages[needed[each.track]].topic.full_name
+                place = f"{path}: {name}, {what}, {(each.at_ns - begin) / 1e9:.2f} s after the begin"
+                self._notes.add("Gaps in bags, where an episode ends", place)
+            parts = segments(bounds, found)
+            ends = [*(first for first, _ in parts[1:]), np.iinfo(np.int64).max]
+            for (first, last), until in zip(parts, ends, strict=False):
+                ticks = np.arange(first, last + 1, period)
+                if len(ticks) > 1:
+                    yield _Part(ticks, chosen, until)
+                else:
+                    self._notes.add(
+                        "Parts of bags shorter than a control period, left out", f"{path}: {first / 1e9:.3f} s"
+                    )
 
-    Raises:
-        DataError: if the message has not what is wanted, or a number is not finite.
-    """
-    if topic.gives.startswith(IMAGES):
-        picture = _picture(message, topic, path)
-        return tuple(map(str, picture.shape)), picture
-    names: list[str] = []
-    values: list[float] = []
-    for field in topic.fields:
-        value = message
-        for attribute in field.split("."):
-            value = getattr(value, attribute, None)
-        if not isinstance(value, bool | int | float | np.ndarray):
-            kind = type(message).__name__
-            raise DataError(f"{path}: {topic.full_name} has no numbers {field!r} in its messages ({kind})")
-        numbers = np.asarray(value, np.float64).reshape(-1)
-        if topic.names:
-            for name in topic.names:
-                if name not in message.name or len(numbers) != len(message.name):
-                    raise DataError(f"{path}: {topic.full_name} has no {field} of {name!r}, only of {message.name}")
-                names.append(f"{name}_{field}")
-                values.append(float(numbers[message.name.index(name)]))
-        else:
-            names += [field] if np.ndim(value) == 0 else [f"{field}_{index}" for index in range(len(numbers))]
-            values += numbers.tolist()
-    if not np.isfinite(values).all():
-        raise DataError(
-            f"{path}: {topic.full_name} has values that are not finite: {dict(zip(names, values, strict=True))}"
+    def _sample(self, number: int, path: Path, messages: Sequence[_Messages], part: _Part) -> ForeignEpisode:
+        """Return the newest values at each tick."""
+        joined = {gives: self._newest(gives, path, messages, part) for gives in self._given if gives != SUCCESS}
+        success = None
+        if SUCCESS in self._given:
+            success = self._success(messages[self._given[SUCCESS][0]], part, self._given[SUCCESS][0])
+            if (success == SUCCESS_UNKNOWN).all():
+                place = f"{path}: {part.ticks[0] / 1e9:.3f} s"
+                self._notes.add("Episodes of which no message says whether they succeeded", place)
+        return ForeignEpisode(
+            number,
+            path,
+            {key: joined[key].astype(self.spec.observation[key].dtype) for key in self._keys},
+            joined[ACTION][1:],
+            rewards=joined[REWARD][1:, 0] if REWARD in joined else None,
+            success=success,
+            stamp_ns=part.ticks,
         )
-    return tuple(names), np.array(values)
 
+    def _newest(self, gives: str, path: Path, messages: Sequence[_Messages], part: _Part) -> Array:
+        columns = []
+        for index in self._given[gives]:
+            track, chosen, reader = messages[index].track, part.chosen[index], self._readers[index]
+            newest = chosen[np.searchsorted(track.times[chosen], part.ticks, side="right") - 1]
+            used, places = np.unique(newest, return_inverse=True)
+            if isinstance(reader, ImageReader):
+                return self._images(path, messages[index], used, reader)[places]
+            columns.append(np.stack([messages[index].values[each] for each in used])[places])
+        return np.concatenate(columns, axis=1)
 
-def _picture(message: Any, topic: TopicConfig, path: Path) -> NDArray[np.uint8]:
-    """Return the image (height, width, 3), red first, of an Image or CompressedImage."""
-    if not hasattr(message, "encoding"):
-        return from_file(bytes(message.data), path)
-    if message.encoding not in _COLOURS:
-        raise DataError(f"{path}: {topic.full_name}: {nearest(message.encoding, _COLOURS)}")
-    channels, size = _CHANNELS.get(message.encoding, 3), message.height * message.step
-    if len(message.data) != size or message.step < message.width * channels:
-        raise DataError(f"{path}: {topic.full_name}: {len(message.data)} bytes are no {message.encoding} image")
-    rows = message.data.reshape(message.height, message.step)[:, : message.width * channels]
-    picture = np.ascontiguousarray(rows).reshape(message.height, message.width, channels)
-    conversion = _COLOURS[message.encoding]
-    return picture if conversion is None else np.asarray(cv2.cvtColor(picture, conversion), np.uint8)
+    def _images(self, path: Path, messages: _Messages, used: NDArray[np.intp], reader: ImageReader) -> Array:
+        images = np.empty((len(used), *reader.shape), np.uint8)
+        for row, index in enumerate(used):
+            try:
+                images[row] = reader.decode(messages.values[index])
+            except SpecError as error:
+                at = messages.track.times[index] / 1e9
+                raise DataError(f"{path}: {messages.topic.full_name} at {at:.3f} s: {error}") from error
+        return images
+
+    def _success(self, told: _Messages, part: _Part, index: int) -> Array:
+        """Return for each step 1, 0, or -1 where nobody knows; what is told after the last one is of the last one."""
+        chosen = part.chosen[index]
+        chosen = chosen[told.track.times[chosen] < part.until_ns]
+        times = told.track.times[chosen]
+        values = np.array([told.values[each][0] > 0.5 for each in chosen] + [False])
+        ends = part.ticks[1:].copy()
+        newest = np.searchsorted(times, ends, side="right") - 1
+        known = newest >= 0
+        known[known] = ends[known] - times[newest[known]] <= told.track.max_age_ns
+        success = np.where(known, values[newest], SUCCESS_UNKNOWN).astype(np.int8)
+        if len(times) and times[-1] > ends[-1]:
+            success[-1] = values[len(times) - 1]
+        return success

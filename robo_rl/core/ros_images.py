@@ -1,0 +1,95 @@
+"""Image and CompressedImage of sensor_msgs as arrays, for robots and for bags alike."""
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import SpecError, nearest
+from .image_files import decode_image_file, read_image_header
+
+ENCODINGS: dict[str, tuple[str, int, str | None]] = {
+    "rgb8": ("u1", 3, None),
+    "bgr8": ("u1", 3, "BGR2RGB"),
+    "rgba8": ("u1", 4, "RGBA2RGB"),
+    "bgra8": ("u1", 4, "BGRA2RGB"),
+    "mono8": ("u1", 1, "GRAY2RGB"),
+    "8UC1": ("u1", 1, "GRAY2RGB"),
+    "yuv422": ("u1", 2, "YUV2RGB_UYVY"),
+    "uyvy": ("u1", 2, "YUV2RGB_UYVY"),
+    "yuv422_yuy2": ("u1", 2, "YUV2RGB_YUY2"),
+    "yuyv": ("u1", 2, "YUV2RGB_YUY2"),
+    "bayer_rggb8": ("u1", 1, "BayerRGGB2RGB"),
+    "bayer_bggr8": ("u1", 1, "BayerBGGR2RGB"),
+    "bayer_gbrg8": ("u1", 1, "BayerGBRG2RGB"),
+    "bayer_grbg8": ("u1", 1, "BayerGRBG2RGB"),
+    "mono16": ("u2", 1, None),
+    "16UC1": ("u2", 1, None),
+    "32FC1": ("f4", 1, None),
+}
+"""Type and channels of what is stored, and OpenCV's conversion to RGB, by encoding."""
+
+
+class RosImage(Protocol):
+    """A sensor_msgs/msg/Image, of whatever library."""
+
+    height: int
+    width: int
+    encoding: str
+    is_bigendian: int
+    step: int
+    data: Any
+
+
+def decode_ros_image(message: RosImage) -> NDArray[Any]:
+    """Return an image as uint8 (height, width, 3), red first; one of 16 bit or float, as depth is, as (height, width).
+
+    Raises:
+        SpecError: if the encoding is none that can be read, or the bytes are not those of such an image.
+    """
+    import cv2  # takes a while to import, and few commands decode images
+
+    encoding, height, width, step = message.encoding, message.height, message.width, message.step
+    if encoding not in ENCODINGS:
+        raise SpecError(
+            f"unknown encoding {encoding!r} of an image of {width} x {height} pixels; {nearest(encoding, ENCODINGS)}. "
+            "Let the camera's driver or image_proc publish one of these"
+        )
+    kind, channels, conversion = ENCODINGS[encoding]
+    dtype = np.dtype(kind).newbyteorder(">" if message.is_bigendian else "<")
+    # rclpy gives bytes as an array.array.
+    data = message.data if isinstance(message.data, np.ndarray) else np.frombuffer(message.data, np.uint8)
+    row = width * channels * dtype.itemsize
+    halved = conversion is not None and conversion.startswith("YUV")
+    if height < 1 or width < 1 or step < row or len(data) != height * step or (halved and width % 2):
+        raise SpecError(
+            f"{len(data)} bytes are no {encoding} image of {width} x {height} pixels with rows of {step} bytes"
+        )
+    rows = np.ascontiguousarray(data.reshape(height, step)[:, :row]).view(dtype)
+    if conversion is None and channels == 1:
+        return rows.astype(dtype.newbyteorder("="))
+    image = rows.reshape(height, width, channels) if channels > 1 else rows
+    return image if conversion is None else np.asarray(cv2.cvtColor(image, getattr(cv2, f"COLOR_{conversion}")))
+
+
+class RosCompressedImage(Protocol):
+    """A sensor_msgs/msg/CompressedImage, of whatever library."""
+
+    format: str
+    data: Any
+
+
+def decode_ros_compressed_image(message: RosCompressedImage) -> NDArray[Any]:
+    """Return a PNG or JPEG as uint8 (height, width, 3), red first; a PNG of 16 bit as it is stored.
+
+    Raises:
+        SpecError: if it is neither, or damaged.
+    """
+    data = bytes(message.data)
+    try:
+        if "compressedDepth" in message.format:
+            raise SpecError("compressedDepth is not read; publish it as PNG or raw")
+        eight_bit = read_image_header(data).dtype == "uint8"
+        return decode_image_file(data, channels=3 if eight_bit else None)
+    except SpecError as error:
+        raise SpecError(f"{len(data)} bytes of format {message.format!r} are no image ({error})") from error

@@ -1,0 +1,82 @@
+"""Arrays of HDF5 files that are whole and lie in the file itself."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import DataError
+
+from .data import library
+
+Array = NDArray[Any]
+
+_PACKED = 2000
+"""More than this to one no compression of HDF5 packs; gzip comes to 1032."""
+
+
+def open_hdf5(path: Path, group: str) -> Any:
+    """Open a file to read.
+
+    Args:
+        path: of the file.
+        group: that it must have.
+
+    Raises:
+        DataError: if there is none, or it is none of HDF5.
+    """
+    h5py = library("h5py")
+    if not path.is_file():
+        raise DataError(f"{path} is no file; give the HDF5 file of robomimic")
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        raise DataError(f"{path} is no HDF5 file, or unfinished, damaged or open elsewhere ({error})") from error
+    if group not in file:
+        file.close()
+        raise DataError(f"{path} is no robomimic file: it has no group {group!r}")
+    return file
+
+
+def find_array(demo: Any, name: str, path: Path) -> Any:
+    """Return an array that lies in the file itself.
+
+    Raises:
+        DataError: if it is missing or damaged, or lies in another file, which is whatever the author of this one named.
+    """
+    try:
+        rows = demo[name]
+        if rows.file.filename != str(path) or (hasattr(rows, "external") and (rows.external or rows.is_virtual)):
+            raise DataError(f"{path}: {demo.name}/{name} lies in another file; copy it into this one (h5repack)")
+    except (KeyError, OSError) as error:
+        raise DataError(f"{path}: {demo.name}/{name} is missing or damaged ({error})") from error
+    if not hasattr(rows, "shape") or rows.shape is None:
+        raise DataError(f"{path}: {demo.name}/{name} is no array")
+    return rows
+
+
+def read_array(demo: Any, name: str, path: Path) -> Array:
+    """Return an array that lies in the file itself and was written whole.
+
+    Raises:
+        DataError: as :func:`find_array`, and if there is less of it than it says.
+    """
+    rows = find_array(demo, name, path)
+    size, stored = rows.size * rows.dtype.itemsize, rows.id.get_storage_size()
+    if size > _PACKED * stored:
+        raise DataError(
+            f"{path}: {demo.name}/{name} says it has {size} bytes, stored are {stored}; it is damaged or "
+            "was never written"
+        )
+    if rows.chunks and size:
+        chunks = math.prod(-(-side // chunk) for side, chunk in zip(rows.shape, rows.chunks, strict=True))
+        if (written := rows.id.get_num_chunks()) < chunks:
+            raise DataError(
+                f"{path}: {demo.name}/{name} has {written} of its {chunks} chunks; its recording was cut short"
+            )
+    try:
+        return np.asarray(rows[()])
+    except OSError as error:
+        raise DataError(f"{path}: {demo.name}/{name} is damaged ({error})") from error

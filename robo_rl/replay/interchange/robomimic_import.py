@@ -1,0 +1,265 @@
+"""Reading HDF5 files of robomimic."""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import ArraySpec, DataError, EnvSpec, ImageLayout
+
+from ..layout import EpisodeArrays
+from .data import IMAGES, DataSet, counted, make_episode, read_facts, read_record
+from .foreign import ForeignConfig, foreign_images, foreign_spec
+from .foreign_episodes import ForeignEpisode, foreign_episodes
+from .hdf5 import find_array, open_hdf5, read_array
+from .notes import ImportNotes
+
+Array = NDArray[Any]
+
+OURS = "robo_rl"
+IMAGE = "_image"
+_DEPTH = "_depth"
+_OF_STEPS = ("rewards", "dones")
+"""What has a value a step, and is zero where nobody wrote it, as HDF5 says."""
+
+
+def name_of(key: str) -> str:
+    """Return what robomimic would call an observation: no slashes, and images by their ending."""
+    return f"{key.removeprefix(IMAGES).replace('/', '_')}{IMAGE if key.startswith(IMAGES) else ''}"
+
+
+def read_robomimic(path: Path, foreign: ForeignConfig) -> DataSet:
+    """Return the data set in the file ``path``.
+
+    Raises:
+        DataError: if it is damaged, or no file of robomimic.
+    """
+    with open_hdf5(path, "data") as file:
+        group = file["data"]
+        demos = sorted((name for name in group if re.fullmatch(r"demo_\d+", name)), key=lambda name: int(name[5:]))
+        if not demos:
+            raise DataError(f"{path}: there is no episode data/demo_0 in it")
+        holder = file if OURS in file else group  # in older files it lies in ``data``
+        if OURS in holder:
+            spec, metadata, instructions = read_facts(read_array(holder, OURS, path).item(), path)
+            count = len(instructions)
+            return DataSet(spec, metadata, instructions, lambda: counted(_own_episodes(path, demos, spec), count, path))
+        reader = _ForeignReader(path, group, demos, foreign)
+        instructions = [_instruction(group[demo], path) or foreign.task for demo in demos]
+    metadata = {"imported": {"format": "robomimic", "environment": reader.environment}}
+    return DataSet(reader.spec, metadata, instructions, reader.episodes, reader.notes)
+
+
+def _observation(demo: Any, name: str, path: Path) -> Array:
+    """Return (L + 1, ...) rows of an observation; (L, ...) where the final one was not recorded."""
+    rows = read_array(demo, f"obs/{name}", path)
+    if f"next_obs/{name}" not in demo:
+        return rows
+    final = read_array(demo, f"next_obs/{name}", path)[-1:]
+    if final.shape[1:] != rows.shape[1:]:
+        raise DataError(
+            f"{path}: {demo.name}/obs/{name} has rows of shape {rows.shape[1:]}, next_obs/{name} {final.shape[1:]}"
+        )
+    return np.concatenate([rows, final])
+
+
+def _own_episodes(path: Path, demos: list[str], spec: EnvSpec) -> Iterator[EpisodeArrays]:
+    with open_hdf5(path, "data") as file:
+        for name in demos:
+            demo = file["data"][name]
+            record = read_record(read_array(demo, f"{OURS}/record", path).item(), path)
+            columns = {field: read_array(demo, f"{OURS}/{field}", path) for field in demo[OURS] if field != "record"}
+            if not spec.reward_terms:
+                columns["rewards"] = np.zeros((record.steps, 0), np.float32)
+            observation = {key: _observation(demo, name_of(key), path) for key in spec.observation}
+            yield make_episode(record, spec, observation, columns, path)
+
+
+# --- data that others wrote ------------------------------------------------------------------------------------------
+
+
+class _ForeignReader:
+    """Reads a file that robo-rl did not write.
+
+    Args:
+        path: of the file.
+        group: its group ``data``.
+        demos: names of the episodes.
+        config: what the file leaves open.
+
+    Attributes:
+        spec: of what is read.
+        environment: what the file says of it.
+        notes: what is left out or changed.
+
+    Raises:
+        DataError: if arrays are missing, or differ in length from what the file says or from each other.
+    """
+
+    def __init__(self, path: Path, group: Any, demos: list[str], config: ForeignConfig) -> None:
+        self._path, self._demos, self._config = path, demos, config
+        self.notes = ImportNotes()
+        self.environment, rate = _environment(group, path)
+        self._layouts: dict[str, ImageLayout] = {}
+        self._keys: dict[str, str] = {}
+        """Names of the observations that are read, by key."""
+        if "obs" not in group[demos[0]] or "actions" not in group[demos[0]]:
+            raise DataError(
+                f"{path}: {demos[0]} has no 'obs' or no 'actions'; extract observations with robomimic's scripts"
+            )
+        self._check_lengths(group)
+        first = group[demos[0]]
+        config.check_keys({_key(name, find_array(first, f"obs/{name}", path)) for name in _arrays(first)})
+        observation = {}
+        for name in first["obs"]:
+            if (array := self._observe(first, name)) is not None:
+                observation[next(key for key, each in self._keys.items() if each == name)] = array
+        if not observation:
+            raise DataError(f"{path}: {demos[0]}/obs has no observation that is read; {'; '.join(self.notes.lines())}")
+        shape = find_array(first, "actions", path).shape[1:] or (1,)
+        if len(shape) != 1:
+            raise DataError(f"{path}: expected actions of one row of numbers, {demos[0]} has rows of shape {shape}")
+        self.spec = foreign_spec(config, observation, ArraySpec(shape), rate, "rewards" in first)
+
+    def _observe(self, demo: Any, name: str) -> ArraySpec | None:
+        """Return the spec of an observation; None: it is left out, which is noted."""
+        if not hasattr(demo["obs"].get(name), "shape"):
+            self.notes.add("Observations left out", f"{name}: no array")
+            return None
+        rows = find_array(demo, f"obs/{name}", self._path)
+        key, shape = _key(name, rows), rows.shape[1:]
+        if key in self._config.leave_out:
+            self.notes.add("Observations left out", f"{key}: foreign.leave_out")
+            return None
+        if key.startswith(IMAGES):
+            camera, where = key.removeprefix(IMAGES), f"{self._path}: {demo.name}/obs/{name}"
+            images = foreign_images(self._config, camera, shape, rows.dtype, self.notes, where)
+            if images is None:
+                return None
+            self._layouts[key] = images
+            array = ArraySpec(images.shape, "uint8")
+        elif rows.dtype.kind in "buif":
+            array = ArraySpec(shape or (1,))
+        else:
+            self.notes.add("Observations left out", f"{name}: {rows.dtype}, which are no numbers")
+            return None
+        if (other := self._keys.setdefault(key, name)) != name:
+            raise DataError(f"{self._path}: {other!r} and {name!r} would both be {key!r}; rename one of them")
+        return array
+
+    def _check_lengths(self, group: Any) -> None:
+        """Compare the numbers of rows with each other and with what the file says of them."""
+        steps = 0
+        for name in self._demos:
+            demo = group[name]
+            count = len(find_array(demo, "actions", self._path))
+            arrays = [f"{part}/{each}" for part in ("obs", "next_obs") for each in _arrays(demo, part)]
+            for array in (*arrays, *(each for each in _OF_STEPS if each in demo)):
+                rows = find_array(demo, array, self._path)
+                final = array.startswith("obs/") and f"next_{array}" not in demo  # the last row may be the final one
+                if rows.ndim == 0 or len(rows) not in (count, count + final):
+                    found = len(rows) if rows.ndim else "a single value in place of"
+                    raise DataError(f"{self._path}: {demo.name}/{array} has {found} rows, there are {count} actions")
+            self._compare(demo, "num_samples", count)
+            steps += count
+        self._compare(group, "total", steps)
+        if others := sorted(name for name in group if name not in self._demos):
+            self.notes.add("Members of 'data' that are no episodes (demo_N), left out", *others)
+
+    def _compare(self, group: Any, attribute: str, count: int) -> None:
+        stated = group.attrs.get(attribute)
+        if stated is not None and not (np.size(stated) == 1 and np.ravel(stated)[0] == count):
+            raise DataError(
+                f"{self._path}: {group.name} has {count} actions, its attribute {attribute!r} says {stated}: a part is "
+                "missing, or the attribute is wrong; copy the file again, or correct it"
+            )
+
+    def episodes(self) -> Iterator[EpisodeArrays]:
+        """Yield the episodes, in order."""
+        with open_hdf5(self._path, "data") as file:
+            for number, name in enumerate(self._demos):
+                demo = file["data"][name]
+                names = {_key(each, find_array(demo, f"obs/{each}", self._path)): each for each in _arrays(demo)}
+                if missing := sorted(self._keys.keys() - names.keys()):
+                    raise DataError(f"{self._path}: {name} has no observation {missing[0]!r}, only {sorted(names)}")
+                actions, dones = read_array(demo, "actions", self._path), self._of_steps(demo, "dones")
+                episode = ForeignEpisode(
+                    number,
+                    f"{self._path}: {name}",
+                    {key: self._rows(demo, key) for key in self.spec.observation},
+                    actions if actions.ndim > 1 else actions[:, None],
+                    rewards=self._of_steps(demo, "rewards") if self.spec.reward_terms else None,
+                    terminated=dones is not None and len(dones) > 0 and bool(dones[-1]),
+                    names={key: f"obs/{each}" for key, each in self._keys.items()},
+                )
+                yield from foreign_episodes(self._config, self.spec, episode, self.notes)
+
+    def _rows(self, demo: Any, key: str) -> Array:
+        """Return the rows of an observation as the spec has them."""
+        rows, array = _observation(demo, self._keys[key], self._path), self.spec.observation[key]
+        shape = self._layouts[key].stored if key in self._layouts else array.shape
+        rows = rows[:, None] if rows.ndim == 1 and shape == (1,) else rows
+        if rows.shape[1:] != shape:
+            raise DataError(
+                f"{self._path}: {demo.name}/obs/{self._keys[key]} has rows of shape {rows.shape[1:]}, those of "
+                f"{self._demos[0]} are of shape {shape}"
+            )
+        return self._layouts[key].convert(rows) if key in self._layouts else rows.astype(array.dtype)
+
+    def _of_steps(self, demo: Any, name: str) -> Array | None:
+        """Return (L,) values; zeros where they were allocated and never written."""
+        if name not in demo:
+            return None
+        rows = find_array(demo, name, self._path)
+        if rows.shape not in ((len(rows),), (len(rows), 1)) or rows.dtype.kind not in "buif":
+            raise DataError(
+                f"{self._path}: expected one number a step in {demo.name}/{name}, found {rows.dtype} {rows.shape}"
+            )
+        if len(rows) and not rows.id.get_storage_size():  # as many as there are actions, so no file can make it large
+            value = float(rows.fillvalue)
+            self.notes.add(f"{name.capitalize()} that were never written, read as {value:g}", f"{demo.name}/{name}")
+            return np.full(len(rows), value, np.float32)
+        return read_array(demo, name, self._path).reshape(len(rows))
+
+
+def _arrays(demo: Any, part: str = "obs") -> list[str]:
+    """Return the names of the arrays in a group of observations."""
+    members = demo.get(part)
+    if members is None or hasattr(members, "shape"):
+        return []
+    return [name for name in members if hasattr(members.get(name, None), "shape")]
+
+
+def _key(name: str, rows: Any) -> str:
+    """Return the key of an observation: those named as images are, and all others of three axes a row."""
+    called = name.endswith((IMAGE, _DEPTH)) and rows.ndim > 2
+    return f"{IMAGES}{name.removesuffix(IMAGE)}" if called or rows.ndim >= 4 else name
+
+
+def _environment(group: Any, path: Path) -> tuple[Mapping[str, Any], float | None]:
+    """Return what the file says of its environment, and the control rate [Hz] where it is told."""
+    try:
+        environment = json.loads(group.attrs.get("env_args", "{}"))
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{path}: data/env_args is damaged ({error})") from error
+    environment = environment if isinstance(environment, dict) else {"env_args": environment}
+    arguments = environment.get("env_kwargs")
+    rate = arguments.get("control_freq") if isinstance(arguments, dict) else None
+    if isinstance(rate, int | float) and not isinstance(rate, bool) and 0 < rate < math.inf:
+        return environment, float(rate)
+    return environment, None
+
+
+def _instruction(demo: Any, path: Path) -> str:
+    """Return what the robot was told: in ``ep_meta`` where robosuite recorded it; empty where nothing says."""
+    try:
+        about = json.loads(demo.attrs.get("ep_meta", "{}"))
+        told = about.get("lang") if about is not None else None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DataError(f"{path}: {demo.name}/ep_meta is damaged ({error})") from error
+    return str(demo.attrs.get("lang") or told or "")

@@ -1,0 +1,209 @@
+"""Numbers and images in the messages of a bag."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import (
+    ImageConfig,
+    ImageLayout,
+    SpecError,
+    decode_ros_compressed_image,
+    decode_ros_image,
+    image_layout,
+    require,
+)
+
+from .data import IMAGES
+from .foreign import ForeignConfig
+from .notes import ImportNotes
+
+Array = NDArray[Any]
+
+_NAMES = ("name", "joint_names", "names")
+"""Fields that name the elements of the arrays beside them, as in JointState and JointJog."""
+
+
+@dataclass  # not frozen: an entry of a dictionary, see SourceConfig of robo_rl.drivers.robot
+class TopicConfig:
+    """What a topic gives.
+
+    Attributes:
+        topic: its name.
+        gives: key of an observation (``state``, ``images/front``, ...), ``action``, ``reward`` or ``success``.
+        fields: numbers and arrays of numbers in the message, for example ``position``, ``twist.linear.x``, ``data``.
+        names: of joints, in the order that is wanted: picked out of each field by the names in the message. Empty: all
+            that the first message names, in its order.
+        max_age: how old the newest message may be where it is used [s].
+    """
+
+    topic: str = ""
+    gives: str = ""
+    fields: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    max_age: float = 0.1
+
+    def __post_init__(self) -> None:
+        require(bool(self.topic), "format.topics.*.topic", "the name of a topic", self.topic)
+        require(bool(self.gives), "format.topics.*.gives", "an observation, action, reward or success", self.gives)
+        picture = self.gives.startswith(IMAGES)
+        require(picture != bool(self.fields), "format.topics.*.fields", "given, but for images", self.fields)
+        require(self.max_age > 0, "format.topics.*.max_age", "above 0", self.max_age)
+        unique = len(set(self.names)) == len(self.names)
+        require(unique, "format.topics.*.names", "names that differ", list(self.names))
+
+    @property
+    def full_name(self) -> str:
+        return f"/{self.topic.lstrip('/')}"
+
+
+class NumberReader:
+    """Reads the numbers that a topic gives; elements that have names are found by them, whatever their order.
+
+    Args:
+        topic: says which numbers.
+
+    Attributes:
+        names: of the numbers; empty until the first message has been read.
+        passed_over: names in the newest message that has none of those wanted.
+    """
+
+    def __init__(self, topic: TopicConfig) -> None:
+        self._topic = topic
+        self._wanted = list(topic.names)
+        self.names: tuple[str, ...] = ()
+        self.passed_over: list[str] = []
+
+    def __call__(self, message: Any, finite: bool) -> Array | None:
+        """Return the numbers (n,); None if the message names others, as a gripper's beside those of its arm.
+
+        Args:
+            message: of the topic.
+            finite: whether numbers must be finite.
+
+        Raises:
+            SpecError: if it has not what is wanted.
+        """
+        names: list[str] = []
+        values: list[float] = []
+        for field in self._topic.fields:
+            value, elements = _look_up(message, field)
+            numbers = np.asarray(value, np.float64).reshape(-1)
+            if elements is None and self._topic.names:
+                raise SpecError(f"nothing in its messages names the elements of {field!r}; leave names out")
+            if elements is None or not (self._topic.names or _named(value, elements)):
+                names += [field] if np.ndim(value) == 0 else [f"{field}_{index}" for index in range(len(numbers))]
+                values += numbers.tolist()
+                continue
+            order = self._order(elements)
+            if order is None:
+                return None
+            if len(numbers) != len(elements):
+                raise SpecError(f"expected {len(elements)} values in {field!r}, one a name, got {len(numbers)}")
+            names += [f"{name}_{field}" for name in self._wanted]
+            values += numbers[order].tolist()
+        if self.names and self.names != tuple(names):
+            raise SpecError(f"expected {len(self.names)} numbers ({', '.join(self.names)}), got {', '.join(names)}")
+        self.names = tuple(names)
+        if finite and not np.isfinite(values).all():
+            wrong = [f"{name} is {value}" for name, value in zip(names, values, strict=True) if not np.isfinite(value)]
+            raise SpecError(f"{', '.join(wrong)}; expected finite numbers. foreign.faults=cut ends episodes there")
+        return np.array(values)
+
+    def _order(self, elements: list[str]) -> list[int] | None:
+        """Return where the wanted names stand in ``elements``; None if none of them is there."""
+        if len(set(elements)) < len(elements):
+            raise SpecError(f"a name stands twice in {', '.join(elements)}")
+        if not self._wanted:
+            self._wanted = list(elements)
+        present = set(elements)
+        if self._topic.names and present.isdisjoint(self._wanted):
+            self.passed_over = elements
+            return None
+        if missing := [name for name in self._wanted if name not in present]:
+            raise SpecError(f"expected {', '.join(missing)}, got {', '.join(elements) or 'no names'}; say names")
+        if not self._topic.names and len(elements) > len(self._wanted):
+            raise SpecError(f"expected {', '.join(self._wanted)}, got {', '.join(elements)}; say names")
+        return [elements.index(name) for name in self._wanted]
+
+
+def _look_up(message: Any, field: str) -> tuple[Any, list[str] | None]:
+    """Return a number or an array of numbers, and the names that stand beside it or above."""
+    value, elements = message, None
+    for attribute in field.split("."):
+        for key in _NAMES:
+            found = getattr(value, key, None)
+            if isinstance(found, list) and all(isinstance(each, str) for each in found):
+                elements = found
+        value = getattr(value, attribute, None)
+    if not isinstance(value, bool | int | float | np.ndarray):
+        known = ", ".join(name for name in getattr(message, "__dataclass_fields__", ()) if not name.startswith("_"))
+        raise SpecError(f"no numbers {field!r} in its messages, which have {known}")
+    return value, elements
+
+
+def _named(value: Any, elements: list[str]) -> bool:
+    """Tell whether ``elements`` name those of an array: one each, or an array that was left empty."""
+    return np.ndim(value) == 1 and len(value) in (0, len(elements)) and bool(elements)
+
+
+class ImageReader:
+    """Reads the images that a topic gives.
+
+    Args:
+        topic: of the images.
+        foreign: says how they are converted.
+        notes: gets what is converted.
+
+    Attributes:
+        shape: (height, width, channels) of the images; empty until the first one has been read.
+    """
+
+    def __init__(self, topic: TopicConfig, foreign: ForeignConfig, notes: ImportNotes) -> None:
+        self._name = topic.gives.removeprefix(IMAGES)
+        self._config = foreign.images.get(self._name, ImageConfig())
+        self._notes = notes
+        self._layout: ImageLayout | None = None
+        self.shape: tuple[int, ...] = ()
+
+    def __call__(self, message: Any, finite: bool) -> Any:
+        """Return the message, for :meth:`decode`; the first one is decoded to know the layout.
+
+        Raises:
+            SpecError: if the first one is no image, or none that can be kept without a conversion that nobody wants.
+        """
+        if self._layout is None:
+            image = _image(message)
+            config = replace(self._config, axes=self._config.axes or "hwc"[: image.ndim])
+            self._layout = image_layout(self._name, image.shape, image.dtype, config)
+            self.shape = self._layout.shape
+            if self._layout.changes:
+                self._notes.add("Images converted", f"{IMAGES}{self._name}: {self._layout.changes}")
+        return message
+
+    def decode(self, message: Any) -> NDArray[np.uint8]:
+        """Return the image of a message (height, width, channels), red first.
+
+        Raises:
+            SpecError: if it is no image, or one of another size or type than the first one.
+        """
+        assert self._layout is not None
+        image: NDArray[np.uint8] = self._layout.convert(_image(message)[None])[0]
+        return image
+
+
+def _image(message: Any) -> Array:
+    """Return what an Image or CompressedImage holds; see :func:`robo_rl.core.decode_ros_image`."""
+    if hasattr(message, "encoding"):
+        return decode_ros_image(message)
+    if not hasattr(message, "format") or not hasattr(message, "data"):
+        raise SpecError(f"{type(message).__name__} is neither Image nor CompressedImage of sensor_msgs")
+    return decode_ros_compressed_image(message)
+
+
+def stamp_ns(message: Any) -> int:
+    """Return the stamp of a message's header [ns]; 0 where there is none."""
+    stamp = getattr(getattr(message, "header", None), "stamp", None)
+    return 0 if stamp is None else stamp.sec * 10**9 + stamp.nanosec

@@ -1,0 +1,217 @@
+"""Bags of rosbag2 that are read whole: SQLite files with their logs, messages in the order of the file and counted."""
+
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from robo_rl.core import DataError
+
+from .data import library
+from .notes import ImportNotes
+
+_METADATA = "metadata.yaml"
+_STORAGES = (".mcap", ".db3", ".mcap.zstd", ".db3.zstd")
+_LOGS = ("-wal", "-journal")
+_REPAIR = "what a killed recorder left is repaired by mcap recover (MCAP), and ros2 bag reindex makes its metadata.yaml"
+
+
+class Bag:
+    """A bag that is open.
+
+    Args:
+        path: of the bag, for messages.
+        reader: an open AnyReader of rosbags.
+        logged: whether a log was merged into its files: they may have more messages than its metadata states.
+        incomplete: whether any other numbers of messages than the bag states are taken, with a note.
+        notes: of the import.
+
+    Attributes:
+        path: as given.
+        types: of messages, by topic.
+    """
+
+    def __init__(self, path: Path, reader: Any, logged: bool, incomplete: bool, notes: ImportNotes) -> None:
+        self.path = path
+        self._reader, self._logged, self._incomplete, self._notes = reader, logged, incomplete, notes
+        self._storage = reader.readers[0].storage
+        self._files: Sequence[Any] = getattr(self._storage, "storages", [self._storage])
+        self.types: dict[str, str] = {connection.topic: connection.msgtype for connection in reader.connections}
+
+    def messages(self, topics: Sequence[str]) -> Iterator[tuple[str, int, Any]]:
+        """Yield topic, time in the bag [ns] and message of all messages of ``topics``, in the order of the file.
+
+        The order of the file tells where a clock was put back, which the times alone do not.
+
+        Raises:
+            DataError: if a message cannot be decoded or, at the end, their numbers are not those that the bag states.
+        """
+        found = Counter[str]()
+        for topic, at_ns, data, kind in self._records(topics):
+            found[topic] += 1
+            try:
+                message = self._reader.deserialize(data, kind)
+            except Exception as error:  # whatever rosbags meets in a message that is damaged or of an unknown type
+                raise DataError(
+                    f"{self.path}: message {found[topic]} of {topic} is no {kind} as the bag, or else "
+                    f"format.distribution, defines it ({type(error).__name__}: {error})"
+                ) from error
+            yield topic, at_ns, message
+        self._compare(found, topics, self._reader.connections, "by the metadata")
+        files = [connection for file in self._files for connection in file.connections]
+        self._compare(found, topics, files, "by the index of the file")
+
+    def _records(self, topics: Sequence[str]) -> Iterator[tuple[str, int, bytes, str]]:
+        unpack = library("rosbags.rosbag2.reader").zstd.decompress
+        packed = self._storage.metadata.compression_mode == "message"
+        try:
+            for file in self._files:
+                connections = [connection for connection in file.connections if connection.topic in topics]
+                if not connections:
+                    continue
+                scan = getattr(file, "messages_scan", partial(_rows, file))  # MCAP, SQLite
+                for connection, at_ns, data in scan(connections):
+                    yield connection.topic, at_ns, unpack(data) if packed else data, connection.msgtype
+        except Exception as error:  # whatever rosbags meets in a damaged file
+            raise DataError(
+                f"{self.path} cannot be read to its end ({type(error).__name__}: {error}); {_REPAIR}"
+            ) from error
+
+    def _compare(self, found: Counter[str], topics: Sequence[str], connections: Sequence[Any], source: str) -> None:
+        stated = Counter[str]()
+        for connection in connections:
+            if connection.topic in topics:
+                stated[connection.topic] += connection.msgcount
+        for topic in sorted(topic for topic in stated if stated[topic] != found[topic]):
+            text = f"{topic} has {found[topic]} messages, {stated[topic]} {source}"
+            if not self._incomplete and not (self._logged and found[topic] > stated[topic]):
+                raise DataError(
+                    f"{self.path}: {text}: a part is missing, or the metadata is of another bag. Copy it again; "
+                    f"{_REPAIR}; or take what there is by format.incomplete=true"
+                )
+            self._notes.add("Topics with other numbers of messages than stated", f"{self.path}: {text}")
+
+
+def _rows(file: Any, connections: Sequence[Any]) -> Iterator[tuple[Any, int, bytes]]:
+    """Yield the messages of a SQLite file in the order in which they were written."""
+    by_number = {connection.id: connection for connection in connections}
+    places = ",".join("?" * len(by_number))
+    query = f"SELECT topic_id, timestamp, data FROM messages WHERE topic_id IN ({places}) ORDER BY id"
+    for number, at_ns, data in file.dbconn.execute(query, tuple(by_number)):
+        yield by_number[number], at_ns, data
+
+
+def find_bags(path: Path) -> list[Path]:
+    """Return the bags at ``path``: itself, or those that lie in it, at any depth.
+
+    Raises:
+        DataError: if there is none, or files of bags lie about that no metadata.yaml lists.
+    """
+    if path.is_file():
+        return [path]
+    bags = sorted(entry.parent for entry in path.rglob(_METADATA))
+    stray = [
+        file
+        for file in sorted(path.rglob("*"))
+        if file.name.endswith(_STORAGES) and file.is_file() and file.parent not in bags
+    ]
+    if stray:
+        raise DataError(
+            f"{stray[0].parent} has files of a bag, {stray[0].name} for example, but no {_METADATA}; where the "
+            "recorder was killed, ros2 bag reindex makes one. A single file can be given as path; move away what is "
+            "not to be read"
+        )
+    if not bags:
+        raise DataError(
+            f"{path} is no bag of rosbag2, nor are there any in it: expected a {_METADATA}; where the recorder was "
+            "killed, ros2 bag reindex makes one"
+        )
+    return bags
+
+
+@contextmanager
+def open_bag(path: Path, store: Any, incomplete: bool, notes: ImportNotes) -> Iterator[Bag]:
+    """Open a bag for reading; nothing in its folder is changed.
+
+    Args:
+        path: of the bag, or of its only file.
+        store: message types that the bag does not define.
+        incomplete: see :class:`Bag`.
+        notes: of the import.
+
+    Raises:
+        DataError: if it is damaged, or has files that its metadata does not list.
+    """
+    make_reader = library("rosbags.highlevel").AnyReader
+    with TemporaryDirectory() as folder:
+        merged = _merged(path, Path(folder), notes)
+        try:
+            reader = make_reader([merged], default_typestore=store)
+            reader.open()
+        except Exception as error:  # whatever rosbags meets in a damaged file
+            raise DataError(
+                f"{path} is no bag, or damaged or unfinished ({error}); one whose recorder was killed is repaired by "
+                "mcap recover, or by ros2 bag reindex (SQLite)"
+            ) from error
+        try:
+            bag = Bag(path, reader, merged != path, incomplete, notes)
+            if path.is_dir():
+                _check_listed(path, reader.readers[0].storage)
+            yield bag
+        finally:
+            reader.close()
+
+
+def _check_listed(path: Path, storage: Any) -> None:
+    """Check that the metadata lists every file: a killed recorder has written more than it could list."""
+    listed = [file.path.name.removesuffix(".zstd") for file in storage.storages]
+    if twice := sorted(name for name, count in Counter(listed).items() if count > 1):
+        raise DataError(f"{path}: {_METADATA} lists {twice[0]} twice; {_REPAIR}")
+    for file in sorted(path.iterdir()):
+        stem = file.name.removesuffix(".zstd")
+        if file.name.endswith(_STORAGES) and stem not in listed:
+            raise DataError(f"{path}: {file.name} lies in the bag, but {_METADATA} does not list it; {_REPAIR}")
+
+
+def _merged(path: Path, folder: Path, notes: ImportNotes) -> Path:
+    """Return the path of a bag that has no logs: ``path``, or a copy in ``folder`` into which they were merged.
+
+    SQLite keeps what it has not yet moved into a file in ``FILE-wal``, and in ``FILE-journal`` what it needs to undo a
+    change that it did not finish. rosbags reads neither.
+    """
+    files = [path] if path.is_file() else sorted(path.iterdir())
+    logged = [file for file in files if file.suffix == ".db3" and any(_log_size(file, end) for end in _LOGS)]
+    if not logged:
+        return path
+    copy = folder / path.name
+    if path.is_dir():
+        copy.mkdir()
+        for file in files:
+            if file not in logged and not file.name.endswith(("-wal", "-shm", "-journal")):
+                (copy / file.name).symlink_to(file.absolute())
+    for file in logged:
+        target = copy / file.name if path.is_dir() else copy
+        shutil.copyfile(file, target)
+        for end in _LOGS:
+            if _log_size(file, end):
+                shutil.copyfile(f"{file}{end}", f"{target}{end}")
+        try:
+            database = sqlite3.connect(target)
+            try:
+                database.execute("PRAGMA journal_mode=DELETE").fetchall()
+            finally:
+                database.close()
+        except sqlite3.Error as error:
+            raise DataError(f"{file}: its log cannot be merged ({error}); the file or its log is damaged") from error
+        notes.add("SQLite files with a log that the recorder had not merged, read with it", str(file))
+    return copy
+
+
+def _log_size(file: Path, end: str) -> int:
+    log = Path(f"{file}{end}")
+    return log.stat().st_size if log.is_file() else 0
