@@ -1,7 +1,7 @@
 """A bag as a robot would record it."""
 
 import numpy as np
-from rosbags.rosbag2 import StoragePlugin, Writer
+from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
 
@@ -67,9 +67,12 @@ def image(encoding, height, width, rows):
     return TYPES.types["sensor_msgs/msg/Image"](header=stamped(None), data=data.reshape(-1), **about)
 
 
-def record_messages(path, messages, storage="MCAP", start=START):
+def record_messages(path, messages, storage="MCAP", start=START, compression=None):
     """Write ``messages`` (topic, time [s], message), in the order in which they are given."""
-    with Writer(path, version=8, storage_plugin=StoragePlugin[storage]) as bag:
+    writer = Writer(path, version=8, storage_plugin=StoragePlugin[storage])
+    if compression:
+        writer.set_compression(CompressionMode[compression], CompressionFormat.ZSTD)
+    with writer as bag:
         connections = {}
         for topic, t, message in messages:
             kind = message.__msgtype__

@@ -13,12 +13,13 @@ from robo_rl.replay import EpisodeStore
 from robo_rl.replay.interchange import ForeignConfig, Robomimic
 
 CASES = Path(__file__).parents[1] / "data/cases/robomimic"
+STATES = "Members of episodes left out: 1 (states)"
 STEPS = 6
 
 
 def load(path, **options):
     """Read a file; return the data and its episodes."""
-    data = Robomimic().load(path, ForeignConfig(**{"control_rate": 10.0, **options}))
+    data = Robomimic().load(path, ForeignConfig(**{"control_rate": 20.0, **options}))
     return data, list(data.episodes())
 
 
@@ -49,7 +50,7 @@ def test_channels_first_become_channels_last():
     with h5py.File(CASES / "images_chw.hdf5") as file:
         stored = file["data/demo_1/obs/agentview_image"][()]
     np.testing.assert_array_equal(episodes[1].observation["images/agentview"][:-1], stored.transpose(0, 2, 3, 1))
-    assert data.notes.lines() == ["Images converted: 1 (images/agentview: axes chw become hwc)"]
+    assert data.notes.lines() == [STATES, "Images converted: 1 (images/agentview: axes chw become hwc)"]
 
 
 def test_single_numbers_and_additional_axes_are_read(tmp_path):
@@ -67,7 +68,8 @@ def test_rewards_that_were_never_written_are_zeros_and_said():
     data, episodes = load(CASES / "unwritten_rewards.hdf5")
     assert not episodes[0].rewards["reward"].any() and len(episodes[0].rewards["reward"]) == 12
     assert data.notes.lines() == [
-        "Rewards that were never written, read as 0: 2 (/data/demo_0/rewards, /data/demo_1/rewards)"
+        STATES,
+        "Rewards that were never written, read as 0: 2 (/data/demo_0/rewards, /data/demo_1/rewards)",
     ]
 
 
@@ -78,12 +80,21 @@ def test_an_environment_without_arguments_has_no_control_rate():
         load(CASES / "kwargs_null.hdf5", control_rate=None)
 
 
+def test_another_control_rate_than_that_of_the_file_is_said():
+    data, _ = load(CASES / "images_chw.hdf5", control_rate=10.0)
+    assert "Control rate of 10 Hz as given, the file says 20 Hz" in data.notes.lines()
+    assert load(CASES / "images_chw.hdf5", control_rate=None)[0].spec.control_rate == 20
+
+
 def test_a_slight_excess_is_clipped_on_request():
     with pytest.raises(DataError, match=r"demo_0.*'action' of frame 5 is 1\.7948 in element 2.*foreign\.clip=true"):
         load(CASES / "actions_slight.hdf5")
     data, episodes = load(CASES / "actions_slight.hdf5", clip=True)
     assert episodes[0].executed_action[5, 2] == 1
-    assert data.notes.lines() == ["Episodes with actions beyond the limits, clipped: 2 (0: 1 actions, 1: 1 actions)"]
+    assert data.notes.lines() == [
+        STATES,
+        "Episodes with actions beyond the limits, clipped: 2 (0: 1 actions, 1: 1 actions)",
+    ]
 
 
 # --- images ----------------------------------------------------------------------------------------------------------

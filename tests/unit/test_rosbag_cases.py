@@ -11,6 +11,7 @@ from rosbags.rosbag2 import Reader
 from rosbags.typesys import get_types_from_msg
 
 from robo_rl.cli import main
+from robo_rl.commands.export import data_set
 from robo_rl.core import ConfigError, DataError
 from robo_rl.replay import EpisodeStore
 from robo_rl.replay.interchange import ForeignConfig, Rosbag
@@ -191,6 +192,38 @@ def test_an_mcap_file_that_was_not_finished_is_refused(tmp_path):
         load(path, STATE, COMMAND)
 
 
+@pytest.mark.parametrize("storage", ["MCAP", "SQLITE3"])
+@pytest.mark.parametrize("mode", ["FILE", "MESSAGE", "STORAGE"])
+def test_compressed_bags_are_read_and_counted(tmp_path, storage, mode):
+    if (storage, mode) == ("SQLITE3", "STORAGE"):
+        pytest.skip("SQLite has no compression of its own")
+    path = record_messages(tmp_path / "bag", joints(), storage, compression=mode)
+    assert load(path, STATE, COMMAND)[0][0].record.steps == 9
+    metadata = path / "metadata.yaml"
+    metadata.write_text(metadata.read_text().replace("message_count: 50", "message_count: 51"))
+    with pytest.raises(DataError, match="has 50 messages, 51 by the metadata"):
+        load(path, STATE, COMMAND)
+
+
+def test_a_message_that_cannot_be_decoded_is_named(tmp_path):
+    path = record_messages(tmp_path / "bag", joints(), "SQLITE3")
+    with sqlite3.connect(path / "bag.db3") as database:
+        database.execute("UPDATE messages SET data = x'00010000ff' WHERE id = 7")
+    database.close()
+    with pytest.raises(DataError, match=r"bag: message 4 of /joints is no sensor_msgs/msg/JointState as the bag"):
+        load(path, STATE, COMMAND)
+
+
+def test_other_bags_than_can_be_read_together_are_refused(tmp_path, recorded):
+    Rosbag().export(data_set(recorded[0], None), tmp_path / "bags/exported")
+    record_messages(tmp_path / "bags/recorded", joints())
+    with pytest.raises(DataError, match=r"has 2 bags, and robo-rl wrote .*exported: give it alone"):
+        load(tmp_path / "bags", STATE, COMMAND)
+    (tmp_path / "old.bag").write_bytes(b"#ROSBAG V2.0\n")
+    with pytest.raises(DataError, match=r"is a bag of ROS 1: rosbags-convert --src"):
+        load(tmp_path / "old.bag", STATE, COMMAND)
+
+
 # --- names -----------------------------------------------------------------------------------------------------------
 
 
@@ -276,6 +309,8 @@ def test_values_that_are_not_finite_end_an_episode_on_request(tmp_path):
     path = record_messages(tmp_path / "bag", messages)
     episodes, _ = load(path, STATE, COMMAND, faults="cut")
     assert sum(episode.record.steps for episode in episodes) in (17, 19)
+    with pytest.raises(DataError, match=r"at 1000000001\.000 s: b_position is nan; expected finite"):
+        load(path, STATE, COMMAND)
     assert [episode.record.episode for episode in episodes] == list(range(len(episodes)))
 
 
@@ -290,6 +325,17 @@ def test_a_mapping_that_cannot_be_is_refused(tmp_path):
         load(path, STATE, TopicConfig(topic="command", gives="action", fields=("datum",)))
     with pytest.raises(ConfigError, match="names that differ"):
         TopicConfig(topic="joints", gives="state", fields=("position",), names=("a", "a"))
+
+
+def test_actions_beyond_the_limits_are_named_or_clipped(tmp_path):
+    high = [("/command", t, number(1.5)) for topic, t, _ in joints() if topic == "/command" and 0.45 < t < 0.55]
+    messages = [message for message in joints() if message[:2] not in [each[:2] for each in high]]
+    path = record_messages(tmp_path / "bag", sorted(messages + high, key=lambda message: message[1]))
+    said = r"bag, 1000000000\.001 s on: episode 0: 'action' of frame 4 is 1\.5 in element 0.*foreign\.clip=true"
+    with pytest.raises(DataError, match=said):
+        load(path, STATE, COMMAND)
+    episodes, lines = load(path, STATE, COMMAND, clip=True)
+    assert episodes[0].executed_action[4] == 1 and "clipped: 1 (0: 1 actions)" in lines[0]
 
 
 # --- success ---------------------------------------------------------------------------------------------------------

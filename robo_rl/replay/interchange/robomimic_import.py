@@ -114,6 +114,10 @@ class _ForeignReader:
             )
         self._check_lengths(group)
         first = group[demos[0]]
+        if others := sorted(name for name in first if name not in ("actions", "obs", "next_obs", *_OF_STEPS)):
+            self.notes.add("Members of episodes left out", *others)
+        if rate and config.control_rate not in (None, rate):
+            self.notes.add(f"Control rate of {config.control_rate:g} Hz as given, the file says {rate:g} Hz")
         config.check_keys({_key(name, find_array(first, f"obs/{name}", path)) for name in _arrays(first)})
         observation = {}
         for name in first["obs"]:

@@ -98,6 +98,8 @@ class Rosbag:
         with opened(bags[0]) as bag:
             facts = next((message for _, _, message in bag.messages([FACTS])), None)
         if facts is not None:
+            if len(bags) > 1:
+                raise DataError(f"{path} has {len(bags)} bags, and robo-rl wrote {bags[0]}: give it alone")
             spec, metadata, instructions = read_facts(facts.data, path)
             count = len(instructions)
             return DataSet(

@@ -112,6 +112,8 @@ def find_bags(path: Path) -> list[Path]:
     Raises:
         DataError: if there is none, or files of bags lie about that no metadata.yaml lists.
     """
+    if path.suffix == ".bag" and path.is_file():
+        raise DataError(f"{path} is a bag of ROS 1: rosbags-convert --src {path} --dst {path.stem} makes one of ROS 2")
     if path.is_file():
         return [path]
     bags = sorted(entry.parent for entry in path.rglob(_METADATA))

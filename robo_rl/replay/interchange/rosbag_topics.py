@@ -242,12 +242,13 @@ class TopicsReader:
                 self._notes.add("Episodes of which no message says whether they succeeded", place)
         return ForeignEpisode(
             number,
-            path,
+            f"{path}, {part.ticks[0] / 1e9:.3f} s on",
             {key: joined[key].astype(self.spec.observation[key].dtype) for key in self._keys},
             joined[ACTION][1:],
             rewards=joined[REWARD][1:, 0] if REWARD in joined else None,
             success=success,
             stamp_ns=part.ticks,
+            names={key: ", ".join(self._topics[each].full_name for each in self._given[key]) for key in self._keys},
         )
 
     def _newest(self, gives: str, path: Path, messages: Sequence[_Messages], part: _Part) -> Array:
