@@ -142,3 +142,32 @@ def test_topics_slower_than_the_control_rate_are_said(tmp_path):
     assert said == [
         f"Topics slower than foreign.control_rate, whose values repeat: 1 ({path}: /command, one every 0.05 s)"
     ]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nothing_is_paired_across_a_gap_in_any_recording(tmp_path, seed):
+    """Random rates, jitter, gaps, jumps of the clock, and messages that a recorder of several threads swaps."""
+    random = np.random.default_rng(seed)
+    seconds = random.uniform(3, 6)
+    jumps = {at: random.choice([-1, 1]) * 10 ** random.uniform(-1, 3) for at in random.uniform(0, seconds, seed % 4)}
+    gap = random.uniform(0, seconds)
+    events = []
+    for topic in ("/joints", "/command"):
+        rate = random.uniform(30, 80)
+        times = (np.arange(seconds * rate) + random.uniform(0, 0.9, int(np.ceil(seconds * rate)))) / rate
+        events += [(t, topic) for t in times if not gap <= t < gap + 0.3]
+    events.sort()
+    if seed % 2:
+        events = [events[index] for index in np.argsort(np.arange(len(events)) + random.uniform(0, 3, len(events)))]
+    messages = []
+    for t, topic in events:
+        clock = t + sum(delta for at, delta in jumps.items() if t >= at)
+        messages.append((topic, clock, joint_state(["a"], [t]) if topic == "/joints" else number(t)))
+    episodes, said = load(record_messages(tmp_path / "bag", messages))
+    for episode in episodes:
+        times, actions = episode.observation["state"][:, 0], (episode.executed_action[:, 0] + 1) * 50
+        np.testing.assert_allclose(np.diff(times), 0.1, atol=0.1)  # as far as max_age lets it
+        np.testing.assert_allclose(actions, times[1:], atol=0.1)
+    covered = sum(episode.record.steps for episode in episodes) / 10
+    assert covered > seconds - 0.3 - 0.4 * (len(jumps) + 1), "what is sound is kept"
+    assert bool(said) == (len(episodes) > 1)

@@ -10,6 +10,10 @@ Times = NDArray[np.int64]
 
 _UNORDERED = 0.2
 """More messages than this share that lie before the one before them: the file is in no order of time at all."""
+_SWAPPED = 3
+"""Messages of a topic that may come too late together without the clock having been put back."""
+_EXAMINED = 100
+"""Places at which it is examined why time goes back; where there are more, they are all taken for the same."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +53,16 @@ class Break:
 def clock_jumps(tracks: Sequence[Track]) -> list[int]:
     """Return the places in the file before which the clock of the recorder was put back, rising.
 
-    Messages may also lie in a file in another order than that of their times, as a converter writes them. Sorting puts
-    them right. After a clock was put back it does not: messages of different moments would then stand between each
-    other, closer than the topic sends them, or a gap would open.
+    Messages may also lie in a file in another order than that of their times: a recorder of several threads swaps
+    neighbours, and a converter writes whole parts in any order. Sorting puts these right. After a clock was put back it
+    does not: messages of different moments would then stand between each other, or a gap would open.
     """
     jumps = set()
     for track in tracks:
-        for index in np.flatnonzero(np.diff(track.times) < 0) if _put_back(track) else ():
+        steps = _steps_back(track)
+        if not any(_is_jump(track, index) for index in steps[:_EXAMINED]):
+            continue
+        for index in steps:
             before, after = track.times[index], track.times[index + 1]
             middle = before - (before - after) // 2
             # Other topics show the same jump at other places: the first message after it counts.
@@ -67,15 +74,24 @@ def clock_jumps(tracks: Sequence[Track]) -> list[int]:
     return sorted(jumps)
 
 
-def _put_back(track: Track) -> bool:
-    steps = np.diff(track.times).astype(np.float64)
-    if not (steps < 0).any() or (steps < 0).mean() > _UNORDERED:
-        return False
-    period = float(np.median(steps[steps > 0])) if (steps > 0).any() else 0.0
-    ordered = np.diff(np.sort(track.times)).astype(np.float64)
-    closer = (ordered < 0.75 * period).sum() - ((steps >= 0) & (steps < 0.75 * period)).sum()
-    gaps = (ordered > track.max_age_ns).sum() - (steps > track.max_age_ns).sum()
-    return bool(closer >= 2 or gaps > 0)
+def _steps_back(track: Track) -> NDArray[np.intp]:
+    """Return the indices after which time goes back by much or for several messages; none in a file without order."""
+    steps = np.diff(track.times)
+    back = steps < 0
+    if not back.any() or back.mean() > _UNORDERED:
+        return np.empty(0, np.intp)
+    ahead = np.append(track.times, np.full(_SWAPPED, track.times.min()))
+    behind = np.all([ahead[1 + n :][: len(steps)] < track.times[:-1] for n in range(_SWAPPED)], axis=0)
+    return np.flatnonzero(back & (behind | (steps < -track.max_age_ns)))
+
+
+def _is_jump(track: Track, index: int) -> bool:
+    """Tell whether sorting would not put right that time goes back after ``index``."""
+    order = np.argsort(track.times, kind="stable")
+    seams = np.flatnonzero(np.diff(order > index))
+    opened = np.diff(track.times[order])[seams] > track.max_age_ns
+    mixed = (np.diff(seams) <= _SWAPPED).sum() >= _SWAPPED  # single messages of before and after stand in turn
+    return bool(mixed or opened.any())
 
 
 def runs(track: Track, jumps: Sequence[int]) -> list[NDArray[np.intp]]:
