@@ -8,7 +8,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec, State, write_durably
+from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec, SpecError, State, parse_json, write_durably
 
 FORMAT = "robo_rl stages 2"
 
@@ -51,13 +51,13 @@ def read_classifier(path: Path, spec: EnvSpec, option: str) -> tuple[dict[str, A
         raise ConfigError(f"{option}: there is no file {path}: give one that robo-rl label made")
     try:
         with safe_open(path, framework="numpy") as stream:
-            card = json.loads((stream.metadata() or {})["card"])
+            card = parse_json((stream.metadata() or {})["card"], str(path), finite=False)
             state = {key: stream.get_tensor(key) for key in stream.keys()}  # noqa: SIM118 (it is no dictionary)
         if card["format"] != FORMAT:
             raise ValueError(f"expected format {FORMAT!r}, found {card['format']!r}")
         said = {key: card["config"][key] for key in OF_FILE}
         looked_at = {key: ArraySpec.from_json(value) for key, value in card["observation"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+    except (DataError, SpecError, OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise DataError(f"{option}: {path} is no classifier of robo-rl label: {error!r}") from error
     for key, array in looked_at.items():
         ours = spec.observation.get(key)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from .commands.interruption import sigterm_unwinds
-from .core import ConfigError, RoboRLError, nearest
+from .core import ConfigError, RoboRLError, nearest, printable
 
 COMMANDS = {
     "train": "train an agent: robo-rl train task=pick_cube",
@@ -89,13 +89,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except RoboRLError as error:
         if debug:
             raise
-        print(f"robo-rl: {error}", file=sys.stderr)
+        print(f"robo-rl: {printable(str(error))}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
     except OSError as error:  # a folder that cannot be made, a disk that is full: mostly no defect of ours
         if debug:
             raise
         place = "" if error.filename is None else f"{error.filename}: "
-        print(f"robo-rl: {place}{error.strerror or error} (--debug shows where)", file=sys.stderr)
+        print(f"robo-rl: {printable(f'{place}{error.strerror or error}')} (--debug shows where)", file=sys.stderr)
         sys.exit(EXIT_USAGE)
 
 

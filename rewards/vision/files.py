@@ -13,7 +13,7 @@ from typing import Any
 from safetensors.torch import save
 from torch import nn
 
-from robo_rl.core import ConfigError, DataError, nearest
+from robo_rl.core import ConfigError, DataError, NoJsonError, nearest, parse_json, read_bytes
 
 from .libraries import open_clip, timm
 
@@ -30,6 +30,7 @@ CARD_NAME = "card.json"
 TIMM = "timm:"
 """What names of architectures of timm begin with."""
 TORCH = "torch:"
+JSON_BYTES = 16 << 20
 """What names of classes of PyTorch modules begin with."""
 
 WANTED = ("*.json", "*.safetensors", "*.txt", "*.model")
@@ -149,9 +150,9 @@ def _in_folder(folder: Path) -> ModelFiles:
     if (folder / TIMM_CONFIG_NAME).is_file() and not (folder / CONFIG_NAME).exists():
         return _of_timm_in_folder(folder)
     try:
-        config = json.loads((folder / CONFIG_NAME).read_text())
+        config = _read_json(folder / CONFIG_NAME)
         towers = (config["model_cfg"]["vision_cfg"], config["model_cfg"]["text_cfg"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (DataError, OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{folder / CONFIG_NAME} is no configuration of open_clip with model_cfg.vision_cfg and .text_cfg "
             f"({type(error).__name__}: {error})"
@@ -176,8 +177,8 @@ def _of_timm_in_folder(folder: Path) -> ModelFiles:
     """Return a model in timm's format, whose configuration names an architecture and how it differs from that."""
     file = folder / TIMM_CONFIG_NAME
     try:
-        architecture = json.loads(file.read_text())["architecture"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        architecture = _read_json(file)["architecture"]
+    except (DataError, OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{file} is no configuration of timm, with an architecture ({error!r})") from error
     if not (isinstance(architecture, str) and timm().is_model(architecture)):
         raise DataError(f"{file} names {architecture!r}, which is no architecture of timm")
@@ -186,6 +187,10 @@ def _of_timm_in_folder(folder: Path) -> ModelFiles:
         raise ConfigError(f"{folder} has no {TIMM_WEIGHTS_NAME}; pickles can run code and are not read: convert them")
     _check_card(folder, TIMM_CONFIG_NAME, TIMM_WEIGHTS_NAME)
     return ModelFiles("timm", f"local-dir:{folder}", weights, {})
+
+
+def _read_json(file: Path) -> Any:
+    return parse_json(read_bytes(file, JSON_BYTES), str(file), finite=False)
 
 
 def _names(node: Any) -> Iterable[str]:
@@ -201,14 +206,14 @@ def _check_card(folder: Path, *names: str) -> None:
     if not (folder / CARD_NAME).exists():
         return
     try:
-        sums = json.loads((folder / CARD_NAME).read_text())["sha256"]
+        sums = _read_json(folder / CARD_NAME)["sha256"]
         for name in names:
             if hashlib.sha256((folder / name).read_bytes()).hexdigest() != sums[name]:
                 raise DataError(
                     f"{folder / name} is not the file that {CARD_NAME} describes: it is damaged or was changed. "
                     f"Restore it, or make the model anew ({CARD_NAME} has the command)"
                 )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (NoJsonError, OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{folder / CARD_NAME} and what it describes cannot be read ({error!r})") from error
 
 

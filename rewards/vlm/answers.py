@@ -5,7 +5,9 @@ import json
 import tempfile
 from pathlib import Path
 
-from robo_rl.core import ConfigError, user_folder
+from robo_rl.core import ConfigError, DataError, parse_json, read_bytes, user_folder
+
+MOST_BYTES = 16 << 20
 
 
 class AnswerCache:
@@ -28,8 +30,8 @@ class AnswerCache:
     def find(self, asked: bytes) -> str | None:
         """Return the answer to what was ``asked``, or None: unknown, or its file is damaged."""
         try:
-            answer = json.loads(self._file(asked).read_bytes())["answer"]
-        except (OSError, ValueError, KeyError, TypeError):
+            answer = parse_json(read_bytes(self._file(asked), MOST_BYTES), "an answer")["answer"]
+        except (DataError, OSError, ValueError, KeyError, TypeError):
             return None
         return answer if isinstance(answer, str) else None
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from isal import isal_zlib
 
-from robo_rl.core import Closing, DataError, require, sync_folder, write_durably
+from robo_rl.core import Closing, DataError, parse_json, read_bytes, require, sync_folder, write_durably
 
 FILE_BYTES = 8 << 20
 """A file is begun when the last one has reached this size; files are deleted whole."""
@@ -132,8 +132,8 @@ class Spool(Closing):
         if not self.held_records or not file.exists():
             return ""
         try:
-            return str(json.loads(file.read_text())["run"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            return str(parse_json(read_bytes(file, 4096), str(file))["run"])
+        except (DataError, OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"{file} is damaged ({error}); restore it, or choose another spool folder") from error
 
     @property

@@ -10,10 +10,23 @@ from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from ..core import Agent, CheckpointError, ConfigError, DataError, EnvSpec, Policy, Reward, load_config
+from ..core import (
+    Agent,
+    CheckpointError,
+    ConfigError,
+    DataError,
+    EnvSpec,
+    Policy,
+    Reward,
+    SpecError,
+    load_config,
+    reading,
+)
 from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
 from .allow_list import check_saved
 from .composition import build_agent, build_reward, register_all_configs
+
+OTHER = "use another checkpoint"
 
 
 def run_config(run: Path) -> DictConfig:
@@ -116,9 +129,10 @@ def load_policy(run: Path, spec: EnvSpec | None = None, checkpoint: str = "best"
     """
     config = run_config(run)
     loaded = _load_part(run, spec, checkpoint, "policy")
-    spec = EnvSpec.from_json(loaded.facts["spec"])
+    spec = _spec(loaded)
     agent = build_agent(config.agent, spec, config.seed)
-    agent.load_policy(loaded.parts["policy"])
+    with reading(f"{run}: the policy of step {loaded.step}", CheckpointError, OTHER):
+        agent.load_policy(loaded.parts["policy"])
     return TrainedPolicy(agent, spec, config, loaded.step, agent.config.action_chunk)
 
 
@@ -133,7 +147,8 @@ def load_agent(run: Path, spec: EnvSpec, checkpoint: str = "best") -> Agent:
     loaded = _load_part(run, spec, checkpoint, "agent")
     if "agent" not in loaded.parts:
         raise CheckpointError(f"{run}: its checkpoint of step {loaded.step} has a policy and no agent to load")
-    agent.load(loaded.parts["agent"])
+    with reading(f"{run}: the agent of step {loaded.step}", CheckpointError, OTHER):
+        agent.load(loaded.parts["agent"])
     return agent
 
 
@@ -156,7 +171,8 @@ def load_reward(run: Path, spec: EnvSpec, checkpoint: str = "newest") -> Trained
     reward = build_reward(config.reward, spec, config.seed)
     loaded = _load_part(run, spec, checkpoint, "reward")
     if reward.scorer is not None:
-        reward.scorer.load(loaded.parts["reward"])
+        with reading(f"{run}: the reward of step {loaded.step}", CheckpointError, OTHER):
+            reward.scorer.load(loaded.parts["reward"])
     return TrainedReward(reward, config, loaded.step)
 
 
@@ -177,10 +193,17 @@ def _load_part(run: Path, spec: EnvSpec | None, checkpoint: str, part: str) -> C
             )
         raise CheckpointError(f"{run} has no checkpoint {checkpoint!r}; choose best, newest or a step of: {held}")
     loaded = load_checkpoint(path, only=(part,))
-    differences = EnvSpec.from_json(loaded.facts["spec"]).differences(spec) if spec is not None else []
+    differences = _spec(loaded).differences(spec) if spec is not None else []
     if differences:
         raise CheckpointError(f"{path} was trained for another environment: " + "; ".join(differences))
     return loaded
+
+
+def _spec(loaded: Checkpoint) -> EnvSpec:
+    try:
+        return EnvSpec.from_json(loaded.facts.get("spec", {}))
+    except SpecError as error:
+        raise CheckpointError(f"the checkpoint of step {loaded.step} does not fit: {error}") from error
 
 
 def _step(text: str) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
@@ -16,7 +16,7 @@ from rich.text import Text
 
 from ..core import DataError, require
 from ..evaluation.runs import Run, find_runs, load_run
-from ..telemetry import LiveStatus, LiveWatch
+from ..telemetry import Console, LiveStatus, LiveWatch
 from .recording import typed
 
 RECENT_EPISODES = 20

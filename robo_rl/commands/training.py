@@ -30,6 +30,7 @@ from ..core import (
     Transition,
     derive_seed,
     generator,
+    reading,
 )
 from ..evaluation import EvaluationResult
 from ..learner import Checkpoint, CheckpointFolder, Learner
@@ -121,7 +122,8 @@ class Training(ABC):
         self._reached = False  # and only the final evaluation is missing
         checkpoint = self._checkpoints.load_newest() if goes_on else None
         if checkpoint is not None:
-            self._load(checkpoint)
+            with reading(f"{folder}: the checkpoint of step {checkpoint.step}", CheckpointError, "restore a copy"):
+                self._load(checkpoint)
         self.logger = RunLogger(
             folder,
             logging,
@@ -135,7 +137,8 @@ class Training(ABC):
         if checkpoint is None:
             self._begin()
         else:
-            self._go_on(checkpoint)
+            with reading(f"{folder}: the checkpoint of step {checkpoint.step}", CheckpointError, "restore a copy"):
+                self._go_on(checkpoint)
 
     def run(self) -> int:
         """Take the remaining steps, evaluate, and write what the run came to; return the exit code.

@@ -40,6 +40,7 @@ from .errors import (
     nearest,
 )
 from .folders import user_folder
+from .foreign import ENTRIES, ForeignFolder, NoJsonError, check_yaml, parse_json, read_bytes, read_secret
 from .image_files import MAX_PIXELS, ImageHeader, decode_image_file, read_image_header
 from .image_layout import ImageConfig, ImageLayout, image_axes, image_layout
 from .latch import plain_text, read_short
@@ -54,7 +55,7 @@ from .protocols import (
     SafetyFilter,
     Teleop,
 )
-from .reading import load_config, parse_json, read_file
+from .reading import load_config, reading, whole_number
 from .reset_latch import ResetLatch
 from .reward import RewardWeights
 from .reward_protocols import Experience, Reward, RewardConfig, RewardModule, Scorer
@@ -65,6 +66,7 @@ from .seeding import derive_seed, generator
 from .signals import ObservationSignals
 from .specs import ArraySpec, EnvSpec
 from .temporal import Formula, parse_specification
+from .text import printable
 from .types import (
     PASSED,
     TEACHERS,
@@ -88,6 +90,7 @@ from .wire_protocols import TransitionInbox, TransitionOutbox
 __all__ = [
     "DEADMAN",
     "EMERGENCY_STOP",
+    "ENTRIES",
     "GUARD_SILENT",
     "MAX_PIXELS",
     "PASSED",
@@ -117,6 +120,7 @@ __all__ = [
     "EnvSpec",
     "Experience",
     "FeatureExtractor",
+    "ForeignFolder",
     "Formula",
     "FrameTransform",
     "GuardBeat",
@@ -128,6 +132,7 @@ __all__ = [
     "Metrics",
     "MonotonicClock",
     "NativeBuildError",
+    "NoJsonError",
     "Observation",
     "ObservationGuard",
     "ObservationSignals",
@@ -167,6 +172,7 @@ __all__ = [
     "TransportError",
     "Verdict",
     "as_config",
+    "check_yaml",
     "config_node",
     "deadman_file",
     "decode_image_file",
@@ -186,12 +192,16 @@ __all__ = [
     "pass_on",
     "passed_on",
     "plain_text",
-    "read_file",
+    "printable",
+    "read_bytes",
     "read_image_header",
+    "read_secret",
     "read_short",
+    "reading",
     "require",
     "shortest",
     "sync_folder",
     "user_folder",
+    "whole_number",
     "write_durably",
 ]

@@ -1,7 +1,7 @@
 """Specifications of arrays and environments: what may travel, and how it is checked."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import SpecError
+from .reading import reading, whole_number
 from .types import Observation
+
+_MOST_AXES = 8
+_MOST_KEYS = 1000
 
 
 @dataclass(frozen=True)
@@ -86,14 +90,25 @@ class ArraySpec:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "ArraySpec":
-        """Inverse of :meth:`to_json`."""
-        return cls(
-            shape=tuple(value["shape"]),
-            dtype=value["dtype"],
-            low=value.get("low", -float("inf")),
-            high=value.get("high", float("inf")),
-            names=tuple(value.get("names", ())),
-        )
+        """Inverse of :meth:`to_json`.
+
+        Raises:
+            SpecError: if a value is of another kind, or there are more than eight axes.
+        """
+        with reading("an array's specification", SpecError, "expected what ArraySpec.to_json returns"):
+            dtype = np.dtype(_text(value["dtype"]))
+            if dtype.kind not in "biuf" or dtype.name != value["dtype"]:
+                raise ValueError(f"expected numbers, got {value['dtype']!r}")
+            shape = tuple(whole_number(size) for size in _listed(value["shape"]))
+            if len(shape) > _MOST_AXES:
+                raise ValueError(f"expected {_MOST_AXES} axes at most, got {len(shape)}")
+            return cls(
+                shape=shape,
+                dtype=dtype.name,
+                low=_number(value.get("low", -float("inf"))),
+                high=_number(value.get("high", float("inf"))),
+                names=tuple(map(_text, _listed(value.get("names", [])))),
+            )
 
 
 @dataclass(frozen=True)
@@ -178,16 +193,50 @@ class EnvSpec:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "EnvSpec":
-        """Inverse of :meth:`to_json`."""
-        return cls(
-            task=value["task"],
-            observation={key: ArraySpec.from_json(spec) for key, spec in value["observation"].items()},
-            action=ArraySpec.from_json(value["action"]),
-            action_space=value["action_space"],
-            action_frame=value["action_frame"],
-            control_rate=value["control_rate"],
-            max_episode_steps=value["max_episode_steps"],
-            reward_terms=tuple(value["reward_terms"]),
-            reports_success=value["reports_success"],
-            extra=value["extra"],
-        )
+        """Inverse of :meth:`to_json`.
+
+        Raises:
+            SpecError: if a value is missing or of another kind, or there are more than a thousand observations.
+        """
+        with reading("an environment's specification", SpecError, "expected what EnvSpec.to_json returns"):
+            limit, rate = value["max_episode_steps"], _number(value["control_rate"])
+            if not 0 < rate < math.inf:
+                raise ValueError(f"control_rate must be above 0, got {rate}")
+            if len(value["observation"]) > _MOST_KEYS or not isinstance(value["extra"], Mapping):
+                raise ValueError(f"expected {_MOST_KEYS} observations at most, and extra facts by name")
+            return cls(
+                task=_text(value["task"]),
+                observation={key: ArraySpec.from_json(spec) for key, spec in value["observation"].items()},
+                action=ArraySpec.from_json(value["action"]),
+                action_space=_text(value["action_space"]),
+                action_frame=_text(value["action_frame"]),
+                control_rate=rate,
+                max_episode_steps=None if limit is None else whole_number(limit, 1),
+                reward_terms=tuple(map(_text, _listed(value["reward_terms"]))),
+                reports_success=_flag(value["reports_success"]),
+                extra=value["extra"],
+            )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, got {value!r}")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"expected true or false, got {value!r}")
+    return value
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    if not isinstance(value, list | tuple) or len(value) > _MOST_KEYS:
+        raise TypeError(f"expected a list of at most {_MOST_KEYS}, got {str(value)[:40]!r}")
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        raise TypeError(f"expected a number, got {value!r}")
+    return value

@@ -8,6 +8,8 @@ so that it is there whole or not at all.
 import contextlib
 import hashlib
 import json
+import math
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,14 +17,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 
-from robo_rl.core import CheckpointError, State, sync_folder, write_durably
+from robo_rl.core import CheckpointError, DataError, State, parse_json, read_bytes, sync_folder, write_durably
 
 FORMAT = 2
+MANIFEST_BYTES = 16 << 20
 _WITHOUT_DIGEST = 1  # the format before: its manifest has no hash of its own
 
+_PART = re.compile(r"\w+")
 _REPLACED = ".partial_replaced_"
 _DROPPED = ".partial_dropped_"
 
@@ -143,7 +148,8 @@ class CheckpointFolder:
         scored, folders = [], self.folders()
         for path in folders:
             with contextlib.suppress(CheckpointError):
-                if (score := read_facts(path).get("score")) is not None:
+                score = read_facts(path).get("score")
+                if isinstance(score, int | float) and math.isfinite(score):
                     scored.append((score, path))
         return max(scored)[1] if scored else next(reversed(folders), None)
 
@@ -219,7 +225,10 @@ def load_checkpoint(folder: Path, only: tuple[str, ...] | None = None) -> Checkp
             raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from error
         if hashlib.sha256(data).hexdigest() != expected:
             raise CheckpointError(f"{file}: its SHA-256 is not the manifest's; it is damaged, use another checkpoint")
-        parts[name] = load_safetensors(data)
+        try:
+            parts[name] = load_safetensors(data)
+        except SafetensorError as error:
+            raise CheckpointError(f"{file}: it holds no arrays ({error}); use another checkpoint") from error
     return Checkpoint(step=manifest["step"], parts=parts, facts=manifest["facts"])
 
 
@@ -232,14 +241,16 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     """Return ``step``, ``sha256`` and ``facts``."""
     file = folder / "manifest.json"
     try:
-        manifest = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
+        manifest = parse_json(read_bytes(file, MANIFEST_BYTES), str(file), finite=False)
+    except (DataError, OSError, ValueError) as error:
         raise CheckpointError(f"{file}: no readable manifest ({error}); this is no complete checkpoint") from error
     found = manifest.get("format") if isinstance(manifest, dict) else manifest
-    if found not in (FORMAT, _WITHOUT_DIGEST):
+    if not isinstance(manifest, dict) or found not in (FORMAT, _WITHOUT_DIGEST):
         raise CheckpointError(f"{file}: expected checkpoint format {FORMAT}, found {found!r}")
     content = {name: manifest.get(name) for name in ("step", "sha256", "facts")}
-    if not all(isinstance(content[name], kind) for name, kind in (("step", int), ("sha256", dict), ("facts", dict))):
+    kinds = (("step", int), ("sha256", dict), ("facts", dict))
+    good = all(isinstance(content[name], kind) for name, kind in kinds) and all(map(_PART.fullmatch, content["sha256"]))
+    if not good:
         raise CheckpointError(f"{file}: expected a step, hashes and facts; it is damaged, use another checkpoint")
     if found == FORMAT and manifest.get("digest") != _digest(content):
         raise CheckpointError(f"{file}: its SHA-256 is not that of its content; it is damaged, use another checkpoint")

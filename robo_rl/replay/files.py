@@ -190,7 +190,7 @@ class EpisodeFiles:
             record = EpisodeRecord.from_line(line)
             if missing := {*self._step_names, *self._observation_names} - record.crc32.keys():
                 raise ValueError(f"no checksum of {sorted(missing)}")
-        except (ValueError, TypeError) as error:
+        except ValueError as error:
             raise DataError(
                 f"{self.path / EPISODES}: line {len(self._starts)} is damaged ({error}); restore the data set "
                 "from a copy, or cut the file off before this line to keep the episodes before it"

@@ -9,7 +9,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from robo_rl.core import DataError, EnvSpec, Refusal, RoboRLError, SessionProgress, Transition, write_durably
+from robo_rl.core import (
+    DataError,
+    EnvSpec,
+    Refusal,
+    RoboRLError,
+    SessionProgress,
+    Transition,
+    parse_json,
+    reading,
+    whole_number,
+    write_durably,
+)
 
 from .disk import CommitLog, disk_errors, make_folder
 from .ring import ReplayRing
@@ -325,13 +336,11 @@ def _recover_sessions(store: EpisodeStore, ledger: CommitLog, file: Path) -> dic
     sessions: dict[_Key, _Session] = {}
     settled: dict[_Key, dict[int, tuple[int, bool]]] = {}
     for number, line in enumerate(ledger.lines, start=1):
-        try:
-            entry = json.loads(line)
-            key = str(entry["actor"]), int(entry["session"])
+        with reading(f"{file}: line {number}", advice="restore it from a copy"):
+            entry = parse_json(line, str(file))
+            key = str(entry["actor"]), whole_number(entry["session"])
             if "refused" in entry:
-                settled.setdefault(key, {})[int(entry["sequence"])] = int(entry["count"]), False
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{file}: line {number} is damaged ({error}); restore it from a copy") from error
+                settled.setdefault(key, {})[whole_number(entry["sequence"])] = whole_number(entry["count"], 1), False
         sessions.setdefault(key, _Session())
     for record in store.records:
         key = record.actor, record.session

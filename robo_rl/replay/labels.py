@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import DataError, write_durably
+from robo_rl.core import DataError, parse_json, read_bytes, reading, whole_number, write_durably
 
 from .disk import disk_errors
 from .layout import EpisodeRecord
@@ -19,6 +19,7 @@ from .store import EpisodeStore
 FORMAT = "robo_rl labels"
 FORMAT_VERSION = 1
 FILE = "labels.json"
+MOST_BYTES = 256 << 20
 
 UNKNOWN = -1
 
@@ -83,24 +84,25 @@ class LabelBook:
         if not self._path.exists():
             return
         with disk_errors(self._path, "read the labels"):
-            text = self._path.read_bytes()
-        try:
-            facts = json.loads(text)
+            text = read_bytes(self._path, MOST_BYTES)
+        with reading(self._path, advice="restore it, or remove it and label again"):
+            facts = parse_json(text, str(self._path))
             if (facts["format"], facts["format_version"]) != (FORMAT, FORMAT_VERSION):
                 raise ValueError(f"expected format {FORMAT!r}, version {FORMAT_VERSION}")
             stages = facts["stages"]
-            given = {int(each["number"]): each for each in facts["episodes"]}
-            labels = {number: np.array(each["labels"], dtype=np.int8) for number, each in given.items()}
-        except (ValueError, TypeError, KeyError, OverflowError) as error:
-            raise DataError(f"{self._path} is damaged ({error!r}): restore it, or remove it and label again") from error
+            given = {whole_number(each["number"]): each.get("crc32") for each in facts["episodes"]}
+            labels = {
+                each["number"]: np.array([whole_number(label, UNKNOWN, 127) for label in each["labels"]], np.int8)
+                for each in facts["episodes"]
+            }
         if stages != self._stages:
             raise DataError(
                 f"{self._path} has labels of {stages} stages, wanted are {self._stages}: give that number, or remove "
                 "the file and label again"
             )
-        for number, each in given.items():
+        for number, checksum in given.items():
             try:
-                if each.get("crc32") != _checksum(self._records[number]):
+                if checksum != _checksum(self._records[number]):
                     raise ValueError("the episode is another one now")
                 _check(labels[number], self._records[number], stages)
             except (ValueError, KeyError) as error:

@@ -13,7 +13,18 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from robo_rl.core import PASSED, Batch, DataError, EnvSpec, Observation, Source, Transition, Verdict
+from robo_rl.core import (
+    PASSED,
+    Batch,
+    DataError,
+    EnvSpec,
+    Observation,
+    Source,
+    Transition,
+    Verdict,
+    parse_json,
+    whole_number,
+)
 
 from .chunks import CHUNK_ROWS, COMPRESSORS, IMAGE_CHUNK_ROWS, IMAGE_COMPRESSORS, SHARD_ROWS
 from .disk import DurableStore
@@ -130,16 +141,30 @@ class EpisodeRecord:
         Raises:
             ValueError: if the line is no record.
         """
-        value = json.loads(line)
+        try:
+            return cls._from_json(parse_json(line, "the record"))
+        except (DataError, AttributeError, TypeError) as error:
+            raise ValueError(str(error)) from error
+
+    @classmethod
+    def _from_json(cls, value: Any) -> "EpisodeRecord":
         if isinstance(value, dict):
             value.setdefault("verdicts", {})  # data sets from before verdicts were stored
         if not isinstance(value, dict) or value.keys() != cls.__dataclass_fields__.keys():
             raise ValueError(f"expected an object with the keys {', '.join(cls.__dataclass_fields__)}")
         record = cls(**value)
-        if not isinstance(record.steps, int) or record.steps < 1 or not isinstance(record.crc32, dict):
-            raise ValueError("steps or crc32 out of range")
-        for step in range(record.steps) if record.verdicts else ():
-            record.verdict(step)
+        whole_number(record.steps, 1)
+        for number in (record.session, record.episode, record.sequence):
+            whole_number(number)
+        if not isinstance(record.actor, str) or not isinstance(record.success, bool | None):
+            raise ValueError("actor or success of another kind")
+        if not all(isinstance(each, dict) for each in (record.sources, record.crc32, record.verdicts)):
+            raise ValueError("sources, crc32 or verdicts of another kind")
+        for counts in (record.sources, record.crc32):
+            for count in counts.values():
+                whole_number(count)
+        for step in record.verdicts:
+            record.verdict(int(step))
         return record
 
     def verdict(self, step: int) -> Verdict:

@@ -20,6 +20,9 @@ from robo_rl.core import (
     Source,
     State,
     Transition,
+    parse_json,
+    reading,
+    whole_number,
 )
 
 from .columns import Columns, load_columns
@@ -424,7 +427,11 @@ class ReplayRing:
         """
         if "facts" not in state:
             raise CheckpointError(f"replay: expected an array 'facts', found {sorted(state)}")
-        facts = json.loads(state["facts"].tobytes())
+        with reading("replay", CheckpointError, "use another checkpoint"):
+            self._load(state)
+
+    def _load(self, state: State) -> None:
+        facts = parse_json(state["facts"].tobytes(), "replay", finite=False)
         for name, ours in (("capacity", self.capacity), ("reward_terms", list(self.terms))):
             if facts[name] != ours:
                 raise CheckpointError(
@@ -440,8 +447,8 @@ class ReplayRing:
             )
         load_columns(columns, saved)
         self._filled = len(state["order"])
-        self._cursor = facts["cursor"]
-        self._tails = {actor: _Tail(*tail) for actor, tail in facts["tails"].items()}
+        self._cursor = whole_number(facts["cursor"], 0, self.capacity)
+        self._tails = {actor: _Tail(*map(whole_number, tail)) for actor, tail in facts["tails"].items()}
         self._computed.restart(dict.fromkeys(facts.get("held", ())))
-        self._sampleable.restore(facts["count"])
+        self._sampleable.restore(whole_number(facts["count"], 0, self._filled))
         self._interventions = None

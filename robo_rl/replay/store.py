@@ -10,7 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from robo_rl.core import Closing, DataError, EnvSpec, SpecError, Transition, sync_folder, write_durably
+from robo_rl.core import (
+    Closing,
+    DataError,
+    EnvSpec,
+    SpecError,
+    Transition,
+    parse_json,
+    read_bytes,
+    reading,
+    sync_folder,
+    write_durably,
+)
 
 from .disk import disk_errors, make_folder
 from .files import ARRAYS, EPISODES, EpisodeFiles
@@ -28,7 +39,9 @@ READ_BYTES = 16 << 20
 READ_EPISODES = 1000
 """At most as many episodes are read at a time: short ones are small beside the objects that tell where they lie."""
 
+FACTS_BYTES = 64 << 20
 _FACTS = "dataset.json"
+_RESTORE = "restore the data set from a copy"
 
 
 @dataclass(frozen=True)
@@ -319,12 +332,10 @@ def _read_facts(path: Path) -> tuple[EnvSpec, Mapping[str, Any]]:
             f"{path} is no data set: it has no {_FACTS}; give the folder that `robo-rl record` or `collect` made"
         )
     with disk_errors(file, "read the data set"):
-        text = file.read_bytes()
-    try:
-        facts = json.loads(text)
+        text = read_bytes(file, FACTS_BYTES)
+    with reading(file, advice=_RESTORE):
+        facts = parse_json(text, str(file))
         kind, version = facts["format"], facts["format_version"]
-    except (ValueError, TypeError, KeyError) as error:
-        raise _damaged(file, error) from error
     if kind != FORMAT:
         raise DataError(f"{file}: expected format {FORMAT!r}, found {kind!r}; give a data set of robo-rl")
     if version != FORMAT_VERSION:
@@ -333,10 +344,10 @@ def _read_facts(path: Path) -> tuple[EnvSpec, Mapping[str, Any]]:
             "robo-rl: update this one"
         )
     try:
-        return EnvSpec.from_json(facts["spec"]), facts["metadata"]
-    except (ValueError, TypeError, KeyError, AttributeError, SpecError) as error:
-        raise _damaged(file, error) from error
-
-
-def _damaged(file: Path, error: Exception) -> DataError:
-    return DataError(f"{file} is damaged ({type(error).__name__}: {error}); restore the data set from a copy")
+        with reading(file, advice=_RESTORE):
+            spec, metadata = EnvSpec.from_json(facts["spec"]), facts["metadata"]
+            if not isinstance(metadata, dict):
+                raise TypeError(f"expected metadata by name, got {metadata!r}")
+    except SpecError as error:
+        raise DataError(f"{file}: {error}; {_RESTORE}") from error
+    return spec, metadata

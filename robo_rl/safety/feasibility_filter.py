@@ -11,7 +11,20 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from robo_rl.core import PASSED, ConfigError, DataError, EnvSpec, Observation, Verdict, generator, write_durably
+from robo_rl.core import (
+    PASSED,
+    ConfigError,
+    DataError,
+    EnvSpec,
+    Observation,
+    SpecError,
+    Verdict,
+    generator,
+    parse_json,
+    read_bytes,
+    whole_number,
+    write_durably,
+)
 
 from .feasibility import FeasibilityModel
 from .motion import Action
@@ -20,6 +33,7 @@ Floats = NDArray[np.float32]
 
 SHRUNK = (0.75, 0.5, 0.25)
 """Shares of a proposed action that are tried in its place."""
+CARD_BYTES = 4 << 20
 WEIGHTS, CARD = "model.safetensors", "card.json"
 """Files of a model's folder."""
 
@@ -60,11 +74,11 @@ def load_model(folder: Path, spec: EnvSpec) -> FeasibilityModel:
         DataError: if it cannot be read.
     """
     try:
-        card = json.loads((folder / CARD).read_text())
+        card = parse_json(read_bytes(folder / CARD, CARD_BYTES), CARD, finite=False)
         learned = EnvSpec.from_json(card["spec"])
-        hidden = tuple(int(size) for size in card["hidden"])
+        hidden = tuple(whole_number(size, 1, 1 << 16) for size in card["hidden"])
         numbers = load_file(folder / WEIGHTS)
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+    except (DataError, SpecError, OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise DataError(f"safety.feasibility.model: {folder} is no model of robo-rl safety learn: {error}") from error
     if differences := learned.differences(_without_images(spec)):
         raise ConfigError(f"safety.feasibility.model: {folder} was learned elsewhere: {'; '.join(differences)}")

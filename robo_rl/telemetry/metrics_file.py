@@ -1,13 +1,13 @@
 """The file ``metrics.jsonl`` of a run: whole lines, on whatever disk."""
 
 import errno
-import json
+import math
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from robo_rl.core import Closing, DataError
+from robo_rl.core import Closing, DataError, parse_json, whole_number
 
 METRICS_FILE = "metrics.jsonl"
 
@@ -54,9 +54,10 @@ def read_metrics(file: Path) -> Iterator[dict[str, Any]]:
             if not line.endswith(b"\n"):
                 return
             try:
-                record = json.loads(line)
-                complete = isinstance(record, dict) and {"step", "wall_seconds", "kind"} <= record.keys()
-            except ValueError:
+                record = parse_json(line, METRICS_FILE)
+                complete = isinstance(record["kind"], str) and math.isfinite(record["wall_seconds"])
+                whole_number(record["step"])
+            except (DataError, ValueError, KeyError, TypeError, OverflowError):
                 complete = False
             if not complete:
                 raise DataError(f"{file}, line {number}: expected a JSON object with step, wall_seconds and kind")

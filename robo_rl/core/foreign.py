@@ -1,0 +1,278 @@
+"""Bounded reading of files that somebody else may have written, such as those of a run folder from elsewhere.
+
+Nothing here blocks on a named pipe or a device, reads more than a stated number of bytes, or follows a symbolic link
+out of the folder that was named. Texts that expand or nest without bound are refused before they are built.
+"""
+
+import contextlib
+import errno
+import itertools
+import json
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import yaml
+
+from .errors import DataError
+
+JSON_BYTES = 1 << 20
+YAML_BYTES = 256 << 10
+DEPTH = 64
+"""Deepest nesting of lists and objects that is read."""
+YAML_NODES = 20_000
+"""Most values of a YAML document, each counted as often as aliases repeat it."""
+ENTRIES = 10_000
+"""Most entries of a folder that are looked at."""
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFLNK: "a symbolic link, which is not followed",
+}
+
+
+class NoJsonError(DataError):
+    """A text is no JSON, or none that is read."""
+
+
+class ForeignFolder:
+    """A folder that somebody else may have filled. The path to it may contain links; below it none is followed.
+
+    Names of files are relative to the folder, with ``/`` between their parts. Every method raises FileNotFoundError
+    where there is no such file, another OSError where the system refuses, and DataError where the file is not a regular
+    one, too large, or not what was expected.
+
+    Args:
+        path: of the folder. It need not exist yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @contextlib.contextmanager
+    def open(self, name: str) -> Iterator[int]:
+        """Open a regular file for reading; yield its descriptor."""
+        parts = PurePosixPath(name).parts
+        with self._folder(parts[:-1]) as folder:
+            file = _open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW, self.path / name, folder)
+        with _closing(file):
+            yield file
+
+    def read_bytes(self, name: str, most: int) -> bytes:
+        """Return the content of a file of at most ``most`` bytes."""
+        with self.open(name) as file:
+            return _read(file, most, self.path / name)
+
+    def read_text(self, name: str, most: int) -> str:
+        """Return the content of a file; what is not UTF-8 is replaced."""
+        return self.read_bytes(name, most).decode(errors="replace")
+
+    def read_json(self, name: str, most: int = JSON_BYTES) -> Any:
+        """Return the value in a JSON file; NaN and infinities are no JSON."""
+        return parse_json(self.read_text(name, most), str(self.path / name))
+
+    def read_yaml(self, name: str, most: int = YAML_BYTES) -> str:
+        """Return the text of a YAML file that :func:`check_yaml` lets through."""
+        text = self.read_text(name, most)
+        check_yaml(text, str(self.path / name))
+        return text
+
+    def files(self, name: str, suffix: str, most: int) -> dict[str, os.stat_result]:
+        """Return the regular files in a folder whose names end in ``suffix``, by name, at most ``most``, in order."""
+        found = {}
+        with contextlib.suppress(OSError), self._folder(PurePosixPath(name).parts) as at:
+            with os.scandir(at) as entries:
+                names = [entry.name for entry in itertools.islice(entries, ENTRIES) if entry.name.endswith(suffix)]
+            for each in sorted(names)[:most]:
+                with contextlib.suppress(FileNotFoundError):
+                    status = os.stat(each, dir_fd=at, follow_symlinks=False)
+                    if stat.S_ISREG(status.st_mode):
+                        found[each] = status
+        return found
+
+    def has_folder(self, name: str) -> bool:
+        """Whether there is a folder of this name, and no link to one."""
+        try:
+            with self._folder(PurePosixPath(name).parts):
+                return True
+        except OSError:
+            return False
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Replace a file at once for all who read it; one that is there is not opened. Its folder has to exist."""
+        parts = PurePosixPath(name).parts
+        partial = f".{parts[-1]}.{secrets.token_hex(8)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with self._folder(parts[:-1]) as folder:
+            try:
+                with os.fdopen(os.open(partial, flags, 0o666, dir_fd=folder), "wb") as stream:
+                    stream.write(data)
+                os.replace(partial, parts[-1], src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.unlink(partial, dir_fd=folder)
+                raise
+
+    @contextlib.contextmanager
+    def _folder(self, parts: tuple[str, ...]) -> Iterator[int]:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        folder = os.open(self.path, flags)
+        try:
+            for part in parts:
+                inner = os.open(part, flags | os.O_NOFOLLOW, dir_fd=folder)
+                os.close(folder)
+                folder = inner
+            yield folder
+        finally:
+            os.close(folder)
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """Return the content of a regular file of at most ``most`` bytes; a link that the user named is followed.
+
+    Raises:
+        OSError: if it cannot be read.
+        DataError: if it is not a regular file, or larger.
+    """
+    with _closing(_open(str(path), os.O_RDONLY, path)) as file:
+        return _read(file, most, path)
+
+
+def read_secret(path: Path, most: int = 4096) -> str:
+    """Return the content of a file that nobody but this user, or the system, can read.
+
+    Raises:
+        OSError: if it cannot be read.
+        DataError: if others can read it, it is not a regular file of UTF-8 text, or larger.
+    """
+    with _closing(_open(str(path), os.O_RDONLY, path)) as file:
+        status = os.fstat(file)
+        if stat.S_IMODE(status.st_mode) & 0o077:
+            mode = f"{stat.S_IMODE(status.st_mode):04o}"
+            raise DataError(f"{path} holds a secret that others can read (mode {mode}): chmod 600 {path}")
+        if status.st_uid not in (os.getuid(), 0):
+            raise DataError(f"{path} holds a secret and belongs to another user: make a file of your own")
+        try:
+            return _read(file, most, path).decode()
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path}: expected text ({error})") from error
+
+
+def parse_json(text: str | bytes, where: str, finite: bool = True) -> Any:
+    """Return the value in a JSON text; ``where`` it is from is named in the error.
+
+    Raises:
+        DataError: if it is not JSON, nests deeper than :data:`DEPTH`, or, where it has to be ``finite``, holds NaN or
+            infinities by name.
+    """
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant if finite else None)
+        _check_depth(value, DEPTH)
+    except (ValueError, RecursionError) as error:
+        reason = f"nested deeper than {DEPTH} levels" if isinstance(error, RecursionError) else str(error)
+        raise NoJsonError(f"{where}: expected JSON ({reason})") from error
+    return value
+
+
+def check_yaml(text: str, where: str) -> None:
+    """Refuse a YAML text that is not worth building; only its events are read, no value is made.
+
+    Raises:
+        DataError: if it is not YAML, nests deeper than :data:`DEPTH`, or has more than :data:`YAML_NODES` values, each
+            counted as often as an alias repeats it.
+    """
+    try:
+        _count_yaml(text)
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise DataError(f"{where}: expected YAML ({error.problem}{line})") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise DataError(f"{where}: expected YAML ({str(error).partition(chr(10))[0]})") from error
+
+
+def _count_yaml(text: str) -> None:
+    """Raise a ValueError where a text nests too deep or holds too much."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the slow one would take seconds for some short texts
+    sizes: dict[str, int] = {}
+    open_nodes: list[list[Any]] = [["", 0]]  # anchor and size of each collection that is not closed yet
+    for event in yaml.parse(text, Loader=loader):
+        size = 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_nodes.append([event.anchor, 1])
+            size = 0
+            if len(open_nodes) > DEPTH:
+                raise ValueError(f"nested deeper than {DEPTH} levels")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, size = open_nodes.pop()
+            if anchor:
+                sizes[anchor] = size
+        elif isinstance(event, yaml.AliasEvent):
+            if event.anchor not in sizes:
+                raise ValueError(f"the alias {event.anchor!r} is of nothing before it")
+            size = sizes[event.anchor]
+        elif isinstance(event, yaml.ScalarEvent):
+            if event.anchor:
+                sizes[event.anchor] = 1
+        else:
+            continue
+        open_nodes[-1][1] += size
+        if open_nodes[-1][1] > YAML_NODES:
+            raise ValueError(f"more than {YAML_NODES:,} values, with those that aliases repeat")
+
+
+def _check_depth(value: Any, most: int) -> None:
+    if isinstance(value, dict | list):
+        if most == 0:
+            raise RecursionError
+        for each in value.values() if isinstance(value, dict) else value:
+            if isinstance(each, dict | list):
+                _check_depth(each, most - 1)
+
+
+def _refuse_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _open(name: str, flags: int, path: Path, folder: int | None = None) -> int:
+    """Open a regular file without waiting for anybody; ``path`` is for errors."""
+    try:
+        file = os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=folder)
+    except OSError as error:
+        if error.errno == errno.ELOOP and flags & os.O_NOFOLLOW:
+            raise _irregular(path, stat.S_IFLNK) from error
+        if error.errno == errno.ENXIO:
+            raise _irregular(path, stat.S_IFSOCK) from error
+        raise
+    mode = os.fstat(file).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(file)
+        raise _irregular(path, stat.S_IFMT(mode))
+    return file
+
+
+def _irregular(path: Path, kind: int) -> DataError:
+    return DataError(f"{path}: expected a regular file, found {_KINDS.get(kind, 'something else')}")
+
+
+def _read(file: int, most: int, path: Path) -> bytes:
+    """Read a file to its end; it may grow meanwhile, and its size may be a lie."""
+    with os.fdopen(file, "rb", closefd=False) as stream:
+        data = stream.read(most + 1) if os.fstat(file).st_size <= most else None
+    if data is None or len(data) > most:
+        raise DataError(f"{path}: expected at most {most:,} bytes, found more")
+    return data
+
+
+@contextlib.contextmanager
+def _closing(file: int) -> Iterator[int]:
+    try:
+        yield file
+    finally:
+        os.close(file)
