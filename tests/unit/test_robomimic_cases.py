@@ -149,7 +149,7 @@ def test_an_episode_of_other_shape_is_refused_by_name(tmp_path):
     with h5py.File(path, "r+") as file:
         del file["data/demo_1/obs/top_image"]
         file["data/demo_1/obs/top_image"] = np.zeros((STEPS, 6, 8, 3), np.uint8)
-    with pytest.raises(DataError, match=r"demo_1/obs/top_image has rows of shape \(6, 8, 3\), .* shape \(8, 6, 3\)"):
+    with pytest.raises(DataError, match=r"demo_1/obs/top_image has rows of shape \(6, 8, 3\) .* shape \(8, 6, 3\)"):
         load(path)
 
 
@@ -248,3 +248,37 @@ def test_what_an_environment_is_said_to_be_never_stops_an_import(tmp_path, about
     assert len(load(path)[1]) == 2
     with pytest.raises(ConfigError, match=r"foreign\.control_rate"):
         load(path, control_rate=None)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "said"),
+    [
+        ("rewards", None, "demo_0 has 'rewards', demo_1 has not"),
+        ("obs/more", np.zeros((STEPS, 2)), "demo_1 has 'obs/more', demo_0 has not"),
+        ("obs/state", np.array([b"a"] * STEPS), r"demo_1/obs/state has rows of shape \(\) \(\|S1\), those of demo_0"),
+        ("actions", np.array([[b"a", b"b"]] * STEPS), r"expected numbers in /data/demo_1/actions, found \|S1"),
+        ("actions", np.zeros((STEPS, 3)), r"expected actions of shape \(2,\), found \(3,\)"),
+    ],
+)
+def test_episodes_that_differ_are_named(tmp_path, name, rows, said):
+    path = write(tmp_path / "a.hdf5")
+    with h5py.File(path, "r+") as file:
+        if name in file["data/demo_1"]:
+            del file[f"data/demo_1/{name}"]
+        if rows is not None:
+            file[f"data/demo_1/{name}"] = rows
+    with pytest.raises(DataError, match=said):
+        load(path)
+
+
+def test_an_episode_of_nothing_is_left_out(tmp_path):
+    path = write(tmp_path / "a.hdf5")
+    with h5py.File(path, "r+") as file:
+        demo = file["data/demo_0"]
+        for name in ("actions", "rewards", "dones", "obs/state"):
+            shape = demo[name].shape[1:]
+            del demo[name]
+            demo[name] = np.zeros((0, *shape))
+    data, episodes = load(path)
+    assert [episode.record.session for episode in episodes] == [1]
+    assert data.notes.lines() == ["Episodes without an action between two observations, left out: 1 (0)"]

@@ -173,7 +173,7 @@ def _finite(
     named = {episode.names.get(key, key): rows for key, rows in observation.items() if rows.dtype.kind == "f"}
     faults = []
     for name, rows in {**named, **steps}.items():
-        wrong = ~np.isfinite(rows.reshape(len(rows), -1)).all(1)
+        wrong = ~np.isfinite(rows).all(tuple(range(1, rows.ndim)))
         if not wrong.any():
             continue
         frame = int(wrong.argmax())

@@ -50,7 +50,7 @@ def find_array(demo: Any, name: str, path: Path) -> Any:
         rows = demo[name]
         if rows.file.filename != str(path) or (hasattr(rows, "external") and (rows.external or rows.is_virtual)):
             raise DataError(f"{path}: {demo.name}/{name} lies in another file; copy it into this one (h5repack)")
-    except (KeyError, OSError) as error:
+    except (KeyError, OSError, RuntimeError) as error:  # the last of links that go in a circle
         raise DataError(f"{path}: {demo.name}/{name} is missing or damaged ({error})") from error
     if not hasattr(rows, "shape") or rows.shape is None:
         raise DataError(f"{path}: {demo.name}/{name} is no array")

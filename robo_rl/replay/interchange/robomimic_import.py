@@ -28,6 +28,10 @@ _OF_STEPS = ("rewards", "dones")
 """What has a value a step, and is zero where nobody wrote it, as HDF5 says."""
 
 
+_NUMBERS = "buif"
+"""Kinds of types (NumPy) that are numbers."""
+
+
 def name_of(key: str) -> str:
     """Return what robomimic would call an observation: no slashes, and images by their ending."""
     return f"{key.removeprefix(IMAGES).replace('/', '_')}{IMAGE if key.startswith(IMAGES) else ''}"
@@ -108,12 +112,12 @@ class _ForeignReader:
         self._layouts: dict[str, ImageLayout] = {}
         self._keys: dict[str, str] = {}
         """Names of the observations that are read, by key."""
-        if "obs" not in group[demos[0]] or "actions" not in group[demos[0]]:
+        first = group[demos[0]]
+        if not hasattr(first, "keys") or not hasattr(first.get("obs"), "keys") or "actions" not in first:
             raise DataError(
                 f"{path}: {demos[0]} has no 'obs' or no 'actions'; extract observations with robomimic's scripts"
             )
         self._check_lengths(group)
-        first = group[demos[0]]
         if others := sorted(name for name in first if name not in ("actions", "obs", "next_obs", *_OF_STEPS)):
             self.notes.add("Members of episodes left out", *others)
         if rate and config.control_rate not in (None, rate):
@@ -132,7 +136,7 @@ class _ForeignReader:
 
     def _observe(self, demo: Any, name: str) -> ArraySpec | None:
         """Return the spec of an observation; None: it is left out, which is noted."""
-        if not hasattr(demo["obs"].get(name), "shape"):
+        if not _is_array(demo["obs"], name):
             self.notes.add("Observations left out", f"{name}: no array")
             return None
         rows = find_array(demo, f"obs/{name}", self._path)
@@ -147,7 +151,7 @@ class _ForeignReader:
                 return None
             self._layouts[key] = images
             array = ArraySpec(images.shape, "uint8")
-        elif rows.dtype.kind in "buif":
+        elif rows.dtype.kind in _NUMBERS:
             array = ArraySpec(shape or (1,))
         else:
             self.notes.add("Observations left out", f"{name}: {rows.dtype}, which are no numbers")
@@ -158,12 +162,15 @@ class _ForeignReader:
 
     def _check_lengths(self, group: Any) -> None:
         """Compare the numbers of rows with each other and with what the file says of them."""
-        steps = 0
+        steps, expected = 0, _arrays_of_steps(group[self._demos[0]])
         for name in self._demos:
             demo = group[name]
+            arrays = _arrays_of_steps(demo) if hasattr(demo, "keys") else []
+            if differing := sorted({*arrays} ^ {*expected}):
+                has, lacks = (name, self._demos[0]) if differing[0] in arrays else (self._demos[0], name)
+                raise DataError(f"{self._path}: {has} has {differing[0]!r}, {lacks} has not")
             count = len(find_array(demo, "actions", self._path))
-            arrays = [f"{part}/{each}" for part in ("obs", "next_obs") for each in _arrays(demo, part)]
-            for array in (*arrays, *(each for each in _OF_STEPS if each in demo)):
+            for array in arrays:
                 rows = find_array(demo, array, self._path)
                 final = array.startswith("obs/") and f"next_{array}" not in demo  # the last row may be the final one
                 if rows.ndim == 0 or len(rows) not in (count, count + final):
@@ -177,7 +184,7 @@ class _ForeignReader:
 
     def _compare(self, group: Any, attribute: str, count: int) -> None:
         stated = group.attrs.get(attribute)
-        if stated is not None and not (np.size(stated) == 1 and np.ravel(stated)[0] == count):
+        if stated is not None and not (np.size(stated) == 1 and str(np.ravel(stated)[0]) in (str(count), f"{count}.0")):
             raise DataError(
                 f"{self._path}: {group.name} has {count} actions, its attribute {attribute!r} says {stated}: a part is "
                 "missing, or the attribute is wrong; copy the file again, or correct it"
@@ -188,39 +195,48 @@ class _ForeignReader:
         with open_hdf5(self._path, "data") as file:
             for number, name in enumerate(self._demos):
                 demo = file["data"][name]
-                names = {_key(each, find_array(demo, f"obs/{each}", self._path)): each for each in _arrays(demo)}
-                if missing := sorted(self._keys.keys() - names.keys()):
-                    raise DataError(f"{self._path}: {name} has no observation {missing[0]!r}, only {sorted(names)}")
-                actions, dones = read_array(demo, "actions", self._path), self._of_steps(demo, "dones")
+                actions, dones = self._numbers(demo, "actions"), self._of_steps(demo, "dones")
+                if not len(actions):
+                    self.notes.add("Episodes without an action between two observations, left out", str(number))
+                    continue
                 episode = ForeignEpisode(
                     number,
                     f"{self._path}: {name}",
                     {key: self._rows(demo, key) for key in self.spec.observation},
                     actions if actions.ndim > 1 else actions[:, None],
                     rewards=self._of_steps(demo, "rewards") if self.spec.reward_terms else None,
-                    terminated=dones is not None and len(dones) > 0 and bool(dones[-1]),
+                    terminated=dones is not None and bool(dones[-1]),
                     names={key: f"obs/{each}" for key, each in self._keys.items()},
                 )
                 yield from foreign_episodes(self._config, self.spec, episode, self.notes)
 
     def _rows(self, demo: Any, key: str) -> Array:
         """Return the rows of an observation as the spec has them."""
-        rows, array = _observation(demo, self._keys[key], self._path), self.spec.observation[key]
-        shape = self._layouts[key].stored if key in self._layouts else array.shape
+        name, array, images = f"obs/{self._keys[key]}", self.spec.observation[key], self._layouts.get(key)
+        rows = _observation(demo, self._keys[key], self._path)
+        shape, kind = (array.shape, "number") if images is None else (images.stored, str(images.dtype))
         rows = rows[:, None] if rows.ndim == 1 and shape == (1,) else rows
-        if rows.shape[1:] != shape:
+        found = str(rows.dtype) if images is not None or rows.dtype.kind not in _NUMBERS else kind
+        if (rows.shape[1:], found) != (shape, kind):
             raise DataError(
-                f"{self._path}: {demo.name}/obs/{self._keys[key]} has rows of shape {rows.shape[1:]}, those of "
-                f"{self._demos[0]} are of shape {shape}"
+                f"{self._path}: {demo.name}/{name} has rows of shape {rows.shape[1:]} ({rows.dtype}), those of "
+                f"{self._demos[0]} are of shape {shape} ({kind})"
             )
-        return self._layouts[key].convert(rows) if key in self._layouts else rows.astype(array.dtype)
+        with np.errstate(over="ignore"):  # what does not fit is infinite then, which is looked for
+            return rows.astype(array.dtype) if images is None else images.convert(rows)
+
+    def _numbers(self, demo: Any, name: str) -> Array:
+        rows = read_array(demo, name, self._path)
+        if rows.dtype.kind not in _NUMBERS:
+            raise DataError(f"{self._path}: expected numbers in {demo.name}/{name}, found {rows.dtype}")
+        return rows
 
     def _of_steps(self, demo: Any, name: str) -> Array | None:
         """Return (L,) values; zeros where they were allocated and never written."""
         if name not in demo:
             return None
         rows = find_array(demo, name, self._path)
-        if rows.shape not in ((len(rows),), (len(rows), 1)) or rows.dtype.kind not in "buif":
+        if rows.shape not in ((len(rows),), (len(rows), 1)) or rows.dtype.kind not in _NUMBERS:
             raise DataError(
                 f"{self._path}: expected one number a step in {demo.name}/{name}, found {rows.dtype} {rows.shape}"
             )
@@ -234,9 +250,20 @@ class _ForeignReader:
 def _arrays(demo: Any, part: str = "obs") -> list[str]:
     """Return the names of the arrays in a group of observations."""
     members = demo.get(part)
-    if members is None or hasattr(members, "shape"):
-        return []
-    return [name for name in members if hasattr(members.get(name, None), "shape")]
+    return [name for name in members if _is_array(members, name)] if hasattr(members, "keys") else []
+
+
+def _arrays_of_steps(demo: Any) -> list[str]:
+    """Return the names of the arrays that have as many rows as there are actions."""
+    observed = [f"{part}/{name}" for part in ("obs", "next_obs") for name in _arrays(demo, part)]
+    return [*observed, *(name for name in _OF_STEPS if name in demo)]
+
+
+def _is_array(group: Any, name: str) -> bool:
+    try:
+        return hasattr(group.get(name), "shape")
+    except (OSError, RuntimeError):  # a link to nowhere, or in a circle
+        return False
 
 
 def _key(name: str, rows: Any) -> str:
@@ -266,4 +293,5 @@ def _instruction(demo: Any, path: Path) -> str:
         told = about.get("lang") if about is not None else None
     except (ValueError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: {demo.name}/ep_meta is damaged ({error})") from error
-    return str(demo.attrs.get("lang") or told or "")
+    words = np.ravel(demo.attrs.get("lang", [])).tolist() or [told or ""]
+    return "; ".join(word.decode(errors="replace") if isinstance(word, bytes) else str(word) for word in words)
