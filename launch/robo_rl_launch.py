@@ -1,7 +1,9 @@
 """What the launch files share. They find it beside themselves: it is of no Python environment's packages."""
 
-from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, ExecuteProcess, Shutdown
+import shutil
+
+from launch import LaunchContext, LaunchDescription
+from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction, Shutdown
 from launch.substitutions import LaunchConfiguration
 
 TASK = ("pick_cube", "name of the task")
@@ -32,4 +34,14 @@ def describe(name: str, arguments: dict[str, tuple[str, str]]) -> LaunchDescript
         sigterm_timeout="40",
         sigkill_timeout="10",
     )
-    return LaunchDescription([*declared, program, process])
+    return LaunchDescription([*declared, program, OpaqueFunction(function=_check_program), process])
+
+
+def _check_program(context: LaunchContext) -> None:
+    """Raise an error that says what to do where robo-rl is not there: that of the process would be a traceback."""
+    program = LaunchConfiguration("program").perform(context)
+    if shutil.which(program) is None:
+        raise RuntimeError(
+            f"the program {program!r} is not on the path. Activate the environment in which robo-rl is installed "
+            "(pip install robo-rl), or give its place: program:=/path/to/bin/robo-rl"
+        )

@@ -77,6 +77,7 @@ class Server:
         node.create_service(TRIGGER, "send_images", self.send_images)
         node.create_service(SET_BOOL, "set", self.set)
         node.create_service(TRIGGER, "fail", self.fail)
+        node.create_service(TRIGGER, "hang", self.hang)
         node.create_action_server(GRIPPER, "grip", self.grip, lambda goal: goal.command.position >= 0)
         node.declare_parameter("rate", 10.0)
         node.declare_parameter("names", ["a", "b"])
@@ -114,6 +115,9 @@ class Server:
 
     def fail(self, request: Any) -> Any:
         raise RuntimeError("as it should")
+
+    def hang(self, request: Any) -> Any:
+        time.sleep(60)
 
     def grip(self, goal: ServerGoal) -> Any:
         """Close step by step to the position asked for; above 1 it stalls, and at exactly 7 execution fails."""

@@ -286,15 +286,16 @@ class RobotBackend:
             for name in absent
             if name in passed_over
         ]
-        topics = {
-            self._subscriptions[name]: used[name].type
+        silent = {
+            self._subscriptions[name]: name
             for name in absent
             if name in self._subscriptions and name not in passed_over
         }
-        for subscription, kind in topics.items():
+        for subscription, name in silent.items():
             publishers = subscription.matched_count
             said = "nobody publishes" if publishers == 0 else f"{publishers} publisher(s) but no message on"
-            missing.append(f"{said} {subscription.topic} ({kind})")
+            hint = self._listener.advice(name)
+            missing.append(f"{said} {subscription.topic} ({used[name].type}){hint and f': {hint}'}")
         missing += [
             f"{self._cameras[name].topic}: {self._cameras[name].problem}" for name in absent if name in self._cameras
         ]
@@ -354,7 +355,8 @@ class RobotBackend:
         camera = self._cameras.get(name)
         topic = self._subscriptions[name].topic if camera is None else camera.topic
         old = "never came" if age == float("inf") else f"is {age:.2f} s old"
-        why = f", {camera.problem}" if camera is not None and camera.problem else ""
+        problem = self._listener.advice(name) if camera is None else camera.problem
+        why = f", {problem}" if problem else ""
         return f"{topic} {old} ({self._layout.used[name].max_age:g} s are allowed{why})"
 
     def _understood(self, decode: Callable[[], Any]) -> Any:

@@ -58,7 +58,8 @@ class SourceConfig:
         max_age: of what is acted on, by monotonic time since it was measured [s]. Of this source alone: safety filters
             have no other limit unless they are given one (``safety.observations.max_age``).
         delay: known time between measurement and arrival [s].
-        reliability: ``reliable`` or ``best_effort``, as the publisher offers.
+        reliability: ``reliable``, ``best_effort``, or ``auto``: best effort, but reliable for images whose publishers
+            all offer it.
         latched: the publisher keeps its last message for those that come later (transient-local) and repeats nothing,
             so that it never grows old.
         names: of joints in the message, in the order of the task's joints (of the fingers for ``gripper``); none: as
@@ -76,7 +77,7 @@ class SourceConfig:
     gives: str = ""
     max_age: float = 0.1
     delay: float = 0.0
-    reliability: str = "best_effort"
+    reliability: str = "auto"
     latched: bool = False
     names: tuple[str, ...] = ()
     frame: str = ""
@@ -101,10 +102,10 @@ class SourceConfig:
             require(self.type in valid, f"robot.sources.*.type of {self.gives}", " or ".join(valid), self.type)
         require(self.max_age > 0, "robot.sources.*.max_age", "above 0", self.max_age)
         require(self.delay >= 0, "robot.sources.*.delay", "0 or more", self.delay)
-        allowed = ("reliable", "best_effort")
+        allowed = ("auto", "reliable", "best_effort")
         require(self.reliability in allowed, "robot.sources.*.reliability", " or ".join(allowed), self.reliability)
-        fits = not self.latched or self.reliability == "reliable"
-        require(fits, "robot.sources.*.reliability", "reliable where latched", self.reliability)
+        fits = not self.latched or self.reliability != "best_effort"
+        require(fits, "robot.sources.*.reliability", "auto or reliable where latched", self.reliability)
         apart = 0 < abs(self.open - self.closed) < math.inf
         require(apart, "robot.sources.*.open", f"a number unlike closed={self.closed}", self.open)
         for key in ("frame", "parent"):

@@ -1,6 +1,7 @@
 """What the topics of a robot's sources say, as it comes."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -8,8 +9,48 @@ from robo_rl.core import Clock
 
 from ..ros2 import LATCHED, Node, QoSProfile, Subscription
 from .assembly import ObservationAssembler, SourceTiming
-from .config import TRANSFORMS, SourceConfig
+from .config import IMAGES, TRANSFORMS, SourceConfig
 from .transforms import FrameSubscription
+
+DISCOVERY_NS = 2_000_000_000
+"""Longest wait for the publishers of images, whose profile decides with which they are listened to."""
+_POLL_NS = 20_000_000
+NEAR = 4
+"""Topics that are named, at most, where that of a source has no publisher."""
+
+
+@dataclass
+class Arrivals:
+    """What came of one source's images.
+
+    Attributes:
+        reliability: with which they are listened to.
+        count: of messages.
+        size: of the newest [bytes].
+        first_ns: monotonic time of the first.
+    """
+
+    reliability: str
+    count: int = 0
+    size: int = 0
+    first_ns: int = 0
+
+    def take(self, message: Any, now_ns: int) -> None:
+        """Count a message."""
+        self.first_ns = self.first_ns or now_ns
+        self.count, self.size = self.count + 1, len(message.data)
+
+    def told(self, source: str, now_ns: int) -> str:
+        """Return what was seen, and what helps where messages of that size get lost."""
+        seconds = 1e-9 * (now_ns - self.first_ns)
+        came = f"{self.count} image(s) of {1e-6 * self.size:.1f} MB in {seconds:.0f} s" if self.count else "no image"
+        if self.reliability == "reliable":
+            return f"{came}, reliable"
+        return (
+            f"{came} with best_effort, which loses an image with any of its packets: publish it reliable (and leave "
+            f"robot.sources.{source}.reliability=auto), publish smaller or compressed ones, or raise the receiver's "
+            "buffer (sysctl net.core.rmem_max=8388608)"
+        )
 
 
 class Listener:
@@ -27,6 +68,7 @@ class Listener:
     Attributes:
         subscriptions: by source, but for cameras of this machine; sources of one topic share one.
         passed_over: names in the newest message that a source was not given, by source.
+        images: what came of each source that gives images.
     """
 
     def __init__(
@@ -37,9 +79,14 @@ class Listener:
         clock: Clock,
         assembler: ObservationAssembler,
     ) -> None:
+        self._node, self._sources = node, sources
         self._wanted, self._clock, self._assembler = wanted, clock, assembler
         self.passed_over: dict[str, list[str]] = {}
         self.subscriptions: dict[str, Subscription] = {}
+        reliabilities = _reliabilities_of(node, sources, clock)
+        self.images = {
+            name: Arrivals(reliability) for name, reliability in reliabilities.items() if _is_image(sources[name])
+        }
         sharing: dict[tuple[str, str, str, bool], list[str]] = {}
         for name, source in sources.items():
             if source.camera.device:
@@ -47,12 +94,25 @@ class Listener:
             if source.type == TRANSFORMS:
                 self.subscriptions[name] = FrameSubscription(node, source, clock, partial(assembler.put, name))
                 continue
-            sharing.setdefault((source.type, source.topic, source.reliability, source.latched), []).append(name)
-        for (kind, topic, *_), names in sharing.items():
+            sharing.setdefault((source.type, source.topic, reliabilities[name], source.latched), []).append(name)
+        for (kind, topic, reliability, latched), names in sharing.items():
             subscription = node.create_subscription(
-                kind, topic, partial(self._receive, names), _quality_of(sources[names[0]])
+                kind, topic, partial(self._receive, names), _quality_of(reliability, latched)
             )
             self.subscriptions |= dict.fromkeys(names, subscription)
+
+    def advice(self, source: str) -> str:
+        """Return what may be the reason that a source gives nothing, or too little; empty where nothing is known."""
+        subscription = self.subscriptions[source]
+        if subscription.matched_count:
+            images = self.images.get(source)
+            return "" if images is None else images.told(source, self._clock.now_ns())
+        own, kind = subscription.topic, self._sources[source].type
+        alike = [name for name, kinds in self._node.graph.topics.items() if kind in kinds and name != own]
+        published = [name for name in alike if self._node.offered(name)]
+        ending = own.rpartition("/")[2]
+        published.sort(key=lambda name: (name.rpartition("/")[2] != ending, name))
+        return f"published with this type are {', '.join(published[:NEAR])}" if published else ""
 
     def _receive(self, sources: list[str], message: Any) -> None:
         """Called in the node's thread."""
@@ -63,6 +123,8 @@ class Listener:
             if source in self._wanted and self._wanted[source].isdisjoint(message.name):
                 self.passed_over[source] = list(message.name)
             else:
+                if source in self.images:
+                    self.images[source].take(message, now_ns)
                 self._assembler.put(source, message, now_ns, stamp)
 
 
@@ -74,7 +136,33 @@ def timings_of(sources: Mapping[str, SourceConfig]) -> dict[str, SourceTiming]:
     }
 
 
-def _quality_of(source: SourceConfig) -> QoSProfile:
+def _is_image(source: SourceConfig) -> bool:
+    return source.gives.startswith(IMAGES) and not source.camera.device
+
+
+def _reliabilities_of(node: Node, sources: Mapping[str, SourceConfig], clock: Clock) -> dict[str, str]:
+    """Return the reliability with which each topic is listened to.
+
+    With ``auto`` images have what their publishers offer: they take many packets, and best effort loses an image with
+    any of these. What takes one packet is listened to with best effort, which hears every publisher.
+    """
+    chosen = {
+        name: "best_effort" if source.reliability == "auto" else source.reliability for name, source in sources.items()
+    }
+    asked = [name for name, source in sources.items() if source.reliability == "auto" and _is_image(source)]
+    deadline_ns = clock.now_ns() + DISCOVERY_NS
+    while asked:
+        offered = {name: node.offered(sources[name].topic) for name in asked}
+        if all(offered.values()) or clock.now_ns() >= deadline_ns:
+            break
+        clock.sleep_until_ns(clock.now_ns() + _POLL_NS)
+    for name in asked:
+        if offered[name] and all(profile.reliability == "reliable" for profile in offered[name]):
+            chosen[name] = "reliable"
+    return chosen
+
+
+def _quality_of(reliability: str, latched: bool) -> QoSProfile:
     """Return the profile with which a source is listened to."""
     # SourceConfig has checked the value; Hydra's fields cannot be Literals.
-    return LATCHED if source.latched else QoSProfile(depth=10, reliability=source.reliability)  # type: ignore[arg-type]
+    return LATCHED if latched else QoSProfile(depth=10, reliability=reliability)  # type: ignore[arg-type]

@@ -2,14 +2,16 @@
 
 from robo_rl.core import Clock, DriverError, SafetyStop
 
-from ..ros2 import Node
+from ..ros2 import Node, ServerLostError
 from .config import ResetConfig
 
 TRIGGER = "std_srvs/srv/Trigger"
 
 
 class ResetService:
-    """Calls the reset again where it failed, and never again once it did not answer: it may still be running.
+    """Calls the reset again where it failed, or its server ended, and never again once it did not answer in time.
+
+    It may still be running then.
 
     Args:
         node: of the driver.
@@ -44,6 +46,9 @@ class ResetService:
                 continue
             try:
                 answer = self._client.call(self._node.types.make(f"{TRIGGER}_Request"), config.timeout)
+            except ServerLostError as error:
+                reason = str(error)  # who moved the robot is gone, so nothing moves it any more
+                continue
             except DriverError as error:
                 self._unanswered = (
                     f"{error}: the reset may still be running. Look at the robot, then start again; where its resets "

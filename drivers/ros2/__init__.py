@@ -3,6 +3,7 @@
 :func:`open_node` chooses. Both implementations offer the same: :mod:`.api`.
 """
 
+from .answers import ServerLostError
 from .api import (
     ActionClient,
     Client,
@@ -19,7 +20,7 @@ from .api import (
     Subscription,
     Timer,
 )
-from .opening import choose, open_node
+from .opening import choose, missing_packages, open_node
 from .qos import LATCHED, QoSProfile
 
 __all__ = [
@@ -37,8 +38,10 @@ __all__ = [
     "QoSProfile",
     "Repeater",
     "ServerGoal",
+    "ServerLostError",
     "Subscription",
     "Timer",
     "choose",
+    "missing_packages",
     "open_node",
 ]

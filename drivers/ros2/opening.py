@@ -14,6 +14,9 @@ from .api import Node
 
 INSTALL = "source /opt/ros/DISTRO/setup.bash, or pip install 'robo-rl[ros2]'"
 
+MESSAGE_PACKAGES = ("std_srvs", "control_msgs", "controller_manager_msgs", "ackermann_msgs", "tf2_msgs", "nav_msgs")
+"""Packages of messages that drivers use and a small installation of ROS 2 may lack."""
+
 
 def why_no_rclpy() -> str | None:
     """Return why rclpy cannot be used, or None where it can.
@@ -29,6 +32,13 @@ def why_no_rclpy() -> str | None:
         python = ".".join(map(str, sys.version_info[:2]))
         return f"rclpy cannot be imported by Python {python} ({str(error).partition(chr(10))[0]})"
     return None
+
+
+def missing_packages() -> list[str]:
+    """Return the message packages that drivers use and the sourced workspace lacks; none where rclpy is not used."""
+    if choose()[0] != "rclpy":
+        return []
+    return [package for package in MESSAGE_PACKAGES if importlib.util.find_spec(package) is None]
 
 
 def why_no_dds() -> str | None:

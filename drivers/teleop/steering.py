@@ -7,6 +7,7 @@ from typing import Any
 from robo_rl.core import Clock, MonotonicClock
 
 from ..ros2 import Message, open_node
+from ..stop_topic import listen_for_stop
 from .config import SteeringConfig
 
 TRIGGER = "std_srvs/srv/Trigger"
@@ -54,6 +55,8 @@ class SteeringNode:
                 **({"emergency_stop": self._stop} if marks or emergency_stop is not None else {}),
                 **{name: self._presser(button) for name, button in BUTTONS.items() if marks},
             }
+            if "emergency_stop" in services:
+                listen_for_stop(self._node, f"{config.name}/emergency_stop", self._stop)
             for name, action in services.items():
                 self._serve(name, action)
             self._diagnostics = self._node.create_publisher(DIAGNOSTICS, "diagnostics")

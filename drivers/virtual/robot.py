@@ -14,6 +14,7 @@ from robo_rl.core import ArmTarget, BaseTarget, Clock, FrameTransform, Monotonic
 
 from ..real_time import RealTime
 from ..ros2 import open_node
+from ..stop_topic import listen_for_rearm, listen_for_stop
 from ..watchdog import Watch, Watchdog
 from .config import VirtualRobotConfig
 from .filming import CameraThread
@@ -95,7 +96,7 @@ class VirtualRobot:
     ) -> None:
         self._config, self._arm = config, arm
         self._clock = clock or MonotonicClock()
-        self._requests: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._targets: queue.SimpleQueue[ArmTarget | BaseTarget] = queue.SimpleQueue()
         self._watchdog = Watchdog(config.watchdog)
         self._emergency = ""
@@ -124,6 +125,8 @@ class VirtualRobot:
                 "emergency_stop": self._stop,
                 "rearm": self._rearm,
             }
+            listen_for_stop(self.node, "emergency_stop", lambda: self._requests.put(self._stop))
+            listen_for_rearm(self.node, "rearm", lambda: self._requests.put(self._rearm))
             for name, action in services.items():
                 self._serve(name, action)
             for field in dataclasses.fields(config):

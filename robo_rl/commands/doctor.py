@@ -14,6 +14,7 @@ from rich.table import Table
 
 import robo_rl
 from robo_rl.drivers.ros2 import choose as choose_ros2
+from robo_rl.drivers.ros2 import missing_packages
 from robo_rl.drivers.teleop import find_devices
 
 from ..agents.sac import native
@@ -57,7 +58,7 @@ def examine(folder: Path) -> list[Check]:
         machine.check_torch(),
         machine.check_native(*native.available(), native.available("bfloat16")[0]),
         machine.check_rendering([sys.executable, "-c", machine.RENDERS]),
-        machine.check_ros2(choose_ros2),
+        machine.check_ros2(choose_ros2, missing_packages),
         machine.check_cameras(Path("/dev"), Path("/sys/class/video4linux")),
         machine.check_teleop(find_devices),
         machine.check_disk(folder),

@@ -198,10 +198,10 @@ def check_rendering(command: list[str]) -> Check:
     return Check("Rendering", Status.WARN, reason, INSTALL_GRAPHICS)
 
 
-def check_ros2(choose: Callable[[], tuple[str, str]]) -> Check:
-    """Which implementation of ROS 2 is used.
+def check_ros2(choose: Callable[[], tuple[str, str]], missing: Callable[[], list[str]]) -> Check:
+    """Which implementation of ROS 2 is used, and which message packages it lacks.
 
-    ``choose`` returns its name and why it was chosen, or raises a :class:`DriverError`.
+    ``choose`` returns its name and why it was chosen, or raises a :class:`DriverError`; ``missing`` names packages.
     """
     names = {"rclpy": "rclpy", "dds": "plain DDS (Cyclone DDS from pip)"}
     try:
@@ -209,7 +209,12 @@ def check_ros2(choose: Callable[[], tuple[str, str]]) -> Check:
     except DriverError as error:
         found, _, advice = str(error).rpartition(": ")
         return Check("ROS 2", Status.WARN, found, f"for real robots: {advice}")
-    return Check("ROS 2", Status.OK, f"{names[implementation]}: {reason}")
+    found = f"{names[implementation]}: {reason}"
+    if packages := missing():
+        apt = " ".join(f"ros-{os.environ.get('ROS_DISTRO', 'DISTRO')}-{name.replace('_', '-')}" for name in packages)
+        advice = f"for robots that use them: apt install {apt}, or choose implementation=dds, which brings them"
+        return Check("ROS 2", Status.WARN, f"{found}; without {', '.join(packages)}", advice)
+    return Check("ROS 2", Status.OK, found)
 
 
 def check_cameras(devices: Path, drivers: Path) -> Check:

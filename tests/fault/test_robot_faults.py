@@ -180,7 +180,10 @@ def test_what_is_missing_is_named(domain):
     with virtual_robot(domain):
         for options, message in (
             (("task.observation.cameras=[front]",), r"nobody publishes /front/image_raw \(sensor_msgs/msg/Image\)\."),
-            (("robot.sources.wrench.topic=wrench",), r"nobody publishes /wrench \(geometry_msgs/msg/WrenchStamped\)\."),
+            (
+                ("robot.sources.wrench.topic=wrench",),
+                r"nobody publishes /wrench .*: published .* are /force_torque_sensor_broadcaster/wrench\.",
+            ),
             (
                 ("robot.sources.gripper.names=[jaw]",),
                 r"/joint_states gives none of jaw, but joint1, .*finger_joint2\.",

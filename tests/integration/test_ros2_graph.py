@@ -305,6 +305,24 @@ def test_no_request_goes_to_fast_dds_nor_is_read_from_it(
         assert not asked
 
 
+def test_requests_are_read_in_a_partition_that_fast_dds_does_not_match(domain: int, node: Node) -> None:
+    """Cyclone DDS matches it with the default one, as all other tests hold; replies and topics are in the default."""
+    node.create_service(TRIGGER, "/asked_here", lambda request: None)
+    participant = DomainParticipant(domain)
+    readers = BuiltinDataReader(participant, BuiltinTopicDcpsSubscription)
+    writers = BuiltinDataReader(participant, BuiltinTopicDcpsPublication)
+    partitions: dict[str, Any] = {}
+
+    def look() -> bool:
+        for sample in [*readers.take(100), *writers.take(100)]:
+            partitions[sample.topic_name] = sample.qos[Policy.Partition]
+        return {"rq/asked_hereRequest", "rr/asked_hereReply"} <= partitions.keys()
+
+    wait_until(look)
+    assert partitions["rq/asked_hereRequest"].partitions == ("*",)
+    assert partitions["rr/asked_hereReply"] is None
+
+
 def test_domains_do_not_see_each_other(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     with free_domain() as environment:
         monkeypatch.setenv("ROS_DOMAIN_ID", environment["ROS_DOMAIN_ID"])

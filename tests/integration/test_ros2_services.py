@@ -9,12 +9,13 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from robo_rl.core import ConfigError, DriverError
-from robo_rl.drivers.ros2 import GoalStatus, Node, QoSProfile, ServerGoal, Subscription, open_node
+from robo_rl.drivers.ros2 import GoalStatus, Node, QoSProfile, ServerGoal, ServerLostError, Subscription, open_node
 from robo_rl.drivers.ros2.dds.services import MOST_WAITING, DdsService
 from robo_rl.drivers.ros2.qos import ROSOUT
 
@@ -304,6 +305,48 @@ def test_a_closed_node_answers_nobody(node: Node) -> None:
     wait_until(lambda: "/brief" not in node.graph.nodes)
     assert not node.create_client(TRIGGER, "brief").wait(0.05)
     assert time.monotonic() - began < 60
+
+
+SHORT_LEASE = "<CycloneDDS><Domain><Discovery><LeaseDuration>1s</LeaseDuration></Discovery></Domain></CycloneDDS>"
+"""A process that is killed counts as dead after this time, instead of 10 s."""
+
+
+@pytest.mark.parametrize("asks", ["a service", "a goal"])
+def test_a_server_that_is_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, asks: str) -> None:
+    with free_domain() as environment, peer(environment | {"CYCLONEDDS_URI": SHORT_LEASE}) as process:
+        for key, value in environment.items():
+            monkeypatch.setenv(key, value)
+        with open_node("tester", implementation="dds") as node, ThreadPoolExecutor(1) as pool:
+            service, gripper = node.create_client(TRIGGER, "hang"), node.create_action_client(GRIPPER, "grip")
+            assert service.wait(20.0) and gripper.wait(20.0)
+            if asks == "a service":
+                answer = pool.submit(service.call, node.types.make(f"{TRIGGER}_Request"), 60.0)
+            else:
+                answer = pool.submit(gripper.send_goal(goal(node, 5.0), None, 20.0).result, 60.0)
+            with pytest.raises(TimeoutError):
+                answer.result(0.5)
+            process.kill()
+            with pytest.raises(ServerLostError, match="the server has ended, without an answer"):
+                answer.result(30)
+
+
+def test_a_server_that_is_started_again_is_asked_again(node: Node) -> None:
+    """The dead one is in discovery for some time yet: what is noticed is the new one."""
+    go_on, request = threading.Event(), node.types.make(f"{TRIGGER}_Request")
+    with open_node("first", implementation="dds") as first, open_node("second", implementation="dds") as second:
+        first.create_service(TRIGGER, "/home", lambda _: go_on.wait(60))
+        client = node.create_client(TRIGGER, "/home")
+        assert client.wait(20.0)
+        with ThreadPoolExecutor(1) as pool:
+            lost = pool.submit(client.call, request, 60.0)
+            with pytest.raises(TimeoutError):
+                lost.result(0.5)
+            answer = second.types.make(f"{TRIGGER}_Response", success=True, message="second")
+            second.create_service(TRIGGER, "/home", lambda _: answer)
+            with pytest.raises(ServerLostError, match=r"/home .*: a new server has taken the place"):
+                lost.result(30)
+            assert client.call(request, 20.0).message == "second"
+        go_on.set()
 
 
 def test_changes_of_parameters_are_told(node: Node) -> None:

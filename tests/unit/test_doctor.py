@@ -88,10 +88,18 @@ def test_ros2_by_either_way() -> None:
     def neither() -> tuple[str, str]:
         raise DriverError("no ROS 2: no ROS 2 distribution is sourced; rosbags missing: pip install 'robo-rl[ros2]'")
 
-    rclpy = machine.check_ros2(lambda: ("rclpy", "rclpy of jazzy can be imported"))
+    def sourced() -> tuple[str, str]:
+        return "rclpy", "rclpy of jazzy can be imported"
+
+    rclpy = machine.check_ros2(sourced, list)
     assert (rclpy.status, rclpy.found) == (OK, "rclpy: rclpy of jazzy can be imported")
-    assert machine.check_ros2(lambda: ("dds", "nothing is sourced")).found.startswith("plain DDS")
-    missing = machine.check_ros2(neither)
+    for packages in (["control_msgs"], ["ackermann_msgs", "std_srvs"]):
+        lacking = machine.check_ros2(sourced, lambda: packages)  # noqa: B023
+        assert (lacking.status, lacking.found) == (WARN, f"{rclpy.found}; without {', '.join(packages)}")
+        for package in packages:
+            assert f"-{package.replace('_', '-')}" in lacking.advice and "implementation=dds" in lacking.advice
+    assert machine.check_ros2(lambda: ("dds", "nothing is sourced"), list).found.startswith("plain DDS")
+    missing = machine.check_ros2(neither, list)
     assert (missing.status, missing.advice) == (WARN, "for real robots: pip install 'robo-rl[ros2]'")
     assert missing.found == "no ROS 2: no ROS 2 distribution is sourced; rosbags missing"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from robo_rl.core import ConfigError, DriverError
-from robo_rl.drivers.ros2 import choose, open_node, opening
+from robo_rl.drivers.ros2 import choose, missing_packages, open_node, opening
 
 NAMES = ("rclpy", "rclpy.action", "rosidl_runtime_py", "rosidl_runtime_py.utilities")
 
@@ -38,6 +38,15 @@ def test_rclpy_where_it_can_be_imported(distribution: Path) -> None:
     assert choose("dds") == ("dds", "dds was asked for")
     with pytest.raises(ConfigError, match=r"interfaces=\['folder'\] are for plain DDS"):
         open_node("node", interfaces=["folder"])
+
+
+def test_packages_that_the_sourced_workspace_lacks(distribution: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in opening.MESSAGE_PACKAGES[1:]:
+        (distribution / package).mkdir()
+        (distribution / package / "__init__.py").write_text("")
+    assert missing_packages() == [opening.MESSAGE_PACKAGES[0]]
+    monkeypatch.setattr(opening, "choose", lambda: ("dds", ""))
+    assert missing_packages() == [], "plain DDS brings its own"
 
 
 def test_plain_dds_where_rclpy_is_for_another_python(distribution: Path) -> None:

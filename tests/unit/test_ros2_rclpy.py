@@ -2,8 +2,10 @@
 
 import importlib
 import sys
+import time
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -15,7 +17,7 @@ from robo_rl.core import ConfigError, DriverError
 
 OURS = "robo_rl.drivers.ros2.with_rclpy"
 PACKAGES = {
-    "rclpy": "action callback_groups clock context duration exceptions executors parameter qos signals",
+    "rclpy": "action clock context duration exceptions executors parameter qos signals task",
     "a": "action",
     "rcl_interfaces": "msg",
     "rosidl_runtime_py": "utilities",
@@ -44,22 +46,39 @@ class Future:
     def __init__(self) -> None:
         self._callbacks: list[Callable[[Any], None]] = []
         self._result: Any = None
+        self._done = False
 
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:
-        self._callbacks.append(callback)
+        if self._done:
+            callback(self)
+        else:
+            self._callbacks.append(callback)
 
     def result(self) -> Any:
         return self._result
 
     def set_result(self, result: Any) -> None:
-        self._result = result
+        self._result, self._done = result, True
         for callback in self._callbacks:
             callback(self)
 
 
+class Spins:
+    """The thread of a node: what it is given to do is done at once."""
+
+    def __init__(self) -> None:
+        self.executor = self
+
+    def create_task(self, function: Callable[..., Any], *arguments: Any) -> Future:
+        task = Future()
+        task.set_result(function(*arguments))
+        return task
+
+
 def test_a_goal_that_is_accepted_too_late_is_cancelled(rclpy: Callable[[str], Any]) -> None:
     guard = rclpy("endpoints").Guard(MagicMock())
-    client = rclpy("actions").RclpyActionClient(None, None, "a/action/B", "grip", None, guard)
+    graph = MagicMock(get_publishers_info_by_topic=MagicMock(return_value=[]))
+    client = rclpy("actions").RclpyActionClient(graph, None, "a/action/B", "grip", Spins(), Spins(), guard)
     for accepted in (True, False):
         future, handle = Future(), MagicMock(accepted=accepted)
         client._client.send_goal_async.return_value = future
@@ -69,13 +88,32 @@ def test_a_goal_that_is_accepted_too_late_is_cancelled(rclpy: Callable[[str], An
         assert handle.cancel_goal_async.called == accepted
 
 
+class Awaited(Future):
+    """One that a coroutine waits for."""
+
+    def __await__(self) -> Iterator[None]:
+        while not self._done:
+            yield
+        return self._result
+
+
 def test_a_goal_ends_when_its_node_is_closed(rclpy: Callable[[str], Any]) -> None:
     node = rclpy("node").RclpyNode("lab")
     serve_action = rclpy("actions").ActionServer
     executed: list[Any] = []
     node.create_action_server("a/action/B", "grip", executed.append)
-    *_, run = serve_action.call_args.args
+    *_, execute = serve_action.call_args.args
+    rclpy("actions").Future = lambda executor: Awaited()
     ends = []
+
+    def run(handle: Any) -> None:
+        """Execute a goal as rclpy's executor does: a coroutine that goes on when the goal's own thread has ended."""
+        goal = execute(handle)
+        with suppress(StopIteration):
+            while True:
+                goal.send(None)
+                time.sleep(0.001)
+
     for asked in (False, True):
         handle = SimpleNamespace(
             request=None,
@@ -153,4 +191,62 @@ def test_names_that_ros_2_does_not_allow_are_said_as_of_plain_dds(rclpy: Callabl
         create("a/action/B", "~/grip")
         with pytest.raises(ConfigError, match="'joint states' is no ROS 2 name"):
             create("a/action/B", "joint states")
+    node.close()
+
+
+def test_a_node_spins_in_two_threads_with_an_executor_of_one_thread_each(rclpy: Callable[[str], Any]) -> None:
+    node = rclpy("node").RclpyNode("lab", "cell", {"__node": "hall", "reset": "home"})
+    executors = sys.modules["rclpy.executors"]
+    assert executors.SingleThreadedExecutor.call_count == 2 and not executors.MultiThreadedExecutor.called
+    (own, calls) = sys.modules["rclpy"].create_node.call_args_list
+    assert own.args == ("lab",) and own.kwargs["cli_args"] == ["--ros-args", "-r", "__node:=hall", "-r", "reset:=home"]
+    assert (calls.args, calls.kwargs["namespace"]) == (("_hall_calls",), "/cell")
+    assert "cli_args" not in calls.kwargs and not calls.kwargs["start_parameter_services"]
+    client = node.create_client("a/action/B", "reset")
+    assert client.service == "/cell/home", "resolved before the second node has it, which has no rules of its own"
+    node.close()
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_what_a_callback_raises_does_not_end_the_thread(rclpy: Callable[[str], Any], closes: bool) -> None:
+    made, guard, turns = rclpy("node"), MagicMock(), []
+    sys.modules["rclpy.executors"].ExternalShutdownException = made.ExternalShutdownException = TimeoutError
+    spinner: Any = None
+
+    def spin_once() -> None:
+        turns.append(1)
+        if closes:  # the callback has closed its node
+            spinner._closing = True
+            raise ValueError("InvalidHandle")
+        if len(turns) <= 2:
+            raise ValueError("as it should")
+        raise TimeoutError  # the context has ended
+
+    executor = sys.modules["rclpy.executors"].SingleThreadedExecutor.return_value
+    executor.spin_once.side_effect = lambda: time.sleep(0.2) or spin_once()
+    spinner = made.Spinner(MagicMock(), MagicMock(), guard)
+    spinner._thread.join(10)
+    assert (len(turns), guard.report.call_count) == ((1, 0) if closes else (3, 2))
+    spinner.close()
+    assert executor.shutdown.called
+
+
+def test_a_package_that_the_workspace_lacks_is_named_with_what_to_do(
+    rclpy: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROS_DISTRO", "jazzy")
+    node = rclpy("node").RclpyNode("lab")
+    for create, kind in (
+        (node.create_client, "control_msgs/srv/Query"),
+        (node.create_action_client, "moveit_msgs/action/Move"),
+        (lambda kind, name: node.create_service(kind, name, print), "ackermann_msgs/srv/Set"),
+    ):
+        package = kind.partition("/")[0]
+        with pytest.raises(
+            DriverError, match=rf"apt install ros-jazzy-{package.replace('_', '-')}.*implementation=dds"
+        ):
+            create(kind, "grip")
+    sys.modules["rosidl_runtime_py.utilities"].get_message.side_effect = ModuleNotFoundError("none")
+    with pytest.raises(ConfigError, match=r"package control_msgs .*implementation=dds"):
+        node.create_publisher("control_msgs/msg/JointJog", "jog")
     node.close()

@@ -9,6 +9,7 @@ from typing import Any
 
 from robo_rl.core import DriverError
 
+from ..answers import Servers, seconds, wait_for_answer
 from ..api import GoalStatus, Message
 from ..qos import QoSProfile
 from .services import DdsClient, Endpoints
@@ -26,6 +27,7 @@ class DdsGoal:
         self.feedback = feedback
         self.given_up = False
         self._client = client
+        self._executors = client.servers()
         self._ended = threading.Event()
         self._status = GoalStatus.ACCEPTED
         self._result: Message = None
@@ -40,8 +42,9 @@ class DdsGoal:
         self._ended.set()
 
     def result(self, timeout_s: float) -> tuple[GoalStatus, Message]:
-        if not self._ended.wait(timeout_s):
-            raise DriverError(f"{self._client.action}: the goal did not end within {timeout_s} s")
+        action, servers = self._client.action, self._client.servers
+        if not wait_for_answer(f"a goal of {action}", self._ended.wait, self._executors, servers, timeout_s):
+            raise DriverError(f"{action}: the goal did not end within {seconds(timeout_s)}")
         return self._status, self._result
 
     def cancel(self, timeout_s: float = 5.0) -> bool:
@@ -83,7 +86,9 @@ class DdsActionClient:
     ) -> DdsGoal:
         deadline = time.monotonic() + timeout_s
         if not self.wait(timeout_s):
-            raise DriverError(f"no server of the action {self.action} ({self._type}) was there within {timeout_s} s")
+            raise DriverError(
+                f"no server of the action {self.action} ({self._type}) was there within {seconds(timeout_s)}"
+            )
         handle = DdsGoal(self, uuid.uuid4().bytes, feedback)
         self._goals[handle.identity] = handle
         request = self._types.make(f"{self._type}_SendGoal_Request", goal_id=_uuid(handle.identity), goal=goal)
@@ -103,6 +108,10 @@ class DdsActionClient:
         ask = self._types.make(f"{self._type}_GetResult_Request", goal_id=_uuid(handle.identity))
         self._get.start(ask, handle.end)  # by which the goal is heard of to its end, though nobody else refers to it
         return handle
+
+    def servers(self) -> Servers:
+        """Return who takes goals now."""
+        return self._send.servers()
 
     def cancel(self, identity: bytes, timeout_s: float) -> bool:
         """Ask the server to cancel a goal; return whether it will."""

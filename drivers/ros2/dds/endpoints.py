@@ -30,12 +30,16 @@ TIME = struct.Struct("<iI")
 _FOREVER = duration(infinite=True)
 FAST_DDS = b"\x01\x0f"
 """First bytes of what identifies Fast DDS's participants and endpoints."""
+NOT_FAST_DDS = "*"
+"""Partition that Cyclone DDS matches with the default one, and Fast DDS does not. Fast DDS carries the identity of a
+request outside of the message, where Cyclone's library shows it to nobody: its clients are not to find our services,
+and say that these are not available, instead of waiting for an answer that cannot come."""
 _UNSIGNED = 2**64 - 1
 """Handles are unsigned; the binding gives some of them signed."""
 
 
-def cyclone_qos(qos: QoSProfile, user_data: str) -> Qos:
-    """Return the QoS of an endpoint as ROS's middleware sets it."""
+def cyclone_qos(qos: QoSProfile, user_data: str, partition: str = "") -> Qos:
+    """Return the QoS of an endpoint as ROS's middleware sets it: in the default partition, where none is given."""
     history = Policy.History.KeepAll if qos.history == "keep_all" else Policy.History.KeepLast(qos.depth)
     policies: list[Any] = [
         Policy.Reliability.Reliable(_FOREVER) if qos.reliability == "reliable" else Policy.Reliability.BestEffort,
@@ -50,6 +54,8 @@ def cyclone_qos(qos: QoSProfile, user_data: str) -> Qos:
         policies.append(Policy.Lifespan(duration(nanoseconds=round(qos.lifespan * 1e9))))
     if user_data:
         policies.append(Policy.Userdata(user_data.encode()))
+    if partition:
+        policies.append(Policy.Partition([partition]))
     return Qos(*policies)
 
 

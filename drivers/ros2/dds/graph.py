@@ -146,6 +146,18 @@ class GraphMonitor:
             ]
             return tuple(dict.fromkeys(found))
 
+    def offered(self, topic: str) -> tuple[QoSProfile, ...]:
+        """Return the profiles of those that write on a topic, by its DDS name."""
+        with self._lock:
+            peers = [peer.profile for peer in self._peers.values() if peer.writer and peer.topic == topic]
+        return tuple(
+            QoSProfile(
+                reliability="reliable" if profile.reliable else "best_effort",
+                durability="transient_local" if profile.durability else "volatile",
+            )
+            for profile in peers
+        )
+
     def _node_names(self, participant: bytes) -> list[str]:
         if participant not in self._participants:
             return []
@@ -229,7 +241,15 @@ class GraphMonitor:
     def _compare(self, ours: Peer, theirs: Peer) -> Problem | None:
         if ours.topic != theirs.topic or ours.writer == theirs.writer:
             return None
-        return mismatch(ours, theirs, self._node_of(theirs))
+        problem = mismatch(ours, theirs, self._node_of(theirs))
+        if problem is None or any(mismatch(also, theirs, "") is None for also in self._beside(ours)):
+            return None
+        return problem
+
+    def _beside(self, ours: Peer) -> list[Peer]:
+        """Return the node's other endpoints for the same: with several profiles a topic is heard from everybody."""
+        own = [self._peers[guid] for guid in self._own if guid in self._peers and guid != ours.key]
+        return [peer for peer in own if peer.topic == ours.topic and peer.writer == ours.writer]
 
     def advice(self) -> str:
         """Return what may be the reason that a service does not answer, or nothing."""

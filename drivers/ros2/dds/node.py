@@ -116,6 +116,9 @@ class DdsNode(Closing):
         subscription.reader = self.reader(message_type, f"rt{full}", qos, self._callbacks, subscription.receive)
         return subscription
 
+    def offered(self, topic: str) -> tuple[QoSProfile, ...]:
+        return self._graph.offered(f"rt{self._names.resolve(topic)}")
+
     def create_client(self, service_type: str, service: str) -> DdsClient:
         return DdsClient(self, service_type, self._names.resolve(service), self._replies)
 
@@ -168,10 +171,11 @@ class DdsNode(Closing):
         waiter: Waiter,
         receive: Callable[[memoryview, int], None],
         user_data: str = "",
+        partition: str = "",
     ) -> Reader:
         """Make a reader and tell the graph of it; ``topic`` is a DDS name."""
         kind = self._topic_types[message_type]
-        policies = cyclone_qos(qos, self._user_data(message_type, user_data))
+        policies = cyclone_qos(qos, self._user_data(message_type, user_data), partition)
         with self._lock:
             made = Reader(self._participant.entity, topic, kind, policies, waiter, receive)
             self._endpoints.append(made)

@@ -16,11 +16,12 @@ from cyclonedds.core import DDSException
 
 from robo_rl.core import DriverError
 
+from ..answers import Servers, seconds, wait_for_answer
 from ..api import Message
 from ..message_types import RosbagsTypes
 from ..qos import SERVICES, QoSProfile
 from . import library
-from .endpoints import Reader, Writer, is_fast_dds, told, user_data
+from .endpoints import NOT_FAST_DDS, Reader, Writer, is_fast_dds, told, user_data
 from .waiter import Waiter
 
 log = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ class Endpoints(Protocol):
         waiter: Waiter,
         receive: Callable[[memoryview, int], None],
         user_data: str = "",
+        partition: str = "",
     ) -> Reader: ...
 
     def unique_id(self) -> str: ...
@@ -58,23 +60,27 @@ class Endpoints(Protocol):
 
 
 class Reply:
-    """The answer to one request, when it comes."""
+    """The answer to one request, when it comes.
+
+    Attributes:
+        message: the answer, once it is there.
+    """
 
     def __init__(self, then: Callable[[Message], None] | None) -> None:
         self._event = threading.Event()
         self._then = then
-        self._message: Message = None
+        self.message: Message = None
 
     def put(self, message: Message) -> None:
         """Take the answer."""
-        self._message = message
+        self.message = message
         if self._then is not None:
             self._then(message)
         self._event.set()
 
-    def wait(self, timeout_s: float) -> Message | None:
-        """Return the answer, or None if it does not come in time."""
-        return self._message if self._event.wait(max(0.0, timeout_s)) else None
+    def wait(self, timeout_s: float) -> bool:
+        """Return whether the answer came in time."""
+        return self._event.wait(max(0.0, timeout_s))
 
 
 class DdsClient:
@@ -158,21 +164,28 @@ class DdsClient:
         """As of :class:`Client`; ``then`` is called with the answer also where that comes too late.
 
         That is in the waiter's thread.
+
+        Raises:
+            ServerLostError: if the server ends, or is started again, before it answers.
+            DriverError: if there is no server, or no answer in time.
         """
         deadline = time.monotonic() + timeout_s
+        named = f"{self.service} ({self._type})"
         if not self.wait(timeout_s):
-            raise DriverError(
-                f"no server of {self.service} ({self._type}) was there within {timeout_s} s{self._endpoints.advice()}"
-            )
+            raise DriverError(f"no server of {named} was there within {seconds(timeout_s)}{self._endpoints.advice()}")
+        asked = self.servers()
         reply = self.start(request, then)
-        answer = reply.wait(deadline - time.monotonic())
-        if answer is None:
+        try:
+            if wait_for_answer(named, reply.wait, asked, self.servers, deadline - time.monotonic()):
+                return reply.message
+        finally:
             if then is None:
                 self.forget(reply)
-            raise DriverError(
-                f"{self.service} ({self._type}) did not answer within {timeout_s} s{self._endpoints.advice()}"
-            )
-        return answer
+        raise DriverError(f"{named} did not answer within {seconds(timeout_s)}{self._endpoints.advice()}")
+
+    def servers(self) -> Servers:
+        """Return who receives requests now."""
+        return frozenset(self._writer.matched())
 
     def forget(self, reply: Reply) -> None:
         """Wait no longer for an answer."""
@@ -218,7 +231,7 @@ class DdsService:
         identity = f"serviceid={endpoints.unique_id()};"
         self._writer = endpoints.writer(f"{service_type}_Response", f"rr{service}Reply", qos, identity)
         self._reader = endpoints.reader(
-            f"{service_type}_Request", f"rq{service}Request", qos, waiter, self._hear, identity
+            f"{service_type}_Request", f"rq{service}Request", qos, waiter, self._hear, identity, NOT_FAST_DDS
         )
 
     def _hear(self, data: memoryview, writer: int) -> None:

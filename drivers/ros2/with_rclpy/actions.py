@@ -1,50 +1,71 @@
 """Actions on rclpy."""
 
+import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from rclpy.action import ActionClient, ActionServer, CancelResponse, GoalResponse
+from rclpy.task import Future
 
 from robo_rl.core import DriverError
 
+from ..answers import seconds, wait_for_answer
 from ..api import GoalStatus, Message, ServerGoal
-from .endpoints import Guard, wait_for
+from .endpoints import Answer, Guard, ServerWatch
+
+
+class Spins(Protocol):
+    """Has the executor of a thread; :class:`.node.Spinner` is one."""
+
+    executor: Any
 
 
 class RclpyGoal:
     """As of :class:`Goal`."""
 
-    def __init__(self, handle: Any, action: str) -> None:
-        self._handle = handle
-        self._action = action
-        self._result = handle.get_result_async()
+    def __init__(self, client: "RclpyActionClient", handle: Any) -> None:
+        self._client, self._handle = client, handle
+        self._executors = client.servers()
+        self._result = Answer(client.ask(handle.get_result_async))
 
     @property
     def status(self) -> GoalStatus:
-        return GoalStatus(self._result.result().status) if self._result.done() else GoalStatus.ACCEPTED
+        return GoalStatus(self._result.value.status) if self._result.wait(0.0) else GoalStatus.ACCEPTED
 
     def result(self, timeout_s: float) -> tuple[GoalStatus, Message]:
-        if not wait_for(self._result, timeout_s):
-            raise DriverError(f"{self._action}: the goal did not end within {timeout_s} s")
-        response = self._result.result()
-        return GoalStatus(response.status), response.result
+        action, servers = self._client.action, self._client.servers
+        if not wait_for_answer(f"a goal of {action}", self._result.wait, self._executors, servers, timeout_s):
+            raise DriverError(f"{action}: the goal did not end within {seconds(timeout_s)}")
+        return GoalStatus(self._result.value.status), self._result.value.result
 
     def cancel(self, timeout_s: float = 5.0) -> bool:
-        future = self._handle.cancel_goal_async()
-        if not wait_for(future, timeout_s):
-            raise DriverError(f"{self._action}: the server did not answer within {timeout_s} s")
-        return bool(future.result().goals_canceling)
+        answer = Answer(self._client.ask(self._handle.cancel_goal_async))
+        if not answer.wait(timeout_s):
+            raise DriverError(f"{self._client.action}: the server did not answer within {seconds(timeout_s)}")
+        return bool(answer.value.goals_canceling)
 
 
 class RclpyActionClient:
-    """As of :class:`ActionClient`. Feedback may come while another callback runs."""
+    """As of :class:`ActionClient`.
 
-    def __init__(self, node: Any, kind: Any, action_type: str, action: str, group: Any, guard: Guard) -> None:
-        self._client = ActionClient(node, kind, action, callback_group=group)
-        self._type = action_type
-        self._guard = guard
+    Args:
+        node: rclpy's, in whose thread answers arrive.
+        kind: rclpy's class of the action.
+        action_type: ``package/action/Name``.
+        action: fully qualified name.
+        calls: spins ``node``.
+        callbacks: in whose thread feedback is given.
+        guard: reports what callbacks raise.
+    """
+
+    def __init__(
+        self, node: Any, kind: Any, action_type: str, action: str, calls: Spins, callbacks: Spins, guard: Guard
+    ) -> None:
+        self._client = ActionClient(node, kind, action)
+        self._type, self._calls, self._callbacks, self._guard = action_type, calls, callbacks, guard
         self.action = action
+        self.servers = ServerWatch(node, f"{action}/_action/send_goal")
 
     def wait(self, timeout_s: float) -> bool:
         return bool(self._client.wait_for_server(timeout_sec=timeout_s))
@@ -53,17 +74,42 @@ class RclpyActionClient:
         self, goal: Message, feedback: Callable[[Message], None] | None = None, timeout_s: float = 5.0
     ) -> RclpyGoal:
         deadline = time.monotonic() + timeout_s
+        named = f"{self.action} ({self._type})"
         if not self.wait(timeout_s):
-            raise DriverError(f"no server of the action {self.action} ({self._type}) was there within {timeout_s} s")
-        heard = self._guard(lambda message: feedback(message.feedback)) if feedback is not None else None
-        future = self._client.send_goal_async(goal, feedback_callback=heard)
-        if not wait_for(future, deadline - time.monotonic()):
-            future.add_done_callback(self._guard(_cancel_late))
-            raise DriverError(f"{self.action} ({self._type}) did not answer within {timeout_s} s")
-        handle = future.result()
-        if not handle.accepted:
+            raise DriverError(f"no server of the action {named} was there within {seconds(timeout_s)}")
+
+        def tell(message: Any) -> None:
+            if feedback is not None:
+                self._callbacks.executor.create_task(self._guard(feedback), message.feedback)
+
+        asked = self.servers()
+        future = self.ask(lambda: self._client.send_goal_async(goal, feedback_callback=tell))
+        answer = Answer(future)
+        answered = False
+        try:
+            answered = wait_for_answer(named, answer.wait, asked, self.servers, deadline - time.monotonic())
+        finally:
+            if not answered:
+                future.add_done_callback(self._guard(_cancel_late))
+        if not answered:
+            raise DriverError(f"{named} did not answer within {seconds(timeout_s)}")
+        if not answer.value.accepted:
             raise DriverError(f"{self.action}: the server rejected the goal")
-        return RclpyGoal(handle, self.action)
+        return RclpyGoal(self, answer.value)
+
+    def ask(self, send: Callable[[], Any]) -> Any:
+        """Return the future of a request that is sent in the thread where its answer arrives.
+
+        Sent from another thread, rclpy may hear the answer before it has noted down the request, and drop it.
+        """
+        sent = Answer(self._calls.executor.create_task(send))
+        if not sent.wait(ASK_SECONDS):
+            raise DriverError(f"{self.action}: the node is closed, or its thread stands still")
+        return sent.value
+
+
+ASK_SECONDS = 5.0
+"""Longest wait for the thread that sends a request; it has nothing else to do than to take answers."""
 
 
 def _cancel_late(future: Any) -> None:
@@ -112,7 +158,6 @@ def serve_action(
     action: str,
     execute: Callable[[ServerGoal], Message],
     accept: Callable[[Message], bool] | None,
-    group: Any,
     guard: Guard,
     is_closing: Callable[[], bool],
 ) -> None:
@@ -125,24 +170,31 @@ def serve_action(
             guard.report()
             return GoalResponse.REJECT
 
-    def run(handle: Any) -> Message:
+    def work(handle: Any, done: Any) -> None:
+        """Execute a goal, in a thread of its own."""
+        result = None
         try:
             result = execute(RclpyServerGoal(handle, is_closing))
+            if handle.is_active:
+                handle.succeed()
         except Exception:
             guard.report()
             if handle.is_active:
                 handle.abort()
-            return kind.Result()
-        if handle.is_active:
-            handle.succeed()
-        return result if result is not None else kind.Result()
+        done.set_result(result if result is not None else kind.Result())
+        node.executor.wake()
+
+    async def run(handle: Any) -> Message:
+        """Wait for the thread: the executor's own goes on with other callbacks meanwhile."""
+        done = Future(executor=node.executor)
+        threading.Thread(target=work, args=(handle, done), name=f"goal of {action}", daemon=True).start()
+        return await done
 
     ActionServer(  # the node keeps it
         node,
         kind,
         action,
         run,
-        callback_group=group,
         goal_callback=decide,
         cancel_callback=lambda handle: CancelResponse.ACCEPT,
     )

@@ -15,6 +15,7 @@ from rclpy.qos import QoSProfile as RclpyProfile
 
 from robo_rl.core import ConfigError, DriverError
 
+from ..answers import Servers, seconds, wait_for_answer
 from ..api import Message
 from ..qos import QoSProfile
 
@@ -159,30 +160,74 @@ class RclpySubscription:
         return self._latest
 
 
-def wait_for(future: Any, timeout_s: float) -> bool:
-    """Return whether an rclpy future is done within ``timeout_s``; the executor runs in other threads."""
-    done = threading.Event()
-    future.add_done_callback(lambda _: done.set())
-    return done.wait(max(0.0, timeout_s))
+class Answer:
+    """The result of an rclpy future, for a thread other than the one in which its node spins.
+
+    Args:
+        future: rclpy's.
+    """
+
+    def __init__(self, future: Any) -> None:
+        self._future = future
+        self._done = threading.Event()
+        future.add_done_callback(lambda _: self._done.set())
+
+    def wait(self, timeout_s: float) -> bool:
+        """Return whether it is there within ``timeout_s``."""
+        return self._done.wait(max(0.0, timeout_s))
+
+    @property
+    def value(self) -> Any:
+        """The result, once it is there. Raises what the future holds as its exception."""
+        return self._future.result()
+
+
+class ServerWatch:
+    """Which servers of a service are there.
+
+    Args:
+        node: rclpy's.
+        service: fully qualified name.
+    """
+
+    def __init__(self, node: Any, service: str) -> None:
+        self._node, self._topic = node, f"rr{service}Reply"
+
+    def __call__(self) -> Servers:
+        """Return their identities; none while discovery has not come so far."""
+        found = self._node.get_publishers_info_by_topic(self._topic, no_mangle=True)
+        return frozenset(bytes(endpoint.endpoint_gid) for endpoint in found)
 
 
 class RclpyClient:
     """As of :class:`Client`."""
 
-    def __init__(self, client: Any, service_type: str, service: str) -> None:
+    def __init__(self, client: Any, service_type: str, service: str, servers: ServerWatch) -> None:
         self._client = client
         self._type = service_type
+        self._servers = servers
         self.service = service
 
     def wait(self, timeout_s: float) -> bool:
         return bool(self._client.wait_for_service(timeout_sec=timeout_s))
 
     def call(self, request: Message, timeout_s: float) -> Message:
+        """As of :class:`Client`.
+
+        Raises:
+            ServerLostError: if the server ends, or is started again, before it answers.
+            DriverError: if there is no server, or no answer in time.
+        """
         deadline = time.monotonic() + timeout_s
+        named = f"{self.service} ({self._type})"
         if not self.wait(timeout_s):
-            raise DriverError(f"no server of {self.service} ({self._type}) was there within {timeout_s} s")
+            raise DriverError(f"no server of {named} was there within {seconds(timeout_s)}")
+        asked = self._servers()
         future = self._client.call_async(request)
-        if not wait_for(future, deadline - time.monotonic()):
+        answer = Answer(future)
+        try:
+            if wait_for_answer(named, answer.wait, asked, self._servers, deadline - time.monotonic()):
+                return answer.value
+        finally:
             self._client.remove_pending_request(future)
-            raise DriverError(f"{self.service} ({self._type}) did not answer within {timeout_s} s")
-        return future.result()
+        raise DriverError(f"{named} did not answer within {seconds(timeout_s)}")

@@ -2,13 +2,15 @@
 
 import array
 import functools
+import importlib
+import os
 import re
 from typing import Any
 
 import numpy as np
 from rosidl_runtime_py.utilities import get_action, get_message, get_service
 
-from robo_rl.core import ConfigError, nearest
+from robo_rl.core import ConfigError, DriverError, nearest
 
 from ..api import Message
 
@@ -52,10 +54,32 @@ def _class(name: str) -> Any:
         whole, _, part = own.rpartition("_")
         return getattr((get_service if kind == "srv" else get_action)(f"{package}/{kind}/{whole}"), part)
     except (ValueError, AttributeError, ImportError) as error:
-        raise ConfigError(
-            f"message type {name!r} is not in the sourced ROS 2 workspace ({error}). Install or build its package, "
-            "and source the workspace"
-        ) from error
+        raise ConfigError(lacking(name, error)) from error
+
+
+def lacking(name: str, error: Exception) -> str:
+    """Return that the sourced workspace has no type ``name``, and what to do."""
+    package = name.partition("/")[0]
+    distribution = os.environ.get("ROS_DISTRO") or "DISTRO"
+    return (
+        f"{name} is not in the sourced ROS 2 workspace ({error}). Install the package {package} (apt install "
+        f"ros-{distribution}-{package.replace('_', '-')}) or build it, and source the workspace again; or use the "
+        "definitions that robo-rl brings: implementation=dds (robot.implementation, virtual.implementation, "
+        "steering.implementation)"
+    )
+
+
+def interface_class(name: str) -> Any:
+    """Return the class of a service or action.
+
+    Raises:
+        DriverError: if the sourced distribution has none.
+    """
+    package, kind, own = name.split("/")
+    try:
+        return getattr(importlib.import_module(f"{package}.{kind}"), own)
+    except (ImportError, AttributeError) as error:
+        raise DriverError(lacking(name, error)) from error
 
 
 def _make(kind: Any, name: str, fields: dict[str, Any]) -> Message:

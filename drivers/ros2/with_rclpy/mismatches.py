@@ -1,4 +1,4 @@
-"""Types and profiles that do not fit, found in rclpy's graph."""
+"""Types and profiles of others in rclpy's graph, and those that do not fit."""
 
 from typing import Any
 
@@ -16,14 +16,19 @@ def find_problems(
     found: dict[Problem, None] = {}
     for publisher in publishers:
         for other in node.get_subscriptions_info_by_topic(publisher.topic):
-            _compare(found, publisher, other, publisher.qos, _profile(other))
+            _compare(found, publisher, other, publisher.qos, profile_of(other))
     for subscription in subscriptions:
+        # With several profiles a topic is heard from everybody.
+        beside = [also.qos for also in subscriptions if also.topic == subscription.topic and also is not subscription]
         for other in node.get_publishers_info_by_topic(subscription.topic):
-            _compare(found, subscription, other, _profile(other), subscription.qos)
+            offered = profile_of(other)
+            if not any(offered.serves(asked) for asked in beside):
+                _compare(found, subscription, other, offered, subscription.qos)
     return tuple(found)
 
 
-def _profile(other: Any) -> QoSProfile:
+def profile_of(other: Any) -> QoSProfile:
+    """Return the reliability and durability of an endpoint in rclpy's graph."""
     reliable = other.qos_profile.reliability == ReliabilityPolicy.RELIABLE
     latched = other.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL
     return QoSProfile(

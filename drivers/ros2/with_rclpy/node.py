@@ -1,36 +1,80 @@
-"""A ROS 2 node on rclpy."""
+"""A ROS 2 node on rclpy, and the threads in which it spins."""
 
-import importlib
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import rclpy
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.context import Context
 from rclpy.exceptions import InvalidParameterTypeException, ParameterAlreadyDeclaredException
-from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 
-from robo_rl.core import Closing, ConfigError, DriverError
+from robo_rl.core import Closing, ConfigError
 
 from ..api import DEFAULT_QOS, Graph, Message, Problem, ServerGoal, wall_time
 from ..names import Names, for_node
 from ..qos import QoSProfile
 from .actions import RclpyActionClient, serve_action
-from .endpoints import Guard, RclpyClient, RclpyPublisher, RclpySubscription, rclpy_qos
-from .message_types import RclpyTypes
-from .mismatches import find_problems
+from .endpoints import Guard, RclpyClient, RclpyPublisher, RclpySubscription, ServerWatch, rclpy_qos
+from .message_types import RclpyTypes, interface_class
+from .mismatches import find_problems, profile_of
 
-THREADS = 16
-"""Of the executor: callbacks take one at a time, what they wait for and goals that are executed take the others."""
+JOIN_SECONDS = 5.0
+"""Longest wait at the end for a callback that is running."""
+
+
+class Spinner:
+    """Runs the callbacks of one rclpy node, one after another, in a thread of its own.
+
+    A callback that raises is reported, and the thread goes on: rclpy's ``spin`` would end with it.
+
+    Args:
+        node: rclpy's.
+        context: of the node.
+        guard: reports.
+    """
+
+    def __init__(self, node: Any, context: Context, guard: Guard) -> None:
+        self._context, self._guard = context, guard
+        self._closing = False
+        self.executor = SingleThreadedExecutor(context=context)
+        self.executor.add_node(node)
+        self._thread = threading.Thread(target=self._run, name=f"{node.get_name()}: executor", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread after the callback that runs now, then free the executor.
+
+        The executor is freed last: rclpy would use what belongs to it in a callback that still runs.
+        """
+        self._closing = True
+        self.executor.wake()
+        if self._thread is not threading.current_thread():
+            self._thread.join(JOIN_SECONDS)
+        self.executor.shutdown(timeout_sec=0.0)
+
+    def _run(self) -> None:
+        while not self._closing and self._context.ok():
+            try:
+                self.executor.spin_once()
+            except ExternalShutdownException:
+                return
+            except Exception:
+                if not self._closing:  # else a callback has closed the node that it belongs to
+                    self._guard.report()
 
 
 class RclpyNode(Closing):
     """As of :class:`Node`, with a context of its own.
+
+    It spins in two threads, each with a SingleThreadedExecutor: a MultiThreadedExecutor hands every message to another
+    thread of the same interpreter, which on Fast DDS takes a whole core for a few hundred messages per second.
+    Callbacks run in one thread. Answers that callbacks may wait for arrive in the other, by a second node whose name is
+    hidden: rclpy cannot divide one node between two executors. Goals are executed in threads of their own.
 
     Args:
         name: of the node.
@@ -64,24 +108,23 @@ class RclpyNode(Closing):
             cli_args=["--ros-args", *rules] if rules else None,
             use_global_arguments=False,
         )
-        self._one_at_a_time = MutuallyExclusiveCallbackGroup()
-        self._any_time = ReentrantCallbackGroup()
+        # Its names are resolved already, and the rule for the node's own name must not apply to it.
+        self._calls_node = rclpy.create_node(
+            f"_{self._names.node}_calls",
+            context=self._context,
+            namespace=self._names.namespace,
+            use_global_arguments=False,
+            enable_rosout=False,
+            start_parameter_services=False,
+        )
         self._clock = Clock(clock_type=ClockType.STEADY_TIME)
         self._publishers: list[RclpyPublisher] = []
         self._changes: dict[str, Callable[[Any], None]] = {}
         self._subscriptions: list[RclpySubscription] = []
         self._guard = Guard(self._node.get_logger())
-        self._executor = MultiThreadedExecutor(THREADS, context=self._context)
-        self._executor.add_node(self._node)
-        self._thread = threading.Thread(target=self._spin, name=f"{name}: executor", daemon=True)
-        self._thread.start()
         self._closed = False
-
-    def _spin(self) -> None:
-        try:
-            self._executor.spin()
-        except ExternalShutdownException:
-            return
+        self._callbacks = Spinner(self._node, self._context, self._guard)
+        self._calls = Spinner(self._calls_node, self._context, self._guard)
 
     @property
     def name(self) -> str:
@@ -120,15 +163,18 @@ class RclpyNode(Closing):
             topic,
             self._guard(made.receive),
             rclpy_qos(qos),
-            callback_group=self._one_at_a_time,
         )
         self._subscriptions.append(made)
         return made
 
+    def offered(self, topic: str) -> tuple[QoSProfile, ...]:
+        found = self._node.get_publishers_info_by_topic(self._checked(topic))
+        return tuple(profile_of(publisher) for publisher in found)
+
     def create_client(self, service_type: str, service: str) -> RclpyClient:
-        kind = _interface(service_type)
-        client = self._node.create_client(kind, self._checked(service), callback_group=self._any_time)
-        return RclpyClient(client, service_type, self._node.resolve_service_name(service))
+        full = self._names.resolve(service)
+        client = self._calls_node.create_client(interface_class(service_type), full)
+        return RclpyClient(client, service_type, full, ServerWatch(self._calls_node, full))
 
     def create_service(self, service_type: str, service: str, callback: Callable[[Message], Message]) -> None:
         name = self._checked(service)
@@ -140,16 +186,15 @@ class RclpyNode(Closing):
                 self._guard.report()
                 return response  # rclpy has no way to leave a request unanswered
 
-        self._node.create_service(_interface(service_type), name, answer, callback_group=self._one_at_a_time)
+        self._node.create_service(interface_class(service_type), name, answer)
 
     def create_timer(self, period_s: float, callback: Callable[[], None]) -> Any:
-        return self._node.create_timer(
-            period_s, self._guard(callback), callback_group=self._one_at_a_time, clock=self._clock
-        )
+        return self._node.create_timer(period_s, self._guard(callback), clock=self._clock)
 
     def create_action_client(self, action_type: str, action: str) -> RclpyActionClient:
-        name = self._checked(action)
-        return RclpyActionClient(self._node, _interface(action_type), action_type, name, self._any_time, self._guard)
+        full = self._names.resolve(action)
+        kind = interface_class(action_type)
+        return RclpyActionClient(self._calls_node, kind, action_type, full, self._calls, self._callbacks, self._guard)
 
     def create_action_server(
         self,
@@ -158,17 +203,8 @@ class RclpyNode(Closing):
         execute: Callable[[ServerGoal], Message],
         accept: Callable[[Message], bool] | None = None,
     ) -> None:
-        kind = _interface(action_type)
-        serve_action(
-            self._node,
-            kind,
-            self._checked(action),
-            execute,
-            accept,
-            self._any_time,
-            self._guard,
-            is_closing=lambda: self._closed,
-        )
+        kind, full = interface_class(action_type), self._names.resolve(action)
+        serve_action(self._node, kind, full, execute, accept, self._guard, is_closing=lambda: self._closed)
 
     def declare_parameter(
         self, name: str, default: Any, change: Callable[[Any], None] | None = None, read_only: bool = False
@@ -224,20 +260,8 @@ class RclpyNode(Closing):
         if self._closed:
             return
         self._closed = True  # goals that are executed end: the interpreter would wait for their threads
-        self._executor.shutdown(timeout_sec=1.0)
+        self._callbacks.close()
+        self._calls.close()
+        self._calls_node.destroy_node()
         self._node.destroy_node()
         self._context.try_shutdown()
-        self._thread.join(5.0)
-
-
-def _interface(name: str) -> Any:
-    """Return the class of a service or action.
-
-    Raises:
-        DriverError: if the sourced distribution has none.
-    """
-    package, kind, own = name.split("/")
-    try:
-        return getattr(importlib.import_module(f"{package}.{kind}"), own)
-    except (ImportError, AttributeError) as error:
-        raise DriverError(f"{name} is not in the sourced ROS 2 workspace: {error}") from error

@@ -1,0 +1,48 @@
+"""Topics beside the services that stop and re-arm a robot: any middleware can publish, not all can call services."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .ros2 import LATCHED, Node, QoSProfile
+
+STOP = "std_msgs/msg/Bool"
+REARM = "std_msgs/msg/Empty"
+
+LISTENING = (QoSProfile(reliability="best_effort"), QoSProfile(), LATCHED)
+"""A stop is heard from publishers of every profile. The first hears all of them, the second has what was lost repeated,
+the last also hears what was said before it was there."""
+
+REPEAT_SECONDS = 0.2
+"""A publisher that repeats a stop presses it at most this often: between two, a person may have re-armed."""
+
+
+def listen_for_stop(node: Node, topic: str, stop: Callable[[], Any]) -> None:
+    """Call ``stop`` in the node's thread whenever ``true`` is published; ``false`` re-arms nothing.
+
+    Args:
+        node: listens.
+        topic: of type std_msgs/msg/Bool.
+        stop: may be called several times for one message.
+    """
+    pressed_at = float("-inf")
+
+    def hear(message: Any) -> None:
+        nonlocal pressed_at
+        if message.data and time.monotonic() - pressed_at >= REPEAT_SECONDS:
+            pressed_at = time.monotonic()
+            stop()
+
+    for profile in LISTENING:
+        node.create_subscription(STOP, topic, hear, profile)
+
+
+def listen_for_rearm(node: Node, topic: str, rearm: Callable[[], Any]) -> None:
+    """Call ``rearm`` in the node's thread for each message: never for one that was published before the node was there.
+
+    Args:
+        node: listens.
+        topic: of type std_msgs/msg/Empty.
+        rearm: takes the stop back.
+    """
+    node.create_subscription(REARM, topic, lambda _: rearm(), QoSProfile())
