@@ -47,7 +47,7 @@ class ResetService:
             try:
                 answer = self._client.call(self._node.types.make(f"{TRIGGER}_Request"), config.timeout)
             except ServerLostError as error:
-                reason = str(error)  # who moved the robot is gone, so nothing moves it any more
+                reason = str(error)  # its server is gone: what it moved has ended with it, or stands still by its watchdog
                 continue
             except DriverError as error:
                 self._unanswered = (
