@@ -47,7 +47,7 @@ class ResetService:
             try:
                 answer = self._client.call(self._node.types.make(f"{TRIGGER}_Request"), config.timeout)
             except ServerLostError as error:
-                reason = str(error)  # its server is gone: what it moved has ended with it, or stands still by its watchdog
+                reason = str(error)  # the request can have no answer: nobody is left who could give it
                 continue
             except DriverError as error:
                 self._unanswered = (
