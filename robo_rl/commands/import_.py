@@ -1,8 +1,6 @@
 """robo-rl import: a data set out of the format of another project."""
 
 import contextlib
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -10,7 +8,7 @@ from typing import cast
 from omegaconf import DictConfig
 
 from ..app import build, section
-from ..core import DataError, RoboRLError
+from ..core import DataError, RoboRLError, draft_of
 from ..replay import EpisodeStore
 from ..replay.interchange import DataFormat, ForeignConfig, ImportNotes
 from ..telemetry import Console
@@ -40,10 +38,8 @@ def _import(format_: DataFormat, path: Path, output: Path, foreign: ForeignConfi
     notes = data.notes or ImportNotes()
     origin = {"path": str(path), "format": type(format_).__name__, "versions": versions()}
     metadata = {**data.metadata, "imported_from": origin}
-    # Made beside its place and moved there whole.
-    draft = output.with_name(f"{output.name}.partial-{os.getpid()}")
     instructions = []
-    try:
+    with draft_of(output) as draft:
         with EpisodeStore.create(draft, data.spec, metadata) as store:
             for index, episode in enumerate(data.episodes()):
                 number = index if data.notes is None else episode.record.session
@@ -58,8 +54,6 @@ def _import(format_: DataFormat, path: Path, output: Path, foreign: ForeignConfi
                 raise DataError(f"{path}: no episode has an action between two observations{told}")
             store.describe({**metadata, "instructions": instructions, "import_notes": lines})
         draft.replace(output)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     return lines
 
 

@@ -1,7 +1,5 @@
 """What the commands that make a model share: progress, Ctrl-C, a data card, and a folder that appears whole."""
 
-import os
-import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,6 +9,7 @@ import numpy as np
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
+from ..core import draft_of
 from .interruption import Interruption
 from .summary import git_commit, versions
 
@@ -44,8 +43,6 @@ def make_model(
         console: where to tell how it goes.
     """
     losses: list[float] = []
-    # Made beside its place and moved there whole.
-    draft = output.with_name(f"{output.name}.partial-{os.getpid()}")
     with Interruption() as interruption:
 
         def report(step: int, loss: float) -> bool:
@@ -67,10 +64,8 @@ def make_model(
             "versions": versions(),
             "git_commit": git_commit(),
         }
-        try:
+        with draft_of(output) as draft:
             save(draft, card)
             save(draft, card | dict(judge(draft)))
             draft.replace(output)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
     return interruption.signal

@@ -17,6 +17,7 @@ from .agent_protocols import (
 from .clock import Clock, ManualClock, MonotonicClock
 from .closing import Closing
 from .config import as_config, config_node, require
+from .drafts import draft_of
 from .durable import sync_folder, write_durably
 from .emergency import DeadmanSwitch, EmergencyStop, GuardBeat, StopButton, deadman_file
 from .errors import (
@@ -179,6 +180,7 @@ __all__ = [
     "decode_ros_compressed_image",
     "decode_ros_image",
     "derive_seed",
+    "draft_of",
     "generator",
     "happened",
     "image_axes",

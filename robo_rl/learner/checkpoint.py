@@ -247,7 +247,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     found = manifest.get("format") if isinstance(manifest, dict) else manifest
     if not isinstance(manifest, dict) or found not in (FORMAT, _WITHOUT_DIGEST):
         raise CheckpointError(f"{file}: expected checkpoint format {FORMAT}, found {found!r}")
-    content = {name: manifest.get(name) for name in ("step", "sha256", "facts")}
+    content: dict[str, Any] = {name: manifest.get(name) for name in ("step", "sha256", "facts")}
     kinds = (("step", int), ("sha256", dict), ("facts", dict))
     good = all(isinstance(content[name], kind) for name, kind in kinds) and all(map(_PART.fullmatch, content["sha256"]))
     if not good:

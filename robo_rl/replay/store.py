@@ -1,9 +1,8 @@
 """Data sets of episodes on disk; docs/datasets.md describes the format."""
 
+import contextlib
 import dataclasses
 import json
-import os
-import shutil
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from robo_rl.core import (
     EnvSpec,
     SpecError,
     Transition,
+    draft_of,
     parse_json,
     read_bytes,
     reading,
@@ -95,19 +95,16 @@ class EpisodeStore(Closing):
         facts = _facts(spec, metadata or {})
         if path.is_file() or (path.is_dir() and any(path.iterdir())):
             raise DataError(f"{path} exists already; open it to add episodes, or choose another path")
-        # Made beside its place and moved there whole: a data set is never found half made.
-        draft = path.with_name(f"{path.name}.partial-{os.getpid()}")
-        with disk_errors(path, "make the data set"):
-            try:
-                make_folder(draft)
-                create_arrays(draft / ARRAYS, spec)
-                write_durably(draft / EPISODES, b"")
-                write_durably(draft / _FACTS, facts)
-                draft.replace(path)
-                sync_folder(path.parent)
-            except BaseException:
-                shutil.rmtree(draft, ignore_errors=True)
-                raise
+        # A data set is never found half made.
+        with disk_errors(path, "make the data set"), contextlib.ExitStack() as stack:
+            make_folder(path.parent)
+            draft = stack.enter_context(draft_of(path))
+            make_folder(draft)
+            create_arrays(draft / ARRAYS, spec)
+            write_durably(draft / EPISODES, b"")
+            write_durably(draft / _FACTS, facts)
+            draft.replace(path)
+            sync_folder(path.parent)
         return cls(path, writable=True)
 
     @classmethod
