@@ -16,9 +16,12 @@ from matplotlib import pyplot as plt
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from ..core import DataError
+from ..core import DataError, plain_text
 from .aggregate import FEW_RUNS, Curve, Group, group_runs, learning_curve, measure_of
 from .runs import Run
+
+CAPTION_CHARACTERS = 80
+"""Longest name in a picture."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,8 @@ def plot_groups(groups: Sequence[Group], path: Path, theme: Theme = LIGHT) -> Pa
 
 def _panel(axis: Any, task: str, shown: Sequence[tuple[Group, Curve]], theme: Theme) -> None:
     measure = shown[0][1].measure
+    drawn: list[Any] = []
+    labels: list[str] = []
     factor = 100.0 if measure == "success_rate" else 1.0
     for index, (_, curve) in enumerate(shown):
         colour = theme.lines[index % len(theme.lines)]
@@ -112,19 +117,21 @@ def _panel(axis: Any, task: str, shown: Sequence[tuple[Group, Curve]], theme: Th
             axis.fill_between(
                 curve.steps, factor * curve.low, factor * curve.high, color=colour, alpha=0.16, linewidth=0
             )
-        label = f"{curve.label} · {len(curve.singles)} runs" if several else curve.label
+        name = caption(curve.label)
+        label = f"{name} · {len(curve.singles)} runs" if several else name
         marker = "o" if curve.steps.size <= 30 else None
-        axis.plot(curve.steps, factor * curve.value, color=colour, linewidth=2.2, marker=marker, ms=3.5, label=label)
+        drawn += axis.plot(curve.steps, factor * curve.value, color=colour, linewidth=2.2, marker=marker, ms=3.5)
+        labels.append(label)
     if measure == "success_rate":
         axis.set_ylim(-3, 104)
         axis.axhline(95, color=theme.faint, linewidth=0.9, linestyle=(0, (2, 3)), zorder=0)
     axis.set_xlim(left=0)
-    axis.set_title(task, loc="left", fontweight="bold", pad=10)
+    axis.set_title(caption(task), loc="left", fontweight="bold", pad=10)
     axis.set_xlabel("environment steps")
     axis.set_ylabel(_NAMES[measure])
     axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axis.legend(loc="best", handlelength=1.4)
+    axis.legend(drawn, labels, loc="best", handlelength=1.4)
     _robot_time(axis, [group.control_rate for group, _ in shown])
 
 
@@ -147,6 +154,11 @@ def _note(curves: Sequence[Curve]) -> str:
     if any(1 < len(curve.singles) < FEW_RUNS for curve in curves):
         parts.append(f"with fewer than {FEW_RUNS} runs the band is too narrow")
     return "; ".join(parts)
+
+
+def caption(text: str) -> str:
+    """Return a text from a run's files as one line of a picture: not too long, and without control characters."""
+    return plain_text(text, CAPTION_CHARACTERS) or "unnamed"
 
 
 def style(theme: Theme) -> Any:
@@ -172,6 +184,7 @@ def style(theme: Theme) -> Any:
         "legend.frameon": False,
         "svg.hashsalt": "robo-rl",
         "text.color": theme.ink,
+        "text.parse_math": False,  # a $ in the name of a task is a $
         "xtick.color": theme.faint,
         "ytick.color": theme.faint,
         "xtick.labelsize": 8.5,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .correlation import rank_correlation
 from .page import figure, section, table, write_page
-from .plots import LIGHT, Theme, style
+from .plots import LIGHT, Theme, caption, style
 
 NOTES = (
     "Rewards are those of the modules, before weights; true progress is the sum of the task's own terms. Rank "
@@ -55,7 +55,7 @@ def plot_rewards(
             if frames:
                 _strip(rows.pop(0), frames)
             for number, (axis, (name, values)) in enumerate(zip(rows, panels.items(), strict=True)):
-                title = name
+                title = caption(name)
                 if name in rewards:
                     agreement = rank_correlation(values, progress)
                     title += "" if agreement is None else f" · rank correlation {agreement:.2f}"

@@ -1,0 +1,74 @@
+"""Pictures of runs whose names are anything."""
+
+import warnings
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from robo_rl.evaluation.plots import plot_runs
+from robo_rl.evaluation.report import write_report
+from robo_rl.evaluation.reward_plot import plot_rewards
+from robo_rl.evaluation.runs import Run
+
+NAMES = (
+    "$x$",
+    "$\\frac{1$",
+    "a $ b $ c",
+    "\\$1 \\alpha",
+    "_hidden",
+    "%s {0} {",
+    "a\x1b[2Jb\x00c",
+    "line\nbreak\ttab",
+    "<b>&amp;</b>",
+    "\ud800",
+    " ",
+    "x" * 100_000,
+)
+
+
+def run_of(name: str, path: Path) -> Run:
+    lines = [
+        {
+            "step": 100 * i,
+            "wall_seconds": 1.0 * i,
+            "kind": "evaluation",
+            "success_rate": 0.5,
+            "episodes": 2,
+            "return_mean": i,
+        }
+        for i in range(3)
+    ]
+    return Run(
+        path, {"agent": {"name": name}, "task": {"name": name, "control_rate": 10}, "seed": 0}, tuple(lines), None
+    )
+
+
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+def test_names_of_tasks_and_agents_are_drawn_as_they_are(name: str, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        runs = [run_of(name, tmp_path / "a"), run_of("other", tmp_path / "b")]
+        picture = plot_runs(runs, tmp_path / "curve.svg")
+        rewards = {name: np.arange(4, dtype=np.float32)}
+        drawn = plot_rewards(rewards, np.arange(4, dtype=np.float32), [], 10.0, tmp_path / "reward.svg")
+    for file in (picture, drawn):
+        assert file.stat().st_size < 1_000_000
+        ElementTree.parse(file)
+    assert "<!-- other -->" in picture.read_text()
+
+
+def test_a_dollar_is_a_dollar(tmp_path: Path) -> None:
+    assert "<!-- push_$5_$10 -->" in plot_runs([run_of("push_$5_$10", tmp_path)], tmp_path / "curve.svg").read_text()
+
+
+def test_a_label_that_begins_with_an_underscore_is_shown(tmp_path: Path) -> None:
+    text = plot_runs([run_of("_mine", tmp_path)], tmp_path / "curve.svg").read_text()
+    assert text.count("<!-- _mine -->") == 2  # title and legend
+
+
+@pytest.mark.parametrize("name", ["$\\frac{1$", "a\x1b[2Jb", "_x"])
+def test_reports_are_written(name: str, tmp_path: Path) -> None:
+    page = write_report([run_of(name, tmp_path / "a")], tmp_path / "report.html")
+    assert "data:image" in page.read_text() or "<svg" in page.read_text()
