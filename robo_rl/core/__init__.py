@@ -47,6 +47,7 @@ from .image_layout import ImageConfig, ImageLayout, image_axes, image_layout
 from .latch import plain_text, read_short
 from .native import native_library
 from .own_stop import OwnStop
+from .packed import blosc_size, zstd_size
 from .protocols import (
     EnvBackend,
     ObservationGuard,
@@ -174,6 +175,7 @@ __all__ = [
     "Verdict",
     "as_config",
     "check_yaml",
+    "blosc_size",
     "config_node",
     "deadman_file",
     "decode_image_file",
@@ -206,4 +208,5 @@ __all__ = [
     "user_folder",
     "whole_number",
     "write_durably",
+    "zstd_size",
 ]

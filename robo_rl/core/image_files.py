@@ -76,7 +76,7 @@ def decode_image_file(
     Args:
         data: the file.
         expected: height and width that it must have; None: up to ``MAX_PIXELS``.
-        channels: 1 or 3: wanted of 8-bit grey and colour images, which are converted; None: as stored.
+        channels: 1 or 3: wanted of 8-bit grey or RGB images, which are converted; None: as stored.
 
     Raises:
         SpecError: if the header declares something else, or the data is damaged.
@@ -88,8 +88,10 @@ def decode_image_file(
         raise SpecError(f"expected an image of {expected[0]} x {expected[1]} pixels (height x width), found {header}")
     if header.height * header.width > MAX_PIXELS:
         raise SpecError(f"expected an image of at most {MAX_PIXELS} pixels, found {header}")
+    if channels is not None and (header.dtype != "uint8" or header.channels == 4):
+        raise SpecError(f"expected an 8-bit grey or RGB image, found {header}")
     file = np.frombuffer(_reduced_png(data) if header.kind == "PNG" else data, np.uint8)
-    flags = cv2.IMREAD_UNCHANGED if channels is None else {1: cv2.IMREAD_GRAYSCALE, 3: cv2.IMREAD_COLOR}[channels]
+    flags = {None: cv2.IMREAD_UNCHANGED, 1: cv2.IMREAD_GRAYSCALE, 3: cv2.IMREAD_COLOR_RGB}[channels]
     try:
         image = cv2.imdecode(file, flags if channels is None else flags | cv2.IMREAD_IGNORE_ORIENTATION)
     except cv2.error as error:
@@ -99,7 +101,7 @@ def decode_image_file(
     wanted = header.shape if channels is None else ImageHeader("", header.height, header.width, channels).shape
     if image.shape != wanted:
         raise SpecError(f"{header} decodes to shape {image.shape}; it is damaged")
-    if image.ndim == 3:
+    if channels is None and image.ndim == 3:
         image = cv2.cvtColor(image, cv2.COLOR_BGR2RGB if image.shape[2] == 3 else cv2.COLOR_BGRA2RGBA)
     return np.asarray(image)
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from robo_rl.core import DataError, EnvSpec
 
+from .chunk_limits import ChunkLimits
 from .chunks import ChunkWriter, Rows, is_written_so
 from .disk import CommitLog, disk_errors
 from .layout import EpisodeRecord, observation_fields, open_arrays, step_fields
@@ -74,6 +75,7 @@ class EpisodeFiles:
             for line in self._log.lines:
                 self._count(self._parse(line))
             self._arrays = open_arrays(path / ARRAYS, spec, writable)
+            self._limits = {name: ChunkLimits(array, path / ARRAYS / name) for name, array in self._arrays.items()}
             self._writers = {
                 name: ChunkWriter(array, path / ARRAYS / name)
                 for name, array in self._arrays.items()
@@ -105,6 +107,7 @@ class EpisodeFiles:
         extra = 0 if name in self._step_names else 1
         starts = [self._starts[number] + extra * number for number in range(first, first + len(records) + 1)]
         try:
+            self._limits[name].check(starts[0], starts[-1])
             block = np.ascontiguousarray(self._arrays[name][starts[0] : starts[-1]])
         except Exception as error:  # whatever Zarr and its codecs meet in a damaged file
             if len(records) > 1:  # which of them is it?

@@ -7,7 +7,7 @@ import numpy as np
 from numcodecs.zstd import Zstd
 from numpy.typing import NDArray
 
-from robo_rl.core import ArraySpec, ConfigError, SpecError
+from robo_rl.core import ArraySpec, ConfigError, SpecError, decode_image_file, zstd_size
 
 from . import messages_pb2 as messages
 
@@ -60,7 +60,7 @@ def decode_image(data: bytes | memoryview, array: ArraySpec, coding: int) -> NDA
         return _shaped(data, array)
     if coding == messages.ZSTD:
         size = array.nbytes
-        if _zstd_size(data) != size:
+        if zstd_size(data) != size:
             raise SpecError(f"expected {size} bytes compressed by zstd, got something else")
         try:
             return _shaped(_ZSTD.decode(data, np.empty(size, np.uint8)), array)
@@ -85,36 +85,8 @@ def _shaped(data: Any, array: ArraySpec) -> NDArray[np.uint8]:
 def _decode_jpeg(data: bytes | memoryview, array: ArraySpec) -> NDArray[np.uint8]:
     height, width, channels = array.shape
     frames = max(channels // 3, 1)
-    if _jpeg_size(data) != (frames * height, width):
+    if data[:2] != b"\xff\xd8":
         raise SpecError(f"expected a JPEG of {frames * height} x {width} pixels, got something else")
-    kind = cv2.IMREAD_GRAYSCALE if channels == 1 else cv2.IMREAD_COLOR_RGB
-    decoded = cv2.imdecode(np.frombuffer(data, np.uint8), kind)
-    if decoded is None:
-        raise SpecError("a JPEG is damaged")
+    decoded = decode_image_file(data, (frames * height, width), channels=1 if channels == 1 else 3)
     stacked = np.asarray(decoded, np.uint8).reshape(frames, height, width, -1)
     return np.concatenate(stacked, axis=2)
-
-
-def _zstd_size(data: bytes | memoryview) -> int:
-    """Return how many bytes a Zstandard frame says it holds, -1 where it does not say (RFC 8878, 3.1.1.1)."""
-    if len(data) < 6 or data[:4] != b"\x28\xb5\x2f\xfd":
-        return -1
-    descriptor = data[4]
-    is_single_segment = bool(descriptor & 0x20)
-    start = 5 + (not is_single_segment) + (0, 1, 2, 4)[descriptor & 3]
-    width = (int(is_single_segment), 2, 4, 8)[descriptor >> 6]
-    if width == 0 or len(data) < start + width:
-        return -1
-    return int.from_bytes(data[start : start + width], "little") + (256 if width == 2 else 0)
-
-
-def _jpeg_size(data: bytes | memoryview) -> tuple[int, int]:
-    """Return height and width as the frame header of a JPEG says, (-1, -1) where there is none (ITU-T T.81, B.2.2)."""
-    position = 2
-    while data[:2] == b"\xff\xd8" and position + 9 <= len(data) and data[position] == 0xFF:
-        marker, length = data[position + 1], int.from_bytes(data[position + 2 : position + 4], "big")
-        if marker in range(0xC0, 0xD0) and marker not in (0xC4, 0xC8, 0xCC):
-            size = data[position + 5 : position + 9]
-            return int.from_bytes(size[:2], "big"), int.from_bytes(size[2:], "big")
-        position += 2 + length
-    return -1, -1

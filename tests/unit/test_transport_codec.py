@@ -258,7 +258,7 @@ def test_a_compressed_image_of_another_size_is_refused_before_it_is_decoded(
     other = images.encode_image(np.zeros(shape, np.uint8), coding)
     monkeypatch.setattr(images.cv2, "imdecode", None)
     monkeypatch.setattr(images, "_ZSTD", None)
-    with pytest.raises(SpecError, match="got something else"):
+    with pytest.raises(SpecError, match=r"got something else|found a JPEG of"):
         images.decode_image(other, array, coding)
 
 

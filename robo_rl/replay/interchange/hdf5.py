@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from robo_rl.core import DataError
 
-from .data import library
+from .data import check_packed, library
+from .hdf5_chunks import check_chunks
 
 Array = NDArray[Any]
 
@@ -76,7 +77,9 @@ def read_array(demo: Any, name: str, path: Path) -> Array:
             raise DataError(
                 f"{path}: {demo.name}/{name} has {written} of its {chunks} chunks; its recording was cut short"
             )
+    check_packed(path.stat().st_size, size, f"{path}: {demo.name}/{name}")
     try:
+        check_chunks(rows, f"{path}: {demo.name}/{name}")
         return np.asarray(rows[()])
     except OSError as error:
         raise DataError(f"{path}: {demo.name}/{name} is damaged ({error})") from error

@@ -12,6 +12,7 @@ from typing import Any
 
 from robo_rl.core import DataError
 
+from .bag_limits import Expansion, check_bag_files
 from .data import library
 from .notes import ImportNotes
 
@@ -67,7 +68,7 @@ class Bag:
         self._compare(found, topics, files, "by the index of the file")
 
     def _records(self, topics: Sequence[str]) -> Iterator[tuple[str, int, bytes, str]]:
-        unpack = library("rosbags.rosbag2.reader").zstd.decompress
+        unpack = Expansion(self.path).unpack
         packed = self._storage.metadata.compression_mode == "message"
         try:
             for file in self._files:
@@ -77,6 +78,8 @@ class Bag:
                 scan = getattr(file, "messages_scan", partial(_rows, file))  # MCAP, SQLite
                 for connection, at_ns, data in scan(connections):
                     yield connection.topic, at_ns, unpack(data) if packed else data, connection.msgtype
+        except DataError:
+            raise
         except Exception as error:  # whatever rosbags meets in a damaged file
             raise DataError(
                 f"{self.path} cannot be read to its end ({type(error).__name__}: {error}); {_REPAIR}"
@@ -152,6 +155,7 @@ def open_bag(path: Path, store: Any, incomplete: bool, notes: ImportNotes) -> It
     make_reader = library("rosbags.highlevel").AnyReader
     with TemporaryDirectory() as folder:
         merged = _merged(path, Path(folder), notes)
+        check_bag_files(merged)
         try:
             reader = make_reader([merged], default_typestore=store)
             reader.open()

@@ -1,5 +1,6 @@
 """Bags of robots as episodes, as a mapping of their topics says."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -14,7 +15,7 @@ from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec, SpecError, 
 
 from ..encoding import SUCCESS_UNKNOWN
 from ..layout import EpisodeArrays
-from .data import IMAGES
+from .data import IMAGES, check_packed
 from .foreign import ForeignConfig, foreign_spec
 from .foreign_episodes import ForeignEpisode, foreign_episodes
 from .notes import ImportNotes
@@ -263,6 +264,8 @@ class TopicsReader:
         return np.concatenate(columns, axis=1)
 
     def _images(self, path: Path, messages: _Messages, used: NDArray[np.intp], reader: ImageReader) -> Array:
+        stored = sum(len(messages.values[index].data) for index in used)
+        check_packed(stored, len(used) * math.prod(reader.shape), f"{path}: {messages.topic.full_name}")
         images = np.empty((len(used), *reader.shape), np.uint8)
         for row, index in enumerate(used):
             try:
