@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import mujoco
 import numpy as np
 
-from robo_rl.core import ConfigError, nearest
+from robo_rl.core import ConfigError, check_mjcf, nearest
 
 from .config import ArmConfig
 
@@ -149,6 +149,7 @@ def load_arm(config: ArmConfig) -> mujoco.MjSpec:
 def _from_file(path: str) -> mujoco.MjSpec:
     if not Path(path).is_file():
         raise ConfigError(f"arm.model: there is no file {path}; give the path of an MJCF file")
+    check_mjcf(path, "arm.model")
     try:
         return mujoco.MjSpec.from_file(path)
     except ValueError as error:

@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ConfigError, EnvSpec, RobotDescription, nearest, require
+from robo_rl.core import ConfigError, EnvSpec, RobotDescription, check_mjcf, nearest, require
 
 from .config import LeaderConfig
 from .keys import action_names
@@ -149,6 +149,7 @@ def _leader_arm(leader: LeaderConfig, robot: RobotDescription | None) -> Arm:
         return Arm(robot.model, robot.joints, robot.end_effector)
     if not Path(leader.model).is_file():
         raise ConfigError(f"teleop.leader.model: there is no file {leader.model}; give the path of an MJCF file")
+    check_mjcf(leader.model, "teleop.leader.model")
     try:
         model = mujoco.MjModel.from_xml_path(leader.model)
     except ValueError as error:

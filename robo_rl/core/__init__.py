@@ -45,6 +45,7 @@ from .foreign import ENTRIES, ForeignFolder, NoJsonError, check_yaml, parse_json
 from .image_files import MAX_PIXELS, ImageHeader, decode_image_file, read_image_header
 from .image_layout import ImageConfig, ImageLayout, image_axes, image_layout
 from .latch import plain_text, read_short
+from .mjcf_limits import check_mjcf
 from .native import native_library
 from .own_stop import OwnStop
 from .packed import blosc_size, zstd_size
@@ -176,6 +177,7 @@ __all__ = [
     "as_config",
     "check_yaml",
     "blosc_size",
+    "check_mjcf",
     "config_node",
     "deadman_file",
     "decode_image_file",

@@ -67,7 +67,7 @@ def _own_episodes(files: LeRobotFiles, spec: EnvSpec) -> Iterator[EpisodeArrays]
             feature = layout.feature_of(key)
             if key.startswith(IMAGES):
                 rows = files.images(number, feature, array.shape)
-                last = from_file(row[f"final/{key}"], path, array.shape[:2])
+                last = from_file(row[f"final/{key}"], path, (array.shape[0], array.shape[1]))
             else:
                 rows = columns[feature]
                 last = np.asarray(row[f"final/{key}"], array.dtype)

@@ -214,7 +214,7 @@ def _is_list(kind: Any) -> bool:
     return bool(types.is_list(kind) or types.is_fixed_size_list(kind) or types.is_large_list(kind))
 
 
-def declared_image(feature: Feature, name: str) -> tuple[int, int, int]:
+def declared_image(feature: Mapping[str, Any], name: str) -> tuple[int, int, int]:
     """Return (height, width, channels) as a feature declares them, by its names or as the shape says beyond doubt.
 
     Raises:

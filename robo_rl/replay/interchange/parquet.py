@@ -100,9 +100,9 @@ class ParquetReader:
                 raise DataError(f"{self.path} has a row group of {row_group.num_rows} rows, there are {self.rows}")
             for index in range(row_group.num_columns):
                 chunk = row_group.column(index)
-                limit = columns.get(chunk.path_in_schema.split(".")[0])
-                if limit is not None:
-                    self._check_chunk(data, chunk, limit, int(row_group.num_rows))
+                for name in self.names:  # which may have dots in them, as paths do
+                    if f"{chunk.path_in_schema}.".startswith(f"{name}."):
+                        self._check_chunk(data, chunk, columns[name], int(row_group.num_rows))
 
     def _check_chunk(self, data: mmap.mmap, chunk: Any, limit: ColumnLimit, rows: int) -> None:
         """Compare the pages of a column chunk with what is expected of ``rows`` rows."""

@@ -243,10 +243,10 @@ class ForeignReader:
                     f"{where}: {name} in step {wrong[wrong != place][0]} of {steps}, expected in {place} alone"
                 )
         observation = {}
-        for key, each in self._observations.items():
-            values = rows[each.name]
+        for key, source in self._observations.items():
+            values, images = rows[source.name], source.images
             shape = self.spec.observation[key].shape
-            observation[key] = each.images.convert(values) if each.images else _as_rows(values, shape, where)
+            observation[key] = images.convert(values) if images else _as_rows(values, shape, where)
         # As RLDS has it, action and reward of the last step mean nothing.
         acting = slice(None) if self._has_action else slice(-1)
         times = None if self._time is None else np.asarray(rows[self._time], np.float64)
