@@ -9,8 +9,8 @@ from typing import Any
 from xml.parsers import expat
 
 from .errors import ConfigError, DataError, SpecError
+from .foreign import read_bytes
 from .image_files import MAX_PIXELS, read_image_header
-from .reading import read_file
 
 MAX_ELEMENTS = 8000
 """Elements of a model with all that is replicated: robots have hundreds. The time to compile grows by their square."""
@@ -96,7 +96,7 @@ class _Model:
         parser.EndElementHandler = lambda _: self._factors.pop()
         self._parser = parser
         try:
-            parser.Parse(read_file(path, _FILE_BYTES), True)
+            parser.Parse(read_bytes(path, _FILE_BYTES), True)
         except (expat.ExpatError, DataError, OSError) as error:
             raise ConfigError(f"{self._option}: {path} is not a valid MJCF file: {error}") from error
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ConfigError, DataError, EnvSpec, SpecError, read_file
+from robo_rl.core import ConfigError, DataError, EnvSpec, SpecError, read_bytes
 
 from ..layout import EpisodeArrays, EpisodeRecord, step_fields
 from .notes import ImportNotes
@@ -100,7 +100,7 @@ def read_small(path: Path, most: int = 2**28) -> bytes:
     """
     if not path.is_file():
         raise DataError(f"{path} is missing, or no regular file; the data is incomplete")
-    return read_file(path, most)
+    return read_bytes(path, most)
 
 
 def check_packed(stored: int, size: int, where: object) -> None:
