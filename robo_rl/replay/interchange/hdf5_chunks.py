@@ -4,7 +4,7 @@ import itertools
 import math
 from typing import Any
 
-from isal import igzip_lib, isal_zlib
+from isal import isal_zlib
 
 from robo_rl.core import DataError
 
@@ -51,7 +51,7 @@ def check_chunks(rows: Any, where: str) -> None:
         end = len(data) - (_CHECKSUM_BYTES if checksum else 0)
         try:
             found = len(isal_zlib.decompressobj().decompress(data[:end], size + 1))
-        except igzip_lib.IsalError as error:
+        except Exception as error:  # that of isal is none to type checkers
             raise DataError(f"{where}: a chunk is damaged ({error})") from error
         if found > size:
             raise DataError(f"{where}: a chunk of {size} bytes expands to more; it is damaged or made to harm")

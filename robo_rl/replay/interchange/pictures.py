@@ -163,7 +163,9 @@ class VideoDecoder:
     def is_over(self) -> bool:
         """Whether no image follows."""
         with self._errors():
-            return next(self._frames, None) is None
+            follows = next(self._frames, None) is not None
+        self._next += follows
+        return not follows
 
     def close(self) -> None:
         """Close the file."""

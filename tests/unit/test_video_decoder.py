@@ -1,0 +1,105 @@
+"""Videos of camera images: read only where size, number and times of the images are as declared."""
+
+from fractions import Fraction
+
+import av
+import numpy as np
+import pytest
+
+from robo_rl.core import DataError
+from robo_rl.replay.interchange.pictures import VideoDecoder, VideoEncoder
+
+
+def write(path, times, rate=10, side=32):
+    """Write a video of images that are shown at ``times`` [s]."""
+    with av.open(str(path), "w", format="mp4") as container:
+        stream = container.add_stream("libx264", rate=rate)
+        stream.width = stream.height = side
+        stream.pix_fmt, stream.thread_count = "yuv420p", 1
+        stream.codec_context.time_base = Fraction(1, 1000)
+        for number, time in enumerate(times):
+            picture = av.VideoFrame.from_ndarray(np.full((side, side, 3), 10 * (number % 25), np.uint8), format="rgb24")
+            picture.pts, picture.time_base = round(1000 * time), Fraction(1, 1000)
+            container.mux(stream.encode(picture))
+        container.mux(stream.encode(None))
+    return path
+
+
+def test_images_are_read_in_any_order(tmp_path):
+    decoder = VideoDecoder(write(tmp_path / "a.mp4", np.arange(20) / 10), 10, 20, (32, 32))
+    for first, count in ((0, 3), (12, 4), (2, 5)):
+        values = decoder.read(first, count)[:, 16, 16, 0]
+        np.testing.assert_allclose(values, 10 * np.arange(first, first + count), atol=4)
+    assert not decoder.is_over()
+    decoder.read(19, 1)
+    assert decoder.is_over()
+    with pytest.raises(DataError, match="expected 21 images or more, found 20"):
+        decoder.read(19, 2)
+    decoder.close()
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        ([0, 0.1, 0.2, 2.3, 2.4], r"image 3 is shown at 2\.3 s, at 10 Hz it would be 0\.3 s"),
+        (np.arange(5) / 20, r"image 1 is shown at 0\.05 s, at 10 Hz it would be 0\.1 s"),
+        (np.arange(30) / 9.5, r"image \d+ is shown at .* it has gaps or is of another rate"),
+    ],
+)
+def test_images_that_are_not_a_period_apart_are_refused(tmp_path, times, said):
+    decoder = VideoDecoder(write(tmp_path / "a.mp4", times), 10, 30)
+    with pytest.raises(DataError, match=said):
+        decoder.read(0, len(times))
+
+
+def test_a_start_that_is_not_zero_and_jitter_are_taken(tmp_path):
+    times = 0.5 + np.arange(10) / 10 + np.random.default_rng(0).uniform(-0.015, 0.015, 10)
+    assert len(VideoDecoder(write(tmp_path / "a.mp4", np.sort(times)), 10, 10).read(0, 10)) == 10
+
+
+def test_other_sizes_codecs_and_containers_are_refused(tmp_path):
+    write(tmp_path / "a.mp4", np.arange(5) / 10)
+    with pytest.raises(DataError, match=r"expected images of 32 x 48 \(height x width\), the video has 32 x 32"):
+        VideoDecoder(tmp_path / "a.mp4", 10, 5, (32, 48))
+    for kind, codec in (("matroska", "libx264"), ("mp4", "mjpeg"), ("avi", "mpeg4")):
+        with av.open(str(tmp_path / "other"), "w", format=kind) as container:
+            stream = container.add_stream(codec, rate=10)
+            stream.width = stream.height = 32
+            stream.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
+            for _ in range(3):
+                container.mux(
+                    stream.encode(av.VideoFrame.from_ndarray(np.zeros((32, 32, 3), np.uint8), format="rgb24"))
+                )
+            container.mux(stream.encode(None))
+        with pytest.raises(DataError, match=r"no MP4 file|damaged|codec 'mjpeg'"):
+            VideoDecoder(tmp_path / "other", 10, 5)
+
+
+def test_a_size_that_changes_within_a_video_is_refused(tmp_path):
+    """Images of 64 pixels are followed by images of 2048 with headers of their own."""
+    context = av.CodecContext.create("libx264", "w")
+    context.width = context.height = 2048
+    context.pix_fmt, context.time_base, context.thread_count = "yuv420p", Fraction(1, 10), 1
+    context.options = {"x264-params": "repeat-headers=1:annexb=1", "tune": "zerolatency"}
+    large = context.encode(av.VideoFrame.from_ndarray(np.zeros((2048, 2048, 3), np.uint8), format="rgb24"))
+    with av.open(str(tmp_path / "a.mp4"), "w") as container:
+        stream = container.add_stream("libx264", rate=10, options={"tune": "zerolatency"})
+        stream.width = stream.height = 64
+        stream.pix_fmt, stream.thread_count = "yuv420p", 1
+        small = av.VideoFrame.from_ndarray(np.zeros((64, 64, 3), np.uint8), format="rgb24")
+        packets = [packet for _ in range(3) for packet in stream.encode(small)]
+        for number, packet in enumerate([*packets, *stream.encode(None), *large]):
+            packet.stream, packet.time_base = stream, Fraction(1, 10)
+            packet.pts = packet.dts = number
+            container.mux(packet)
+    decoder = VideoDecoder(tmp_path / "a.mp4", 10, 6, (64, 64))
+    assert decoder.read(0, 3).shape == (3, 64, 64, 3)
+    with pytest.raises(DataError, match=r"of other sizes inside|pixels, not"):
+        decoder.read(3, 1)
+
+
+def test_what_is_encoded_is_decoded(tmp_path):
+    encoder = VideoEncoder(tmp_path / "a.mp4", 48, 64, 30, 10)
+    encoder.add(np.full((7, 48, 64, 3), 90, np.uint8))
+    encoder.close()
+    assert np.abs(VideoDecoder(tmp_path / "a.mp4", 30, 7, (48, 64)).read(0, 7).astype(int) - 90).max() < 4
