@@ -88,6 +88,16 @@ def test_time_that_does_not_advance_ends_an_episode(copy, change, steps):
     assert found == steps
 
 
+def test_recordings_that_follow_one_another_in_an_episode_are_two(copy):
+    """Both the numbers of the frames and their times begin again."""
+    path = copy("listed_success", frame_index=lambda rows: [n % 6 if n < 12 else row for n, row in enumerate(rows)])
+    table = parquet.read_table(path / TABLE)
+    times = pyarrow.array([n % 6 / 10 if n < 12 else (n - 12) / 10 for n in range(21)], pyarrow.float32())
+    parquet.write_table(table.set_column(table.schema.get_field_index("timestamp"), "timestamp", times), path / TABLE)
+    _, episodes = load(path)
+    assert [(episode.record.session, episode.record.steps) for episode in episodes] == [(0, 5), (0, 5), (1, 8)]
+
+
 def test_jitter_is_no_gap(copy):
     jitter = np.random.default_rng(0).uniform(-0.018, 0.018, 21)
     path = copy("listed_success", timestamp=lambda times: [float(t + j) for t, j in zip(times, jitter, strict=True)])
@@ -267,3 +277,22 @@ def test_counts_are_compared(tmp_path):
         (tmp_path / "gap/meta/info.json").write_text(json.dumps(info | change))
         with pytest.raises(DataError, match=said):
             load(tmp_path / "gap")
+
+
+def test_other_kinds_of_values_and_rounded_numbers_are_said(tmp_path):
+    shutil.copytree(CASES / "gap", tmp_path / "gap")
+    info = json.loads((tmp_path / "gap/meta/info.json").read_text())
+    info["features"] |= {
+        "observation.sound": {"dtype": "audio", "shape": [1], "names": None},
+        "observation.ticks": {"dtype": "int64", "shape": [1], "names": None},
+    }
+    (tmp_path / "gap/meta/info.json").write_text(json.dumps(info))
+    table = parquet.read_table(tmp_path / "gap" / TABLE)
+    ticks = pyarrow.array([2**60 + n for n in range(21)])
+    parquet.write_table(table.append_column("observation.ticks", ticks), tmp_path / "gap" / TABLE)
+    data, _ = load(tmp_path / "gap")
+    list(data.episodes())
+    assert set(data.spec.observation) == {"state", "ticks"}
+    lines = data.notes.lines()
+    assert "Observations left out: 1 (sound: values of type audio)" in lines
+    assert "Whole numbers too large for float32, rounded: 1 (observation.ticks)" in lines

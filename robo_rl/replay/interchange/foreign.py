@@ -173,3 +173,12 @@ def foreign_images(
     if layout.changes:
         notes.add("Images converted", f"images/{camera}: {layout.changes}")
     return layout
+
+
+def as_float32(rows: NDArray[Any], name: str, notes: ImportNotes) -> NDArray[np.float32]:
+    """Return numbers as float32, as observations are; note where whole numbers do not survive that."""
+    floats = rows.astype(np.float32)
+    with np.errstate(invalid="ignore"):  # the largest of 64 bits do not come back
+        if rows.dtype.kind in "iu" and (floats.astype(rows.dtype) != rows).any():
+            notes.add("Whole numbers too large for float32, rounded", name)
+    return floats

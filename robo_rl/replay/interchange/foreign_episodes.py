@@ -238,7 +238,7 @@ def _gaps(spec: EnvSpec, episode: ForeignEpisode, notes: ImportNotes, count: int
     median = float(np.median(intervals))
     usual = float(np.mean(intervals[np.abs(intervals - median) <= abs(median) / 2]))
     if len(intervals) > 2 and abs(median - 1) > _OTHER_RATE and abs(usual - 1) > _OTHER_RATE:
-        rate = f"{spec.control_rate / usual:.4g} Hz" if usual > 0 else "time that does not advance"
+        rate = f"{spec.control_rate / usual:.4g} Hz" if usual > 0 else "none, as they do not advance"
         raise DataError(
             f"{_place(episode)}: the control rate is {spec.control_rate:g} Hz, the recorded times say {rate}: frames "
             f"are {usual / spec.control_rate:.4g} s apart. If the times are right, give foreign.control_rate"

@@ -122,14 +122,18 @@ class LeRobotFiles:
 
     def image_header(self, feature: str) -> ImageHeader:
         """Return what the first image of a camera, or its first video, is by its header."""
+        number = next((number for number, each in enumerate(self.episodes) if each["length"]), None)
+        if number is None:
+            raise DataError(f"{self.root}: no episode has a frame")
         if self.features[feature]["dtype"] == "video":
-            height, width = self._video(0, feature)[0].size
+            height, width = self._video(number, feature)[0].size
             return ImageHeader("video", height, width, 3)
-        frame, data = next(self._image_files(0, feature), (0, b""))
+        frame, data = next(self._image_files(number, feature), (0, b""))
         try:
             return read_image_header(data)
         except SpecError as error:
-            raise DataError(f"{self.data_path(0)}: episode 0: {feature!r} of frame {frame}: {error}") from error
+            place = f"{self.data_path(number)}: episode {number}: {feature!r} of frame {frame}"
+            raise DataError(f"{place}: {error}") from error
 
     def images(self, number: int, feature: str, stored: tuple[int, ...]) -> Array:
         """Return the images of an episode (n, *stored), as they are stored.

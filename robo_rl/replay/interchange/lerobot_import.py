@@ -12,8 +12,8 @@ from robo_rl.core import ArraySpec, DataError, EnvSpec, ImageLayout
 from ..layout import EpisodeArrays, step_fields
 from . import lerobot_layout as layout
 from .data import IMAGES, DataSet, counted, make_episode, read_facts, read_record, read_small
-from .foreign import ForeignConfig, foreign_images, foreign_spec
-from .foreign_episodes import ForeignEpisode, foreign_episodes
+from .foreign import ForeignConfig, as_float32, foreign_images, foreign_spec
+from .foreign_episodes import GAP, ForeignEpisode, foreign_episodes
 from .lerobot_files import LeRobotFiles
 from .notes import ImportNotes
 from .parquet import ColumnLimit, ParquetReader
@@ -167,6 +167,8 @@ class ForeignReader:
             return "foreign.leave_out"
         if feature["dtype"] in _WORDS:
             return "words"
+        if feature["dtype"] not in (*_NOT_NUMBERS, *_NUMBERS):
+            return f"values of type {feature['dtype']}"
         about = {**(feature.get("info") or {}), **(feature.get("video_info") or {})}
         if feature["dtype"] == "video" and (about.get("video.is_depth_map") or about.get("is_depth_map")):
             return "depth as a video"
@@ -175,17 +177,20 @@ class ForeignReader:
     def _episodes(self) -> Iterator[EpisodeArrays]:
         files, spec = self._files, self.spec
         keys = {layout.key_of(name): name for name in (*self._numbers, *self._layouts)}
-        for number in range(len(files.episodes)):
+        for number, entry in enumerate(files.episodes):
+            if not entry["length"]:
+                self._notes.add("Episodes without frames, left out", str(number))
+                continue
             columns = files.columns(number, self._columns)
             observation = {}
-            for key, array in spec.observation.items():
+            for key in spec.observation:
                 name = keys[key]
                 if name in self._layouts:
                     images = self._layouts[name]
                     observation[key] = images.convert(files.images(number, name, images.stored))
                 else:
                     rows = columns[name] if columns[name].ndim > 1 else columns[name][:, None]
-                    observation[key] = rows.astype(array.dtype)
+                    observation[key] = as_float32(rows, name, self._notes)
             actions = columns["action"]
             done = columns.get("next.done")
             episode = ForeignEpisode(
@@ -214,21 +219,22 @@ class ForeignReader:
             seconds = (
                 np.arange(self._files.episodes[number]["length"]) if frames is None else frames
             ) / self._files.rate
-        elif (
-            frames is not None
-            and (skipped := (np.diff(frames) != 1) & (np.diff(seconds) * self._files.rate < 1.4)).any()
-        ):
-            frame = int(skipped.argmax())
-            raise DataError(
-                f"{place}: frame_index goes from {frames[frame]} to {frames[frame + 1]}, timestamp from "
-                f"{seconds[frame]:.4g} to {seconds[frame + 1]:.4g} s: they contradict each other"
-            )
+        elif frames is not None:
+            neighbours = np.abs(np.diff(seconds) * self.spec.control_rate - 1) <= GAP
+            if (skipped := neighbours & (np.diff(frames) != 1)).any():
+                frame = int(skipped.argmax())
+                raise DataError(
+                    f"{place}: frame_index goes from {frames[frame]} to {frames[frame + 1]}, timestamp from "
+                    f"{seconds[frame]:.4g} to {seconds[frame + 1]:.4g} s: they contradict each other"
+                )
         stamps: Array = np.rint(np.asarray(seconds, np.float64) * 1e9).astype(np.int64)
         return stamps
 
 
 _WORDS = ("string", "language")
 _NOT_NUMBERS = ("image", "video", *_WORDS)
+_FLOATS = ("float16", "float32", "float64")
+_NUMBERS = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)), *_FLOATS)
 
 
 def _shape(feature: Mapping[str, Any]) -> tuple[int, ...]:

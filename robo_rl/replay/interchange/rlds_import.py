@@ -14,7 +14,7 @@ from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec, ImageLayout
 from ..layout import EpisodeArrays
 from . import rlds_layout as layout
 from .data import IMAGES, DataSet, counted, make_episode, read_facts, read_record, read_small
-from .foreign import ForeignConfig, foreign_images, foreign_spec
+from .foreign import ForeignConfig, as_float32, foreign_images, foreign_spec
 from .foreign_episodes import ForeignEpisode, foreign_episodes
 from .notes import ImportNotes
 from .rlds_layout import STEPS, Feature
@@ -246,7 +246,7 @@ class ForeignReader:
         for key, source in self._observations.items():
             values, images = rows[source.name], source.images
             shape = self.spec.observation[key].shape
-            observation[key] = images.convert(values) if images else _as_rows(values, shape, where)
+            observation[key] = images.convert(values) if images else self._as_rows(source.name, values, shape, where)
         # As RLDS has it, action and reward of the last step mean nothing.
         acting = slice(None) if self._has_action else slice(-1)
         times = None if self._time is None else np.asarray(rows[self._time], np.float64)
@@ -265,14 +265,13 @@ class ForeignReader:
             names={key: each.name for key, each in self._observations.items()},
         )
 
+    def _as_rows(self, name: str, values: Array, shape: tuple[int, ...], where: str) -> Array:
+        """Return numbers as float32 rows (n, *shape); one number in a step is a row of one."""
+        rows = values[:, None] if values.ndim == 1 else values
+        if rows.shape[1:] != shape:
+            raise DataError(f"{where}: expected rows of shape {shape} of {name!r}, found {rows.shape[1:]}")
+        return as_float32(rows, name, self._notes)
+
 
 def _row_shape(feature: Feature) -> tuple[int, ...]:
     return tuple(int(side or 0) for side in feature.shape) or (1,)
-
-
-def _as_rows(values: Array, shape: tuple[int, ...], where: str) -> Array:
-    """Return numbers as float32 rows (n, *shape); one number in a step is a row of one."""
-    rows = values[:, None] if values.ndim == 1 else values
-    if rows.shape[1:] != shape:
-        raise DataError(f"{where}: expected rows of shape {shape}, found {rows.shape[1:]}")
-    return rows.astype(np.float32)
