@@ -32,6 +32,11 @@ RETRY_SECONDS = 1.0
 COMMIT_SECONDS = 0.5
 """Commits begin no faster than this, unless somebody waits for one: each costs the same, however much it holds."""
 
+OPEN_BYTES = 64 << 20
+OPEN_STEPS = 100_000
+"""An episode that does not end is stored in pieces of this size: actors begin pieces that can be read by themselves
+earlier, and one that does not is not to fill the memory."""
+
 _Key = tuple[str, int]
 
 
@@ -70,8 +75,8 @@ class Intake:
 
     A step is settled once the episode that it is part of is committed to the :class:`EpisodeStore`, or its refusal to
     the ledger beside it. Episodes of one actor are stored in their order; a gap, or an end of the session, closes an
-    episode, so that nothing is ever paired across it. A thread does the storing, many episodes in one commit where
-    they come quickly.
+    episode, so that nothing is ever paired across it. One that does not end is stored in pieces. A thread does the
+    storing, many episodes in one commit where they come quickly.
 
     Implements :class:`robo_rl.core.TransitionInbox`.
 
@@ -192,7 +197,9 @@ class Intake:
         self._fresh.append(transition)
         state.open.append(transition)
         state.wanted += 1
-        if transition.terminated or transition.truncated:
+        steps = len(state.open)
+        is_full = steps >= OPEN_STEPS or steps * self._step_bytes >= OPEN_BYTES
+        if transition.terminated or transition.truncated or is_full:
             self._close_episode(key)
 
     def _close_episode(self, key: _Key) -> None:

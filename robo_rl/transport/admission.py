@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import grpc
 from google.protobuf.message import DecodeError
 
-from robo_rl.core import Clock
+from robo_rl.core import Clock, plain_text
 
 from .allowance import Allowance
 from .config import TransportConfig
@@ -17,6 +17,10 @@ from .keys import NAME, OPERATOR
 from .service import CONTROL, RETRY_KEY, TOKEN_KEY, Call
 
 NOTE_INTERVAL_NS = 10_000_000_000
+MOST_INTERVAL_NS = 600_000_000_000
+MOST_NOTES = 50
+"""Within the interval."""
+NOTE_CHARACTERS = 1000
 
 Code = grpc.StatusCode
 
@@ -47,7 +51,9 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
         self._newcomers = self._make_allowances()
         self._lock = threading.Lock()
         self._notes: list[str] = []
-        self._noted_ns: dict[str, int] = {}
+        self._due_ns: dict[str, tuple[int, int]] = {}  # when a note of a kind may follow, and the time before that
+        self._seen_ns: dict[str, int] = {}
+        self._interval_ns, self._interval_notes, self._left_out = clock.now_ns(), 0, 0
         self.refusals: Counter[str] = Counter()
 
     def guarded(
@@ -81,9 +87,14 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
         with self._lock:
             self.refusals[kind] += 1
             now = self._clock.now_ns()
-            if kind not in self._noted_ns or now - self._noted_ns[kind] >= NOTE_INTERVAL_NS:
-                self._noted_ns[kind] = now
-                self._notes.append(f"Refused a request from {context.peer()}: {text} ({self.refusals[kind]} such)")
+            due, pause = self._due_ns.get(kind, (now, 0))
+            if now - self._seen_ns.get(kind, now) >= MOST_INTERVAL_NS:  # it had ended
+                due, pause = now, 0
+            self._seen_ns[kind] = now
+            if now >= due:
+                pause = min(max(2 * pause, NOTE_INTERVAL_NS), MOST_INTERVAL_NS)
+                self._due_ns[kind] = now + pause, pause
+                self._note(f"Refused a request from {context.peer()}: {text} ({self.refusals[kind]} such)")
         context.abort(code, text)
         raise AssertionError("abort returned")
 
@@ -95,10 +106,27 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
     def note(self, text: str) -> None:
         """Remember what people should know."""
         with self._lock:
-            self._notes.append(text)
+            self._note(text)
+
+    def _note(self, text: str) -> None:
+        """Remember a line without control characters, unless there were too many lately."""
+        now = self._clock.now_ns()
+        if now - self._interval_ns >= NOTE_INTERVAL_NS:
+            if self._left_out:
+                self._notes.append(f"{self._left_out} more lines on actors were left out")
+            self._interval_ns, self._interval_notes, self._left_out = now, 0, 0
+        self._interval_notes += 1
+        if self._interval_notes > MOST_NOTES:
+            self._left_out += 1
+        else:
+            self._notes.append(plain_text(text, NOTE_CHARACTERS))
 
     def take_notes(self) -> list[str]:
-        """Return what people should know of since the last call; of refusals each kind at most every 10 s."""
+        """Return what people should know of since the last call.
+
+        Of refusals each kind comes at most every 10 s, and where they go on half as often each time, down to one in ten
+        minutes.
+        """
         with self._lock:
             notes, self._notes = self._notes, []
             return notes

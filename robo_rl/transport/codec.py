@@ -6,12 +6,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import PASSED, ArraySpec, EnvSpec, Observation, Refusal, Source, SpecError, Transition, Verdict
+from robo_rl.core import (
+    PASSED,
+    ArraySpec,
+    EnvSpec,
+    Observation,
+    Refusal,
+    Source,
+    SpecError,
+    Transition,
+    Verdict,
+    plain_text,
+)
 
 from .framing import join_fields
 from .images import CODINGS, check_coding, decode_image, encode_image, is_image
 from .messages_pb2 import Record, SafetyVerdict
-from .received import ReceivedRecord
+from .received import LAST_NUMBER, ReceivedRecord
 
 SEGMENT_BYTES = 32 << 20
 """Most bytes of steps in a row without a record that can be read by itself: what the learner holds in memory of an
@@ -202,7 +213,9 @@ class RecordDecoder:
             record = received.message
             if record.refusal:
                 self._tail = None
-                items.append(Refusal(record.sequence, 1, f"refused by the actor: {record.refusal[:TEXT_LENGTH]}"))
+                items.append(
+                    Refusal(record.sequence, 1, f"refused by the actor: {plain_text(record.refusal, TEXT_LENGTH)}")
+                )
                 continue
             if len(record.step) != self._layout.step.itemsize:
                 items.append(self._refuse(record, self._wrong_length("step", record.step, self._layout.step)))
@@ -211,6 +224,8 @@ class RecordDecoder:
             try:
                 if row in faults:
                     raise SpecError(faults[row])
+                if record.episode > LAST_NUMBER:
+                    raise SpecError(f"numbers of episodes end at {LAST_NUMBER}")
                 items.append(self._transition(received, arrays, values))
             except SpecError as error:
                 items.append(self._refuse(record, str(error)))
@@ -341,8 +356,8 @@ def _packed(verdict: Verdict) -> SafetyVerdict:
 
 
 def _unpacked(message: SafetyVerdict) -> Verdict:
-    reasons = tuple(reason[:NAME_LENGTH] for reason in message.reasons[:MOST_REASONS])
-    return Verdict(message.changed, message.stop, reasons, message.message[:TEXT_LENGTH])
+    reasons = tuple(plain_text(reason, NAME_LENGTH) for reason in message.reasons[:MOST_REASONS])
+    return Verdict(message.changed, message.stop, reasons, plain_text(message.message, TEXT_LENGTH))
 
 
 def _little(dtype: str) -> np.dtype[Any]:

@@ -6,9 +6,19 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from robo_rl.core import plain_text
+
 from .framing import split_fields
 from .messages_pb2 import ExchangeRequest, Record
 
+LAST_NUMBER = 1 << 48
+"""Numbers of steps, episodes and sessions end here: at 1 kHz that is 9,000 years."""
+MOST_LOST = 10_000_000
+"""Most steps that an actor may say to have lost at once."""
+
+_CAMERAS = 16
+_CAMERA = re.compile(r"[\w.:/ -]{1,64}")
+_PROBLEM_CHARACTERS = 200
 _NO_IMAGES: Sequence[memoryview] = ()
 _PRACTICE = re.compile("practice/[a-z_]{1,40}")
 _PRACTICE_NAMES = 32
@@ -57,12 +67,33 @@ def read_exchange(data: bytes) -> ReceivedExchange:
     return ReceivedExchange(ExchangeRequest.FromString(rest), records)
 
 
-def trusted_statistics(statistics: Any) -> Any:
-    """Return an actor's ``ActorStatistics`` with so much of what it says in names of its own as may stand in logs.
+def are_plausible(first: int, sequences: Sequence[int], wanted: int) -> bool:
+    """Return whether an actor may have come to these numbers: what it says to have lost is counted for ever.
 
-    These are finite numbers of names as :class:`robo_rl.core.ResetController` gives them, 32 at most, and a state that
-    is one word.
+    Args:
+        first: smallest sequence number that it holds.
+        sequences: of the records that it sends.
+        wanted: next sequence number that the learner wants.
     """
+    return max(first, *sequences, 0) <= LAST_NUMBER and first - wanted <= MOST_LOST
+
+
+def trusted_statistics(statistics: Any) -> Any:
+    """Return an actor's ``ActorStatistics`` with so much of what it says as may stand in logs and on pages.
+
+    These are counts that a robot can reach, finite numbers of names as :class:`robo_rl.core.ResetController` gives
+    them, 32 at most, a state that is one word, one line about pictures, and those of 16 cameras at most.
+    """
+    for name in ("produced", "spooled", "refused_policies"):
+        if getattr(statistics, name) > LAST_NUMBER:
+            setattr(statistics, name, 0)
+    if not 0 <= statistics.held_seconds < LAST_NUMBER:  # not a number is not
+        statistics.held_seconds = 0.0
+    statistics.picture_problem = plain_text(statistics.picture_problem, _PROBLEM_CHARACTERS)
+    named = sorted(name for name in statistics.pictures if _CAMERA.fullmatch(name) is not None)
+    pictures = {name: statistics.pictures[name] for name in named[:_CAMERAS]}
+    statistics.pictures.clear()
+    statistics.pictures.update(pictures)
     known = (
         (name, value)
         for name, value in statistics.practice.items()

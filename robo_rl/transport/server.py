@@ -1,7 +1,6 @@
 """The learner's end of the wire."""
 
 import itertools
-import json
 import secrets
 import sys
 import threading
@@ -12,7 +11,7 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from robo_rl.core import Clock, EnvSpec, MonotonicClock, Refusal, RoboRLError, State, TransitionInbox
+from robo_rl.core import Clock, EnvSpec, MonotonicClock, Refusal, RoboRLError, State, TransitionInbox, parse_json
 
 from . import messages_pb2 as messages
 from .admission import Admission, Code
@@ -23,7 +22,15 @@ from .images import is_image
 from .leases import Lease, Leases
 from .memory import keep_freed_memory
 from .policy import PolicyMessage, pack_policy
-from .received import ReceivedExchange, ReceivedRecord, read_exchange, read_record, trusted_statistics
+from .received import (
+    LAST_NUMBER,
+    ReceivedExchange,
+    ReceivedRecord,
+    are_plausible,
+    read_exchange,
+    read_record,
+    trusted_statistics,
+)
 from .service import (
     CONTROL,
     EXCHANGE,
@@ -37,7 +44,6 @@ from .service import (
 from .views import PRESENT_SECONDS, ActorView
 
 PING_SECONDS = 1.0
-NEWEST_SESSION = 1 << 48
 
 
 class LearnerServer:
@@ -166,7 +172,7 @@ class LearnerServer:
         return self._admission.refusals
 
     def take_notes(self) -> list[str]:
-        """Return what people should know of since the last call: joins and refusals, each kind at most every 10 s."""
+        """Return what people should know of since the last call: joins, and of refusals each kind ever more rarely."""
         return self._admission.take_notes()
 
     def close(self, grace_seconds: float = 1.0) -> None:
@@ -200,9 +206,9 @@ class LearnerServer:
         if request.run:
             self._check_run(context, request.run)
         try:
-            facts = json.loads(request.facts)
+            facts = parse_json(request.facts, "the facts", finite=False)
             differences = self._check(facts)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, RoboRLError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, RoboRLError) as error:
             self._admission.refuse(context, Code.INVALID_ARGUMENT, "form", f"the actor's facts cannot be read: {error}")
         if differences:
             text = f"the actor does not fit the learner: {'; '.join(differences)}"[:4000]
@@ -211,8 +217,8 @@ class LearnerServer:
     def _join(self, request: Any, context: Any) -> Any:
         self._check_fit(request, context)
         name, session = request.actor, request.session
-        if request.newest_session > NEWEST_SESSION:
-            self._admission.refuse(context, Code.INVALID_ARGUMENT, "form", f"session numbers end at {NEWEST_SESSION}")
+        if request.newest_session > LAST_NUMBER:
+            self._admission.refuse(context, Code.INVALID_ARGUMENT, "form", f"session numbers end at {LAST_NUMBER}")
         if session and not self._inbox.has_session(name, session):
             text = f"{name} has no session {session} here: the learner's replay was replaced; start the actor anew"
             self._admission.refuse(context, Code.FAILED_PRECONDITION, "session", text)
@@ -262,6 +268,9 @@ class LearnerServer:
         except DecodeError:
             self._admission.refuse(context, Code.INVALID_ARGUMENT, "form", "a record is damaged")
         sequences = [record.message.sequence for record in records]
+        if not are_plausible(request.first_available, sequences, self._inbox.progress(*key).wanted):
+            text = "steps of these numbers cannot have been lost: its spool is damaged; give it another actor.spool"
+            self._admission.refuse(context, Code.INVALID_ARGUMENT, "form", text)
         if any(later != earlier + 1 for earlier, later in itertools.pairwise(sequences)):
             self._admission.refuse(context, Code.INVALID_ARGUMENT, "form", "records are not in sequence")
         if request.end_run:
@@ -270,8 +279,9 @@ class LearnerServer:
         with lease.lock:
             lease.seen_ns = self._clock.now_ns()
             lease.statistics = trusted_statistics(request.statistics)
-            if request.statistics.pictures:
-                lease.pictures = dict(request.statistics.pictures)
+            if lease.statistics.pictures:
+                lease.pictures = dict(lease.statistics.pictures)
+                lease.statistics.pictures.clear()
             if not blocked:
                 self._take_in(key, request, records)
             progress = self._inbox.progress(*key)
