@@ -16,7 +16,7 @@ from .errors import SpecError
 MAX_PIXELS = 2**25
 """Pixels of the largest image that is decoded where nothing says what to expect: 8K video fits."""
 
-_MAX_SCANS = 64
+_MAX_SCANS = 24
 """Scans of a JPEG; each may cost as much time as the whole image. Progressive encoders write about ten."""
 _JPEG_FRAMES = (0xC0, 0xC1, 0xC2)
 """Frame headers: baseline, extended and progressive, all Huffman-coded."""

@@ -260,11 +260,16 @@ def test_images_as_files_are_read_within_the_data_set_only(tmp_path):
     shutil.copytree(path, tmp_path / "set")
     frame = tmp_path / "set/images/observation.images.front/episode_000001/frame_000002.png"
     frame.rename(tmp_path / "outside.png")
-    with pytest.raises(DataError, match=r"episode 1: .* of frame 2: no image in the table, nor in images/observation"):
+    with pytest.raises(DataError, match=r"episode 1: 'observation\.images\.front' of frame 2 is missing: neither"):
         load(tmp_path / "set")
     frame.symlink_to(tmp_path / "outside.png")
-    with pytest.raises(DataError, match=r"files outside .* are not read"):
+    with pytest.raises(DataError, match=r"of frame 2 is missing: neither in the table nor a file in"):
         load(tmp_path / "set")
+    data, episodes = load(tmp_path / "set", faults="cut")
+    assert [episode.record.steps for episode in episodes] == [11, 1, 5]
+    assert data.notes.lines()[0].endswith("1 (1: 'observation.images.front' of frame 2 is missing)")
+    _, episodes = load(tmp_path / "set", faults="drop")
+    assert [episode.record.session for episode in episodes] == [0]
 
 
 def test_counts_are_compared(tmp_path):

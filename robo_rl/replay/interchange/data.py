@@ -88,7 +88,7 @@ def library(name: str) -> Any:
         raise ConfigError(f"this format needs {name.split('.')[0]}: pip install 'robo-rl[interchange]'") from error
 
 
-def read_small(path: Path, most: int = 2**28) -> bytes:
+def read_small(path: Path, most: int = 2**25) -> bytes:
     """Return the contents of a file that is small by its nature.
 
     Args:

@@ -1,6 +1,6 @@
 """Episodes of data that robo-rl did not write: checked, cut where time or values have gaps, scaled."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as default_field
 from itertools import pairwise
@@ -40,6 +40,7 @@ class ForeignEpisode:
         success: (L,) true or false, -1 or NaN where nobody knows; None: nobody knows at all.
         stamp_ns: (L,) or (L + 1,) int64 times of the observations [ns]; None: not recorded.
         names: what the data calls an observation, by key, for messages; the key itself where it is absent.
+        missing: numbers of the rows that were not recorded, by key of the observation; what they hold does not matter.
     """
 
     number: int
@@ -51,6 +52,7 @@ class ForeignEpisode:
     success: Array | None = None
     stamp_ns: Array | None = None
     names: Mapping[str, str] = default_field(default_factory=dict)
+    missing: Mapping[str, Sequence[int]] = default_field(default_factory=dict)
 
 
 def foreign_episodes(
@@ -167,25 +169,29 @@ def _finite(
 ) -> NDArray[np.bool_] | None:
     """Return which steps (L,) have finite values throughout; None: the episode is dropped."""
     count = len(episode.actions)
-    bad = np.zeros(count + 1, np.bool_)
-    parts = {"action": episode.actions, "reward": episode.rewards}
-    steps = {name: rows for name, rows in parts.items() if rows is not None}
+    steps = {"action": episode.actions, "reward": episode.rewards}
     named = {episode.names.get(key, key): rows for key, rows in observation.items() if rows.dtype.kind == "f"}
     faults = []
     for name, rows in {**named, **steps}.items():
-        wrong = ~np.isfinite(rows).all(tuple(range(1, rows.ndim)))
-        if not wrong.any():
+        if rows is None:
             continue
-        frame = int(wrong.argmax())
-        element = int((~np.isfinite(rows[frame].reshape(-1))).argmax())
-        value = rows[frame].reshape(-1)[element]
-        faults.append((frame, f"{name!r} of frame {frame} has {value} in element {element}", int(wrong.sum())))
-        steps_hit = wrong[:-1] | wrong[1:] if len(wrong) == count + 1 else wrong
-        bad[:count] |= steps_hit[:count]
+        wrong = ~np.isfinite(rows).all(tuple(range(1, rows.ndim)))
+        if wrong.any():
+            frame = int(wrong.argmax())
+            element = int((~np.isfinite(rows[frame].reshape(-1))).argmax())
+            value = rows[frame].reshape(-1)[element]
+            faults.append((frame, f"{name!r} of frame {frame} has {value} in element {element}", wrong))
+    for key, frames in episode.missing.items():
+        if len(frames):
+            wrong = np.isin(np.arange(len(observation[key])), frames)
+            faults.append((min(frames), f"{episode.names.get(key, key)!r} of frame {min(frames)} is missing", wrong))
+    valid = np.ones(count, np.bool_)
+    for *_, wrong in faults:
+        valid[(wrong[:-1] | wrong[1:] if len(wrong) == count + 1 else wrong)[:count]] = False
     if not faults:
-        return np.ones(count, np.bool_)
-    _, first, _ = min(faults)
-    rows_hit = sum(number for *_, number in faults)
+        return valid
+    _, first, _ = min(faults, key=lambda fault: fault[0])
+    rows_hit = sum(int(wrong.sum()) for *_, wrong in faults)
     if config.faults == "refuse":
         raise DataError(
             f"{_place(episode)}: {first}; {rows_hit} of its rows are missing or not finite. foreign.faults=cut ends "
@@ -195,7 +201,7 @@ def _finite(
         notes.add("Episodes with values that are missing or not finite, left out", f"{episode.number}: {first}")
         return None
     notes.add("Episodes cut where values are missing or not finite", f"{episode.number}: {first}")
-    return ~bad[:count]
+    return valid
 
 
 def _scaled(

@@ -60,6 +60,7 @@ class LeRobotFiles:
         self.episodes = self._read_episodes(self._number("total_episodes", MAX_EPISODES))
         self._table: tuple[Path, tuple[str, ...], Any] | None = None
         self._videos: dict[str, tuple[Path, VideoDecoder]] = {}
+        self._cells: dict[str, _Cells] = {}
 
     def read_json(self, name: str) -> Any:
         """Return the contents of a JSON file."""
@@ -128,15 +129,23 @@ class LeRobotFiles:
         if self.features[feature]["dtype"] == "video":
             height, width = self._video(number, feature)[0].size
             return ImageHeader("video", height, width, 3)
-        frame, data = next(self._image_files(number, feature), (0, b""))
+        frame, data = next(((n, each) for n, each in self._image_files(number, feature) if each is not None), (0, None))
+        place = f"{self.data_path(number)}: episode {number}: {feature!r}"
+        if data is None:
+            raise DataError(f"{place} has no image: neither in the table nor files in {self.root}")
         try:
             return read_image_header(data)
         except SpecError as error:
-            place = f"{self.data_path(number)}: episode {number}: {feature!r} of frame {frame}"
-            raise DataError(f"{place}: {error}") from error
+            raise DataError(f"{place} of frame {frame}: {error}") from error
 
-    def images(self, number: int, feature: str, stored: tuple[int, ...]) -> Array:
+    def images(self, number: int, feature: str, stored: tuple[int, ...], missing: list[int] | None = None) -> Array:
         """Return the images of an episode (n, *stored), as they are stored.
+
+        Args:
+            number: of the episode.
+            feature: camera.
+            stored: shape of each image.
+            missing: gets the numbers of the frames that have none, which are zeros then; None: they are an error.
 
         Raises:
             DataError: if there are others, or of another size.
@@ -149,8 +158,14 @@ class LeRobotFiles:
                 raise DataError(f"{self._videos[feature][0]}: more images than the {length} rows of episode {number}")
             return images
         rows: list[Array] = []
+        absent = []
         for frame, data in self._image_files(number, feature):
             place = f"{self.data_path(number)}: episode {number}: {feature!r} of frame {frame}"
+            if data is None:
+                if missing is None:
+                    raise DataError(f"{place} is missing: neither in the table nor a file in {self.root}")
+                absent.append(frame)
+                continue
             try:
                 image = decode_image_file(data, (stored[0], stored[1]))
             except SpecError as error:
@@ -158,40 +173,40 @@ class LeRobotFiles:
             if image.shape != stored or (rows and image.dtype != rows[0].dtype):
                 raise DataError(f"{place}: expected an image of shape {stored}, found {image.dtype} {image.shape}")
             rows.append(image)
-        if len(rows) != length:
-            raise DataError(
-                f"{self.data_path(number)}: episode {number} has {len(rows)} of {length} images {feature!r}"
-            )
+        if len(rows) + len(absent) != length:
+            found = len(rows) + len(absent)
+            raise DataError(f"{self.data_path(number)}: episode {number} has {found} of {length} images {feature!r}")
+        if missing is not None:
+            missing += absent
+        for frame in absent:
+            rows.insert(frame, np.zeros(stored, rows[0].dtype if rows else np.uint8))
         return np.stack(rows)
 
-    def _image_files(self, number: int, feature: str) -> Iterator[tuple[int, bytes]]:
-        """Yield number and contents of the image files of an episode."""
-        path, frame = self.data_path(number), 0
+    def _image_files(self, number: int, feature: str) -> Iterator[tuple[int, bytes | None]]:
+        """Yield number and contents of the image files of an episode; None where there is none."""
+        path = self.data_path(number)
         most = 2 * int(np.prod(self.features[feature]["shape"])) + _IMAGE_BYTES
-        limits = {feature: ColumnLimit(2, most), "episode_index": ColumnLimit()}
-        for batch in ParquetReader(path, self._rows_of(number), limits).batches():
-            chosen = library("pyarrow.compute").equal(batch["episode_index"], number)
-            for cell in batch.filter(chosen)[feature].to_pylist():
+        known = self._cells.get(feature)
+        if known is None or known.path != path or known.number >= number:
+            limits = {feature: ColumnLimit(2, most), "episode_index": ColumnLimit()}
+            known = self._cells[feature] = _Cells(ParquetReader(path, self._rows_of(number), limits), feature)
+        for frame, cell in enumerate(known.of(number)):
+            data = cell if isinstance(cell, bytes) else (cell or {}).get("bytes")
+            if data is None:
+                data = self._image_by_path(number, feature, frame, (cell or {}).get("path"), most)
+            elif len(data) > most:
                 place = f"{path}: episode {number}: {feature!r} of frame {frame}"
-                data = cell if isinstance(cell, bytes) else (cell or {}).get("bytes")
-                if data is None:
-                    data = self._image_by_path(number, feature, frame, (cell or {}).get("path"), most, place)
-                if len(data) > most:
-                    raise DataError(f"{place}: {len(data)} bytes, expected are at most {most}")
-                yield frame, data
-                frame += 1
+                raise DataError(f"{place}: {len(data)} bytes, expected are at most {most}")
+            yield frame, data
 
-    def _image_by_path(self, number: int, feature: str, frame: int, told: Any, most: int, place: str) -> bytes:
+    def _image_by_path(self, number: int, feature: str, frame: int, told: Any, most: int) -> bytes | None:
         """Return an image that is a file of its own: where the table says, or where LeRobot records it."""
-        usual = f"images/{feature}/episode_{number:06d}/frame_{frame:06d}.png"
-        for name in (told, usual):
+        for name in (told, f"images/{feature}/episode_{number:06d}/frame_{frame:06d}.png"):
             path = self.root / str(name)
-            inside = path.resolve().is_relative_to(self.root.resolve())
-            if name is not None and inside and path.is_file():
+            # Files elsewhere are whatever the author of the data set names.
+            if name is not None and path.is_file() and path.resolve().is_relative_to(self.root.resolve()):
                 return read_small(path, most)
-        raise DataError(
-            f"{place}: no image in the table, nor in {told or usual} (files outside {self.root} are not read)"
-        )
+        return None
 
     def _video(self, number: int, feature: str, size: tuple[int, ...] | None = None) -> tuple[VideoDecoder, int]:
         """Return an open video, and the number of the episode's first image in it."""
@@ -249,6 +264,37 @@ class LeRobotFiles:
         limits = {name: ColumnLimit() for name in numbers} | {"tasks": ColumnLimit(64, _TASK_BYTES)}
         rows: list[dict[str, Any]] = ParquetReader(path, count, limits).read().to_pylist()
         return rows
+
+
+class _Cells:
+    """The cells of a column, episode after episode, so that a table of many episodes is read once.
+
+    Args:
+        reader: of the column, and of ``episode_index``.
+        name: of the column.
+
+    Attributes:
+        path: of the table.
+        number: of the newest episode that was asked for.
+    """
+
+    def __init__(self, reader: ParquetReader, name: str) -> None:
+        self.path, self.number = reader.path, -1
+        self._rows = (
+            row
+            for batch in reader.batches()
+            for row in zip(batch["episode_index"].to_pylist(), batch[name].to_pylist(), strict=True)
+        )
+        self._next: tuple[int, Any] | None = next(self._rows, None)
+
+    def of(self, number: int) -> Iterator[Any]:
+        """Yield the cells of an episode, which is none before ``self.number``; others are passed over."""
+        self.number = number
+        while self._next is not None and self._next[0] <= number:
+            episode, cell = self._next
+            if episode == number:
+                yield cell
+            self._next = next(self._rows, None)
 
 
 def _limits(features: Mapping[str, layout.Feature]) -> dict[str, ColumnLimit]:

@@ -182,12 +182,15 @@ class ForeignReader:
                 self._notes.add("Episodes without frames, left out", str(number))
                 continue
             columns = files.columns(number, self._columns)
-            observation = {}
+            observation: dict[str, Array] = {}
+            missing: dict[str, list[int]] = {}
             for key in spec.observation:
                 name = keys[key]
                 if name in self._layouts:
                     images = self._layouts[name]
-                    observation[key] = images.convert(files.images(number, name, images.stored))
+                    frames: list[int] | None = None if self._config.faults == "refuse" else []
+                    observation[key] = images.convert(files.images(number, name, images.stored, frames))
+                    missing[key] = frames or []
                 else:
                     rows = columns[name] if columns[name].ndim > 1 else columns[name][:, None]
                     observation[key] = as_float32(rows, name, self._notes)
@@ -203,6 +206,7 @@ class ForeignReader:
                 success=_scalars(columns, "next.success"),
                 stamp_ns=self._stamps(number, columns),
                 names=keys,
+                missing=missing,
             )
             yield from foreign_episodes(self._config, spec, episode, self._notes)
 

@@ -94,6 +94,8 @@ class ParquetReader:
 
     def _check(self, data: mmap.mmap, columns: Mapping[str, ColumnLimit]) -> None:
         metadata = self._file.metadata
+        if metadata.num_row_groups > self.rows + 8:
+            raise DataError(f"{self.path} has {metadata.num_row_groups} groups of rows for {self.rows} rows")
         for group in range(metadata.num_row_groups):
             row_group = metadata.row_group(group)
             if row_group.num_rows > self.rows:
