@@ -59,7 +59,7 @@ def test_a_start_that_is_not_zero_and_jitter_are_taken(tmp_path):
 
 def test_other_sizes_codecs_and_containers_are_refused(tmp_path):
     write(tmp_path / "a.mp4", np.arange(5) / 10)
-    with pytest.raises(DataError, match=r"expected images of 32 x 48 \(height x width\), the video has 32 x 32"):
+    with pytest.raises(DataError, match=r"expected images of 32 x 48 pixels \(height x width\), the video has 32 x 32"):
         VideoDecoder(tmp_path / "a.mp4", 10, 5, (32, 48))
     for kind, codec in (("matroska", "libx264"), ("mp4", "mjpeg"), ("avi", "mpeg4")):
         with av.open(str(tmp_path / "other"), "w", format=kind) as container:

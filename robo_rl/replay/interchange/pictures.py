@@ -133,10 +133,10 @@ class VideoDecoder:
             if context.name not in DECODERS:
                 raise DataError(f"{path}: a video of codec {context.name!r}; {', '.join(DECODERS)} are read")
         if self.size != (size or self.size) or math.prod(self.size) > MAX_PIXELS:
-            raise DataError(
-                f"{path}: expected images of {' x '.join(map(str, size or ('at most', MAX_PIXELS, 'pixels')))} "
-                f"(height x width), the video has {self.size[0]} x {self.size[1]}"
+            expected = (
+                f"of {size[0]} x {size[1]} pixels (height x width)" if size else f"of at most {MAX_PIXELS} pixels"
             )
+            raise DataError(f"{path}: expected images {expected}, the video has {self.size[0]} x {self.size[1]}")
         self._frames = self._decoded()
 
     def read(self, first: int, count: int) -> Pictures:
@@ -187,7 +187,9 @@ class VideoDecoder:
 
     def _container(self) -> "av.container.InputContainer":
         # Any other format that FFmpeg knows may name further files, or addresses in the network.
-        return av.open(str(self._path), format="mp4", options={"protocol_whitelist": "file"})
+        return av.open(
+            str(self._path), format="mp4", options={"protocol_whitelist": "file", "max_pixels": str(MAX_PIXELS)}
+        )
 
     def _decoded(self) -> "Generator[av.VideoFrame, None, None]":
         with self._container() as container:
