@@ -138,7 +138,7 @@ def main() -> None:
         seen["images"] = subject.images()
         print("restart", flush=True)
         seen["restart"] = [subject.ask_reset(30.0)]
-        if not seen["restart"][0]["outcome"].startswith("DriverError: no server"):
+        if seen["restart"][0]["outcome"].startswith("ServerLostError"):
             seen["restart"].append(subject.ask_reset(30.0))
         seen["problems"] = [problem.text for problem in node.problems]
         seen["unanswering"] = list(node.graph.unanswering)

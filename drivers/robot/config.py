@@ -266,6 +266,8 @@ class RobotConfig:
         reset: what begins an episode.
         emergency_service: std_srvs/srv/Trigger by which the robot itself stops, until it is re-armed; ``robo-rl guard``
             calls it. Empty: it has none.
+        emergency_topic: std_msgs/msg/Bool by which the robot itself stops (``true``), for robots whose services cannot
+            be called (Fast DDS); ``robo-rl guard`` publishes on it besides. Empty: it has none.
         rearm_service: std_srvs/srv/Trigger by which it is allowed to move again; ``robo-rl rearm`` calls it. Empty: it
             has none, a person takes the stop back at the robot.
         terminate_on_success: whether success ends the episode.
@@ -294,6 +296,7 @@ class RobotConfig:
     controllers: ControllersConfig = field(default_factory=ControllersConfig)
     reset: ResetConfig = field(default_factory=ResetConfig)
     emergency_service: str = ""
+    emergency_topic: str = ""
     rearm_service: str = ""
     terminate_on_success: bool = True
     terminate_on: tuple[str, ...] = ()

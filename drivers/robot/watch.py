@@ -7,7 +7,8 @@ from typing import NamedTuple
 from robo_rl.core import Clock, DriverError, EnvSpec, Observation
 
 from ..cameras.reader import CameraReader
-from ..ros2 import Subscription, open_node
+from ..ros2 import QoSProfile, Subscription, open_node
+from ..stop_topic import STOP
 from .assembly import ObservationAssembler
 from .backend import open_cameras
 from .config import IMAGES, RobotConfig
@@ -69,6 +70,8 @@ class RobotWatch:
             self._feeds: dict[str, Subscription | CameraReader] = {**listener.subscriptions, **self._cameras}
             service = config.emergency_service
             self._client = self._node.create_client(TRIGGER, service) if service else None
+            topic = config.emergency_topic
+            self._topic = self._node.create_publisher(STOP, topic, QoSProfile()) if topic else None
         except BaseException:
             self.close()
             raise
@@ -90,12 +93,20 @@ class RobotWatch:
 
     def stop(self) -> tuple[bool, str]:
         """Have the robot itself stop; return whether it said that it does, and what there is to say."""
+        heard = 0
+        if self._topic is not None:
+            self._topic.publish(self._node.types.make(STOP, data=True))
+            heard = self._topic.matched_count
+        by_topic = f"told by {self._topic.topic}" if self._topic is not None and heard else ""
         if self._client is None:
-            return True, "the robot has no emergency stop of its own (robot.emergency_service)"
+            if self._topic is None:
+                return True, "the robot has no emergency stop of its own (robot.emergency_service, or emergency_topic)"
+            return bool(heard), f"the robot's own emergency stop: {by_topic or 'nobody listens to its topic'}"
         try:
             answer = self._client.call(self._node.types.make(f"{TRIGGER}_Request"), ANSWER_SECONDS)
         except DriverError as error:
-            return False, f"the robot's own emergency stop does not answer: {error}"
+            told = f"{by_topic}, while its service does not answer" if by_topic else "does not answer"
+            return bool(heard), f"the robot's own emergency stop {told}: {error}"
         return answer.success, f"the robot's own emergency stop: {answer.message}"
 
     def rearm_facts(self) -> dict[str, str] | None:

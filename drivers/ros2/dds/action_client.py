@@ -65,7 +65,7 @@ class DdsActionClient:
     def __init__(self, endpoints: Endpoints, action_type: str, action: str, callbacks: Waiter, replies: Waiter) -> None:
         self.action = action
         self._type = action_type
-        self._types = endpoints.types
+        self._types, self._advice = endpoints.types, endpoints.advice
         self._goals: weakref.WeakValueDictionary[bytes, DdsGoal] = weakref.WeakValueDictionary()
         self._send = DdsClient(endpoints, f"{action_type}_SendGoal", f"{action}/_action/send_goal", replies)
         self._get = DdsClient(endpoints, f"{action_type}_GetResult", f"{action}/_action/get_result", replies)
@@ -86,9 +86,8 @@ class DdsActionClient:
     ) -> DdsGoal:
         deadline = time.monotonic() + timeout_s
         if not self.wait(timeout_s):
-            raise DriverError(
-                f"no server of the action {self.action} ({self._type}) was there within {seconds(timeout_s)}"
-            )
+            absent = f"no server of the action {self.action} ({self._type}) was there within {seconds(timeout_s)}"
+            raise DriverError(f"{absent}{self._advice()}")
         handle = DdsGoal(self, uuid.uuid4().bytes, feedback)
         self._goals[handle.identity] = handle
         request = self._types.make(f"{self._type}_SendGoal_Request", goal_id=_uuid(handle.identity), goal=goal)

@@ -31,6 +31,8 @@ CLIENT_READER_SECONDS = 0.1
 """Longest wait for a client's reader of replies: it may be discovered later than its writer of requests."""
 MOST_WAITING = 256
 """Largest number of requests of a client that are not answered yet; of more the oldest is given up."""
+FOREIGN_SECONDS = 1.0
+"""Longest wait for another server than one on Fast DDS."""
 _POLL_SECONDS = 0.005
 
 
@@ -103,6 +105,7 @@ class DdsClient:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Reply] = {}
         self._available: tuple[list[int], list[int]] | None = None
+        self._is_foreign = False
         identity = f"clientid={endpoints.unique_id()};"
         self._writer = endpoints.writer(f"{service_type}_Request", f"rq{service}Request", qos, identity)
         self._guid = library.instance_handle(self._writer.handle)
@@ -114,6 +117,7 @@ class DdsClient:
         """Return whether one server both receives requests and is heard."""
         matched = self._writer.matched(), self._reader.matched()
         if not all(matched):
+            self._is_foreign = False
             return False
         if matched != self._available:  # who they are is asked only when they have changed: it is slow
             if not self._look():
@@ -123,7 +127,8 @@ class DdsClient:
 
     def _look(self) -> bool:
         endpoints = self._writer.matched_endpoints()
-        if any(is_fast_dds(endpoint.key.bytes) for endpoint in endpoints):  # it would take the header for the request
+        self._is_foreign = any(is_fast_dds(endpoint.key.bytes) for endpoint in endpoints)
+        if self._is_foreign:  # it would take the header for the request
             return False
         servers = told(endpoints, "serviceid")
         if not servers:  # servers that give no id
@@ -131,9 +136,11 @@ class DdsClient:
         return bool(servers & told(self._reader.matched_endpoints(), "serviceid"))
 
     def wait(self, timeout_s: float) -> bool:
-        deadline = time.monotonic() + timeout_s
+        """As of :class:`Client`; where the only server is on Fast DDS, which cannot be asked, False after a second."""
+        began = time.monotonic()
         while not self.is_available():
-            if time.monotonic() >= deadline:
+            waited = time.monotonic() - began
+            if waited >= timeout_s or (self._is_foreign and waited >= FOREIGN_SECONDS):
                 return False
             time.sleep(_POLL_SECONDS)
         return True
@@ -172,7 +179,9 @@ class DdsClient:
         deadline = time.monotonic() + timeout_s
         named = f"{self.service} ({self._type})"
         if not self.wait(timeout_s):
-            raise DriverError(f"no server of {named} was there within {seconds(timeout_s)}{self._endpoints.advice()}")
+            absent = f"no server of {named} was there within {seconds(timeout_s)}"
+            what = f"{named} is served by Fast DDS and cannot be called" if self._is_foreign else absent
+            raise DriverError(f"{what}{self._endpoints.advice()}")
         asked = self.servers()
         reply = self.start(request, then)
         try:
