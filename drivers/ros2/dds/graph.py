@@ -270,8 +270,8 @@ def _alive(sample: Any) -> bool:
 
 def _fast_dds_text(nodes: Any) -> str:
     return (
-        f"On Fast DDS (rmw_fastrtps): {', '.join(nodes) or 'a participant'}. Topics work with it, services, actions and "
-        "parameters do not. Set RMW_IMPLEMENTATION=rmw_cyclonedds_cpp on the robot, or source its ROS 2 here (rclpy)"
+        f"On Fast DDS (rmw_fastrtps): {', '.join(nodes) or 'a participant'}. Topics work with it, services, actions "
+        "and parameters do not. Set RMW_IMPLEMENTATION=rmw_cyclonedds_cpp on the robot, or source its ROS 2 here"
     )
 
 
