@@ -1,5 +1,6 @@
 """Bags as people report them: read whole and by names, or refused by file, topic, time and cause."""
 
+import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -371,3 +372,12 @@ def test_an_episode_of_which_nothing_says_success_is_counted(tmp_path):
     topic = TopicConfig(topic="success", gives="success", fields=("data",), max_age=0.05)
     (episode,), said = load(record_messages(tmp_path / "bag", messages), STATE, COMMAND, topic)
     assert said == [] and episode.success[0] == 1 and episode.record.success is None
+
+
+@pytest.mark.parametrize("name", ["metadata.yaml", "bag.db3", "extra.mcap"])
+def test_what_is_no_regular_file_is_not_waited_for(tmp_path, name):
+    path = record_messages(tmp_path / "bag", joints(), "SQLITE3")
+    (path / name).unlink(missing_ok=True)
+    os.mkfifo(path / name)
+    with pytest.raises(DataError, match=rf"{name}.*no regular file"):
+        load(path, STATE, COMMAND)

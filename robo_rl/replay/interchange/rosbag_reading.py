@@ -153,6 +153,9 @@ def open_bag(path: Path, store: Any, incomplete: bool, notes: ImportNotes) -> It
         DataError: if it is damaged, or has files that its metadata does not list.
     """
     make_reader = library("rosbags.highlevel").AnyReader
+    for file in path.iterdir() if path.is_dir() else ():
+        if file.name.endswith((_METADATA, *_STORAGES)) and not file.is_file():
+            raise DataError(f"{file} is no regular file")  # to open a pipe may take for ever
     with TemporaryDirectory() as folder:
         merged = _merged(path, Path(folder), notes)
         check_bag_files(merged)
