@@ -43,7 +43,7 @@ from .errors import (
 from .folders import user_folder
 from .foreign import ENTRIES, ForeignFolder, NoJsonError, check_yaml, parse_json, read_bytes, read_secret
 from .image_files import MAX_PIXELS, ImageHeader, decode_image_file, read_image_header
-from .image_layout import ImageConfig, ImageLayout, image_axes, image_layout
+from .image_layout import ImageConfig, ImageLayout, image_axes, image_layout, image_override
 from .latch import plain_text, read_short
 from .mjcf_limits import check_mjcf
 from .native import native_library
@@ -189,6 +189,7 @@ __all__ = [
     "happened",
     "image_axes",
     "image_layout",
+    "image_override",
     "load_config",
     "native_library",
     "nearest",

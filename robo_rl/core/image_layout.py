@@ -151,36 +151,45 @@ def image_layout(
             shape than declared. The message names both shapes and the option to set.
     """
     config = config or ImageConfig()
-    kind, option = np.dtype(dtype), f"{option}.{name}"
+    kind = np.dtype(dtype)
+
+    def override(values: str) -> str:
+        return image_override(option, name, values)
+
     axes = config.axes or image_axes(name, tuple(shape), option)
     if len(axes) != len(shape) or not math.prod(shape):
-        raise SpecError(f"{name}: images of shape {tuple(shape)} have no axes {axes!r}; correct {option}.axes")
+        raise SpecError(f"{name}: images of shape {tuple(shape)} have no axes {axes!r}; correct {override('axes:hwc')}")
     layout = ImageLayout(name, tuple(shape), kind, axes, config)
     channels = dict(zip(axes, shape, strict=True)).get("c", 1)
     told = "" if declared is None else f"; declared as {tuple(declared)} (height, width, channels)"
     if kind.kind not in "uif" or (kind != np.uint8 and config.low is None):
         what = "16-bit images, such as depth" if kind == np.uint16 else f"{kind} images"
         raise SpecError(
-            f"{name}: {what} of shape {tuple(shape)}{told}, expected uint8. {option}.low and {option}.high give the "
-            "values that become 0 and 255"
+            f"{name}: {what} of shape {tuple(shape)}{told}, expected uint8. "
+            f"{override('low:LOW,high:HIGH')} says which values become 0 and 255"
         )
     wanted = config.channels or channels
     if wanted % 3 and wanted != 1:
         called = _NAMES.get(channels, f"{channels}-channel")
-        advice = f"{option}.channels=3 drops alpha" if channels == 4 else "record 1 channel, or 3 for each frame"
+        advice = f"{override('channels:3')} drops alpha" if channels == 4 else "record 1 channel, or 3 for each frame"
         raise SpecError(f"{name}: {called} images of shape {tuple(shape)}{told}; {advice}")
     if wanted != channels and channels not in (1, 3, 4):
-        raise SpecError(f"{name}: {channels} channels cannot become {wanted} ({option}.channels)")
+        raise SpecError(f"{name}: {channels} channels cannot become {wanted} ({override(f'channels:{wanted}')})")
     if declared is not None and tuple(declared) not in layout.matching:
         height, width, _ = layout.matching[0]
         advice = "correct what the data declares"
         if (width, height) == tuple(declared[:2]):
-            advice = f"{option}.axes=whc transposes, {option}.rotate=90 rotates"
+            advice = f"{override('axes:whc')} transposes, {override('rotate:90')} rotates"
         elif (height, width) == tuple(declared[:2]) and channels == 1 and declared[2] == 3:
-            advice = f"{option}.channels=3 makes three channels of it"
+            advice = f"{override('channels:3')} makes three channels of it"
         changes = f" ({layout.changes})" if layout.changes else ""
         raise SpecError(f"{name}: stored as {kind} {tuple(shape)}{changes}{told}; {advice}")
     return layout
+
+
+def image_override(option: str, name: str, values: str) -> str:
+    """Return how the layout of a camera is given on the command line, for messages."""
+    return f"'{option}={{{name}:{{{values}}}}}'"
 
 
 def image_axes(name: str, shape: tuple[int, ...], option: str) -> str:
@@ -205,5 +214,5 @@ def image_axes(name: str, shape: tuple[int, ...], option: str) -> str:
                 return "hwc" if last else "chw"
     raise SpecError(
         f"{name}: images of shape {shape} could have their axes in several orders, or none; say which: "
-        f"{option}.axes=hwc"
+        f"{image_override(option, name, 'axes:hwc')}"
     )

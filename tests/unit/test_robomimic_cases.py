@@ -106,19 +106,19 @@ def test_a_slight_excess_is_clipped_on_request():
         (
             "wrist_image",
             np.zeros((STEPS, 8, 6, 4), np.uint8),
-            r"RGBA images of shape \(8, 6, 4\).*channels=3 drops alpha",
+            r"RGBA images of shape \(8, 6, 4\).*channels:3\}\}' drops alpha",
         ),
         (
             "wrist_image",
             np.zeros((STEPS, 8, 6, 3), np.float32),
-            r"float32 images.*low and foreign\.images\.wrist\.high",
+            r"float32 images.*'foreign\.images=\{wrist:\{low:LOW,high:HIGH\}\}'",
         ),
         (
             "wrist_depth",
             np.zeros((STEPS, 8, 6, 1), np.float32),
-            r"images\.wrist_depth\.low.*leave_out=\[images/wrist_depth\]",
+            r"\{wrist_depth:\{low:LOW.*leave_out=\[images/wrist_depth\]",
         ),
-        ("wrist_image", np.zeros((STEPS, 3, 3, 3), np.uint8), r"say which: foreign\.images\.wrist\.axes"),
+        ("wrist_image", np.zeros((STEPS, 3, 3, 3), np.uint8), r"say which: 'foreign\.images=\{wrist:\{axes"),
         ("wrist", np.zeros((STEPS, 2, 8, 6, 3), np.uint8), r"images of shape \(2, 8, 6, 3\)"),
     ],
     ids=["rgba", "float", "depth", "ambiguous", "stack"],

@@ -144,7 +144,7 @@ def test_a_camera_of_yuv_is_read_and_its_encoding_named_where_it_is_not(tmp_path
 
 def test_depth_is_refused_or_scaled_on_request(tmp_path):
     depth = np.linspace(0, 2000, HEIGHT * WIDTH).astype(np.uint16).reshape(HEIGHT, WIDTH)
-    with pytest.raises(DataError, match=r"16-bit images.*foreign\.images\.front\.low and foreign\.images\.front\.high"):
+    with pytest.raises(DataError, match=r"16-bit images.*'foreign\.images=\{front:\{low:LOW,high:HIGH\}\}'"):
         load(tmp_path / "a", images("16UC1", depth))
     (episode,), said = load(tmp_path / "b", images("16UC1", depth), images={"front": ImageConfig(low=0, high=2000)})
     expected = np.rint(depth[..., None] * (255 / 2000)).astype(np.uint8)

@@ -19,6 +19,7 @@ from robo_rl.core import (
     SpecError,
     as_config,
     image_layout,
+    image_override,
     require,
 )
 
@@ -163,7 +164,8 @@ def foreign_images(
         return None
     depth = np.dtype(dtype) == np.uint16 and (declared is None or declared[2] == 1)
     if depth and camera not in config.images:
-        reason = f"16-bit depth, which foreign.images.{camera}.low and .high convert to 8 bits"
+        override = image_override("foreign.images", camera, "low:LOW,high:HIGH")
+        reason = f"16-bit depth, which {override} converts to 8 bits"
         notes.add("Observations left out", f"images/{camera}: {reason}")
         return None
     try:

@@ -171,11 +171,11 @@ def _finite(
     count = len(episode.actions)
     steps = {"action": episode.actions, "reward": episode.rewards}
     named = {episode.names.get(key, key): rows for key, rows in observation.items() if rows.dtype.kind == "f"}
-    faults = []
+    faults: list[tuple[int, str, NDArray[np.bool_]]] = []
     for name, rows in {**named, **steps}.items():
         if rows is None:
             continue
-        wrong = ~np.isfinite(rows).all(tuple(range(1, rows.ndim)))
+        wrong = np.asarray(~np.isfinite(rows).all(tuple(range(1, rows.ndim))))
         if wrong.any():
             frame = int(wrong.argmax())
             element = int((~np.isfinite(rows[frame].reshape(-1))).argmax())

@@ -154,7 +154,7 @@ class ForeignReader:
             self._numbers.append(name)
             return ArraySpec(_shape(feature), "float32", names=_names(feature))
         header, camera = self._files.image_header(name), key.removeprefix(IMAGES)
-        where, declared = f"{self._files.root}: {name!r}", layout.declared_image(feature, camera)
+        where, declared = f"{self._files.root}: {name!r} of the first frame", layout.declared_image(feature, camera)
         images = foreign_images(self._config, camera, header.shape, header.dtype, self._notes, where, declared)
         if images is None:
             self._left_out.append(name)

@@ -210,7 +210,7 @@ class ForeignReader:
                 rows = _decoded(first, name, self._features, self._shards[0])
                 known = feature.kind == "image" and None not in feature.shape
                 declared = tuple(int(side or 0) for side in feature.shape) if known else None
-                where = f"{self._shards[0]}: {name!r}"
+                where = f"{self._shards[0]}: {name!r} of the first step"
                 images = foreign_images(
                     self._config, key.removeprefix(IMAGES), rows.shape[1:], rows.dtype, self._notes, where, declared
                 )
