@@ -280,6 +280,17 @@ def test_fast_dds_is_named_with_the_cure(node: Node, monkeypatch: pytest.MonkeyP
             node.create_client(TRIGGER, "absent").call(node.types.make(f"{TRIGGER}_Request"), 0.1)
 
 
+def test_tools_on_fast_dds_are_named_once(node: Node, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    """Each run of ``ros2 topic`` is a node with another hidden name."""
+    monkeypatch.setattr("robo_rl.drivers.ros2.dds.endpoints.FAST_DDS", b"\x01\x10")
+    for name in ("_tool_1", "_tool_2", "arm", "_tool_3", "leg"):
+        with open_node(name, implementation="dds"):
+            wait_until(lambda: f"/{name}" in node.graph.unanswering)  # noqa: B023
+    told = [record.getMessage() for record in caplog.records if record.getMessage().startswith("On Fast DDS")]
+    named = [name for text in told for name in ("_tool_1", "_tool_2", "arm", "_tool_3", "leg") if f"/{name}." in text]
+    assert list(dict.fromkeys(named)) == ["_tool_1", "arm", "leg"], told
+
+
 def test_no_request_goes_to_fast_dds_nor_is_read_from_it(
     node: Node, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:

@@ -73,7 +73,7 @@ class GraphMonitor:
         self._participants: set[bytes] = {self._guid}
         self._nodes: dict[bytes, Any] = {}
         self._reported: set[tuple[str, str, str]] = set()
-        self._warned: set[bytes] = set()
+        self._warned: set[bytes | str] = set()
         self._elsewhere: dict[bytes, str] = {}
         kind = topic_types[INFO]
         self._waiter = waiter
@@ -200,9 +200,12 @@ class GraphMonitor:
         key = bytes(info.gid.data)[:16]
         with self._lock:
             self._nodes[key] = info
-            if is_fast_dds(key) and key not in self._warned:
-                self._warned.add(key)
-                log.warning("%s", _fast_dds_text(_names_in(info)))
+            names = _names_in(info)
+            # Each run of a tool of the command line is a new node with a hidden name: these are told of once.
+            who = "/_" if all("/_" in name for name in names) else key
+            if names and is_fast_dds(key) and who not in self._warned:
+                self._warned.add(who)
+                log.warning("%s", _fast_dds_text(names))
 
     def _hear_participant(self, sample: Any) -> None:
         with self._lock:
@@ -270,7 +273,7 @@ def _alive(sample: Any) -> bool:
 
 def _fast_dds_text(nodes: Any) -> str:
     return (
-        f"On Fast DDS (rmw_fastrtps): {', '.join(nodes) or 'a participant'}. Topics work with it, services, actions "
+        f"On Fast DDS (rmw_fastrtps): {', '.join(nodes)}. Topics work with it, services, actions "
         "and parameters do not. Set RMW_IMPLEMENTATION=rmw_cyclonedds_cpp on the robot, or source its ROS 2 here"
     )
 
