@@ -52,6 +52,19 @@ def test_a_task_of_other_shapes_survives(tmp_path, name):
         assert_same(ours.transitions(), theirs)
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_grey_images_survive(tmp_path, name):
+    spec = dataclasses.replace(SPEC, observation={"images/front": ArraySpec((24, 20, 1), "uint8")})
+    store, episodes = record(tmp_path / "set", spec, lengths=(4, 2))
+    with store:
+        FORMATS[name].export(data_set(store, "push"), tmp_path / "there")
+        if name.startswith("lerobot"):
+            with pytest.raises(DataError, match=r"a video holds colours.*format\.images=png"):
+                LeRobot(images="video").export(data_set(store, "push"), tmp_path / "film")
+    for ours, theirs in zip(FORMATS[name].load(tmp_path / "there", ForeignConfig()).episodes(), episodes, strict=True):
+        assert_same(ours.transitions(), theirs)
+
+
 def test_videos_lose_little_and_only_of_images(tmp_path):
     store, episodes = record(tmp_path / "set")
     with store:

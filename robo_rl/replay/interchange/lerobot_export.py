@@ -35,7 +35,7 @@ class LeRobotWriter:
     def __init__(
         self, root: Path, data: DataSet, *, version: str, images: str, action: str, quality: int, robot_type: str | None
     ) -> None:
-        layout.check_holds(data.spec)
+        layout.check_holds(data.spec, images)
         self._root, self._spec, self._data = root, data.spec, data
         self._version, self._action, self._quality, self._robot_type = version, action, quality, robot_type
         self._rate = round(data.spec.control_rate)

@@ -66,8 +66,9 @@ def _own_episodes(files: LeRobotFiles, spec: EnvSpec) -> Iterator[EpisodeArrays]
         for key, array in spec.observation.items():
             feature = layout.feature_of(key)
             if key.startswith(IMAGES):
-                rows = files.images(number, feature, array.shape)
-                last = from_file(row[f"final/{key}"], path, (array.shape[0], array.shape[1]))
+                height, width, channels = array.shape
+                rows = files.images(number, feature, array.shape if channels == 3 else (height, width))
+                last = from_file(row[f"final/{key}"], path, (height, width), 3 if channels == 3 else 1)
             else:
                 rows = columns[feature]
                 last = np.asarray(row[f"final/{key}"], array.dtype)

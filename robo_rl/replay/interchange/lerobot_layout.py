@@ -65,13 +65,15 @@ def key_of(feature: str) -> str:
     return keys.get(feature, f"{IMAGES}{name[7:]}" if name.startswith("images.") else name)
 
 
-def check_holds(spec: EnvSpec) -> None:
-    """Raise :class:`DataError` for what a LeRobotDataset cannot hold."""
+def check_holds(spec: EnvSpec, images: str) -> None:
+    """Raise :class:`DataError` for what a LeRobotDataset cannot hold, with ``images`` as ``png`` or ``video``."""
     if spec.control_rate != round(spec.control_rate):
         raise DataError(f"a LeRobotDataset holds whole numbers of frames a second, the data has {spec.control_rate} Hz")
     check_names(spec, feature_of)
     for key, array in spec.observation.items():
-        if key.startswith(IMAGES) and array.shape[2] != 3:
+        if key.startswith(IMAGES) and array.shape[2] == 1 and images == "video":
+            raise DataError(f"a video holds colours, {key!r} has shape {array.shape}: format.images=png")
+        if key.startswith(IMAGES) and array.shape[2] not in (1, 3):
             raise DataError(
                 f"a LeRobotDataset holds images of one frame, {key!r} has shape {array.shape}; record with "
                 "task.observation.frame_stack=1, or export to robomimic"

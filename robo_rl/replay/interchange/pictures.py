@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import av
 import cv2
@@ -28,23 +28,28 @@ _LATE = 0.4
 
 
 def to_png(picture: Pictures) -> bytes:
-    """Return ``picture`` (height, width, 3), red first, as a PNG file: without loss."""
-    return bytes(cv2.imencode(".png", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))[1])
+    """Return ``picture`` (height, width, 3), red first, or (height, width, 1) as a PNG file: without loss."""
+    return bytes(
+        cv2.imencode(".png", picture if picture.shape[2] == 1 else cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))[1]
+    )
 
 
-def from_file(data: bytes, where: object, expected: tuple[int, int] | None = None) -> Pictures:
-    """Return the image (height, width, 3), red first, of a PNG or JPEG file.
+def from_file(
+    data: bytes, where: object, expected: tuple[int, int] | None = None, channels: Literal[1, 3] = 3
+) -> Pictures:
+    """Return the image (height, width, 3), red first, or (height, width) if it has one channel, of a PNG or JPEG file.
 
     Args:
         data: the file.
         where: for messages.
         expected: height and width that it must have; None: any up to :data:`robo_rl.core.MAX_PIXELS` pixels.
+        channels: that are wanted.
 
     Raises:
         DataError: if it is none, or of another size.
     """
     try:
-        return decode_image_file(data, expected, channels=3)
+        return decode_image_file(data, expected, channels=channels)
     except SpecError as error:
         raise DataError(f"{where}: {error}") from error
 
