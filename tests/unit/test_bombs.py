@@ -36,7 +36,7 @@ SAID = {
     "lerobot/rows_that_are_declared": "bytes claim to hold",
     "lerobot/long_lists": "'action.list.element' has 10000020 values",
     "lerobot/large_value": "'observation.images.front.bytes' has a dictionary of 100",
-    "lerobot/repeated_value": "'observation.images.front.bytes' has a dictionary of 20",
+    "lerobot/repeated_value": "of frame 0 is a PNG of 64 x 64 pixels, 3 channels, uint8: 20000177 bytes",
     "lerobot/claimed_page": "2147483647 bytes",
     "lerobot/later_png_in_table": "episode 0: 'observation.images.front' of frame 1",
     "lerobot/video_of_another_size": "stored as uint8 (2048, 2048, 3); declared as (64, 64, 3)",

@@ -217,6 +217,19 @@ def test_an_image_of_another_size_later_on_is_named(copy):
         load(path)
 
 
+def test_much_larger_images_are_named_by_their_size(copy):
+    noise = np.random.default_rng(0).integers(0, 256, (480, 640, 3), np.uint8)
+    large, small = (cv2.imencode(".png", image)[1].tobytes() for image in (noise, noise[:32, :48]))
+    path = copy("image_other_size", observation__images__front=lambda _: [{"bytes": large, "path": None}] * 21)
+    with pytest.raises(DataError, match=r"stored as uint8 \(480, 640, 3\); declared as \(32, 48, 3\)"):
+        load(path)
+    shutil.rmtree(path)
+    images = [{"bytes": large if n == 17 else small, "path": None} for n in range(21)]
+    path = copy("image_other_size", observation__images__front=lambda _: images)
+    with pytest.raises(DataError, match=r"episode 1: .* of frame 5.* (is|found) a PNG of 480 x 640 pixels"):
+        load(path)
+
+
 def test_depth_is_never_taken_for_colours():
     with pytest.raises(DataError, match=r"images\.depth.*16-bit images.*\(32, 48\); declared as \(32, 48, 3\)"):
         load(CASES / "depth_as_rgb")

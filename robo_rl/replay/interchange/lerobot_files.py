@@ -1,5 +1,6 @@
 """The files of a LeRobotDataset: metadata, tables, images and videos, each read as far as its sizes are expected."""
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,8 +21,10 @@ Array = NDArray[Any]
 MAX_EPISODES = 10**6
 MAX_FRAMES = 10**9
 _TASK_BYTES = 2**16
-_IMAGE_BYTES = 2**16
-"""Bytes that an image file may have beyond twice its pixels."""
+_IMAGE_BYTES = 2**20
+"""Bytes that an image file may have beyond four times those of its pixels."""
+_FIRST_IMAGE_BYTES = 2**25
+"""Bytes of the first image of a camera, which may be of another size than declared: its header says so."""
 
 
 class LeRobotFiles:
@@ -129,7 +132,8 @@ class LeRobotFiles:
         if self.features[feature]["dtype"] == "video":
             height, width = self._video(number, feature)[0].size
             return ImageHeader("video", height, width, 3)
-        frame, data = next(((n, each) for n, each in self._image_files(number, feature) if each is not None), (0, None))
+        files = self._image_files(number, feature, _FIRST_IMAGE_BYTES)
+        frame, data = next(((n, each) for n, each in files if each is not None), (0, None))
         place = f"{self.data_path(number)}: episode {number}: {feature!r}"
         if data is None:
             raise DataError(f"{place} has no image: neither in the table nor files in {self.root}")
@@ -182,10 +186,10 @@ class LeRobotFiles:
             rows.insert(frame, np.zeros(stored, rows[0].dtype if rows else np.uint8))
         return np.stack(rows)
 
-    def _image_files(self, number: int, feature: str) -> Iterator[tuple[int, bytes | None]]:
-        """Yield number and contents of the image files of an episode; None where there is none."""
+    def _image_files(self, number: int, feature: str, most: int = 0) -> Iterator[tuple[int, bytes | None]]:
+        """Yield number and contents of an episode's image files of at most ``most`` bytes; None if there is none."""
         path = self.data_path(number)
-        most = 2 * int(np.prod(self.features[feature]["shape"])) + _IMAGE_BYTES
+        most = most or 4 * int(np.prod(self.features[feature]["shape"])) + _IMAGE_BYTES
         known = self._cells.get(feature)
         if known is None or known.path != path or known.number >= number:
             limits = {feature: ColumnLimit(2, most), "episode_index": ColumnLimit()}
@@ -196,6 +200,8 @@ class LeRobotFiles:
                 data = self._image_by_path(number, feature, frame, (cell or {}).get("path"), most)
             elif len(data) > most:
                 place = f"{path}: episode {number}: {feature!r} of frame {frame}"
+                with contextlib.suppress(SpecError):
+                    place = f"{place} is {read_image_header(data)}"
                 raise DataError(f"{place}: {len(data)} bytes, expected are at most {most}")
             yield frame, data
 

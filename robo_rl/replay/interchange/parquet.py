@@ -21,6 +21,8 @@ MAX_BATCH = 64
 
 _SLACK = 2**16
 """Bytes that a page or a column may have beyond its values: levels, a dictionary, alignment."""
+_PAGE_BYTES = 2**28
+"""Bytes of the largest page; writers make pages of one megabyte."""
 _ENCODINGS = (0, 2, 3, 5, 6, 8, 9)
 """Encodings that are read: all of Parquet but those in which a value may repeat the bytes of another for nothing."""
 _DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
@@ -132,6 +134,8 @@ class ParquetReader:
             else:
                 values += max(count, 1)
             size += uncompressed
+            if uncompressed > _PAGE_BYTES:
+                raise DataError(f"{self.path}: a page of column {name!r} has {uncompressed} bytes; it is damaged")
             position = header.position + compressed
             most = values * limit.bytes + 8 * values + 2 * _SLACK
             if kind != _DICTIONARY_PAGE and (
