@@ -95,9 +95,9 @@ class Feature:
                     header = read_image_header(data)
                     size = (header.height, header.width)
                     declared = tuple(side or found for side, found in zip(self.shape, (*size, 0), strict=False))
-                    check_packed(stored, len(files) * math.prod(header.shape) * np.dtype(header.dtype).itemsize, where)
                     if declared[:2] != size:
                         raise SpecError(f"declared as {self.shape}, stored as {header}")
+                    check_packed(stored, len(files) * math.prod(header.shape) * np.dtype(header.dtype).itemsize, where)
                 rows.append(decode_image_file(data, size))
                 if (rows[-1].shape, rows[-1].dtype) != (rows[0].shape, rows[0].dtype):
                     raise SpecError(f"of shape {rows[-1].shape}, the first one has {rows[0].shape}")
