@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 import yaml
@@ -241,3 +242,26 @@ def test_ros_launches_with_the_arguments_of_ours(name, tmp_path):
     assert service.run() == 0
     expected = {argument: each["default"] for argument, each in ours.items()} | {"task": "reach"}
     assert json.loads(out.read_text()) == ["launch", name, *(f"{key}={value}" for key, value in expected.items())]
+
+
+@pytest.mark.parametrize("given", ["robo-rl", "/nowhere/bin/robo-rl", "env/bin/robo-rl"])
+def test_ros_launch_without_robo_rl_says_what_to_do(given, monkeypatch, tmp_path):
+    """A stand-in for the library is enough: the check raises before any process would be started."""
+    for name in ("launch", "launch.actions", "launch.substitutions"):
+        monkeypatch.setitem(sys.modules, name, MagicMock())
+    sys.modules["launch.substitutions"].LaunchConfiguration.return_value.perform.return_value = given
+    spec = importlib.util.spec_from_file_location("robo_rl_launch", ROOT / "launch/robo_rl_launch.py")
+    shared = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(shared)
+    shared.describe("train", {})
+    check = sys.modules["launch.actions"].OpaqueFunction.call_args.kwargs["function"]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RuntimeError, match=rf"{given!r} is not on the path.*program:=/path/to/bin/robo-rl"):
+        check(None)
+    program = tmp_path / given.lstrip("/")
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    sys.modules["launch.substitutions"].LaunchConfiguration.return_value.perform.return_value = str(program)
+    check(None)
