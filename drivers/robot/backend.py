@@ -19,6 +19,7 @@ from robo_rl.core import (
     MonotonicClock,
     Observation,
     RenderingError,
+    RobotAwayError,
     RobotDescription,
     SafetyStop,
     ScriptedExpert,
@@ -137,7 +138,7 @@ class RobotBackend:
             self._cameras = open_cameras(self._layout, self.clock, self._assembler.put)
             self._body.open(node)
             opened.callback(self._body.close)
-            self._reset = ResetService(node, config.reset, self.clock)
+            self._reset = ResetService(node, config.reset, self.clock, config.name)
             self._await(node, self._controllers.missing)
             self._controllers.activate()  # before the rest: broadcasters may be among them
             self._await(node, self._missing)
@@ -153,7 +154,7 @@ class RobotBackend:
         Raises:
             DriverError: if the robot is not there at the first call.
             SafetyStop: if the reset fails, controllers cannot be activated, or no observation comes after it. A reset
-                that did not answer in time may still be running: none is called any more, a person has to look.
+                that did not answer in time may still be running: none is called until a person has looked and re-armed.
         """
         self.connect()
         if self._running:
@@ -268,7 +269,7 @@ class RobotBackend:
                 others = node.graph.unanswering
                 if others:
                     missing = [*missing, f"services of {', '.join(others)} (Fast DDS) need rmw_cyclonedds_cpp there"]
-                raise DriverError(
+                raise RobotAwayError(
                     f"robot {self._config.name!r} is not all there after {self._config.start_timeout:g} s: "
                     f"{'; '.join(missing)}. Is it on, in this ROS_DOMAIN_ID and namespace? The virtual one is started "
                     "by robo-rl robot task=..."

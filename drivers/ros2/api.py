@@ -15,6 +15,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from .answers import Servers
 from .qos import QoSProfile
 
 Message = Any
@@ -160,6 +161,11 @@ class Client(Protocol):
 
     def wait(self, timeout_s: float) -> bool:
         """Return whether a server was there within ``timeout_s``."""
+        ...
+
+    @property
+    def servers(self) -> Callable[[], Servers]:
+        """What returns who receives requests now."""
         ...
 
     def call(self, request: Message, timeout_s: float) -> Message:

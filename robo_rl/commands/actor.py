@@ -6,13 +6,19 @@ import torch
 from omegaconf import DictConfig, open_dict
 
 from ..app import ActorConfig, build_backend, emergency_stop, has_robot, run_config, section
+from ..core import RobotAwayError
+from .actor_processes import EXIT_AWAY
 from .interruption import Interruption
 from .remote_actor import RemoteActor
 from .takeover import Takeover, open_takeover
 
 
 def run(config: DictConfig) -> int:
-    """Act as configs/actor.yaml says until the run ends; return the exit code (130: interrupted, 143: terminated)."""
+    """Act as configs/actor.yaml says until the run ends.
+
+    Returns:
+        the exit code: 130 where it was interrupted, 143 terminated, 75 where the robot is not there.
+    """
     settings: ActorConfig = section(config, "actor")
     if config.run is not None:
         saved = run_config(Path(str(config.run)))
@@ -29,6 +35,9 @@ def run(config: DictConfig) -> int:
         try:
             takeover = open_takeover(config, backend)
             return RemoteActor(config, backend, interruption, takeover).run()
+        except RobotAwayError as error:
+            print(f"robo-rl: {error}", flush=True)
+            return EXIT_AWAY
         finally:
             if takeover is not None:
                 takeover.close()

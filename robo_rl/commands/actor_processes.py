@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import count, islice
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +14,8 @@ from ..core import DriverError
 from ..transport import TransportConfig
 
 EXIT_USAGE = 2
+EXIT_AWAY = 75
+"""Of an actor whose robot is not there; EX_TEMPFAIL of sysexits.h."""
 STOP_SECONDS = 5.0
 PAUSE_SECONDS = 1.0
 
@@ -56,6 +58,7 @@ class ActorProcesses(ActorGroup):
         max_restarts: how often actors that failed are started again, all together.
         real_time_factor: of simulators; see :class:`robo_rl.app.ActorConfig`.
         allow: packages whose code config.yaml may name, besides those that are registered.
+        say: tells people what became of actors.
     """
 
     def __init__(
@@ -65,11 +68,13 @@ class ActorProcesses(ActorGroup):
         max_restarts: int,
         real_time_factor: float | None = None,
         allow: Sequence[str] = (),
+        say: Callable[[str], None] = print,
     ) -> None:
         self._folder = folder
         self._transport = transport
         self._real_time_factor = real_time_factor
-        self._allow = allow
+        self._allow, self._say = allow, say
+        self._away: set[str] = set()
         self._max_restarts = max_restarts
         self.restarts = 0
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -92,8 +97,8 @@ class ActorProcesses(ActorGroup):
     def watch(self, acted: Collection[str]) -> None:
         """Start those again that failed, a second after they did.
 
-        One that has acted may have lost its robot for a while. One that has not, and says by its exit code that
-        something is to be mended, would fail again.
+        One that has acted may have lost its robot for a while: while that is away no restart is spent. One that has
+        not, and says by its exit code that something is to be mended, would fail again.
 
         Args:
             acted: see :class:`ActorGroup`.
@@ -105,8 +110,15 @@ class ActorProcesses(ActorGroup):
             if process.poll() in (None, 0):
                 continue
             if name not in self._restart_at:
-                if process.returncode == EXIT_USAGE and name not in acted:
+                if process.returncode in (EXIT_USAGE, EXIT_AWAY) and name not in acted:
                     raise DriverError(f"{name} cannot act: {self._last_words(name)}")
+                if process.returncode == EXIT_AWAY:
+                    self._restart_at[name] = time.monotonic() + PAUSE_SECONDS
+                    if name not in self._away:
+                        self._say(f"{name} waits for its robot: {self._last_words(name)}")
+                    self._away.add(name)
+                    continue
+                self._away.discard(name)
                 if self.restarts >= self._max_restarts:
                     raise DriverError(
                         f"{name} ended with exit code {process.returncode} and has no restart left "
@@ -114,6 +126,9 @@ class ActorProcesses(ActorGroup):
                     )
                 self._restart_at[name] = time.monotonic() + PAUSE_SECONDS
                 self.restarts += 1
+                count = f"restart {self.restarts} of {self._max_restarts}"
+                ended = f"{name} ended with exit code {process.returncode} and is started again ({count})"
+                self._say(f"{ended}: {self._last_words(name)}")
             elif time.monotonic() >= self._restart_at[name]:
                 del self._restart_at[name]
                 self._start(name)

@@ -14,6 +14,9 @@ from ..transport import ActorView, LearnerServer
 from .operators import Operators
 
 ATTEND_SECONDS = 0.1
+STANDING_SECONDS = 4.0
+"""An actor that has taken no step for longer is spoken of."""
+REMINDER_SECONDS = 60.0
 RATE_SECONDS = 10.0
 
 
@@ -35,6 +38,8 @@ class AsyncOperators(Operators):
         self._rates: dict[str, _Rate] = {}
         self._changed_steps: Counter[str] = Counter()
         self._stops: dict[str, str] = {}
+        self._words: dict[str, str] = {}
+        self._standing: dict[str, StandingActor] = {}
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
@@ -86,9 +91,22 @@ class AsyncOperators(Operators):
                 if actor.pictures is not shown.get(name):
                     shown[name] = actor.pictures
                     self._live.show(name, actor.pictures)
+            self._tell_people(server, say)
             for command in [*map(Command, server.take_commands()), *self._live.take_commands()]:
                 self._pass_on(server, command, say)
             self._live.tell(LiveStatus(self._state, server.paused, self._refused, self._robots(server)))
+
+    def _tell_people(self, server: LearnerServer, say: Callable[[str], None]) -> None:
+        """Pass on what actors say that people should know, and say of those that take no step."""
+        for name, text in server.take_words():
+            self._words[name] = text
+            say(f"{name}: {text}")
+        now = time.monotonic()
+        for name, actor in server.actors().items():
+            notice = self._standing.setdefault(name, StandingActor(now)).look(actor, now)
+            if notice:
+                words = self._words.get(name, "")
+                say(f"{name} {notice}{words and f'; it said last: {words}'}")
 
     def _pass_on(self, server: LearnerServer, command: Command, say: Callable[[str], None]) -> None:
         """Pass a command on to actors, and to the learner."""
@@ -129,9 +147,37 @@ class AsyncOperators(Operators):
         }
         if name in self._stops:
             facts["last stop"] = self._stops[name]
+        if name in self._words:
+            facts["said last"] = self._words[name]
         if actor.practice_state:
             facts["doing"] = actor.practice_state
         return facts
+
+
+class StandingActor:
+    """Says once that an actor stands still though nobody has it wait, and again every minute.
+
+    Args:
+        now: monotonic time [s].
+    """
+
+    def __init__(self, now: float) -> None:
+        self._known = (-1, 0.0)
+        self._since = self._due = now
+
+    def look(self, actor: ActorView, now: float) -> str:
+        """Return what there is to say of it at ``now`` [s]; empty: nothing."""
+        known = actor.produced, actor.held_seconds  # while the learner or a person has it wait, the latter grows
+        if known != self._known or actor.left or actor.policy_version < 0:
+            self._known = known
+            self._since, self._due = now, now + STANDING_SECONDS
+            return ""
+        if now < self._due:
+            return ""
+        self._due = now + REMINDER_SECONDS
+        doing = f" ({actor.practice_state})" if actor.practice_state else ""
+        where = "" if actor.silent_seconds < 1 else f" and has not been heard of for {actor.silent_seconds:.0f} s"
+        return f"has taken no step for {now - self._since:.0f} s{doing}{where}"
 
 
 class _Rate:

@@ -142,7 +142,9 @@ class AsyncTraining(Training):
     def _make_actors(self, config: DictConfig, folder: Path, transport: TransportConfig) -> ActorGroup:
         """Return what starts actors; none does yet."""
         settings, allow = self.runtime, needed_packages(config)
-        return ActorProcesses(folder, transport, settings.restarts, settings.real_time_factor, allow)
+        # They may be started before there is a logger.
+        say = lambda text: self.logger.message(text)  # noqa: E731
+        return ActorProcesses(folder, transport, settings.restarts, settings.real_time_factor, allow, say)
 
     def _run_identity(self) -> str:
         """Return what tells this run from all others, the same after it is resumed."""

@@ -87,6 +87,8 @@ class RemoteActor:
         self._refused_policies = 0
         self._blocked, self._blocked_ns = "", -BLOCKED_NS  # what was told of the learner, and when
         self._safety = SafetyRecord()
+        self._link: LearnerLink | None = None
+        self._waited_for = ""  # reason of the stop that people were told of last
         # The policies that act, the newest last, by version: the ones before it are for when it turns out useless.
         self._policies: list[tuple[int, State]] = []
 
@@ -101,11 +103,17 @@ class RemoteActor:
             if resets.learns:
                 raise ConfigError("reset=learned needs runtime=local: its agent learns beside the task's")
             heed = None if self._takeover is None else self._takeover.heed
-            resets.watch(self._note_practice, partial(print, flush=True), heed)
+            resets.watch(self._note_practice, self._tell, heed)
         return resets
 
     def _note_practice(self, state: str) -> None:
         self._practice_state = state
+
+    def _tell(self, text: str) -> None:
+        """Tell people here, and at the learner, what they should know."""
+        print(text, flush=True)
+        if self._link is not None:
+            self._link.say(text)
 
     def run(self) -> int:
         """Act until the run ends, this actor is interrupted, or its parent is gone; return the exit code."""
@@ -155,6 +163,7 @@ class RemoteActor:
         return parent is not None and os.getppid() != parent
 
     def _act(self, link: LearnerLink, spool: Spool) -> None:
+        self._link = link
         seed = self._seed = derive_seed(self._config.seed, "session", link.session)
         name = self._settings.name
         self._intervention = self._make_intervention(derive_seed(seed, "intervention", name))
@@ -187,7 +196,7 @@ class RemoteActor:
                     self._wait(f"stopped: {stop}", link, alarm=True)
                 continue
             except EpisodeRefusedError as refusal:
-                print(f"Episode ended at step {self._produced}: {refusal}", flush=True)
+                self._tell(f"Episode ended at step {self._produced}: {refusal}")
                 self._report(link)
                 continue
             if factor is not None or not link.status.connected:
@@ -269,9 +278,10 @@ class RemoteActor:
         print(f"The learner takes {told}", flush=True)
 
     def _stopped(self, stop: SafetyStop) -> None:
-        """Take note of an episode that was stopped without a step; wait where a person has to let it go on."""
-        if not (self._safety.awaits_release and stop.waits):
-            print(f"Stopped: {stop}", flush=True)
+        """Take note of an episode that was stopped without a step; wait where it has to be let go on."""
+        if not (self._safety.awaits_release and stop.waits and stop.reason == self._waited_for):
+            self._tell(f"Stopped: {stop}")
+            self._waited_for = stop.reason
             self._safety.stopped(stop)
         if stop.waits:
             time.sleep(WAIT_SECONDS)
@@ -325,7 +335,7 @@ class RemoteActor:
             self._probe(agent)
         except (CheckpointError, SpecError) as error:
             self._refused_policies += 1
-            print(f"policy {version} is not used: {error}", flush=True)
+            self._tell(f"policy {version} is not used: {error}")
             if self._policies:
                 agent.load_policy(self._policies[-1][1])
             return
@@ -334,7 +344,7 @@ class RemoteActor:
     def _reject_policy(self, agent: Agent, reason: str) -> None:
         """Go back to the policy before the one that acts; where there is none, wait for the next."""
         self._refused_policies += 1
-        print(f"policy {self._version()} is not used any more: {reason}", flush=True)
+        self._tell(f"policy {self._version()} is not used any more: {reason}")
         self._policies.pop()
         agent.forget_plan(explore=True)
         if self._policies:
@@ -357,7 +367,7 @@ class RemoteActor:
         try:
             record = self._encoder.encode(transition)
         except SpecError as error:
-            print(f"step {transition.sequence} is refused: {error}", flush=True)
+            self._tell(f"step {transition.sequence} is refused: {error}")
             record = self._encoder.refuse(transition, str(error))
         waited = False
         while True:
@@ -367,7 +377,7 @@ class RemoteActor:
             except SpoolFullError as error:
                 if not waited:
                     self._backend.stop("the spool is full")
-                    print(f"collecting pauses: {error}", flush=True)
+                    self._tell(f"collecting pauses: {error}")
                 waited = True
                 if self._must_end():
                     if not spool.append_last(transition.sequence, record):

@@ -17,7 +17,7 @@ class SafetyRecord:
         state: counts to go on from, as :meth:`state` gave them.
 
     Attributes:
-        awaits_release: whether a person stopped the robot, and no step came after that.
+        awaits_release: whether the robot waits to be let go on, and no step came after that.
     """
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
@@ -40,12 +40,13 @@ class SafetyRecord:
         """Take note of an episode that ended without a step.
 
         Raises:
-            SafetyStop: the third time in a row: no step was possible in between, so a person must look.
+            SafetyStop: the third time in a row: no step was possible in between, so a person must look. What is waited
+                for (:attr:`SafetyStop.waits`) does not count.
         """
         self.awaits_release = stop.waits
         self.stopped_episodes += 1
         self.reasons[stop.reason] += 1
-        self._stops_in_a_row += 1
+        self._stops_in_a_row += not stop.waits
         if self._stops_in_a_row >= MAX_STOPS:
             raise SafetyStop(
                 stop.reason, f"stopped {MAX_STOPS} times in a row without a step in between: {stop}. Look at the robot"

@@ -44,6 +44,10 @@ class DriverError(RoboRLError):
     """A device or robot did not answer as its driver expects."""
 
 
+class RobotAwayError(DriverError):
+    """A robot is not there, or not all of it; it may come back."""
+
+
 class RankError(RoboRLError):
     """Of several processes that compute one learner's updates, another one is gone or holds other parameters."""
 

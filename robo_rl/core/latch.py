@@ -8,6 +8,7 @@ from pathlib import Path
 from .config import require
 from .durable import sync_folder
 from .errors import DriverError
+from .text import printable
 
 TEXT_BYTES = 512
 """How much of a file is read: reasons are short, and what lies there may be huge or endless."""
@@ -17,9 +18,8 @@ _latched: dict[Path, str] = {}
 
 
 def plain_text(text: str, limit: int = TEXT_BYTES) -> str:
-    """Return ``text`` on one line of at most ``limit`` characters, with control characters replaced by spaces."""
-    shown = "".join(character if character.isprintable() else " " for character in text[: 4 * limit])
-    return " ".join(shown.split())[:limit]
+    """Return ``text`` on one line of at most ``limit`` characters, without what a terminal obeys."""
+    return " ".join(printable(text[: 4 * limit]).split())[:limit]
 
 
 def read_short(file: Path, size: int = TEXT_BYTES) -> str | None:

@@ -119,8 +119,9 @@ class FilterChain:
         if action.tobytes() != before:
             action[:] = np.frombuffer(before, action.dtype)
         if fault is not None:
-            known = isinstance(verdict, Verdict) and isinstance(verdict.reasons, tuple)
-            reasons = tuple(map(str, verdict.reasons)) if known else ()
+            reasons: tuple[str, ...] = ()
+            if isinstance(verdict, Verdict) and isinstance(verdict.reasons, tuple):
+                reasons = tuple(map(str, verdict.reasons))
             held = self._hold(observation, action)
             message = plain_text(f"the filter {name} {fault}")
             return held, Verdict(changed=True, stop=True, reasons=(*reasons, FILTER_FAULT), message=message)

@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from robo_rl.core import (
     State,
     TransitionOutbox,
     TransportError,
+    plain_text,
 )
 
 from . import messages_pb2 as messages
@@ -29,7 +31,7 @@ from .framing import join_fields
 from .memory import keep_freed_memory
 from .policy import PolicyAssembly, unpack_policy
 from .service import PROTOCOL
-from .views import LinkStatus
+from .views import WORDS_CHARACTERS, WORDS_KEPT, LinkStatus
 
 HEARTBEAT_SECONDS = 0.5
 RETRY_SECONDS = 0.25
@@ -48,10 +50,11 @@ _FATAL = (
 
 
 class _Exchange(NamedTuple):
-    """A message that is under way: the session of its steps, whether it asks for the end of the run, and its call."""
+    """A message that is under way: its session of steps, whether it asks for the run's end, its words, its call."""
 
     session: int
     ends_run: bool
+    words_said: int
     call: Any
 
 
@@ -103,6 +106,8 @@ class LearnerLink(Closing):
         self._statistics: Any = messages.ActorStatistics(policy_version=-1)
         self._pictures: Mapping[str, bytes] = {}
         self._picture_problem = ""
+        self._words: deque[str] = deque(maxlen=WORDS_KEPT)
+        self._words_said = 0
         self._orders: list[str] = []
         self._policy: tuple[int, State] | None = None
         self._policy_identity = (-1, b"")
@@ -153,6 +158,13 @@ class LearnerLink(Closing):
             practice_state=practice_state,
             practice=practice,
         )
+
+    def say(self, text: str) -> None:
+        """Have people at the learner know of something; kept until the learner has heard it, the newest few."""
+        with self._lock:
+            self._words.append(plain_text(text, WORDS_CHARACTERS))
+            self._words_said += 1
+        self._wake.set()
 
     def show(self, pictures: Mapping[str, bytes], problem: str) -> None:
         """Set the newest JPEG pictures by camera, which go with the next message; or say why there are none."""
@@ -344,10 +356,14 @@ class LearnerLink(Closing):
             end_run=self._ends_run,
         )
         request.statistics.spooled = sum(end - first for first, end in extents.values())
+        with self._lock:
+            request.statistics.words.extend(self._words)
+            request.statistics.words_said = self._words_said
         self._attach_pictures(request, sum(map(len, records)))
         fields = ((request.RECORDS_FIELD_NUMBER, record) for record in records)
         data = join_fields(request.SerializeToString(), fields)
-        return _Exchange(session, request.end_run, self._connection.begin_exchange(data))
+        said = request.statistics.words_said
+        return _Exchange(session, request.end_run, said, self._connection.begin_exchange(data))
 
     def _end_exchange(self, exchange: _Exchange) -> Any:
         """Wait for the reply."""
@@ -355,6 +371,9 @@ class LearnerLink(Closing):
         self._wanted[exchange.session] = reply.wanted
         if exchange.ends_run:
             self._ends_run = False
+        with self._lock:
+            for _ in range(max(len(self._words) - (self._words_said - exchange.words_said), 0)):
+                self._words.popleft()
         if exchange.session == self.session:
             self._set_status(connected=True, stored=reply.stored, refused=reply.refused, blocked=reply.blocked)
         return reply

@@ -1,6 +1,7 @@
 """Who speaks for each actor, and how many steps are wanted of it."""
 
 import threading
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from robo_rl.core import Clock, TransitionInbox
 
 from . import messages_pb2 as messages
-from .views import PRESENT_SECONDS, ActorView
+from .views import PRESENT_SECONDS, WORDS_KEPT, ActorView
 
 
 @dataclass
@@ -30,6 +31,25 @@ class Lease:
     pictures: Mapping[str, bytes] = field(default_factory=dict)
     orders: list[str] = field(default_factory=list)
     watch: int = 0
+    words_heard: int = 0
+    words: deque[str] = field(default_factory=lambda: deque(maxlen=WORDS_KEPT))
+    words_lost: int = 0
+
+    def hear(self) -> None:
+        """Keep what people should know and is new in the statistics; the caller holds ``lock``."""
+        said = self.statistics.words_said
+        new = min(max(said - self.words_heard, 0), len(self.statistics.words))
+        for text in self.statistics.words[len(self.statistics.words) - new :]:
+            self.words_lost += len(self.words) == WORDS_KEPT
+            self.words.append(text)
+        self.words_heard = max(said, self.words_heard)
+
+    def take_words(self) -> list[str]:
+        """Return what :meth:`hear` kept since the last call, and how much of it was too much; the same lock."""
+        words, lost = list(self.words), self.words_lost
+        self.words.clear()
+        self.words_lost = 0
+        return [f"{lost} earlier messages are left out", *words] if lost else words
 
     def is_present(self, now_ns: int) -> bool:
         """Whether the actor counts as connected."""

@@ -10,6 +10,7 @@ from robo_rl.core import plain_text
 
 from .framing import split_fields
 from .messages_pb2 import ExchangeRequest, Record
+from .views import WORDS_CHARACTERS, WORDS_KEPT
 
 LAST_NUMBER = 1 << 48
 """Numbers of steps, episodes and sessions end here: at 1 kHz that is 9,000 years."""
@@ -82,7 +83,8 @@ def trusted_statistics(statistics: Any) -> Any:
     """Return an actor's ``ActorStatistics`` with so much of what it says as may stand in logs and on pages.
 
     These are counts that a robot can reach, finite numbers of names as :class:`robo_rl.core.ResetController` gives
-    them, 32 at most, a state that is one word, one line about pictures, and those of 16 cameras at most.
+    them, 32 at most, a state that is one word, one line about pictures, and those of 16 cameras at most, and the newest
+    messages for people, each on a line of bounded length.
     """
     for name in ("produced", "spooled", "refused_policies"):
         if getattr(statistics, name) > LAST_NUMBER:
@@ -104,4 +106,7 @@ def trusted_statistics(statistics: Any) -> Any:
     statistics.practice.update(practice)
     if not statistics.practice_state.isidentifier() or len(statistics.practice_state) > _STATE_CHARACTERS:
         statistics.practice_state = ""
+    words = [plain_text(text, WORDS_CHARACTERS) for text in statistics.words[-WORDS_KEPT:]]
+    del statistics.words[:]
+    statistics.words.extend(words)
     return statistics

@@ -160,6 +160,16 @@ class LearnerServer:
         with self._news:
             return self._leases.views()
 
+    def take_words(self) -> list[tuple[str, str]]:
+        """Return what actors said that people should know since the last call, each with the actor's name."""
+        with self._news:
+            leases = {name: lease for name in self._leases.views() if (lease := self._leases.get(name)) is not None}
+        words = []
+        for name, lease in leases.items():
+            with lease.lock:
+                words += [(name, text) for text in lease.take_words()]
+        return words
+
     def take_commands(self) -> list[str]:
         """Return what operators, and people at robots, asked for since the last call; see :data:`COMMANDS`."""
         with self._news:
@@ -279,6 +289,7 @@ class LearnerServer:
         with lease.lock:
             lease.seen_ns = self._clock.now_ns()
             lease.statistics = trusted_statistics(request.statistics)
+            lease.hear()
             if lease.statistics.pictures:
                 lease.pictures = dict(lease.statistics.pictures)
                 lease.statistics.pictures.clear()

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from robo_rl.core import Metrics
 
+WORDS_KEPT = 10
+"""Messages for people that an actor keeps until they are heard, and a learner until they are told; older ones go."""
+WORDS_CHARACTERS = 300
 PRESENT_SECONDS = 5.0
 """An actor counts as connected if it spoke within this time."""
 

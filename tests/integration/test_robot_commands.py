@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from robo_rl.core import DriverError, MonotonicClock, SafetyStop
+from robo_rl.core import DriverError, MonotonicClock, ResetLatch, SafetyStop
 from robo_rl.drivers.robot.commanding import ArmCommander, GripperCommander
 from robo_rl.drivers.robot.config import CommandConfig, GripperConfig, ResetConfig
 from robo_rl.drivers.robot.resetting import TRIGGER, ResetService
@@ -119,23 +119,33 @@ def test_a_reset_that_fails_is_tried_again_and_one_that_does_not_answer_never(mo
             monkeypatch.setenv(name, value)
         with open_node("laboratory") as laboratory, open_node("driver") as node:
             fails, hangs, nowhere = (
-                ResetService(node, ResetConfig(name, timeout, attempts=3, pause=0.01), MonotonicClock())
+                ResetService(node, ResetConfig(name, timeout, attempts=3, pause=0.01), MonotonicClock(), name)
                 for name, timeout in (("fails", 20), ("hangs", 0.5), ("nowhere", 0.1))
             )
             assert nowhere.missing() == ["no service nowhere (std_srvs/srv/Trigger)"]
-            with pytest.raises(SafetyStop, match="the reset failed 3 times: no service nowhere"):
+            with pytest.raises(SafetyStop, match=r"no service nowhere .*: it is waited for") as away:
                 nowhere.call()
+            assert away.value.reason == "robot_away" and away.value.waits
             laboratory.create_service(TRIGGER, "fails", fail)
             with pytest.raises(SafetyStop, match="the reset failed 3 times: door open"):
                 fails.call()
             fails.call()
             laboratory.create_service(TRIGGER, "hangs", hang)
             wait_until(lambda: not hangs.missing())
-            for _ in range(2):
-                with pytest.raises(SafetyStop, match=r"did not answer within 0.5 s.*: the reset may still be running"):
-                    hangs.call()
+            said = r"has not answered: it may still be running. Look at the robot, then robo-rl rearm robot=hangs"
+            with pytest.raises(SafetyStop, match=rf"did not answer within 0.5 s.*{said}"):
+                hangs.call()
+            again = ResetService(node, ResetConfig("hangs", 0.5), MonotonicClock(), "hangs")
+            for service in (hangs, again):  # as an actor that was started again
+                with pytest.raises(SafetyStop, match=said) as unanswered:
+                    service.call()
+                assert unanswered.value.reason == "reset_unanswered" and unanswered.value.waits
+            assert asked == {"fails": 6, "hangs": 1}
             over.set()
-    assert asked == {"fails": 6, "hangs": 1}
+            ResetLatch("hangs").release()  # a person has looked
+            wait_until(lambda: not again.missing())
+            again.call()
+    assert asked == {"fails": 6, "hangs": 2}
 
 
 def test_what_takes_commands_is_turned_on_at_the_start_and_after_each_reset(monkeypatch):

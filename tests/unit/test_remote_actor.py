@@ -48,6 +48,7 @@ class Link:
         self.used_up: dict[int, int] = {}
         self.blocked: dict[int, str] = {}
         self.pictures: list[Mapping[str, bytes]] = []
+        self.words: list[str] = []
         self.records: list[Record] = []
         self.asked = self.ends = 0
 
@@ -83,6 +84,9 @@ class Link:
         order = self.orders.get(len(self.records))
         return [] if order is None else [order]
 
+    def say(self, text: str) -> None:
+        self.words.append(text)
+
     def show(self, pictures: Mapping[str, bytes], problem: str) -> None:
         self.pictures.append(pictures)
 
@@ -110,6 +114,9 @@ def test_a_policy_whose_actions_are_not_finite_gives_way_to_the_one_before(
     assert "proposed action: expected finite values" in link.records[4].refusal
     assert link.records[5].observation, "another episode"
     assert "policy 2 is not used any more: the proposed action is not finite" in capsys.readouterr().out
+    assert link.words[:1] == ["policy 2 is not used any more: the proposed action is not finite: nan at index [0]"], (
+        "heard"
+    )
     assert link.reports["refused_policies"] == 1 and link.reports["policy_version"] == 1
 
 

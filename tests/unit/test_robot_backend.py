@@ -35,7 +35,7 @@ class Driver(Recorder):
 
     def create_client(self, kind: str, service: str) -> Any:
         answer = self.types.make(f"{kind}_Response", success=True)
-        return SimpleNamespace(wait=lambda _: True, call=lambda *_: answer)
+        return SimpleNamespace(wait=lambda _: True, call=lambda *_: answer, servers=frozenset)
 
 
 class Speaking(ManualClock):

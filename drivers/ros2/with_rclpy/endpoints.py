@@ -205,7 +205,7 @@ class RclpyClient:
     def __init__(self, client: Any, service_type: str, service: str, servers: ServerWatch) -> None:
         self._client = client
         self._type = service_type
-        self._servers = servers
+        self.servers = servers
         self.service = service
 
     def wait(self, timeout_s: float) -> bool:
@@ -222,11 +222,11 @@ class RclpyClient:
         named = f"{self.service} ({self._type})"
         if not self.wait(timeout_s):
             raise DriverError(f"no server of {named} was there within {seconds(timeout_s)}")
-        asked = self._servers()
+        asked = self.servers()
         future = self._client.call_async(request)
         answer = Answer(future)
         try:
-            if wait_for_answer(named, answer.wait, asked, self._servers, deadline - time.monotonic()):
+            if wait_for_answer(named, answer.wait, asked, self.servers, deadline - time.monotonic()):
                 return answer.value
         finally:
             self._client.remove_pending_request(future)
