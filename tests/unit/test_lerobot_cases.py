@@ -287,12 +287,36 @@ def test_images_as_files_are_read_within_the_data_set_only(tmp_path):
     assert [episode.record.session for episode in episodes] == [0]
 
 
+def test_images_may_be_paths_or_bytes_alone(tmp_path):
+    shutil.copytree(CASES / "images_by_path", tmp_path / "set")
+    for number, kind in ((0, "path"), (1, "bytes")):
+        file = tmp_path / f"set/data/chunk-000/episode_{number:06d}.parquet"
+        table = parquet.read_table(file)
+        paths = [cell["path"] for cell in table["observation.images.front"].to_pylist()]
+        cells = paths if kind == "path" else [(tmp_path / "set" / path).read_bytes() for path in paths]
+        column_number = table.schema.get_field_index("observation.images.front")
+        parquet.write_table(table.set_column(column_number, "observation.images.front", pyarrow.array(cells)), file)
+    shutil.rmtree(tmp_path / "set/images/observation.images.front/episode_000001")
+    _, episodes = load(tmp_path / "set")
+    _, expected = load(CASES / "images_by_path")
+    for ours, theirs in zip(episodes, expected, strict=True):
+        np.testing.assert_array_equal(ours.observation["images/front"], theirs.observation["images/front"])
+
+
+def test_episodes_without_tasks_are_told_the_name_of_the_task(tmp_path):
+    shutil.copytree(CASES / "gap", tmp_path / "gap")
+    file = tmp_path / "gap/meta/episodes/chunk-000/file-000.parquet"
+    parquet.write_table(parquet.read_table(file).drop_columns(["tasks"]), file)
+    assert load(tmp_path / "gap", task="sort")[0].instructions == ["sort", "sort"]
+
+
 def test_counts_are_compared(tmp_path):
     shutil.copytree(CASES / "gap", tmp_path / "gap")
     info = json.loads((tmp_path / "gap/meta/info.json").read_text())
     for change, said in (
         ({"total_frames": 22}, "counts 22 frames, the episodes have 21"),
         ({"total_episodes": 3}, "0 to 2"),
+        ({"fps": 0}, "fps must be above 0"),
     ):
         (tmp_path / "gap/meta/info.json").write_text(json.dumps(info | change))
         with pytest.raises(DataError, match=said):

@@ -59,6 +59,8 @@ class LeRobotFiles:
                 raise DataError(f"{root}: {key} is {self.info[key]!r}, only LeRobot's own layout is read: {path!r}")
         self.features: dict[str, layout.Feature] = self.info["features"]
         self.rate = float(self.info["fps"])
+        if not 0 < self.rate < float("inf"):
+            raise DataError(f"{root / layout.INFO}: fps must be above 0, found {self.info['fps']!r}")
         self._frames = self._number("total_frames", MAX_FRAMES)
         self.episodes = self._read_episodes(self._number("total_episodes", MAX_EPISODES))
         self._table: tuple[Path, tuple[str, ...], Any] | None = None
@@ -195,9 +197,10 @@ class LeRobotFiles:
             limits = {feature: ColumnLimit(2, most), "episode_index": ColumnLimit()}
             known = self._cells[feature] = _Cells(ParquetReader(path, self._rows_of(number), limits), feature)
         for frame, cell in enumerate(known.of(number)):
-            data = cell if isinstance(cell, bytes) else (cell or {}).get("bytes")
+            told = cell if isinstance(cell, dict) else {"path" if isinstance(cell, str) else "bytes": cell}
+            data = told.get("bytes")
             if data is None:
-                data = self._image_by_path(number, feature, frame, (cell or {}).get("path"), most)
+                data = self._image_by_path(number, feature, frame, told.get("path"), most)
             elif len(data) > most:
                 place = f"{path}: episode {number}: {feature!r} of frame {frame}"
                 with contextlib.suppress(SpecError):
@@ -268,7 +271,7 @@ class LeRobotFiles:
         ]
         numbers = ["episode_index", "length", "data/chunk_index", "data/file_index", *places]
         limits = {name: ColumnLimit() for name in numbers} | {"tasks": ColumnLimit(64, _TASK_BYTES)}
-        rows: list[dict[str, Any]] = ParquetReader(path, count, limits).read().to_pylist()
+        rows: list[dict[str, Any]] = ParquetReader(path, count, limits, optional=("tasks",)).read().to_pylist()
         return rows
 
 

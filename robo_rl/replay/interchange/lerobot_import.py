@@ -141,7 +141,8 @@ class ForeignReader:
                 "left_out": self._left_out,
             }
         }
-        instructions = ["; ".join(map(str, entry.get("tasks") or ())) for entry in self._files.episodes]
+        told = [entry.get("tasks") or [self._config.task] for entry in self._files.episodes]
+        instructions = ["; ".join(map(str, tasks)) for tasks in told]
         return DataSet(self.spec, metadata, instructions, self._episodes, self._notes)
 
     def _observation(self, name: str, feature: Mapping[str, Any]) -> ArraySpec | None:

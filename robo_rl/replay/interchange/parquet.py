@@ -6,7 +6,7 @@ definition.
 """
 
 import mmap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,12 +48,13 @@ class ParquetReader:
         path: of the file.
         rows: number of rows expected at most.
         columns: the columns that are read, by name, and what is expected of them. Others are not looked at.
+        optional: those of them that may be absent.
 
     Raises:
         DataError: if the file is missing, damaged, or claims more than is expected.
     """
 
-    def __init__(self, path: Path, rows: int, columns: Mapping[str, ColumnLimit]) -> None:
+    def __init__(self, path: Path, rows: int, columns: Mapping[str, ColumnLimit], optional: Sequence[str] = ()) -> None:
         if not path.is_file():
             raise DataError(f"{path} is missing; the data is incomplete")
         self.path = path
@@ -65,7 +66,7 @@ class ParquetReader:
         except (OSError, self._arrow_error) as error:
             raise DataError(f"{path} is damaged ({error})") from error
         self.names = [name for name in self._file.schema_arrow.names if name in columns]
-        if missing := sorted(columns.keys() - set(self.names)):
+        if missing := sorted(columns.keys() - {*self.names, *optional}):
             raise DataError(f"{path} has no column {', '.join(missing)}")
         self.rows = int(self._file.metadata.num_rows)
         if self.rows > rows:
