@@ -303,6 +303,18 @@ def test_images_may_be_paths_or_bytes_alone(tmp_path):
         np.testing.assert_array_equal(ours.observation["images/front"], theirs.observation["images/front"])
 
 
+def test_an_episode_without_images_is_left_out(copy):
+    image = {"bytes": cv2.imencode(".png", np.zeros((32, 48, 3), np.uint8))[1].tobytes(), "path": None}
+    cells = [None if n < 6 else {"bytes": b"", "path": None} if n < 12 else image for n in range(21)]
+    path = copy("image_other_size", observation__images__front=lambda _: cells)
+    with pytest.raises(DataError, match=r"episode 0: 'observation\.images\.front' of frame 0 is missing"):
+        load(path)
+    _, episodes = load(path, faults="drop")
+    assert [(episode.record.session, episode.record.steps) for episode in episodes] == [(1, 8)]
+    _, episodes = load(path, faults="cut")
+    assert [(episode.record.session, episode.record.steps) for episode in episodes] == [(0, 0), (1, 8)]
+
+
 def test_episodes_without_tasks_are_told_the_name_of_the_task(tmp_path):
     shutil.copytree(CASES / "gap", tmp_path / "gap")
     file = tmp_path / "gap/meta/episodes/chunk-000/file-000.parquet"

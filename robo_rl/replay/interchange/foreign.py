@@ -179,8 +179,8 @@ def foreign_images(
 
 def as_float32(rows: NDArray[Any], name: str, notes: ImportNotes) -> NDArray[np.float32]:
     """Return numbers as float32, as observations are; note where whole numbers do not survive that."""
-    floats = rows.astype(np.float32)
-    with np.errstate(invalid="ignore"):  # the largest of 64 bits do not come back
+    with np.errstate(over="ignore", invalid="ignore"):  # what is too large becomes infinite, which is found later
+        floats = rows.astype(np.float32)
         if rows.dtype.kind in "iu" and (floats.astype(rows.dtype) != rows).any():
             notes.add("Whole numbers too large for float32, rounded", name)
     return floats

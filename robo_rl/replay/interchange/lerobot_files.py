@@ -128,21 +128,18 @@ class LeRobotFiles:
 
     def image_header(self, feature: str) -> ImageHeader:
         """Return what the first image of a camera, or its first video, is by its header."""
-        number = next((number for number, each in enumerate(self.episodes) if each["length"]), None)
-        if number is None:
-            raise DataError(f"{self.root}: no episode has a frame")
-        if self.features[feature]["dtype"] == "video":
-            height, width = self._video(number, feature)[0].size
-            return ImageHeader("video", height, width, 3)
-        files = self._image_files(number, feature, _FIRST_IMAGE_BYTES)
-        frame, data = next(((n, each) for n, each in files if each is not None), (0, None))
-        place = f"{self.data_path(number)}: episode {number}: {feature!r}"
-        if data is None:
-            raise DataError(f"{place} has no image: neither in the table nor files in {self.root}")
-        try:
-            return read_image_header(data)
-        except SpecError as error:
-            raise DataError(f"{place} of frame {frame}: {error}") from error
+        for number, entry in enumerate(self.episodes):
+            if entry["length"] and self.features[feature]["dtype"] == "video":
+                height, width = self._video(number, feature)[0].size
+                return ImageHeader("video", height, width, 3)
+            for frame, data in self._image_files(number, feature, _FIRST_IMAGE_BYTES) if entry["length"] else ():
+                if data is not None:
+                    try:
+                        return read_image_header(data)
+                    except SpecError as error:
+                        place = f"{self.data_path(number)}: episode {number}: {feature!r} of frame {frame}"
+                        raise DataError(f"{place}: {error}") from error
+        raise DataError(f"{feature!r} has no image: neither in the tables nor files in {self.root}")
 
     def images(self, number: int, feature: str, stored: tuple[int, ...], missing: list[int] | None = None) -> Array:
         """Return the images of an episode (n, *stored), as they are stored.
@@ -199,7 +196,7 @@ class LeRobotFiles:
         for frame, cell in enumerate(known.of(number)):
             told = cell if isinstance(cell, dict) else {"path" if isinstance(cell, str) else "bytes": cell}
             data = told.get("bytes")
-            if data is None:
+            if not data:
                 data = self._image_by_path(number, feature, frame, told.get("path"), most)
             elif len(data) > most:
                 place = f"{path}: episode {number}: {feature!r} of frame {frame}"
