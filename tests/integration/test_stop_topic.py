@@ -50,7 +50,7 @@ def test_a_stop_is_heard_whatever_it_is_published_with_and_nothing_is_said_of_pr
     assert not stopped.wait(0.3), "false stops nothing"
     publisher.publish(person.types.make(STOP, data=True))
     assert stopped.wait(10)
-    assert robot.problems == ()
+    assert robot.problems == () == person.problems
 
 
 def test_a_latched_stop_is_heard_by_who_comes_later_and_a_rearm_is_not(nodes: tuple[Node, Node]) -> None:

@@ -247,12 +247,12 @@ class GraphMonitor:
         problem = mismatch(ours, theirs, self._node_of(theirs))
         if problem is None or any(mismatch(also, theirs, "") is None for also in self._beside(ours)):
             return None
-        return problem
+        return None if any(mismatch(ours, also, "") is None for also in self._beside(theirs)) else problem
 
-    def _beside(self, ours: Peer) -> list[Peer]:
-        """Return the node's other endpoints for the same: with several profiles a topic is heard from everybody."""
-        own = [self._peers[guid] for guid in self._own if guid in self._peers and guid != ours.key]
-        return [peer for peer in own if peer.topic == ours.topic and peer.writer == ours.writer]
+    def _beside(self, peer: Peer) -> list[Peer]:
+        """Return a participant's other endpoints of a topic: with several profiles it is heard from everybody."""
+        found = [other for other in self._peers.values() if other.participant == peer.participant]
+        return [each for each in found if (each.topic, each.writer) == (peer.topic, peer.writer) and each != peer]
 
     def advice(self) -> str:
         """Return what may be the reason that a service does not answer, or nothing."""

@@ -14,17 +14,26 @@ def find_problems(
 ) -> tuple[Problem, ...]:
     """Return what does not fit between a node's publishers and subscriptions and those of others."""
     found: dict[Problem, None] = {}
+    # With several profiles a node hears a topic from everybody, or is heard by everybody.
     for publisher in publishers:
-        for other in node.get_subscriptions_info_by_topic(publisher.topic):
-            _compare(found, publisher, other, publisher.qos, profile_of(other))
+        others = node.get_subscriptions_info_by_topic(publisher.topic)
+        alike = [other for other in others if other.topic_type == publisher.message_type]
+        served = {_node_of(other) for other in alike if publisher.qos.serves(profile_of(other))}
+        for other in others:
+            if _node_of(other) not in served:
+                _compare(found, publisher, other, publisher.qos, profile_of(other))
     for subscription in subscriptions:
-        # With several profiles a topic is heard from everybody.
-        beside = [also.qos for also in subscriptions if also.topic == subscription.topic and also is not subscription]
+        beside = [also for also in subscriptions if also.topic == subscription.topic and also is not subscription]
         for other in node.get_publishers_info_by_topic(subscription.topic):
             offered = profile_of(other)
-            if not any(offered.serves(asked) for asked in beside):
+            alike = [also.qos for also in beside if also.message_type == other.topic_type]
+            if not any(offered.serves(asked) for asked in alike):
                 _compare(found, subscription, other, offered, subscription.qos)
     return tuple(found)
+
+
+def _node_of(other: Any) -> str:
+    return f"{other.node_namespace.rstrip('/')}/{other.node_name}"
 
 
 def profile_of(other: Any) -> QoSProfile:
@@ -43,7 +52,7 @@ def _compare(
     offered: QoSProfile,
     asked: QoSProfile,
 ) -> None:
-    node = f"{other.node_namespace.rstrip('/')}/{other.node_name}"
+    node = _node_of(other)
     if other.topic_type != ours.message_type:
         text = f"{ours.topic} has type {ours.message_type} here and {other.topic_type} at {node}: change one of them"
         found[Problem(ours.topic, ours.message_type, other.topic_type, node, text)] = None
