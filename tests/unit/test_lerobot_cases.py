@@ -110,7 +110,8 @@ def test_another_rate_is_refused(copy, factor):
     path = copy("gap", timestamp=lambda times: [factor * 0.1 * (n if n < 12 else n - 12) for n in range(len(times))])
     with pytest.raises(DataError, match=r"episode 0: the control rate is 10 Hz, the recorded times say .* Hz"):
         load(path)
-    _, episodes = load(path, control_rate=10 / factor)
+    data, episodes = load(path, control_rate=10 / factor)
+    assert data.notes.lines() == [f"Control rate of {10 / factor:g} Hz as given, the data says 10 Hz"]
     assert [episode.record.steps for episode in episodes] == [11, 8]
 
 

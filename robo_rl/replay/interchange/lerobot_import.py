@@ -127,6 +127,8 @@ class ForeignReader:
         self.spec = foreign_spec(config, observation, action, files.rate, rewarded, told)
         present = [name for name in (*_TIMES, *_OF_STEPS) if name in files.features]
         self._columns = [*self._numbers, "action", *present]
+        if config.control_rate not in (None, files.rate):
+            self._notes.add(f"Control rate of {config.control_rate:g} Hz as given, the data says {files.rate:g} Hz")
         if "timestamp" not in present:
             self._notes.add("No timestamps in the data: recorded time is taken from the numbers of the frames")
 
