@@ -8,6 +8,7 @@ import torch
 from hydra.core.config_store import ConfigStore
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from ..actor import InterventionConfig
 from ..agents import bc, cpl, drq, iql, sac
@@ -96,6 +97,8 @@ def build(node: DictConfig, **arguments: Any) -> Any:
             cause = cause.__cause__
         if cause is not None:
             raise cause from error
+        if isinstance(error, OmegaConfBaseException):
+            raise ConfigError(" ".join(str(error).split())[:500]) from error
         if "Error locating target" in str(error):
             raise ConfigError(f"_target_ {node.get('_target_')!r} cannot be imported: {error.__cause__}") from error
         raise

@@ -1,6 +1,7 @@
 """What a run came to, for people and for summary.json: rates, times, curves and where the files are."""
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,15 @@ def evaluation_lines(result: EvaluationResult) -> Iterator[str]:
         yield f"Lap time {result.lap_seconds_median:.2f} s (median of {len(result.lap_seconds)})"
 
 
-def file_lines(folder: Path, policy: Path | None, video: Path | None) -> Iterator[str]:
-    """Draw the learning curve of the run in ``folder``, write its report, and tell people where everything is."""
+def file_lines(folder: Path, policy: Path | None, video: Path | None, allow: Sequence[str] = ()) -> Iterator[str]:
+    """Draw the learning curve of the run in ``folder``, write its report, and tell people where everything is.
+
+    Args:
+        folder: of the run.
+        policy: checkpoint that is best.
+        video: of the evaluation.
+        allow: packages that have to be allowed before the run is evaluated by another command.
+    """
     # matplotlib is a tenth of what starting takes.
     from ..evaluation.plots import plot_runs
     from ..evaluation.report import write_report
@@ -54,4 +62,5 @@ def file_lines(folder: Path, policy: Path | None, video: Path | None) -> Iterato
             yield f"{name:<10}{draw()}"
         except Exception as error:  # the run is complete, and its results are written
             yield f"No {name.lower()}: {type(error).__name__}: {error}"
-    yield f"Run it    robo-rl eval {override('run', folder)}"
+    allowed = " " + shlex.quote(f"allow=[{','.join(allow)}]") if allow else ""
+    yield f"Run it    robo-rl eval {override('run', folder)}{allowed}"

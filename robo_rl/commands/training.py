@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 
 from ..actor import InterventionConfig
-from ..app import Components, RunConfig, section
+from ..app import Components, RunConfig, needed_packages, section
 from ..core import (
     CheckpointError,
     ComparisonLearner,
@@ -193,7 +193,8 @@ class Training(ABC):
         self._reached = False
         self._save()
         self._summarise(status, result)
-        for line in file_lines(self.folder, self._checkpoints.best(), result.video):
+        allow = needed_packages(self.config)
+        for line in file_lines(self.folder, self._checkpoints.best(), result.video, allow):
             self.logger.message(line)
         return 0
 
