@@ -1,7 +1,7 @@
 """What a run came to, for people and for summary.json: rates, times, curves and where the files are."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ def file_lines(folder: Path, policy: Path | None, video: Path | None, allow: Seq
     yield f"Policy    {policy}"
     if video is not None:
         yield f"Video     {video}"
-    drawn = {
+    drawn: dict[str, Callable[[], Path]] = {
         "Curve": lambda: plot_runs([load_run(folder)], folder / "curve.png"),
         "Report": lambda: write_report([load_run(folder)], folder / "report.html"),
     }

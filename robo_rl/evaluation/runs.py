@@ -1,6 +1,5 @@
 """Reading run folders, also those of runs that were killed: what was written counts, what is missing is said."""
 
-import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +10,8 @@ from typing import Any, cast
 
 from omegaconf import OmegaConf
 
-from ..core import DataError, load_config, nearest
+from ..core import DataError, ForeignFolder, load_config, nearest, parse_json, read_bytes
+from .run_values import check_line, check_summary
 from .statistics import Proportion
 
 # What tells a run from its siblings of another seed, and what does not change how it learns.
@@ -29,8 +29,7 @@ _LOOKED_AT = (
 _PLACES = ("certificates", "token_file", "emergency_stop.file")
 _SECTIONS = ("task", "agent", "run", "safety")
 _FILES = ("config.yaml", "metrics.jsonl", "summary.json")
-_OPTIONAL_NUMBERS = ("success_rate", "return_mean", "episodes", "episode_return", "success")
-"""Of lines of metrics.jsonl."""
+METRICS_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,8 @@ class Run:
     def _named(self, group: str) -> str:
         node = self.config.get(group)
         options = node if isinstance(node, Mapping) else {}
-        chosen = self.config.get("choices") or {}
+        choices = self.config.get("choices")
+        chosen = choices if isinstance(choices, Mapping) else {}
         names = ((self.summary or {}).get(group), options.get("name"), options.get("env_id"), chosen.get(group))
         return next((str(name) for name in names if name), "unknown")
 
@@ -122,10 +122,11 @@ class Run:
     def control_rate(self) -> float | None:
         """Control steps per second [Hz], if the summary or the configuration tell."""
         minutes = (self.summary or {}).get("robot_minutes")
-        if minutes and self.env_steps:
-            return round(self.env_steps / (60.0 * float(minutes)), 6)
-        rates = {value for key, value in flatten(self.config).items() if key.rpartition(".")[2] == "control_rate"}
-        return float(rates.pop()) if len(rates) == 1 and None not in rates else None
+        if minutes and self.env_steps and (rate := round(self.env_steps / (60.0 * float(minutes)), 6)) > 0:
+            return rate
+        said = [value for key, value in flatten(self.config).items() if key.rpartition(".")[2] == "control_rate"]
+        rates = [value for value in said if isinstance(value, int | float) and 0 < value <= sys.float_info.max]
+        return float(rates[0]) if rates and said == [rates[0]] * len(said) else None
 
     @property
     def robot_minutes(self) -> float | None:
@@ -214,10 +215,12 @@ def load_run(path: Path, going_on: bool = False) -> Run:
     metrics = _read_metrics(path / "metrics.jsonl", problems)
     try:
         if not going_on:
-            summary = _read_summary((path / "summary.json").read_text())
+            summary = ForeignFolder(path).read_json("summary.json")
+            check_summary(summary)
     except FileNotFoundError:
         problems.append("no summary.json: the run is still going on or was killed; figures are those of its last line")
-    except (OSError, ValueError, KeyError, TypeError):
+    except (DataError, OSError, ValueError, KeyError, TypeError, AttributeError):
+        summary = None
         problems.append("summary.json is damaged; figures are those of the last line of metrics.jsonl")
     if summary is not None and summary.get("status") in ("interrupted", "diverged"):
         problems.append(
@@ -295,53 +298,22 @@ def _proportion(line: Mapping[str, Any]) -> Proportion:
     return Proportion.of(round(float(line["success_rate"]) * episodes), episodes)
 
 
-def _refuse(constant: str) -> None:
-    """NaN and infinities are no JSON, and no step or share."""
-    raise ValueError(f"{constant} is no JSON")
-
-
-def _check_numbers(told: Mapping[str, Any], required: Sequence[str], optional: Sequence[str] = ()) -> None:
-    """Check that what is named is finite numbers; what is ``optional`` may be missing or null.
-
-    Raises:
-        KeyError: if something is missing.
-        TypeError: if something is no number.
-        ValueError: if a number is infinite, as JSON's 1e400 is for Python.
-    """
-    for name in (*required, *(name for name in optional if told.get(name) is not None)):
-        if not abs(told[name]) <= sys.float_info.max:
-            raise ValueError(f"{name} is infinite")
-
-
-def _read_summary(text: str) -> dict[str, Any]:
-    """Return what summary.json says; raises as :func:`_check_numbers`."""
-    summary = json.loads(text, parse_constant=_refuse)
-    if not isinstance(summary, dict) or not isinstance(summary.get("versions", {}), dict):
-        raise ValueError("expected a JSON object")
-    counted = [name for name in ("env_steps", "wall_seconds") if name in summary]
-    _check_numbers(summary, counted, ("robot_minutes", "return_mean", "updates_per_second"))
-    if summary.get("success_rate") is not None:
-        _check_numbers(summary["success_rate"], ("value", "low", "high", "episodes"))
-    return summary
-
-
 def _read_metrics(path: Path, problems: list[str]) -> tuple[Mapping[str, Any], ...]:
     try:
-        text = path.read_text(errors="replace").splitlines()
+        text = read_bytes(path, METRICS_BYTES).decode(errors="replace").splitlines()
     except FileNotFoundError:
         problems.append("metrics.jsonl is missing")
         return ()
-    except OSError as error:
-        problems.append(f"metrics.jsonl cannot be read ({error.strerror})")
+    except (DataError, OSError) as error:
+        problems.append(f"metrics.jsonl cannot be read ({getattr(error, 'strerror', None) or error})")
         return ()
     lines, damaged = [], 0
     for row in text:
         try:
-            line = json.loads(row, parse_constant=_refuse)
-            line["kind"]
-            _check_numbers(line, ("step", "wall_seconds"), _OPTIONAL_NUMBERS)
+            line = parse_json(row, "metrics.jsonl")
+            check_line(line)
             lines.append(line)
-        except (ValueError, KeyError, TypeError):
+        except (DataError, ValueError, KeyError, TypeError, AttributeError):
             damaged += 1
     if damaged:
         problems.append(f"metrics.jsonl: {damaged} unreadable line{'s' * (damaged > 1)} left out")

@@ -5,13 +5,20 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from robo_rl.actor import Spool
+from robo_rl.commands.curves import curves
+from robo_rl.commands.top import facts, step_rate
+from robo_rl.commands.view import record_run
 from robo_rl.core import CheckpointError, DataError, EnvSpec, RoboRLError, SpecError, parse_json, write_durably
+from robo_rl.evaluation.aggregate import group_runs
+from robo_rl.evaluation.report import _configuration, _run_table, _versions, results
+from robo_rl.evaluation.runs import load_run
 from robo_rl.learner import Checkpoint, CheckpointFolder, load_checkpoint
 from robo_rl.learner.checkpoint import _digest
 from robo_rl.replay import EpisodeStore, Intake, ReplayRing
@@ -211,3 +218,54 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(data: Path, tmp_path: Path)
         (data / name).unlink()
         write_durably(data / name, (tmp_path / "kept").read_bytes())
     use_data(data)
+
+
+LINE = {"step": 100, "wall_seconds": 3.5, "kind": "episode", "episode_return": 1.0, "success": True, "stopped": "why",
+        "safety/changed_steps": 3}  # fmt: skip
+EVALUATION = {"step": 100, "wall_seconds": 3.6, "kind": "evaluation", "success_rate": 0.5, "episodes": 2,
+              "return_mean": 1.0}  # fmt: skip
+RUNTIME = {"step": 100, "wall_seconds": 3.6, "kind": "runtime", "ratio": 1.0, "spooled": 0, "blocked": "no"}
+TRAIN = {"step": 100, "wall_seconds": 3.6, "kind": "train", "q_mean": 1.0, "critic_loss": 0.5}
+SUMMARY = {
+    "status": "completed", "task": "reach", "agent": "sac", "seed": 0, "env_steps": 100, "robot_minutes": 0.1,
+    "wall_seconds": 4.0, "success_rate": {"value": 0.5, "low": 0.1, "high": 0.9, "episodes": 2}, "return_mean": 1.0,
+    "updates_per_second": 5.0, "versions": {"numpy": "2"}, "git_commit": "abc",
+}  # fmt: skip
+CONFIG = {
+    "task": {"name": "reach", "control_rate": 10, "parts": {"control_rate": 10}}, "agent": {"gamma": 0.9}, "seed": 0,
+    "run": {"env_steps": 100, "dir": "x"}, "choices": {"task": "reach"}, "safety": {},
+    "resumed": {"run": {"env_steps": 5}},
+}  # fmt: skip
+
+
+def use_run(path: Path) -> None:
+    """Read a run as all commands do that show one; nothing of it is ever an error."""
+    run = load_run(path)
+    groups = group_runs([run])
+    assert results(groups) and _run_table([run]) and _versions([run]) is not None and _configuration(groups)
+    list(facts(run, True))
+    curves(run)
+    step_rate(run.metrics)
+    record_run(SimpleNamespace(lay_out=ignore, scalars=ignore, text=ignore, video=ignore), run)  # type: ignore[arg-type]
+    assert isinstance(f"{run.task}{run.agent}{run.status}{run.seed}", str)
+
+
+def ignore(*values: object, **named: object) -> None:
+    """Take what is shown."""
+
+
+@pytest.mark.parametrize("name, document", [("summary.json", SUMMARY), ("config.yaml", CONFIG), *(
+    ("metrics.jsonl", line) for line in (LINE, EVALUATION, RUNTIME, TRAIN)
+)], ids=range(6))  # fmt: skip
+def test_a_run_is_shown_whatever_its_files_say(tmp_path: Path, name: str, document: Any) -> None:
+    (tmp_path / "summary.json").write_text(json.dumps(SUMMARY))
+    (tmp_path / "config.yaml").write_text(json.dumps(CONFIG))
+    others = "".join(json.dumps(line) + "\n" for line in (LINE, EVALUATION, RUNTIME, TRAIN))
+    (tmp_path / "metrics.jsonl").write_text(others)
+    use_run(tmp_path)
+
+    def read(text: str) -> None:
+        (tmp_path / name).write_text(others + text + "\n" + others if name == "metrics.jsonl" else text)
+        use_run(tmp_path)
+
+    assert check(document, read, ()) == 0

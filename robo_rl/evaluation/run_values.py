@@ -1,0 +1,54 @@
+"""What the files of a run folder may say, so that it can be computed with."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..core import whole_number
+
+_TEXTS = ("kind", "actor", "stopped", "warning", "blocked")
+"""Values of lines of metrics.jsonl that are texts; all others are numbers."""
+
+_LARGEST = 1e300
+"""Sums of larger numbers overflow."""
+
+
+def check_line(line: Any) -> None:
+    """Check a line of metrics.jsonl: a step, seconds, a kind, texts and finite numbers by name, or null.
+
+    Raises:
+        AttributeError, KeyError, TypeError or ValueError: if it is none.
+    """
+    whole_number(line["step"])
+    _check_numbers(line, [name for name in line if name not in _TEXTS])
+    _check_numbers(line, ["wall_seconds"], required=True)
+    if not isinstance(line["kind"], str):
+        raise TypeError("kind must be a text")
+    for name in _TEXTS:
+        if not isinstance(line.get(name), str | None):
+            raise TypeError(f"{name} must be a text")
+
+
+def check_summary(summary: Any) -> None:
+    """Check what summary.json says.
+
+    Raises:
+        AttributeError, KeyError, TypeError or ValueError: if it is of another kind.
+    """
+    if not isinstance(summary.get("versions", {}), dict):
+        raise TypeError("versions must be texts by name")
+    if "env_steps" in summary:
+        whole_number(summary["env_steps"])
+    _check_numbers(summary, {"wall_seconds"} & summary.keys(), required=True)
+    _check_numbers(summary, ("robot_minutes", "return_mean", "updates_per_second"))
+    if summary.get("success_rate") is not None:
+        _check_numbers(summary["success_rate"], ("value", "low", "high"), required=True)
+        whole_number(summary["success_rate"]["episodes"])
+
+
+def _check_numbers(said: Mapping[str, Any], names: Iterable[str], required: bool = False) -> None:
+    for name in names:
+        if required or said.get(name) is not None:
+            if not isinstance(said[name], int | float):
+                raise TypeError(f"{name} must be a number")
+            if not abs(said[name]) <= _LARGEST:
+                raise ValueError(f"{name} is infinite")
