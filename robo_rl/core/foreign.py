@@ -175,6 +175,8 @@ def parse_json(text: str | bytes, where: str, finite: bool = True) -> Any:
     try:
         value = json.loads(text, parse_constant=_refuse_constant if finite else None)
         _check_depth(value, DEPTH)
+        if (r"\ud" if isinstance(text, str) else rb"\ud") in text.lower():  # type: ignore[operator]
+            check_characters(value)
     except (ValueError, RecursionError) as error:
         reason = f"nested deeper than {DEPTH} levels" if isinstance(error, RecursionError) else str(error)
         raise NoJsonError(f"{where}: expected JSON ({reason})") from error
@@ -225,6 +227,15 @@ def _count_yaml(text: str) -> None:
         open_nodes[-1][1] += size
         if open_nodes[-1][1] > YAML_NODES:
             raise ValueError(f"more than {YAML_NODES:,} values, with those that aliases repeat")
+
+
+def check_characters(value: Any) -> None:
+    """Refuse texts with half of a surrogate pair in nested values, which no file or page can be written of.
+
+    Raises:
+        ValueError: if there is one.
+    """
+    json.dumps(value, ensure_ascii=False, default=str, skipkeys=True).encode()
 
 
 def _check_depth(value: Any, most: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from .errors import DataError, RoboRLError
-from .foreign import ForeignFolder, NoJsonError
+from .foreign import ForeignFolder, NoJsonError, check_characters
 
 MOST_COUNT = (1 << 63) - 1
 """Largest count that arrays hold."""
@@ -24,6 +24,7 @@ def load_config(path: Path) -> DictConfig:
     text = ForeignFolder(path.parent).read_yaml(path.name)
     try:
         config = OmegaConf.create(text)
+        check_characters(OmegaConf.to_container(config, resolve=False))
     except Exception as error:  # OmegaConf passes on whatever its YAML reader raises
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise DataError(f"{path} cannot be read ({reason}): it is damaged, restore it from a copy") from error

@@ -23,6 +23,8 @@ from robo_rl.replay import EpisodeStore
 from robo_rl.safety.feasibility_filter import load_model
 from robo_rl.telemetry import LiveWatch
 
+from ..replay_episodes import SPEC, make_episode
+
 TARGETS = [
     ("os.system", "touch {marker}"),
     ("posix.system", "touch {marker}"),
@@ -189,6 +191,7 @@ def test_nor_is_it_by_other_ways(saved: dict[str, Any], hostile: Path, place: st
         "task: {a: 1\n",
         "task: " + "x" * (1 << 20),
         "? [1, 2]\n: 3",
+        'task: "\\ud800"',
         "\x00",
     ],
 )
@@ -293,3 +296,28 @@ def test_other_files_that_name_code_run_none(hostile: Path) -> None:
         with pytest.raises(RoboRLError):
             read(folder)
     assert not hostile.exists() and "hostile" not in sys.modules
+
+
+@pytest.mark.parametrize("codec", ["numcodecs.pickle", "pickle", "numcodecs.msgpack2", "numcodecs.json2", "hostile"])
+def test_an_array_whose_codec_unpickles_is_refused(hostile: Path, codec: str) -> None:
+    path = hostile.parent / "data"
+    with EpisodeStore.create(path, SPEC) as store:
+        store.append_episode(make_episode(0, 3))
+    payload = f"cos\nsystem\n(S'touch {hostile}'\ntR.".encode()
+    array = path / "arrays.zarr" / "observation" / "state"
+    folder = array if array.is_dir() else next((path / "arrays.zarr").rglob("zarr.json")).parent
+    facts = json.loads((folder / "zarr.json").read_text())
+    for chunk in folder.glob("c*"):
+        chunk.write_bytes(payload)
+    serialised = {"name": "bytes", "configuration": {"endian": "little"}}
+    for codecs in ([{"name": codec, "configuration": {}}], [serialised, {"name": codec, "configuration": {}}]):
+        (folder / "zarr.json").write_text(json.dumps(facts | {"codecs": codecs}))
+        with pytest.raises(RoboRLError), EpisodeStore.open(path) as store:
+            store.episode(0)
+    (folder / "zarr.json").unlink()  # Zarr 2 has such a codec
+    old = {"zarr_format": 2, "shape": [4, 3], "chunks": [4, 3], "dtype": "|O", "fill_value": None, "order": "C"}
+    (folder / ".zarray").write_text(json.dumps(old | {"compressor": None, "filters": [{"id": "pickle"}]}))
+    (folder / "0.0").write_bytes(payload)
+    with pytest.raises(RoboRLError), EpisodeStore.open(path) as store:
+        store.episode(0)
+    assert not hostile.exists()

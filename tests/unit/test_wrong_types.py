@@ -31,7 +31,7 @@ from ..replay_episodes import SPEC, make_episode
 from ..wrong_types import mutations
 
 DEEP = "[" * 100_000 + "]" * 100_000
-NO_JSON = ("", "{", "nul", "\x00", "[NaN]", "[1e999]", DEEP, '{"a":' * 100 + "1" + "}" * 100, "9" * 5000)
+NO_JSON = ("", "{", "nul", "\x00", "[NaN]", "[1e999]", DEEP, '"\\ud800"', '{"a":' * 100 + "1" + "}" * 100, "9" * 5000)
 
 
 def check(document: Any, read: Callable[[str], Any], kinds: tuple[type[RoboRLError], ...]) -> int:
