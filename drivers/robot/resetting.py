@@ -7,6 +7,7 @@ from ..ros2.answers import Servers
 from .config import ResetConfig
 
 TRIGGER = "std_srvs/srv/Trigger"
+POLL_NS = 50_000_000
 AWAY_SECONDS = 2.0
 """Longest wait for the service to be there, before people are told that it is not."""
 
@@ -58,8 +59,7 @@ class ResetService:
         while True:
             self._await_server()
             asked = self._client.servers()
-            if (problem := self._latch.take()) is not None:
-                raise SafetyStop(RESET_UNANSWERED, problem)
+            self._take_latch()
             try:
                 answer = self._client.call(self._node.types.make(f"{TRIGGER}_Request"), config.timeout)
             except ServerLostError:
@@ -71,6 +71,18 @@ class ResetService:
                 raise SafetyStop(RESET_UNANSWERED, f"{error}; {longer}. {self._latch.describe()}") from error
             self._latch.release()
             return bool(answer.success), str(answer.message)
+
+    def _take_latch(self) -> None:
+        """Take the latch, after a reset that another process waits for.
+
+        Raises:
+            SafetyStop: if one was called that may still be running.
+        """
+        deadline_ns = self._clock.now_ns() + round(self._config.timeout * 1e9)
+        while (problem := self._latch.take()) is not None:
+            if not self._latch.is_under_way() or self._clock.now_ns() >= deadline_ns:
+                raise SafetyStop(RESET_UNANSWERED, problem)
+            self._clock.sleep_until_ns(self._clock.now_ns() + POLL_NS)
 
     def _await_server(self) -> None:
         """Wait a moment for a server that may be called.

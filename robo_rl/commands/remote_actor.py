@@ -103,11 +103,8 @@ class RemoteActor:
             if resets.learns:
                 raise ConfigError("reset=learned needs runtime=local: its agent learns beside the task's")
             heed = None if self._takeover is None else self._takeover.heed
-            resets.watch(self._note_practice, self._tell, heed)
+            resets.watch(partial(setattr, self, "_practice_state"), self._tell, heed)
         return resets
-
-    def _note_practice(self, state: str) -> None:
-        self._practice_state = state
 
     def _tell(self, text: str) -> None:
         """Tell people here, and at the learner, what they should know."""
@@ -121,8 +118,7 @@ class RemoteActor:
         with Spool(Path(settings.spool), settings.spool_bytes, settings.sync_seconds) as spool:
             if spool.damaged_bytes:
                 print(f"{spool.path}: {spool.damaged_bytes} bytes of steps were lost in a power cut", flush=True)
-            tell = partial(print, flush=True)
-            link = LearnerLink(self._transport, settings.name, self._backend.spec, facts, spool, spool.run, tell)
+            link = LearnerLink(self._transport, settings.name, self._backend.spec, facts, spool, spool.run, self._tell)
             with link:
                 if link.join(spool.newest_session, self._must_end):
                     self._begin_session(link, spool)

@@ -97,6 +97,14 @@ class Leases:
         lock = threading.Lock() if before is None else before.lock
         self._leases[actor] = Lease(session, self._clock.now_ns(), lock)
 
+    def take_words(self) -> list[tuple[str, str]]:
+        """Return what actors said that people should know since the last call, each with the actor's name."""
+        words = []
+        for name, lease in list(self._leases.items()):
+            with lease.lock:
+                words += [(name, text) for text in lease.take_words()]
+        return words
+
     def present_beside(self, actor: str) -> int:
         """Return how many actors but ``actor`` count as connected."""
         return len(self._present().keys() - {actor})

@@ -88,6 +88,7 @@ class LearnerServer:
         self._config = config
         self._admission = Admission(config, self._clock)
         self._leases = Leases(inbox, self._clock)
+        self.take_words = self._leases.take_words
         self._decoders: dict[tuple[str, int], RecordDecoder] = {}
         self._policy: PolicyMessage | None = None
         self._room, self._stop, self._env_steps = sys.maxsize, False, 0
@@ -159,16 +160,6 @@ class LearnerServer:
         """Return what is known of each actor that joined since the start."""
         with self._news:
             return self._leases.views()
-
-    def take_words(self) -> list[tuple[str, str]]:
-        """Return what actors said that people should know since the last call, each with the actor's name."""
-        with self._news:
-            leases = {name: lease for name in self._leases.views() if (lease := self._leases.get(name)) is not None}
-        words = []
-        for name, lease in leases.items():
-            with lease.lock:
-                words += [(name, text) for text in lease.take_words()]
-        return words
 
     def take_commands(self) -> list[str]:
         """Return what operators, and people at robots, asked for since the last call; see :data:`COMMANDS`."""

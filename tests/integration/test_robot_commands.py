@@ -143,6 +143,8 @@ def test_a_reset_that_fails_is_tried_again_and_one_that_does_not_answer_never(mo
             assert asked == {"fails": 6, "hangs": 1}
             over.set()
             ResetLatch("hangs").release()  # a person has looked
+            assert ResetLatch("hangs").take() is None  # another driver waits for one that is under way
+            threading.Timer(0.3, ResetLatch("hangs").release).start()
             wait_until(lambda: not again.missing())
             again.call()
     assert asked == {"fails": 6, "hangs": 2}
