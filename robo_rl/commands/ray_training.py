@@ -408,14 +408,17 @@ def _demands(resources: Mapping[str, float]) -> dict[str, Any]:
 
 def _text(config: DictConfig) -> str:
     """Return a text for other processes, which may make objects of all that ``config`` names."""
-    return OmegaConf.to_yaml(OmegaConf.merge(config, {"allow": needed_packages(config)}), resolve=True)
+    said = config.copy()
+    with open_dict(said):
+        said.allow = needed_packages(config)
+    return OmegaConf.to_yaml(said, resolve=True)
 
 
 def _parsed(text: str) -> DictConfig:
     """Return the configuration that :func:`_text` made a text of, in a process that knows none yet."""
     register_all_configs()
     config = cast(DictConfig, OmegaConf.create(text))
-    allow_packages(config.pop("allow"))
+    allow_packages(config.pop("allow", ()))
     return complete_config(config, Path("the run's config.yaml"))
 
 
