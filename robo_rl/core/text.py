@@ -3,7 +3,7 @@
 _KEPT = "\n\t"
 _CONTROLS = {code: "\ufffd" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in _KEPT}
 # What changes the direction in which a line is read, or looks like nothing.
-_CONTROLS |= dict.fromkeys((*range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF), "\ufffd")
+_CONTROLS |= dict.fromkeys((0x200B, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF), "\ufffd")
 
 
 def printable(text: str) -> str:

@@ -34,9 +34,7 @@ def test_what_people_write_stays() -> None:
 def test_errors_of_the_command_line_are_printable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
-    (folder / "config.yaml").write_text(
-        'choices: {task: reach}\ntask: {_target_: "os.system", "a\\e[2J": "${b\\e[2J}"}\n'
-    )
+    (folder / "config.yaml").write_text('choices: {task: reach}\ntask: {"a\\e[2J": "${b}"}\n')
     with pytest.raises(SystemExit) as ended:
         main(["eval", f"run={folder}"])
     assert ended.value.code == 2
