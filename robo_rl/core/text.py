@@ -2,8 +2,10 @@
 
 _KEPT = "\n\t"
 _CONTROLS = {code: "\ufffd" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in _KEPT}
-# What changes the direction in which a line is read, or looks like nothing.
-_CONTROLS |= dict.fromkeys((0x200B, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF), "\ufffd")
+# What changes the direction in which a line is read, looks like nothing, or is half of a pair that no file holds.
+_CONTROLS |= dict.fromkeys(
+    (0x200B, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2060, 0x2070), *range(0xD800, 0xE000), 0xFEFF), "\ufffd"
+)
 
 
 def printable(text: str) -> str:

@@ -14,6 +14,7 @@ HOSTILE = (
     "a\rb",
     "\x08\x08",
     "\x00",
+    "\ud800",
     "\u202etxt.exe",
     "\u2066x\u2069",
     "\ufeff",
