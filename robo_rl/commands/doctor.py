@@ -18,6 +18,7 @@ from robo_rl.drivers.ros2 import missing_packages
 from robo_rl.drivers.teleop import find_devices
 
 from ..agents.sac import native
+from ..safety.native import available as stops_in_cpp
 from . import machine
 from .machine import Check, Status
 from .recording import typed
@@ -57,6 +58,7 @@ def examine(folder: Path) -> list[Check]:
         machine.check_memory(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
         machine.check_torch(),
         machine.check_native(*native.available(), native.available("bfloat16")[0]),
+        machine.check_stop_planner(*stops_in_cpp()),
         machine.check_rendering([sys.executable, "-c", machine.RENDERS]),
         machine.check_ros2(choose_ros2, missing_packages),
         machine.check_cameras(Path("/dev"), Path("/sys/class/video4linux")),

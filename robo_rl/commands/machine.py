@@ -185,6 +185,14 @@ def check_native(available: bool, why: str, has_bfloat16: bool) -> Check:
     )
 
 
+def check_stop_planner(available: bool, why: str) -> Check:
+    """Whether the safety filter plans stops in C++."""
+    if available:
+        return Check("Stop planner", Status.OK, why)
+    advice = "Debian, Ubuntu: apt-get install g++. Without it the safety filters take milliseconds for an action"
+    return Check("Stop planner", Status.WARN, why, advice)
+
+
 def check_rendering(command: list[str]) -> Check:
     """Whether ``command`` renders a picture. It is a process of its own, as a broken driver may end it."""
     try:

@@ -1,6 +1,5 @@
 """Control barrier functions: the robot keeps clear of itself and of keep-out volumes."""
 
-import copy
 import math
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from robo_rl.core import PASSED, ConfigError, Observation, RobotDescription, Verdict, nearest
 
+from .distance import geom_distance
 from .kinematics import Kinematics
 from .motion import Action, ActionMap, ArmReader
 from .quadratic import nearest_point
@@ -18,6 +18,10 @@ Array = NDArray[np.float64]
 
 JOINTS_APART = 3
 """Links with fewer joints between them touch or overlap by construction and are not watched."""
+FAR = 2.0
+"""Distances are measured up to this [m], and known to be larger beyond it."""
+LONGEST = 1e3
+"""Lever of a joint that nothing bounds [m/rad]."""
 
 
 class Clearance(NamedTuple):
@@ -32,23 +36,17 @@ class Clearance(NamedTuple):
     gradient: Array
 
 
-class _Pair(NamedTuple):
-    """Two geoms that are near: their ``distance`` [m], and the nearest ``points`` (6,) of the first and the second."""
-
-    first: int
-    second: int
-    distance: float
-    points: Array
-
-
 class Clearances:
     """Distances between the arm's links, and between them and keep-out volumes, by MuJoCo's own queries.
+
+    A distance is only computed where it matters. Between two queries it changes by no more than the joints' motion
+    times the length of the arm that they turn, so most pairs are known to be far apart.
 
     Args:
         robot: its model has the collision geoms of the arm (those that can touch something).
         kinematics: of the robot.
         keep_out: names of geoms of the model that the arm keeps away from.
-        reach: only pairs nearer than this are looked at [m].
+        reach: distances are measured up to this [m].
 
     Raises:
         ConfigError: if the model has no such geom.
@@ -58,12 +56,8 @@ class Clearances:
         self, robot: RobotDescription, kinematics: Kinematics, keep_out: tuple[str, ...], reach: float
     ) -> None:
         self._data, self._kinematics = kinematics.data, kinematics
-        # MuJoCo's native collision code (3.11) gives distance 0 for about one in ten pairs of boxes far apart; libccd
-        # does not. A copy, as the robot's physics goes on as it is.
-        self._model = copy.deepcopy(robot.model)
-        self._model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_NATIVECCD
         self._reach = reach
-        model = robot.model
+        model = self._model = robot.model
         depth = self._depths(robot)
         arm = [
             geom
@@ -80,12 +74,14 @@ class Clearances:
                     f"{nearest(name, [name for name in names if name])}"
                 )
             pairs += [(names.index(name), geom) for geom in arm if level[geom] >= 2]  # what stands on it is not moved
-        self._pairs = np.array(pairs, dtype=np.int32).reshape(-1, 2)
-        bounds = np.where(model.geom_rbound > 0, model.geom_rbound, np.inf)  # planes have none
-        self._bounds = bounds[self._pairs].sum(axis=1) + reach
+        self._pairs = pairs
         self._bodies = model.geom_bodyid.tolist()
         self._points = np.empty(6)
         self._jacobians = np.empty((2, 3, model.nv))
+        self._levers = joint_levers(robot, pairs)
+        self._bounds = np.full(len(pairs), -np.inf)  # lower bounds of the distances at ``_joints``
+        self._joints = np.zeros(len(robot.joints))
+        self._at = self._joints.tobytes()
 
     def _depths(self, robot: RobotDescription) -> dict[int, int]:
         """Return the number of joints between the base and each body of the arm."""
@@ -99,48 +95,139 @@ class Clearances:
                 depth[body] = depth.get(parent, 0) + (body in joints)
         return depth
 
-    def keeps(self, margin: float, joints: Array, path: Array) -> bool:
-        """Whether each posture of ``path`` (m, n) is clear by ``margin`` [m], or by what ``joints`` (n,) is if less."""
-        far = min(self.smallest(posture) for posture in path)
-        return far >= margin or far >= min(margin, self.smallest(joints)) - 1e-6
+    def keeps(self, margin: float, joints: Array, path: Array, travel: Array) -> bool:
+        """Whether every pair keeps ``margin`` [m], or what it has at ``joints`` (n,) if less, along ``path`` (m, n).
 
-    def near(self, joints: Array) -> list[Clearance]:
-        """Return the clearances of all pairs that are near at joint positions (n,)."""
-        pairs = self._near_pairs(joints)
-        if pairs:
-            mujoco.mj_comPos(self._model, self._data)  # Jacobians need it
-        return [Clearance(pair.distance, self._gradient(pair)) for pair in pairs]
+        ``travel`` (n,) is how far joints move along it [rad].
+        """
+        bounds, loss = self._bounds_at(joints), self._levers @ travel
+        doubtful = bounds - loss < margin
+        if not doubtful.any():
+            return True
+        pairs = np.nonzero(doubtful)[0]
+        for pair in pairs.tolist():
+            bounds[pair] = self._distance(pair, joints)
+        pairs = pairs[bounds[pairs] - loss[pairs] < margin]
+        if not len(pairs):
+            return True
+        motions = np.abs(np.diff(path, axis=0, prepend=joints[None]))
+        losses = np.cumsum(motions @ self._levers[pairs].T, axis=0)
+        return all(
+            self._keeps(margin, pair, bounds[pair], path, lost)
+            for pair, lost in zip(pairs.tolist(), losses.T, strict=True)
+        )
+
+    def _keeps(self, margin: float, pair: int, bound: float, path: Array, losses: Array) -> bool:
+        """Whether a pair keeps ``margin`` [m], or its ``bound`` if less, along ``path`` (m, n).
+
+        The bound is lower by ``losses`` (m,) there. Where that may be too little the distance is measured.
+        """
+        allowed = min(margin - 1e-6, bound) - 1e-9
+        number = int(np.searchsorted(losses, bound - margin, side="right"))
+        while number < len(path):
+            distance = self._distance(pair, path[number])
+            if distance < allowed:
+                return False
+            number = max(number + 1, int(np.searchsorted(losses, losses[number] + distance - margin, side="right")))
+        return True
+
+    def near(self, joints: Array, motion: Array, margin: float, share: float) -> list[Clearance]:
+        """Return the clearances that a ``motion`` (n,) from ``joints`` (n,) may use up.
+
+        Those are of the pairs of which it may take more than ``share`` of what they have above ``margin`` [m], and of
+        all that are nearer to each other than those.
+        """
+        bounds = self._bounds_at(joints)
+        needed = self._levers @ np.abs(motion) / share + margin
+        doubtful = bounds < needed
+        if not doubtful.any():
+            return []
+        for pair in np.nonzero(doubtful)[0].tolist():
+            bounds[pair] = self._distance(pair, joints)
+        chosen = np.nonzero(bounds < needed.max(initial=-np.inf))[0].tolist()
+        if not (bounds[chosen] < needed[chosen]).any():
+            return []
+        self._kinematics.place(joints)
+        mujoco.mj_comPos(self._model, self._data)  # Jacobians need it
+        found = []
+        for pair in chosen:
+            bounds[pair] = distance = self._distance(pair, joints)
+            if distance < self._reach:
+                found.append(Clearance(distance, self._gradient(pair, distance)))
+        return found
 
     def smallest(self, joints: Array) -> float:
         """Return the smallest distance of all pairs [m], at most ``reach``."""
-        return min((pair.distance for pair in self._near_pairs(joints)), default=self._reach)
+        bounds = self._bounds_at(joints)
+        for pair in np.nonzero(bounds < self._reach)[0].tolist():
+            bounds[pair] = self._distance(pair, joints)
+        return min(float(bounds.min(initial=np.inf)), self._reach)
 
-    def _near_pairs(self, joints: Array) -> list[_Pair]:
+    def _bounds_at(self, joints: Array) -> Array:
+        """Return lower bounds of all distances at ``joints`` (n,) [m], to be raised in place to what is measured."""
+        content = joints.tobytes()
+        if content != self._at:
+            self._bounds -= self._levers @ np.abs(joints - self._joints)
+            self._joints, self._at = joints.copy(), content
+        return self._bounds
+
+    def _distance(self, pair: int, joints: Array) -> float:
+        """Return the distance of a pair [m], at most :data:`FAR`. Its nearest points are in ``_points``."""
         self._kinematics.place(joints)
-        model, data, pairs = self._model, self._data, self._pairs
-        centres = data.geom_xpos
-        apart = centres[pairs[:, 0]] - centres[pairs[:, 1]]
-        candidates = np.nonzero(np.einsum("ij,ij->i", apart, apart) < self._bounds**2)[0]
-        found = []
-        for first, second in pairs[candidates].tolist():
-            distance = mujoco.mj_geomDistance(model, data, first, second, self._reach, self._points)
-            if distance < self._reach:
-                found.append(_Pair(first, second, distance, self._points.copy()))
-        return found
+        first, second = self._pairs[pair]
+        return geom_distance(self._model, self._data, first, second, FAR, self._points)
 
-    def _gradient(self, pair: _Pair) -> Array:
-        model, data, geoms, distance = self._model, self._data, (pair.first, pair.second), pair.distance
-        one, other = pair.points[:3], pair.points[3:]
+    def _gradient(self, pair: int, distance: float) -> Array:
+        """Return the gradient of the distance measured last."""
+        model, data, geoms = self._model, self._data, self._pairs[pair]
+        one, other = self._points[:3].copy(), self._points[3:].copy()
         apart = other - one
         length = math.hypot(*apart.tolist())
         if length < 1e-9:  # they just touch: from centre to centre is the best that is known
-            apart, distance = data.geom_xpos[pair.second] - data.geom_xpos[pair.first], 1.0
+            apart, distance = data.geom_xpos[geoms[1]] - data.geom_xpos[geoms[0]], 1.0
             length = math.hypot(*apart.tolist()) or 1.0
         normal = apart * math.copysign(1.0 / length, distance)
         for jacobian, point, geom in zip(self._jacobians, (one, other), geoms, strict=True):
             mujoco.mj_jac(model, data, jacobian, None, point, self._bodies[geom])
         change: Array = (normal @ (self._jacobians[1] - self._jacobians[0]))[self._kinematics.dofs]
         return change
+
+
+def joint_levers(robot: RobotDescription, pairs: list[tuple[int, int]]) -> Array:
+    """Return (pairs, n): by how much a unit of each joint changes the distance of two geoms at most [m/rad].
+
+    A hinge that moves one of the two moves its points by no more than their distance from its axis. That is at most the
+    way along the links, from hinge to hinge and on to the farthest point of the geom.
+    """
+    model = robot.model
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    joints = [int(model.joint(name).id) for name in robot.joints]
+
+    def lever_arms(geom: int) -> dict[int, float]:
+        arms, body = {}, int(model.geom_bodyid[geom])
+        point = data.geom_xpos[geom]
+        length = float(model.geom_rbound[geom]) or math.inf  # planes have none
+        while body > 0:
+            first = int(model.body_jntadr[body])
+            for joint in reversed(range(first, first + int(model.body_jntnum[body]))):
+                if model.jnt_type[joint] == int(mujoco.mjtJoint.mjJNT_SLIDE):
+                    span = np.abs(model.jnt_range[joint]).max() if model.jnt_limited[joint] else math.inf
+                    arms[joint], length = 1.0, length + float(span)
+                    continue
+                length += math.dist(point, data.xanchor[joint])
+                point = data.xanchor[joint]
+                arms[joint] = length
+            body = int(model.body_parentid[body])
+        return arms
+
+    moved = {geom: lever_arms(geom) for pair in pairs for geom in pair}
+    rows = [
+        # A joint that moves both does not change their distance.
+        [0.0 if joint in one and joint in other else one.get(joint, other.get(joint, 0.0)) for joint in joints]
+        for one, other in ((moved[first], moved[second]) for first, second in pairs)
+    ]
+    return np.asarray(np.minimum(np.array(rows).reshape(-1, len(joints)), LONGEST))
 
 
 class BarrierFilter:
@@ -173,7 +260,10 @@ class BarrierFilter:
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return the nearest action that keeps clear."""
         joints = self._reader.joint_positions(observation)
-        near = self._clearances.near(joints)
+        motion = self._actions.motion(observation, action).joints
+        if not math.isfinite(sum(joints.tolist()) + sum(motion.tolist())):  # what comes after says so
+            return action, PASSED
+        near = self._clearances.near(joints, motion, self._margin, self._approach)
         if not near:
             return action, PASSED
         changed = action

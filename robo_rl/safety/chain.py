@@ -109,6 +109,8 @@ class FilterChain:
         verdict: object = None
         try:
             result, verdict = safety_filter(observation, action, now_ns)
+            if result is action and verdict is PASSED and action.tobytes() == before:
+                return action, PASSED  # what nearly every filter does nearly always
             if action.tobytes() != before and isinstance(result, np.ndarray):
                 result = (
                     result.copy()

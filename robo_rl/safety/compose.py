@@ -31,19 +31,28 @@ from .barrier import BarrierFilter, Clearances
 from .chain import FilterChain
 from .config import NoSafetyConfig, SafetyConfig
 from .feasibility_filter import FeasibilityFilter, load_model
-from .joint_limits import JointLimiter, JointLimits
-from .kinematics import Kinematics
+from .joint_limits import JointLimits
+from .kinematics import DAMPING, Kinematics
 from .motion import Action, ActionMap, ArmReader
+from .native import NativeStopPlanner
+from .native import available as native_available
 from .observations import FrozenImages, PlausibleEndEffector, PlausibleJoints, ValidObservation
+from .reference import PythonStopPlanner
+from .serial_chain import serial_chain
 from .slowing import ContactLimits, EndEffectorSpeed, SingularitySlowdown
 from .specification import SpecificationMonitor
 from .start import StartCheck
-from .workspace import EndEffectorAhead, OrientationCone, WorkspaceBox
+from .stopping import EndEffectorControl, StopPlanner, StopProblem
+from .workspace import OrientationCone, WorkspaceBox
 
 Array = NDArray[np.float64]
 
 KEEP_OUT = "keep_out"
 """Geoms of a robot's model whose names begin so are kept away from."""
+BOX_INSET = 1e-5
+"""How far from the box at which the robot's own controller cuts actions off a motion ends [m]."""
+LOOK_SECONDS = 0.005
+"""Between two looks at where the end effector goes in a stop, at rates above 200 Hz."""
 
 
 def make_safe_backend(backend: EnvBackend, button: StopButton | None = None, **fields: Any) -> EnvBackend:
@@ -91,22 +100,16 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
     reader, kinematics = ArmReader(spec, robot), Kinematics(robot)
     actions = ActionMap(spec, robot, kinematics, reader)
     filters = _arm_filters(config, robot, actions, reader, kinematics)
-    ways: dict[str, Callable[[Array, Array], bool]] = {}
-    # End-effector actions have their speed by then: joints that slow down together do not make it go faster.
-    looks_at_speed = config.speed.enabled and actions.moves_joints
-    if config.workspace.enabled or looks_at_speed:
-        everywhere = np.full(3, -np.inf), np.full(3, np.inf)
-        low, high = _box(config, robot) if config.workspace.enabled else everywhere
-        linear, angular = _speeds(config, robot) if looks_at_speed else (np.inf, np.inf)
-        ways["end_effector"] = EndEffectorAhead(low, high, linear, angular, actions.period, kinematics).keeps
+    keeps_clear: Callable[[Array, Array, Array], bool] | None = None
     if config.barrier.enabled:
         barrier, clearances = config.barrier, _clearances(config, robot, kinematics)
         filters.append(BarrierFilter(barrier.margin, barrier.approach, clearances, actions, reader))
-        ways["barrier"] = partial(clearances.keeps, barrier.margin / 2)
+        keeps_clear = partial(clearances.keeps, barrier.margin)
     filters += _watched(config, spec, actions.hold)
     filters += own
     if config.joints.enabled:  # last: what this filter returns is what the joints do
-        filters.append(JointLimits(_joint_limiter(config, robot, actions), actions, reader, ways))
+        planner = make_stop_planner(_stop_problem(config, robot, actions))
+        filters.append(JointLimits(planner, actions, reader, keeps_clear))
     learned = _learned(config, spec, actions.hold, actions.scaled)
     return FilterChain(filters, actions.hold, config.violation_budget, learned, actions.with_measured_gripper)
 
@@ -198,7 +201,8 @@ def _workspace(
     return filters
 
 
-def _joint_limiter(config: SafetyConfig, robot: RobotDescription, actions: ActionMap) -> JointLimiter:
+def _stop_problem(config: SafetyConfig, robot: RobotDescription, actions: ActionMap) -> StopProblem:
+    """Return what a stop of ``robot`` has to keep to."""
     joints = config.joints
     limits = {}
     for key in ("velocity", "acceleration", "jerk"):
@@ -206,12 +210,64 @@ def _joint_limiter(config: SafetyConfig, robot: RobotDescription, actions: Actio
         values = getattr(robot, key) if values is None else values
         require(len(values) == len(robot.joints), f"safety.joints.{key}", f"{len(robot.joints)} values", values)
         limits[key] = np.array(values, dtype=np.float64)
+    limits = _without_rounding(limits, actions)
+    limits["velocity"] = np.minimum(limits["velocity"], actions.top_velocity)
     lower, upper = np.array(robot.position_lower), np.array(robot.position_upper)
     if actions.moves_joints:  # no action leads further
         lower, upper = np.maximum(lower, robot.command_lower), np.minimum(upper, robot.command_upper)
     lower, upper = lower + joints.margin, upper - joints.margin
     require(bool((lower < upper).all()), "safety.joints.margin", "less than half of every joint's range", joints.margin)
-    return JointLimiter(lower, upper, **limits, period=actions.period)
+    control, box = None, actions.controller_box
+    low, high = _box(config, robot) if config.workspace.enabled else (np.full(3, -np.inf), np.full(3, np.inf))
+    if not actions.moves_joints:
+        control = EndEffectorControl(actions.directions, actions.moves_end_effector_frame, box, DAMPING)
+        if box is not None:  # what that box cuts off at once would be no way to stop
+            low, high = np.maximum(low, box[0] + BOX_INSET), np.minimum(high, box[1] - BOX_INSET)
+    linear, angular = _speeds(config, robot) if config.speed.enabled else (np.inf, np.inf)
+    axis, angle = np.array(config.workspace.cone_axis, np.float64), config.workspace.cone_angle
+    problem = StopProblem(
+        chain=serial_chain(robot),
+        control=control,
+        period=actions.period,
+        lower=lower,
+        upper=upper,
+        **limits,
+        low=low,
+        high=high,
+        linear=linear,
+        angular=angular,
+        cone_axis=axis / np.linalg.norm(axis),
+        cone_angle=angle if angle is not None and config.workspace.enabled else np.inf,
+        stride=max(1, round(LOOK_SECONDS / actions.period)),
+    )
+    return problem
+
+
+def _without_rounding(limits: dict[str, Array], actions: ActionMap) -> dict[str, Array]:
+    """Return ``limits`` less what the rounding of float32 actions may use up.
+
+    Raises:
+        ConfigError: if that is more than half of a limit.
+    """
+    left = {}
+    for power, (key, values) in enumerate(limits.items(), start=1):
+        # A velocity is a difference of two positions of which one is rounded, an acceleration of two velocities, ...
+        lost = 2 ** (power - 1) * actions.resolution / actions.period**power
+        left[key] = values - lost
+        if (left[key] < values / 2).any():
+            worst = int(np.argmin(left[key] / values))
+            raise ConfigError(
+                f"safety.joints.{key}: joint {worst + 1} may have {values[worst]:g}, but at {1 / actions.period:g} Hz "
+                f"the rounding of float32 actions alone ({actions.resolution[worst]:.1g} rad) may take "
+                f"{lost[worst]:.3g}. Allow more, act at a lower rate, or choose "
+                "task.controller.action_space=joint_delta with a small joint_scale"
+            )
+    return left
+
+
+def make_stop_planner(problem: StopProblem) -> StopPlanner:
+    """Return a planner of stops: in C++ where it can be compiled, else in Python, which is slower by far."""
+    return NativeStopPlanner(problem) if native_available()[0] else PythonStopPlanner(problem)
 
 
 def _plausible_joints(config: SafetyConfig, robot: RobotDescription, reader: ArmReader) -> PlausibleJoints:

@@ -51,6 +51,7 @@ class ArmReader:
         self._opening = self._names.index("gripper_opening") if "gripper_opening" in self._names else None
         self._read = b""
         self._state: Array = np.zeros(0)
+        self._rotation: Array | None = None
 
     def _find(self, names: list[str]) -> slice:
         for name in names:
@@ -77,11 +78,13 @@ class ArmReader:
         return self._values(observation)[self._position]
 
     def rotation(self, observation: Observation) -> Array:
-        """Return the end effector's rotation matrix (3, 3) in the base frame."""
-        columns = self._values(observation)[self._columns]
-        x, y = columns[:3], columns[3:]
-        z = (x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], x[0] * y[1] - x[1] * y[0])
-        return np.stack([x, y, np.array(z)], axis=1)
+        """Return the end effector's rotation matrix (3, 3) in the base frame; not to be written to."""
+        values = self._values(observation)
+        if self._rotation is None:  # plain numbers: of three that is faster than arrays
+            a, b, c, d, e, f = values[self._columns].tolist()
+            third = b * f - c * e, c * d - a * f, a * e - b * d
+            self._rotation = np.array([[a, d, third[0]], [b, e, third[1]], [c, f, third[2]]])
+        return self._rotation
 
     def force(self, observation: Observation) -> float:
         """Return the magnitude of the contact force at the wrist [N]."""
@@ -102,7 +105,7 @@ class ArmReader:
         state = observation["state"]
         content = state.tobytes()
         if content != self._read:
-            self._state, self._read = state.astype(np.float64), content
+            self._state, self._read, self._rotation = state.astype(np.float64), content, None
         return self._state
 
 
@@ -124,6 +127,7 @@ class ActionMap:
     def __init__(self, spec: EnvSpec, robot: RobotDescription, kinematics: Kinematics, reader: ArmReader) -> None:
         self.space = spec.action_space
         self.period = 1.0 / spec.control_rate
+        self.joint_count = len(robot.joints)
         self._kinematics = kinematics
         self._reader = reader
         self._box = robot.controller_holds_workspace and (np.array(robot.workspace_low), np.array(robot.workspace_high))
@@ -134,10 +138,13 @@ class ActionMap:
         self.has_gripper = bool(names) and names[-1] == "gripper"
         size = spec.action.shape[0]
         self.moves = slice(0, size - 1 if self.has_gripper else size)
+        # Displacement of the end effector (6, k) by one unit of each element; unused where elements are joints.
+        self.directions = np.zeros((6, self.moves.stop))
         if self.space == "end_effector_delta":
             self._axes = np.array([AXES.index(name) for name in names[self.moves]])
             translation, rotation = spec.extra.get("translation_scale", 1.0), spec.extra.get("rotation_scale", 1.0)
             self._scales = np.array([translation] * 3 + [rotation] * 3)[self._axes]
+            self.directions[self._axes, np.arange(len(self._axes))] = self._scales
         elif self.space == "joint_delta":
             self._scales = np.full(len(robot.joints), robot.joint_delta)
         elif self.space == "joint_position":
@@ -156,6 +163,33 @@ class ActionMap:
         """Whether an action's elements are end-effector axes of the base frame."""
         return not self.moves_joints and not self._local
 
+    @property
+    def moves_end_effector_frame(self) -> bool:
+        """Whether an action's elements are axes of the end effector's own frame."""
+        return not self.moves_joints and self._local
+
+    @property
+    def controller_box(self) -> tuple[Array, Array] | None:
+        """Corners (3,) at which the robot's own controller cuts end-effector actions off [m], if it does."""
+        return self._box or None
+
+    @property
+    def resolution(self) -> Array:
+        """Largest rounding error of a joint motion (n,) where the elements of actions are joints [rad]."""
+        return np.ldexp(self._scales, -25) if self.moves_joints else np.zeros(self.joint_count)
+
+    @property
+    def top_velocity(self) -> Array:
+        """Largest joint velocity (n,) that actions can ask for where they are joint deltas [rad/s]; else infinite."""
+        if self.space == "joint_delta":
+            return np.asarray(self._scales / self.period)
+        return np.full(self.joint_count, np.inf)
+
+    def elements(self, displacement: Array) -> Array:
+        """Return the elements (k,) for a ``displacement`` (6,). Only where they are axes of the base frame."""
+        values: Array = displacement[self._axes] / self._scales
+        return values
+
     def motion(self, observation: Observation, action: Action) -> Motion:
         """Return what ``action`` asks for; not to be written to. What is asked twice is computed once."""
         asked = (observation["state"].tobytes(), action.tobytes())
@@ -173,8 +207,7 @@ class ActionMap:
         return displacement if np.array_equal(np.clip(target, *self._box), target) else asked
 
     def _displacement(self, observation: Observation, action: Action) -> Array:
-        displacement = np.zeros(6)
-        displacement[self._axes] = self._scales * action[self.moves].astype(np.float64)
+        displacement: Array = self.directions @ action[self.moves]
         if self._local:
             rotation = self._reader.rotation(observation)
             displacement[:3], displacement[3:] = rotation @ displacement[:3], rotation @ displacement[3:]
@@ -186,7 +219,8 @@ class ActionMap:
             displacement = self._displacement(observation, action)
             if self._box:
                 position = self._reader.position(observation)
-                displacement[:3] = np.clip(position + displacement[:3], *self._box) - position
+                low, high = self._box
+                displacement[:3] = np.minimum(np.maximum(position + displacement[:3], low), high) - position
             return Motion(self._kinematics.joint_motion(joints, displacement), displacement)
         values = action[self.moves].astype(np.float64)
         if self.space == "joint_delta":
@@ -205,8 +239,7 @@ class ActionMap:
             return np.diag(self._scales), np.zeros(len(joints))
         if self.space == "joint_position":
             return np.diag(self._scales), self._lower + self._scales - joints
-        directions = np.zeros((6, len(self._scales)))
-        directions[self._axes, np.arange(len(self._axes))] = self._scales
+        directions = self.directions
         if self._local:
             rotation = self._reader.rotation(observation)
             directions = np.concatenate([rotation @ directions[:3], rotation @ directions[3:]])
@@ -227,7 +260,7 @@ class ActionMap:
 
     def with_displacement(self, action: Action, displacement: Array) -> Action:
         """Return ``action`` with a displacement (6,). Only where its elements are axes of the base frame."""
-        return self.with_elements(action, displacement[self._axes] / self._scales)
+        return self.with_elements(action, self.elements(displacement))
 
     def scaled(self, observation: Observation, action: Action, factor: float) -> Action:
         """Return ``action`` with the arm's motion times ``factor``; 0 stands still."""

@@ -198,7 +198,8 @@ class PlausibleEndEffector:
 
 def _lengths(twist: Array) -> Array:
     """Return the lengths (2,) of the linear and the angular part of a twist (6,)."""
-    return np.linalg.norm(twist.reshape(2, 3), axis=1)
+    lengths: Array = np.linalg.norm(twist.reshape(2, 3), axis=1)
+    return lengths
 
 
 def _angle(rotation: Array) -> float:

@@ -1,14 +1,12 @@
 """The box that the end effector stays in, and the cone that its z axis stays in."""
 
 import math
-from operator import mul
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core import PASSED, Observation, Verdict
 
-from .kinematics import Kinematics
 from .motion import Action, ActionMap, ArmReader
 
 Array = NDArray[np.float64]
@@ -71,50 +69,6 @@ def _kept(low: float, high: float, here: float, move: float, leads_back: bool) -
     if leads_back and low - SLIP < here < low and move < 0:
         return min(-move, low - here)
     return min(max(move, min(low - here, 0.0)), max(high - here, 0.0))
-
-
-class EndEffectorAhead:
-    """Whether the end effector stays in its box, and within its speeds, along postures that joints go through.
-
-    The filters of box and speed look at one step, and to first order. Where joints are slowed each by itself, as by
-    :class:`~.joint_limits.JointLimits`, the end effector goes another way than was asked for, and may even go faster.
-
-    Args:
-        low: lower corner of the box (3,) in the base frame [m].
-        high: upper corner (3,) [m].
-        linear: largest speed [m/s].
-        angular: largest rotation speed [rad/s].
-        period: between two postures [s].
-        kinematics: of the robot.
-    """
-
-    def __init__(
-        self, low: Array, high: Array, linear: float, angular: float, period: float, kinematics: Kinematics
-    ) -> None:
-        self._sides: list[tuple[float, float]] = list(zip(low.tolist(), high.tolist(), strict=True))
-        self._shift = linear * period * (1 + 1e-6)
-        self._trace = 1 + 2 * math.cos(min(angular * period * (1 + 1e-6), math.pi))
-        self._kinematics = kinematics
-
-    def keeps(self, joints: Array, path: Array) -> bool:
-        """Whether the way from ``joints`` (n,) through ``path`` (m, n) is slow enough and leads no further out."""
-        position, rotation = self._kinematics.pose(joints)
-        allowed = self._outside(position) + 1e-6
-        for posture in path:
-            before, turned = position, rotation
-            position, rotation = self._kinematics.pose(posture)
-            if self._outside(position) > allowed or math.dist(position, before) > self._shift:
-                return False
-            # The trace of the rotation from one to the other is 1 + 2 cos(angle).
-            if sum(map(mul, rotation, turned)) < self._trace:
-                return False
-        return True
-
-    def _outside(self, position: list[float]) -> float:
-        """Return how far out of the box a position (3,) is along the axis where it is furthest [m]; 0 inside."""
-        (x0, x1), (y0, y1), (z0, z1) = self._sides
-        x, y, z = position
-        return max(0.0, x0 - x, x - x1, y0 - y, y - y1, z0 - z, z - z1)
 
 
 class OrientationCone:

@@ -450,4 +450,4 @@ def test_a_damaged_configuration_is_named(
     command, option = words
     (tmp_path / "config.yaml").write_bytes(data)
     line = fails([command, f"{option}{tmp_path}"], capsys)
-    assert line.startswith(f"robo-rl: {tmp_path}/config.yaml ")
+    assert line.startswith((f"robo-rl: {tmp_path}/config.yaml ", f"robo-rl: {tmp_path}/config.yaml:"))

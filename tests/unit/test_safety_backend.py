@@ -315,8 +315,10 @@ def test_what_pushes_against_the_box_brakes_before_it_and_comes_back_where_it_sl
 
 def test_a_collision_truncates_the_episode():
     """Pressed onto the table with a low limit: slowed, then stopped; the last step is a true one."""
-    below = WorkspaceConfig(low=(0.25, -0.4, -0.05))  # else the arm brakes before it presses
-    backend = make_safe_backend(arm(task="pick_cube"), contact=ContactConfig(force=25.0), workspace=below)
+    low = (0.25, -0.4, -0.05)  # else the arm brakes before it presses
+    backend = make_safe_backend(
+        arm(task="pick_cube", workspace_low=low), contact=ContactConfig(force=25.0), workspace=WorkspaceConfig(low=low)
+    )
     step = backend.reset(0)
     reasons = []
     while not step.ended:

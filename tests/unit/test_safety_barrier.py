@@ -47,6 +47,11 @@ def test_the_nearest_point_is_that_of_a_dense_optimiser(constraints):
     assert contradictions < 30
 
 
+def everything(clearances, joints):
+    """All clearances within reach: those that a large motion may use up."""
+    return clearances.near(joints, np.full(7, 10.0), 0.0, 1.0)
+
+
 def test_gradients_are_those_of_finite_differences():
     backend = arm("joint_delta", "gripper")
     robot, kinematics, _, _ = parts(backend)
@@ -55,7 +60,7 @@ def test_gradients_are_those_of_finite_differences():
     checked = 0
     for _ in range(6):
         joints = FOLDED + rng.uniform(-0.2, 0.2, 7)
-        near = clearances.near(joints)
+        near = everything(clearances, joints)
         for index, clearance in enumerate(near):
             if not 0.01 < clearance.distance < 0.35:
                 continue
@@ -63,7 +68,7 @@ def test_gradients_are_those_of_finite_differences():
             for joint in range(7):
                 change = np.zeros(7)
                 change[joint] = 1e-5
-                ahead, behind = clearances.near(joints + change), clearances.near(joints - change)
+                ahead, behind = everything(clearances, joints + change), everything(clearances, joints - change)
                 if len(ahead) != len(near) or len(behind) != len(near):
                     break
                 numeric[joint] = (ahead[index].distance - behind[index].distance) / 2e-5
@@ -76,7 +81,7 @@ def test_gradients_are_those_of_finite_differences():
 def test_links_that_belong_together_are_not_watched():
     backend = arm("joint_delta", "gripper")
     robot, kinematics, _, _ = parts(backend)
-    assert Clearances(robot, kinematics, (), reach=0.02).near(np.array(robot.model.qpos0[:7]) * 0 + backend._home) == []
+    assert everything(Clearances(robot, kinematics, (), reach=0.02), np.array(robot.home)) == []
     with pytest.raises(ConfigError, match=r"no geom 'tabel': did you mean 'table'"):
         Clearances(robot, kinematics, ("tabel",), reach=0.1)
 
@@ -120,7 +125,7 @@ def test_a_posture_that_would_collide_is_never_reached(space):
         observation["state"] = state
     assert changed > 5
     assert unfiltered < 0.0, "without the filter this collides"
-    assert smallest > 0.0049
+    assert smallest > 0.0099
 
 
 def test_the_simulated_hand_stays_out_of_a_keep_out_box():

@@ -1,134 +1,98 @@
-"""Joint limits against a simulation of every joint by itself, and against the closed form of braking."""
+"""Limits of joints and end effector at the executed level, for arms that follow every action exactly."""
 
-import mujoco
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.spatial.transform import Rotation
 
+from robo_rl.core import ConfigError
 from robo_rl.safety.compose import make_filter_chain
-from robo_rl.safety.config import BarrierConfig, JointsConfig, SafetyConfig, SpeedConfig
-from robo_rl.safety.joint_limits import JointLimiter, JointLimits
-from robo_rl.safety.workspace import EndEffectorAhead
+from robo_rl.safety.config import BarrierConfig, SafetyConfig, WorkspaceConfig
 
-from ..safety_arms import PANDA_ACCELERATION, PANDA_JERK, arm, parts
+from ..exact_arm import CASES, MARGIN, TOLERANCES, ExactArm, Stream
+from ..safety_arms import arm
 
-ONE = np.ones(1)
-
-
-def limiter(acceleration: float, jerk: float, period: float, velocity: float = 2.0, top: float = 1.0) -> JointLimiter:
-    return JointLimiter(-top * ONE, top * ONE, velocity * ONE, acceleration * ONE, jerk * ONE, period)
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    seed=st.integers(0, 10_000),
-    acceleration=st.floats(3.0, 30.0),
-    build_up=st.floats(0.02, 0.5),
-    period=st.sampled_from([0.02, 0.05, 0.1]),
-    kind=st.sampled_from(["bang", "uniform", "up"]),
-)
-def test_no_limit_is_ever_exceeded(seed, acceleration, build_up, period, kind):
-    """Joints that do exactly what they are told, told everything: position, velocity, acceleration and jerk hold."""
-    jerk = acceleration**2 / (2 * build_up)  # build_up: velocity gained while acceleration builds up [rad/s]
-    limits = limiter(acceleration, jerk, period)
-    rng = np.random.default_rng(seed)
-    position, velocity, last_acceleration = np.zeros(1), np.zeros(1), np.zeros(1)
-    for _ in range(150):
-        wanted = {"bang": rng.choice([-9.0, 9.0], 1), "uniform": rng.uniform(-3, 3, 1), "up": 9 * ONE}[kind]
-        chosen = limits.limit(position, velocity, last_acceleration, wanted)
-        new_acceleration = (chosen - velocity) / period
-        assert abs(chosen[0]) <= 2.0 * (1 + 1e-6)
-        assert abs(new_acceleration[0]) <= acceleration * (1 + 1e-6)
-        assert abs(new_acceleration[0] - last_acceleration[0]) / period <= jerk * (1 + 1e-6)
-        position, velocity, last_acceleration = position + chosen * period, chosen, new_acceleration
-        assert abs(position[0]) <= 1.0 + 1e-5
+SPACES = {
+    "joint_delta": ("joint_delta", "xyz", "base"),
+    "joint_position": ("joint_position", "xyz", "base"),
+    "position": ("end_effector_delta", "xyz", "base"),
+    "pose": ("end_effector_delta", "xyz+rotation", "base"),
+    "own_frame": ("end_effector_delta", "x+y+yaw", "end_effector"),
+}
 
 
-def test_a_quick_look_says_what_the_full_one_does_or_nothing():
-    rng, sure, full = np.random.default_rng(0), 0, 0
-    for _ in range(4000):
-        acceleration = rng.uniform(3, 30)
-        limits = limiter(acceleration, acceleration * rng.uniform(1, 100), rng.choice([0.02, 0.05, 0.1]))
-        position, velocity, before = rng.uniform(-1, 1, 1), rng.uniform(-2, 2, 1), rng.uniform(-1, 1, 1) * acceleration
-        wanted = velocity + rng.uniform(-1.2, 1.2, 1) * acceleration * limits.period
-        nearest = np.clip(wanted, *limits.velocity_range(velocity, before))
-        within = limits.stays_inside(position, velocity, nearest[None]).all()
-        quick = limits.sure_limit(position, velocity, before, wanted)
-        assert quick is None or (within and quick == nearest), (position, velocity, before, wanted, vars(limits))
-        sure, full = sure + (quick is not None), full + within
-    assert sure > 0.3 * full, "it is sure of a good part"
+def violations(exact: ExactArm, actions: int, seed: int, filtered: bool = True) -> set[str]:
+    """Return which limits a stream of adversarial actions breaks."""
+    chain = exact.chain() if filtered else None
+    stream, broken = Stream(exact.size, [seed]), set()
+    for step in range(actions):
+        if step % 100 == 0:
+            exact.reset()
+            if chain is not None:
+                chain.reset()
+        action = stream(Stream.KINDS[step // 100 % len(Stream.KINDS)], step)
+        executed = np.nan_to_num(action) if chain is None else chain(exact.observation, action, step)[0]
+        loads = exact.execute(np.clip(executed, -1, 1))
+        broken |= {name for name, load in loads.items() if load > 1 + TOLERANCES[name]}
+    return broken
 
 
-@pytest.mark.parametrize("place", range(4))
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_quick_look_is_never_sure_of_what_is_no_number(place, value):
-    limits = limiter(acceleration=5.0, jerk=1000.0, period=0.1)
-    arguments = [np.zeros(1) for _ in range(4)]
-    assert limits.sure_limit(*arguments) == [0.0]
-    arguments[place] = np.array([value])
-    assert limits.sure_limit(*arguments) is None
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("rate", [5, 20, 100, 1000])
+@pytest.mark.parametrize("case", CASES)
+def test_no_limit_is_broken_at_any_rate(case, rate, space):
+    """The published stream has a million actions; see ``tests/benchmarks/bench_safety.py``."""
+    limits = "published" if case == "panda" else "default" if space == "joint_position" else "tight"
+    exact = ExactArm(case, SPACES[space][0], rate, limits, *SPACES[space][1:])
+    assert violations(exact, 200, seed=rate) == set()
 
 
-def test_braking_distance_is_that_of_constant_deceleration():
-    """With jerk out of the way and short periods, the fastest admissible speed at a distance d is sqrt(2 a d)."""
-    limits = limiter(acceleration=5.0, jerk=1e9, period=0.001, velocity=10.0)
-    for distance in (0.1, 0.4, 0.9):
-        position = (1.0 - distance) * ONE
-        speeds = np.linspace(0.0, 4.0, 4001)[:, None]
-        inside = np.array([limits.stays_inside(position, speed, speed[None])[0, 0] for speed in speeds])
-        assert speeds[inside][-1, 0] == pytest.approx(np.sqrt(2 * 5.0 * distance), rel=0.01)
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_actions_break_limits_without_filters(case):
+    broken = violations(ExactArm(case, "end_effector_delta", 50.0, "tight"), 600, seed=0, filtered=False)
+    assert {"velocity", "acceleration", "jerk", "workspace", "speed"} <= broken
 
 
-def test_what_is_within_limits_is_left_alone():
-    limits = limiter(10.0, 1000.0, 0.1)
-    wanted = np.array([0.4])
-    np.testing.assert_array_equal(limits.limit(np.zeros(1), np.array([0.2]), np.zeros(1), wanted), wanted)
+@pytest.mark.parametrize("space", ["joint_delta", "pose"])
+def test_slow_motion_passes_unchanged(space):
+    exact = ExactArm("panda", SPACES[space][0], 10.0, "default", *SPACES[space][1:])
+    chain = exact.chain()
+    for step in range(20):
+        action = np.full(exact.size, 0.02 * np.sin(step / 3), np.float32)
+        executed, verdict = chain(exact.observation, action, step)
+        assert executed is action and not verdict.changed
+        exact.execute(executed)
 
 
-def test_a_joint_beyond_its_limit_may_come_back_and_not_go_further():
-    limits = limiter(50.0, 1e6, 0.1)
-    outside = np.array([1.2])
-    assert -0.05 < limits.limit(outside, np.zeros(1), np.zeros(1), ONE)[0] <= 0.0
-    assert limits.limit(outside, np.zeros(1), np.zeros(1), -ONE)[0] == pytest.approx(-1.0)
+def test_motion_goes_on_up_to_a_limit():
+    """Filters that stop far from it would be safe, too."""
+    exact = ExactArm("panda", "joint_delta", 50.0, "published")
+    chain = exact.chain(barrier=BarrierConfig(enabled=False), workspace=WorkspaceConfig(enabled=False))
+    action = np.zeros(exact.size, np.float32)
+    action[0] = 1.0
+    fastest = 0.0
+    for step in range(400):
+        exact.execute(chain(exact.observation, action, step)[0])
+        fastest = max(fastest, float(exact.velocity[0]))
+    reached = exact.reader.joint_positions(exact.observation)[0]
+    assert exact.upper[0] - 0.06 < reached <= exact.upper[0]
+    assert fastest > 0.6 * 2.175, "the end effector's speed allows so much"
 
 
-@pytest.mark.parametrize("space", ["joint_delta", "joint_position", "end_effector_delta"])
-def test_the_executed_actions_are_within_limits(space):
-    """What is commanded in a row, computed anew from the actions, holds a real Panda's limits."""
-    backend = arm(space, "xyz" if space == "end_effector_delta" else "gripper", joint_scale=0.4)
-    robot, kinematics, reader, actions = parts(
-        backend, acceleration=PANDA_ACCELERATION, jerk=PANDA_JERK, velocity=backend.config.arm.velocity_limits
-    )
-    limits = JointLimiter(
-        *(np.array(getattr(robot, key)) for key in ("command_lower", "command_upper")),
-        *(np.array(getattr(robot, key)) for key in ("velocity", "acceleration", "jerk")),
-        period=0.1,
-    )
-    guard = JointLimits(limits, actions, reader, ways={})
-    rng = np.random.default_rng(0)
-    observation = dict(backend.reset(0).observation)
-    joints = reader.joint_positions(observation)
-    velocity, changed = np.zeros(7), 0
-    for number in range(200):
-        action = rng.choice([-1.0, 1.0], backend.spec.action.shape).astype(np.float32)
-        executed, verdict = guard(observation, action, number)
-        changed += verdict.changed
-        motion = actions.motion(observation, executed).joints
-        assert (np.abs(motion / 0.1) <= limits.velocity * (1 + 1e-4)).all()
-        if space != "end_effector_delta":  # there a fading motion also changes as the Jacobian does
-            assert (np.abs(motion / 0.1 - velocity) / 0.1 <= limits.acceleration * (1 + 1e-4) + 1e-4).all()
-        velocity = motion / 0.1
-        joints = joints + motion
-        assert (joints >= limits.lower - 1e-5).all()
-        assert (joints <= limits.upper + 1e-5).all()
-        state = observation["state"].copy()
-        state[:7] = joints
-        kinematics.place(joints)
-        state[14:17] = kinematics.data.site("end_effector").xpos
-        observation["state"] = state
-    assert changed > 50
+@pytest.mark.parametrize("space", SPACES)
+def test_an_arm_outside_a_limit_comes_back_and_goes_no_further(space):
+    """A compliant arm slips out, and a person may have left it there."""
+    exact = ExactArm("six_joints", SPACES[space][0], 20.0, "default", *SPACES[space][1:])
+    joints = exact.reader.joint_positions(exact.observation).copy()
+    joints[5] = exact.upper[5] + 0.02
+    exact.place(joints)
+    chain, rng, outside = exact.chain(), np.random.default_rng(0), []
+    for step in range(300):
+        if step % 10 == 0:
+            action = rng.choice([-1.0, 1.0], exact.size).astype(np.float32)
+        exact.execute(chain(exact.observation, action, step)[0])
+        outside.append(float(exact.reader.joint_positions(exact.observation)[5] - exact.upper[5]))
+    assert max(outside) < 0.02 + 1e-5
+    if space in ("joint_delta", "joint_position", "pose"):  # others move that joint little
+        assert min(outside) < 0, "it came back"
 
 
 @pytest.mark.parametrize("barrier", [False, True])
@@ -150,63 +114,38 @@ def test_what_is_observed_as_no_number_stops_the_arm(space, barrier):
         assert not chain(observation, action, 2)[1].stop, "nothing of it stays"
 
 
-@pytest.mark.parametrize("space", ["joint_delta", "joint_position"])
-def test_the_end_effector_keeps_its_box_and_speeds_while_joints_brake(space):
-    """To first order a joint action keeps them; joints that brake each by itself would lead out by centimetres."""
-    backend = arm(space, "gripper", joint_scale=0.25)
-    robot, _, reader, actions = parts(backend)
-    low, high = np.array(robot.workspace_low), np.array(robot.workspace_high)
-    config = SafetyConfig(
-        joints=JointsConfig(acceleration=PANDA_ACCELERATION, jerk=PANDA_JERK),
-        barrier=BarrierConfig(enabled=False),
-        speed=SpeedConfig(linear=0.8, angular=2.0),
-        violation_budget=0,
-    )
-    chain = make_filter_chain(backend.spec, robot, config)
-    data = mujoco.MjData(robot.model)
-    addresses = [robot.model.joint(name).qposadr[0] for name in robot.joints]
-    site = robot.model.site(robot.end_effector).id
-    observation = dict(backend.reset(0).observation)
-    rng, braked = np.random.default_rng(0), 0
-    action = np.zeros(8, np.float32)
-    joints = reader.joint_positions(observation)
-    for number in range(300):
-        if number % 15 == 0:
-            action = rng.choice([-1.0, 1.0], 8).astype(np.float32)
-        executed, verdict = chain(observation, action, number)
-        braked += "end_effector" in verdict.reasons
-        poses = []
-        for posture in (joints, joints + actions.motion(observation, executed).joints):
-            data.qpos[addresses] = posture
-            mujoco.mj_kinematics(robot.model, data)
-            poses.append((data.site_xpos[site].copy(), data.site_xmat[site].reshape(3, 3).copy()))
-        (before, turned), (position, rotation) = poses
-        assert (position > low - 1e-5).all()
-        assert (position < high + 1e-5).all()
-        assert np.linalg.norm(position - before) / 0.1 < 0.8 * (1 + 1e-4)
-        assert Rotation.from_matrix(rotation @ turned.T).magnitude() / 0.1 < 2.0 * (1 + 1e-4)
-        joints = posture
-        state = observation["state"].copy()
-        state[:7] = joints
-        state[14:17] = position
-        observation["state"] = state
-        joints = reader.joint_positions(observation)
-    assert braked > 5
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e5, 1e12, 3e38])
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("element", ["end_effector_y", "joint4_position", "joint2_velocity", "end_effector_r21"])
+def test_absurd_observations_take_no_longer(space, size, element):
+    """What is computed is bounded in steps: the planner's are, whatever is observed."""
+    exact = ExactArm("panda", SPACES[space][0], 1000.0, "tight" if space != "joint_position" else "published")
+    chain = exact.chain()
+    action = np.full(exact.size, 0.3, np.float32)
+    chain(exact.observation, action, 0)
+    state = exact.observation["state"].copy()
+    state[exact.spec.observation["state"].names.index(element)] = size
+    executed, _ = chain({**exact.observation, "state": state}, action, 1)
+    assert np.isfinite(executed).all() and (np.abs(executed) <= 1).all()
 
 
-def test_from_outside_the_box_a_way_back_is_open():
-    backend = arm("joint_delta", "gripper")
-    robot, kinematics, _, _ = parts(backend)
-    home = np.array(robot.home)
+def test_limits_that_rounding_would_break_are_refused():
+    """At 1 kHz the float32 of a joint position is worth 300 rad/s^3."""
+    exact = ExactArm("panda", "joint_position", 1000.0, "tight")
+    with pytest.raises(ConfigError, match=r"safety\.joints\.jerk: joint 1 may have 60, but at 1000 Hz .*=joint_delta"):
+        exact.chain()
+    ExactArm("panda", "joint_delta", 1000.0, "tight").chain()
+    ExactArm("panda", "joint_position", 50.0, "tight").chain()
 
-    def ahead(left: float, speed: float = 1.0) -> EndEffectorAhead:
-        return EndEffectorAhead(np.array([-1, -1, -1]), np.array([1, left, 1]), speed, 2.0, 0.1, kinematics)
 
-    left, right = home + 0.05 * np.eye(7)[0], home - 0.05 * np.eye(7)[0]  # the base turns: some 25 mm
-    assert not ahead(0.01).keeps(home, left[None])
-    assert ahead(0.01).keeps(home, right[None])
-    assert not ahead(-0.01).keeps(home, left[None])
-    assert ahead(-0.01).keeps(home, right[None])
-    assert not ahead(0.01).keeps(home, np.stack([right, home, left])), "the last of them is outside"
-    assert ahead(0.1).keeps(home, left[None])
-    assert not ahead(0.1, speed=0.1).keeps(home, left[None])
+def test_clearances_are_kept_in_the_stop_as_well():
+    """An arm that drives at an obstacle keeps the margin without the filter that only looks at the next step."""
+    exact = ExactArm("six_joints", "joint_delta", 50.0, "tight")
+    chain = exact.chain(barrier=BarrierConfig(margin=MARGIN, approach=1.0))
+    rng, nearest = np.random.default_rng(3), np.inf
+    for step in range(1500):
+        if step % 50 == 0:
+            held = rng.choice([-1.0, 1.0], exact.size).astype(np.float32)
+        exact.execute(chain(exact.observation, held, step)[0])
+        nearest = min(nearest, exact.smallest_distance(exact.reader.joint_positions(exact.observation)))
+    assert MARGIN - 1e-4 < nearest < 2 * MARGIN, "it went there, and stopped"

@@ -1,0 +1,125 @@
+"""Stop trajectories in C++, compiled on first use."""
+
+import ctypes
+import functools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import NativeBuildError, native_library
+
+from ..stopping import NearestControls, Plan, StopProblem
+
+Array = NDArray[np.float64]
+
+_INTEGERS = ("joints", "controls", "end_effector", "local", "holds_box", "stride", "steps", "looks")
+_POINTERS = (
+    *("order", "slides", "offsets", "rotations", "references", "tool_offset", "tool_rotation"),
+    *("lower", "upper", "velocity", "acceleration", "jerk", "braking_acceleration", "braking_jerk"),
+    *("inverse_acceleration", "inverse_jerk", "fine"),
+    *("low", "high", "cone_axis", "directions", "box_low", "box_high"),
+)
+_NUMBERS = ("period", "rate", "linear", "angular", "cone_angle", "damping")
+
+
+class _Planner(ctypes.Structure):
+    """``Planner`` of stopping.cpp."""
+
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in _INTEGERS),
+        *((name, ctypes.c_void_p) for name in _POINTERS),
+        *((name, ctypes.c_double) for name in _NUMBERS),
+    )
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    try:
+        library = ctypes.CDLL(str(native_library(Path(__file__).with_name("stopping.cpp"))))
+    except OSError as error:
+        raise NativeBuildError(f"the compiled library does not load: {error}") from error
+    for function in (library.robo_rl_plan, library.robo_rl_nearest):
+        function.restype = ctypes.c_int32
+    return library
+
+
+def available() -> tuple[bool, str]:
+    """Return whether stops are planned in C++ here, and why or how. Compiles the library if that was never done."""
+    try:
+        _library()
+        return True, "compiled with this machine's C++ compiler"
+    except NativeBuildError as error:
+        return False, str(error)
+
+
+class NativeStopPlanner:
+    """The :class:`~..stopping.StopPlanner` in C++. Not for several threads at once.
+
+    Args:
+        problem: arm and limits.
+
+    Raises:
+        NativeBuildError: if :func:`available` is false.
+    """
+
+    def __init__(self, problem: StopProblem) -> None:
+        library, chain, control = _library(), problem.chain, problem.control
+        n, k = problem.joints, problem.controls
+        box = None if control is None else control.box
+        values: dict[str, Any] = {name: getattr(chain, name) for name in _POINTERS if hasattr(chain, name)}
+        values |= {name: getattr(problem, name) for name in _POINTERS if hasattr(problem, name)}
+        values["inverse_acceleration"] = 1 / problem.braking_acceleration
+        values["inverse_jerk"] = 1 / problem.braking_jerk
+        values["directions"] = np.zeros((6, 1)) if control is None else control.directions
+        values["box_low"], values["box_high"] = np.zeros((2, 3)) if box is None else box
+        self.fine = problem.fine
+        # Held here: the structure has only their addresses.
+        self._arrays = {
+            name: np.ascontiguousarray(value, np.int32 if name in ("order", "slides") else np.float64)
+            for name, value in values.items()
+        }
+        self._planner = _Planner(
+            joints=n,
+            controls=k,
+            end_effector=control is not None,
+            local=control is not None and control.local,
+            holds_box=box is not None,
+            stride=problem.stride,
+            steps=problem.steps,
+            looks=problem.looks,
+            period=problem.period,
+            rate=1 / problem.period,
+            linear=problem.linear,
+            angular=problem.angular,
+            cone_angle=problem.cone_angle,
+            damping=0.0 if control is None else control.damping,
+            **{name: array.ctypes.data for name, array in self._arrays.items()},
+        )
+        # What goes in and comes out, at addresses that do not change: to look them up takes longer than a plan.
+        self._state, self._measured = np.empty(3 * n + 2 * k), np.empty(12)
+        self._controls, self._stop = np.empty(k), np.empty(k)
+        self._path, self._travel = np.empty((problem.steps // problem.stride + 3, n)), np.empty(n)
+        self._next_state = np.zeros_like(self._state)
+        inputs = [_pointer(array) for array in (self._state, self._measured, self._controls)]
+        outputs = [_pointer(array) for array in (self._path, self._travel, self._next_state)]
+        planner = ctypes.byref(self._planner)
+        self._plan = functools.partial(library.robo_rl_plan, planner, *inputs, *outputs)
+        self._nearest = functools.partial(library.robo_rl_nearest, planner, *inputs, _pointer(self._stop), *outputs)
+
+    def plan(self, state: Array, measured: Array, controls: Array) -> Plan:
+        self._state[:], self._measured[:], self._controls[:] = state, measured, controls
+        return self._result(self._plan())
+
+    def nearest(self, state: Array, measured: Array, wanted: Array) -> NearestControls:
+        self._state[:], self._measured[:], self._controls[:] = state, measured, wanted
+        answer = self._nearest()
+        return NearestControls(answer % 4, self._controls.copy(), self._stop.copy(), self._result(answer))
+
+    def _result(self, answer: int) -> Plan:
+        return Plan(answer % 4, self._path[: answer // 4], self._travel.copy(), self._next_state.copy())
+
+
+def _pointer(array: Array) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
