@@ -11,7 +11,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.table import Table
 
 from ..app import build_backend, build_reward, load_policy, run_config
-from ..core import ConfigError, RenderingError, nearest, require
+from ..core import ConfigError, RenderingError, nearest, require, write_durably
 from ..evaluation import DecisionPeriods, EvaluationResult, check_periods, evaluate, evaluate_decision_periods
 from ..telemetry import Console
 from .command_words import counted
@@ -82,7 +82,7 @@ def run(config: DictConfig) -> int:
         show_periods(slow, console)
     if settings.output:
         facts = result.to_json() | {"decision_periods": None if slow is None else slow.to_json()}
-        Path(settings.output).write_text(json.dumps(facts, indent=2) + "\n")
+        write_durably(Path(settings.output), f"{json.dumps(facts, indent=2)}\n".encode())
     if result.video_problem:
         raise RenderingError(f"no video: {result.video_problem}")
     return 0

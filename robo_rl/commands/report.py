@@ -7,7 +7,7 @@ from omegaconf import DictConfig, ListConfig
 from rich.table import Table
 from rich.text import Text
 
-from ..core import require
+from ..core import require, write_durably
 from ..evaluation.aggregate import group_runs
 from ..evaluation.report import RESULTS, markdown_table, repeated_seeds, results, write_report
 from ..evaluation.runs import find_runs, load_run
@@ -56,7 +56,7 @@ def run(config: DictConfig) -> int:
     for text in repeated_seeds(groups):
         console.print(text, style="yellow", markup=False, soft_wrap=True)
     if settings.table is not None:
-        Path(settings.table).write_text(markdown_table(groups), encoding="utf-8")
+        write_durably(Path(settings.table), markdown_table(groups).encode())
         console.print(f"table:  {settings.table}", markup=False, soft_wrap=True)
     console.print(f"report: {write_report(runs, output, settings.embed)}", markup=False, soft_wrap=True)
     return 0

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from omegaconf import DictConfig
 
 from ..app import build_backend, build_reward
-from ..core import EnvBackend, Metrics, Scorer, derive_seed, generator, require
+from ..core import EnvBackend, Metrics, Scorer, derive_seed, generator, require, write_durably
 from ..replay import EpisodeStore, ReplayRing
 from ..telemetry import Console
 from .destination import output_file
@@ -92,7 +92,7 @@ def run(config: DictConfig) -> int:
             "starc": measured.comparison.starc.values,
             "epic": measured.comparison.epic.values,
         }
-        Path(settings.output).write_text(json.dumps(results, indent=2) + "\n")
+        write_durably(Path(settings.output), f"{json.dumps(results, indent=2)}\n".encode())
     return 0
 
 

@@ -1,5 +1,7 @@
 """``robo-rl top``: what runs are doing, in the terminal, while they go on."""
 
+import itertools
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +16,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ..core import DataError, require
+from ..core import ENTRIES, DataError, require
 from ..evaluation.runs import Run, find_runs, load_run
 from ..telemetry import Console, LiveStatus, LiveWatch
 from .recording import typed
@@ -22,6 +24,8 @@ from .recording import typed
 RECENT_EPISODES = 20
 RECENT_SECONDS = 60.0
 LEVELS = "▁▂▃▄▅▆▇█"
+SHOWN_CHARACTERS = 500
+"""Longest text of a run's files that is shown."""
 CURVE = 40
 """Evaluations that a curve shows."""
 LEARNING = ("q_mean", "critic_loss", "entropy", "temperature")
@@ -70,14 +74,18 @@ def look(settings: TopConfig) -> RenderableType:
     for changed, path in sorted(dated, reverse=True)[: settings.newest]:
         try:
             panels.append(show(path, max(time.time() - changed, 0.0)))
-        except (DataError, OSError) as error:  # its files were removed meanwhile
-            panels.append(Panel(Text(str(error)), title=Text(path.name), title_align="left"))
+        except Exception as error:  # its files were removed meanwhile, or are somebody's mischief
+            known = isinstance(error, DataError | OSError)
+            text = str(error) if known else f"cannot be shown: {type(error).__name__} in its files"
+            panels.append(Panel(Text(clip(text)), title=Text(clip(path.name)), title_align="left"))
     return Group(*panels)
 
 
 def newest_change(run: Path) -> float:
     """Return when a file of a run last changed [s of the wall clock]; used for display alone."""
-    return max(file.stat().st_mtime for file in run.iterdir() if file.is_file())
+    with os.scandir(run) as entries:
+        files = [entry for entry in itertools.islice(entries, ENTRIES) if entry.is_file()]
+        return max((entry.stat(follow_symlinks=False).st_mtime for entry in files), default=0.0)
 
 
 def show(path: Path, quiet_seconds: float) -> Panel:
@@ -96,10 +104,10 @@ def show(path: Path, quiet_seconds: float) -> Panel:
         table.add_row(name, Text(text))
     for robot in () if status is None else status.robots:
         told = "  ".join(f"{name} {value}" for name, value in robot.facts.items())
-        table.add_row(robot.name, Text(f"{'present' if robot.connected else 'away'}  {told}"))
+        table.add_row(Text(clip(robot.name)), Text(clip(f"{'present' if robot.connected else 'away'}  {told}")))
     quiet = f", nothing new for {duration(quiet_seconds)}" if going_on and quiet_seconds > RECENT_SECONDS else ""
     doing = describe_live(status) if going_on else run.status
-    title = f"{run.task}  {run.agent}  seed {run.seed}  [{doing}{quiet}]"
+    title = clip(f"{run.task}  {run.agent}  seed {run.seed}  [{doing}{quiet}]")
     return Panel(table, title=Text(title), title_align="left", subtitle=Text(str(run.path)), subtitle_align="right")
 
 
@@ -110,8 +118,19 @@ def describe_live(status: LiveStatus | None) -> str:
     return status.state + (", will pause" if status.paused and status.state != "paused" else "")
 
 
+def clip(text: str) -> str:
+    """Return a text as one line that a screen can show: not too long, and without characters that control it."""
+    shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
+    return "".join(character if character.isprintable() else "\ufffd" for character in shown)
+
+
 def facts(run: Run, going_on: bool) -> Iterable[tuple[str, str]]:
     """Yield what there is to say about ``run``, by name; ``going_on``: a process is busy with it."""
+    for name, text in _facts(run, going_on):
+        yield name, clip(text)
+
+
+def _facts(run: Run, going_on: bool) -> Iterable[tuple[str, str]]:
     of = f" of {run.wanted_steps:,}" if run.wanted_steps else ""
     rate = step_rate(run.metrics)
     speed = f"  {rate:.1f} steps/s" if going_on and rate is not None else ""
@@ -139,7 +158,7 @@ def facts(run: Run, going_on: bool) -> Iterable[tuple[str, str]]:
         ]
         yield "safety", "  ".join(f"{name} {value:g}" for name, value in counts)
     if stopped := [line for line in episodes if line.get("stopped")]:
-        reasons = Counter(str(line["stopped"]) for line in stopped).most_common()
+        reasons = Counter(str(line["stopped"])[:SHOWN_CHARACTERS] for line in stopped).most_common(10)
         listed = "  ".join(f"{reason} {count}" for reason, count in reasons)
         yield "stopped", f"{listed}  (last at step {stopped[-1]['step']:,})"
     wire = newest(run.metrics, "runtime", ("blocked",))

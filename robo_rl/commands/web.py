@@ -2,25 +2,34 @@
 
 import asyncio
 import json
+import sys
 import time
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from omegaconf import DictConfig
 
 from ..app import section
-from ..core import ConfigError, DataError, EmergencyStop, RoboRLError, require
-from ..evaluation.runs import Run, find_runs, flatten, load_run
-from ..telemetry import COMMANDS, Command, LiveStatus, LiveWatch
+from ..core import ConfigError, EmergencyStop, RoboRLError, require
+from ..evaluation.runs import load_run
+from ..telemetry import Command, LiveStatus, LiveWatch
 from ..web import WebConfig
-from .curves import curves
+from ..web.reading import Readers
 from .recording import typed
-from .top import facts, newest_change
+from .top import clip
+from .watched_runs import dated_runs, describe, new_pictures, places, refused_commands, stamp_of, unreadable
 
 PICTURE_SECONDS = 0.1
+READ_SECONDS = 5.0
+"""Longest that a folder is waited for."""
+MOST_ASKED = 32
+"""Commands of a page that may wait to be passed on."""
+SWITCH_SECONDS = 0.001
+"""How soon threads that read give way to an emergency stop; Python's own default is 5 ms for each of its steps."""
 ALIVE_SECONDS = 1.0
 SHARE_OF_CORE = 0.1
 """Most of one processor core that reading the files may take: long metrics are read more seldom."""
@@ -56,6 +65,7 @@ def run(config: DictConfig) -> int:
         config.runs = [config.runs]
     options = {key: value for key, value in config.items() if key != "web"}
     dashboard = Dashboard(typed(WatchConfig, DictConfig(options)))
+    EmergencyStop()  # that this user has no place for it is said now
     settings: WebConfig = section(config, "web")
     server = PageServer(settings, PAGES, dashboard.serve)
 
@@ -64,16 +74,16 @@ def run(config: DictConfig) -> int:
             print(f"Open {server.link}\nWhoever has this address may command the runs. Ctrl-C ends.", flush=True)
             await asyncio.get_running_loop().create_future()
 
+    sys.setswitchinterval(SWITCH_SECONDS)
     asyncio.run(serve())
     return 0
 
 
 class Look(NamedTuple):
-    """What the files of a run said when it and they were as ``stamp``, and the emergency stop that the run obeys."""
+    """What the files of a run said when it and they were as ``stamp``."""
 
     stamp: object
     told: dict[str, Any]
-    emergency: EmergencyStop | None
 
 
 class Dashboard:
@@ -81,14 +91,20 @@ class Dashboard:
 
     Messages to a page are JSON objects: ``runs`` and the chosen ``run`` where they changed, ``alive`` else, ``answer``
     to a command, with ``stopped``, the run of an emergency stop, after that was pressed: otherwise the page says so
-    again, anew connected; and pictures: bytes whose first line is a JSON object that says of what, then a JPEG file.
-    Messages of a page choose a run, ``{"run": path}``, or command it, ``{"command": name, "robot": name}``.
+    again, on a new connection; and pictures: bytes whose first line is a JSON object that says of what, then a JPEG
+    file. Messages of a page choose a run, ``{"run": path}``, or command it, ``{"command": name, "robot": name}``.
+
+    Run folders may be anybody's. Whatever is in them is read in threads, each folder on its own, bounded in size and
+    time. The emergency stop is that of all robots of this user; no folder says where it is, and none is read for it.
     """
 
     def __init__(self, settings: WatchConfig) -> None:
         self._settings = settings
+        self._readers, self._pressing = Readers(READ_SECONDS), Readers(READ_SECONDS)
+        self._presses: set[asyncio.Task[None]] = set()
         self._looks: dict[Path, Look] = {}
         self._paths: dict[str, Path] = {}
+        self._listed: tuple[float, list[Path], str] | None = None
 
     async def serve(self, page: Any) -> None:
         """Talk to a page until it leaves."""
@@ -103,27 +119,63 @@ class Dashboard:
         visit = Visit(page)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(while_open(talk)) for talk in (self._tell(visit), self._show(visit))]
-            async for data in page:
-                message = read_message(data)
-                run = message.get("run", visit.chosen)
-                if isinstance(name := message.get("command"), str):
-                    # Here and at once: no thread that reads files may hold up an emergency stop.
-                    told = self._command(run, name, str(message.get("robot", "")))
-                    visit.changed.set()
-                    await while_open(page.send(json.dumps(told)))
-                elif str(run) in self._paths:
-                    visit.choose(str(run))
+            group.create_task(self._obey(visit))
+            with suppress(ConnectionClosed):
+                async for data in page:
+                    self._hear(visit, read_message(data))
+            visit.ask(None)
             for task in tasks:
                 task.cancel()
+
+    def _hear(self, visit: "Visit", message: Mapping[str, Any]) -> None:
+        run, name = message.get("run", visit.chosen), message.get("command")
+        if name == "emergency_stop":
+            # It waits for nothing that was asked before, and does not end with the page.
+            task = asyncio.create_task(self._press(visit, run))
+            self._presses.add(task)
+            task.add_done_callback(self._presses.discard)
+        elif isinstance(name, str):
+            visit.ask((run, name, str(message.get("robot", ""))))
+        elif str(run) in self._paths:
+            visit.choose(str(run))
+
+    async def _press(self, visit: "Visit", run: object) -> None:
+        """Press the emergency stop, and say so."""
+        try:
+            problem = await self._pressing.call("stop", press_emergency_stop)
+        except (RoboRLError, OSError) as error:  # a time-out is one
+            problem = str(error)
+        told = {"answer": f"ROBOTS ARE NOT STOPPED: {problem}. Use the button that cuts the power"}
+        await visit.answer(told if problem else {"answer": "Robots are stopped", "stopped": run})
+        visit.changed.set()
+
+    async def _obey(self, visit: "Visit") -> None:
+        """Pass on the commands of a page in their order, until it has left."""
+        while (asked := await visit.asked.get()) is not None:
+            run, name, robot = asked
+            if run is not None and str(run) not in self._paths:  # the page chose it before this server was started
+                await self._list()
+            path, command = self._paths.get(str(run)), Command(name, robot)
+            answer = f"{command}: asked for" if path is not None else "no run is chosen"
+            try:
+                if path is not None:
+                    await self._readers.call(f"command {path}", partial(LiveWatch(path).send, command))
+            except (RoboRLError, OSError) as error:  # a time-out is one
+                answer = str(error)
+            await visit.answer({"answer": answer})
+            visit.changed.set()
 
     async def _tell(self, visit: "Visit") -> None:
         """Tell what changed, and at least once a second that the connection lives."""
         while True:
             began = time.monotonic()
             visit.changed.clear()
-            look = asyncio.create_task(asyncio.to_thread(self._look, visit.chosen))
-            while not (await asyncio.wait({look}, timeout=ALIVE_SECONDS))[0]:
-                await visit.tell({})
+            look = asyncio.create_task(self._look(visit.chosen))
+            try:
+                while not (await asyncio.wait({look}, timeout=ALIVE_SECONDS))[0]:
+                    await visit.tell({})
+            finally:
+                look.cancel()
             await visit.tell(look.result())
             now = time.monotonic()
             deadline = now + max(self._settings.interval, (now - began) / SHARE_OF_CORE)
@@ -134,99 +186,82 @@ class Dashboard:
                 await visit.tell({})
 
     async def _show(self, visit: "Visit") -> None:
-        """Send new pictures of the chosen run; a page that is slow gets fewer."""
+        """Send new pictures of the chosen run while it goes on; a page that is slow gets fewer."""
         while True:
-            await asyncio.sleep(PICTURE_SECONDS)
-            if visit.chosen is None:
-                continue
-            watch = LiveWatch(self._paths[visit.chosen])
-            watch.watch()
-            for (robot, camera), (file, stamp) in sorted(watch.pictures().items()):
-                if visit.shown.get((robot, camera)) == stamp:
-                    continue
-                with suppress(FileNotFoundError):
-                    picture = file.read_bytes()
-                    visit.shown[robot, camera] = stamp
-                    heading = json.dumps({"robot": robot, "camera": camera})
-                    await visit.page.send(heading.encode() + b"\n" + picture)
+            began = time.monotonic()
+            if visit.chosen is not None and visit.going_on:
+                run, shown = self._paths[visit.chosen], dict(visit.shown)
+                with suppress(RoboRLError, OSError):
+                    found = await self._readers.call(f"pictures {run}", partial(new_pictures, run, shown))
+                    for (robot, camera), (picture, stamp) in found.items():
+                        visit.shown[robot, camera] = stamp
+                        heading = json.dumps({"robot": robot, "camera": camera})
+                        await visit.page.send(heading.encode() + b"\n" + picture)
+            await asyncio.sleep(max(PICTURE_SECONDS, time.monotonic() - began))
 
-    def _look(self, chosen: str | None) -> dict[str, Any]:
+    async def _look(self, chosen: str | None) -> dict[str, Any]:
         """Return what there is to tell: the runs, and the chosen one, the newest by default."""
-        try:
-            dated = sorted(((newest_change(path), path) for path in find_runs(self._settings.runs)), reverse=True)
-            paths = [path for _, path in dated[: self._settings.newest]]
+        paths, note = await self._list()
+        if not paths:
+            return {"runs": [], "run": None, "note": note}
+        path = self._paths.get(chosen or "", paths[0])
+        look, stop = f"run {path}", "stop"
+        outcomes = await self._readers.read({look: partial(self._look_at, path), stop: why_robots_are_stopped})
+        told, emergency = outcomes[look], outcomes[stop]
+        if isinstance(told, Exception):
+            told = unreadable(path, told)
+        if isinstance(emergency, Exception):
+            emergency = str(emergency)
+        runs = [{"path": str(each), "name": clip(each.name)} for each in paths]
+        return {"runs": runs, "run": told | {"emergency": emergency}}
+
+    async def _list(self) -> tuple[list[Path], str]:
+        """Return the newest runs, and why there is none; all pages share what was found within ``interval``."""
+        if self._listed is None or time.monotonic() - self._listed[0] > self._settings.interval:
+            paths, note = await self._find()
             self._paths |= {str(path): path for path in paths}
-            path = self._paths.get(chosen or "", paths[0])
-            return {"runs": [{"path": str(each), "name": each.name} for each in paths], "run": self._look_at(path)}
-        except (RoboRLError, OSError) as error:  # there is none, or its files were removed meanwhile
-            return {"runs": [], "run": None, "note": str(error)}
+            self._listed = time.monotonic(), paths, note
+        return self._listed[1:]
+
+    async def _find(self) -> tuple[list[Path], str]:
+        """Look for runs, in each folder beside the others: one that does not answer hides no other."""
+        patterns = {f"runs {pattern}": partial(places, pattern) for pattern in self._settings.runs}
+        found = await self._readers.read(patterns)
+        problems = [str(each) for each in found.values() if isinstance(each, Exception)]
+        folders = [path for each in found.values() if not isinstance(each, Exception) for path in each]
+        outcomes = await self._readers.read({f"runs in {path}": partial(dated_runs, path) for path in folders})
+        dated = [run for each in outcomes.values() if not isinstance(each, Exception) for run in each]
+        unique = {place: (changed, path) for changed, path, place in reversed(dated)}  # the first name of each counts
+        newest = sorted(unique.values(), reverse=True)[: self._settings.newest]
+        problems.append(f"no run found in {', '.join(self._settings.runs)}")
+        return [path for _, path in newest], problems[0]
 
     def _look_at(self, path: Path) -> dict[str, Any]:
-        files = [path / name for name in ("config.yaml", "metrics.jsonl", "summary.json")]
         watch = LiveWatch(path)
         going_on = watch.is_going_on()
-        stamp = (going_on, *((file.stat().st_mtime_ns, file.stat().st_size) for file in files if file.exists()))
+        stamp = going_on, *(stamp_of(path / name) for name in ("config.yaml", "metrics.jsonl", "summary.json"))
         if path not in self._looks or self._looks[path].stamp != stamp:
-            run = load_run(path, going_on)
-            self._looks[path] = Look(stamp, describe(run, going_on), emergency_of(run))
-        look = self._looks[path]
+            self._looks[path] = Look(stamp, describe(load_run(path, going_on), going_on))
         status = watch.status() if going_on else None
         return {
-            **look.told,
+            **self._looks[path].told,
             "going_on": going_on,
             "live": asdict(status or LiveStatus("starting" if going_on else "")),
-            "refused": refused_commands(status, going_on)
-            | ({"emergency_stop": "this run has none (safety=none)"} if look.emergency is None else {}),
+            "refused": refused_commands(status, going_on),
             "waiting": watch.waiting() if going_on else [],
-            "emergency": None if look.emergency is None else look.emergency.pressed(),
         }
-
-    def _command(self, run: object, name: str, robot: str) -> dict[str, object]:
-        """Do what a page asks for of the run that it names; return what to tell it."""
-        try:
-            if name == "emergency_stop":
-                return self._stop(run)
-            path = self._paths.get(str(run))
-            if path is None:
-                return {"answer": "no run is chosen"}
-            LiveWatch(path).send(Command(name, robot))
-        except RoboRLError as error:
-            return {"answer": str(error)}
-        return {"answer": f"{Command(name, robot)}: asked for"}
-
-    def _stop(self, run: object) -> dict[str, object]:
-        """Press the emergency stop of the run that a page names, and say so."""
-        emergency = self._emergency(run)
-        if emergency is None:
-            return {"answer": "This run has no emergency stop (safety=none)"}
-        if not emergency.press("the page of robo-rl web"):
-            answer = f"ROBOTS ARE NOT STOPPED: {emergency.file} cannot be written. Use the button that cuts the power"
-            return {"answer": answer}
-        return {"answer": "Robots are stopped", "stopped": run}
-
-    def _emergency(self, run: object) -> EmergencyStop | None:
-        """Return the emergency stop of a run; this user's where it is not known or cannot be read, rather than none."""
-        try:
-            if run is not None and str(run) not in self._paths:  # the page chose it before this server was started
-                self._paths |= {str(path): path for path in find_runs(self._settings.runs)}
-            path = self._paths.get(str(run))
-            if path is None:
-                return EmergencyStop(None)
-            if path not in self._looks:
-                self._look_at(path)
-        except (DataError, OSError):
-            return EmergencyStop(None)
-        return self._looks[path].emergency
 
 
 class Visit:
-    """One page that is open: what it was told last, and which run it shows."""
+    """One page that is open: what it was told last, which run it shows, and what it asked for."""
 
     def __init__(self, page: Any) -> None:
         self.page = page
         self.chosen: str | None = None
+        self.going_on = False
         self.changed = asyncio.Event()
         self.shown: dict[tuple[str, str], int] = {}
+        self.asked: asyncio.Queue[tuple[object, str, str] | None] = asyncio.Queue()
         self._told: dict[str, Any] = {}
 
     def choose(self, path: str) -> None:
@@ -235,42 +270,35 @@ class Visit:
         self.shown.clear()
         self.changed.set()
 
+    def ask(self, asked: tuple[object, str, str] | None) -> None:
+        """Take note of a command: run, name and robot; None: there will be none any more."""
+        if asked is None or self.asked.qsize() < MOST_ASKED:
+            self.asked.put_nowait(asked)
+
+    async def answer(self, told: Mapping[str, Any]) -> None:
+        """Send the answer to a command, unless the page has left."""
+        from websockets.exceptions import ConnectionClosed
+
+        with suppress(ConnectionClosed):
+            await self.page.send(json.dumps(told))
+
     async def tell(self, told: Mapping[str, Any]) -> None:
         """Send what is not as it was told before."""
         news = {key: value for key, value in told.items() if key not in self._told or self._told[key] != value}
         self._told |= news
-        if told.get("run") is not None and self.chosen is None:
-            self.choose(told["run"]["path"])
+        if told.get("run") is not None:
+            self.going_on = told["run"]["going_on"]
+            if self.chosen is None:
+                self.choose(told["run"]["path"])
         await self.page.send(json.dumps(news or {"alive": True}))
 
 
-def describe(run: Run, going_on: bool) -> dict[str, Any]:
-    """Return what the files of a run say: facts, curves, faults; as JSON values."""
-    told = facts(run, going_on)
-    stops = [line for line in run.metrics if line.get("kind") == "episode" and line.get("stopped")]
-    return {
-        "path": str(run.path),
-        "title": f"{run.task}  {run.agent}  seed {run.seed}",
-        "status": run.status,
-        # What the curves show is not told twice.
-        "facts": [(name, text) for name, text in told if name not in ("evaluations", "learning", "stopped")],
-        "faults": [f"step {line['step']:,}: {line['stopped']}" for line in reversed(stops[-10:])],
-        "curves": curves(run),
-    }
+def press_emergency_stop() -> str:
+    """Press the emergency stop of all robots of this user; return why that was not possible, nothing where it was."""
+    emergency = EmergencyStop()
+    return "" if emergency.press("the page of robo-rl web") else f"{emergency.file} cannot be written"
 
 
-def refused_commands(status: LiveStatus | None, going_on: bool) -> dict[str, str]:
-    """Return the commands that a run does not take now, and why."""
-    if not going_on:
-        return dict.fromkeys(COMMANDS, "the run is not going on")
-    if status is None:
-        return dict.fromkeys(COMMANDS, "the run is starting")
-    return dict(status.refused)
-
-
-def emergency_of(run: Run) -> EmergencyStop | None:
-    """Return the emergency stop that a run obeys; None with ``safety=none``."""
-    if run.config and "emergency_stop" not in (run.config.get("safety") or {}):
-        return None
-    file = flatten(run.config).get("safety.emergency_stop.file")
-    return EmergencyStop(Path(file) if file else None)
+def why_robots_are_stopped() -> str | None:
+    """Return what the emergency stop of this user says; None: it is not pressed."""
+    return EmergencyStop().pressed()

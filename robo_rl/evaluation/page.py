@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from string import Template
 
+from ..core import write_durably
 from .plots import DARK, LIGHT, Theme
 
 
 def write_page(path: Path, title: str, lead: str, sections: Iterable[str], notes: str) -> Path:
-    """Write a page to ``path`` and return it.
+    """Write a page to ``path``, at once for all who read it, and return ``path``.
 
     Args:
         path: HTML file.
@@ -24,7 +25,7 @@ def write_page(path: Path, title: str, lead: str, sections: Iterable[str], notes
         title=html.escape(title), lead=html.escape(lead), content="\n".join(sections), notes=html.escape(notes)
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
+    write_durably(path, page.encode())
     return path
 
 
@@ -56,11 +57,12 @@ def figure(draw: Callable[[Path, Theme], Path], about: str) -> str:
         about: what it shows.
     """
     with tempfile.TemporaryDirectory() as folder:
-        light, dark = (data_url(draw(Path(folder, "plot.svg"), theme), "image/svg+xml") for theme in (LIGHT, DARK))
+        plots = [draw(Path(folder, "plot.svg"), theme).read_bytes() for theme in (LIGHT, DARK)]
+    light, dark = (data_url(plot, "image/svg+xml") for plot in plots)
     source = f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
     return f'<figure><picture>{source}<img src="{light}" alt="{html.escape(about)}"></picture></figure>'
 
 
-def data_url(path: Path, kind: str) -> str:
-    """Return a file as an address that holds it."""
-    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
+def data_url(data: bytes, kind: str) -> str:
+    """Return the content of a file as an address that holds it."""
+    return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"

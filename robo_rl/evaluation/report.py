@@ -11,10 +11,11 @@ from urllib.parse import quote
 
 from omegaconf import OmegaConf
 
+from ..core import DataError, ForeignFolder
 from .aggregate import Group, group_runs
 from .page import data_url, figure, section, table, write_page
 from .plots import plot_groups
-from .runs import Run, differences
+from .runs import VIDEO_BYTES, Run, differences
 from .statistics import Proportion, ThresholdSteps
 
 RESULTS = (
@@ -40,6 +41,7 @@ def write_report(runs: Sequence[Run], path: Path, embed: bool = False) -> Path:
         runs: at least one, of any tasks and agents; runs that were killed are shown with what they left.
         path: HTML file to write. Videos are linked relative to it.
         embed: put the videos into the page, so that it can be sent alone; it grows by a third more than their size.
+            Those that do not fit into 128 MiB together are linked.
     """
     groups = group_runs(runs)
     tasks = list(dict.fromkeys(group.task for group in groups))
@@ -183,10 +185,18 @@ def _curves(groups: Sequence[Group]) -> str:
 
 def _videos(runs: Sequence[Run], page: Path, embed: bool) -> str:
     figures = []
+    room = VIDEO_BYTES if embed else 0
     for run in runs:
         for video in run.videos:
-            source = data_url(video, "video/mp4") if embed else _relative(video, page)
             caption = f"{run.name} · {video.stem}"
+            source = _relative(video, page)
+            if embed:
+                try:
+                    data = ForeignFolder(run.path).read_bytes(f"videos/{video.name}", room)
+                    room -= len(data)
+                    source = data_url(data, "video/mp4")
+                except (OSError, DataError):
+                    caption += " (too large to embed: a link)"
             player = f'<video src="{html.escape(source)}" controls muted loop playsinline preload="metadata"></video>'
             figures.append(f"<figure>{player}<figcaption>{html.escape(caption)}</figcaption></figure>")
     return section("Videos", f'<div class="videos">{"".join(figures)}</div>', boxed=False) if figures else ""

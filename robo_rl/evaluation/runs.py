@@ -1,8 +1,9 @@
 """Reading run folders, also those of runs that were killed: what was written counts, what is missing is said."""
 
+import itertools
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import Any, cast
 
 from omegaconf import OmegaConf
 
-from ..core import DataError, ForeignFolder, load_config, nearest, parse_json, read_bytes
-from .run_values import check_line, check_summary
+from ..core import ENTRIES, DataError, ForeignFolder, load_config, nearest
+from .run_files import read_metrics, read_summary
 from .statistics import Proportion
 
 # What tells a run from its siblings of another seed, and what does not change how it learns.
@@ -29,7 +30,11 @@ _LOOKED_AT = (
 _PLACES = ("certificates", "token_file", "emergency_stop.file")
 _SECTIONS = ("task", "agent", "run", "safety")
 _FILES = ("config.yaml", "metrics.jsonl", "summary.json")
-METRICS_BYTES = 256 << 20
+MOST_VIDEOS = 200
+VIDEO_BYTES = 128 << 20
+"""Most that is read of a video, and of all videos that a page holds."""
+LEVELS = 16
+"""Folders within folders in which runs are looked for."""
 
 
 @dataclass(frozen=True)
@@ -172,8 +177,8 @@ class Run:
 
     @property
     def videos(self) -> list[Path]:
-        """Videos of the run, by name."""
-        return sorted((self.path / "videos").glob("*.mp4"))
+        """Videos of the run, by name: files of its folder, and no links to others."""
+        return [self.path / "videos" / name for name in ForeignFolder(self.path).files("videos", ".mp4", MOST_VIDEOS)]
 
     def curve(self, measure: str) -> tuple[list[int], list[float]]:
         """Return the evaluated steps and values of ``measure`` (``success_rate`` or ``return_mean``)."""
@@ -202,6 +207,7 @@ def load_run(path: Path, going_on: bool = False) -> Run:
     if not is_run(path):
         raise DataError(f"{path}: expected a run folder with {', '.join(_FILES)}")
     problems: list[str] = []
+    folder = ForeignFolder(path)
     config, summary = {}, None
     try:
         loaded = cast(dict[Any, Any], OmegaConf.to_container(load_config(path / "config.yaml"), resolve=False))
@@ -211,16 +217,14 @@ def load_run(path: Path, going_on: bool = False) -> Run:
     except FileNotFoundError:
         problems.append("config.yaml is missing")
     except (DataError, OSError, ValueError) as error:
-        problems.append(f"config.yaml cannot be read ({type(error).__name__})")
-    metrics = _read_metrics(path / "metrics.jsonl", problems)
+        problems.append(f"config.yaml cannot be read ({error})")
+    metrics = read_metrics(folder, problems)
     try:
         if not going_on:
-            summary = ForeignFolder(path).read_json("summary.json")
-            check_summary(summary)
+            summary = read_summary(folder)
     except FileNotFoundError:
         problems.append("no summary.json: the run is still going on or was killed; figures are those of its last line")
     except (DataError, OSError, ValueError, KeyError, TypeError, AttributeError):
-        summary = None
         problems.append("summary.json is damaged; figures are those of the last line of metrics.jsonl")
     if summary is not None and summary.get("status") in ("interrupted", "diverged"):
         problems.append(
@@ -231,7 +235,7 @@ def load_run(path: Path, going_on: bool = False) -> Run:
 
 def is_run(path: Path) -> bool:
     """Whether ``path`` is a folder that holds a part of a run."""
-    return any((path / name).is_file() for name in _FILES)
+    return any(os.path.isfile(path / name) for name in _FILES)  # noqa: PTH113 - false, too, where it may not be looked at
 
 
 def find_runs(patterns: Iterable[str]) -> list[Path]:
@@ -245,14 +249,9 @@ def find_runs(patterns: Iterable[str]) -> list[Path]:
     """
     found: dict[Path, Path] = {}
     for pattern in patterns:
-        path = Path(pattern).expanduser()
-        anchor = Path(path.anchor) if path.is_absolute() else Path()
-        try:
-            matches = [path] if path.exists() else sorted(anchor.glob(str(path.relative_to(path.anchor))))
-        except ValueError as error:
-            raise DataError(f"{pattern!r} is neither a folder nor a glob ({error})") from error
-        runs = [run for match in matches if match == path or not match.name.startswith(".") for run in _walk(match)]
+        runs = [run for match in matching(pattern) for run in runs_below(match)]
         if not runs:
+            path = Path(pattern).expanduser()
             folder = path.parent if path.parent.is_dir() else Path()
             names = [entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
             others = [name for name in names if name != path.name]
@@ -263,15 +262,54 @@ def find_runs(patterns: Iterable[str]) -> list[Path]:
     return list(found.values())
 
 
-def _walk(path: Path, above: frozenset[Path] = frozenset()) -> list[Path]:
-    """Run folders at or below ``path``; a run folder itself is not searched, nor a hidden one, nor one ``above``."""
+def matching(pattern: str) -> list[Path]:
+    """Return what a pattern names: one path, or what a glob matches but for hidden names.
+
+    Raises:
+        DataError: if it is neither.
+    """
+    path = Path(pattern).expanduser()
+    if path.exists():
+        return [path]
+    anchor = Path(path.anchor) if path.is_absolute() else Path()
+    try:
+        return [each for each in sorted(anchor.glob(str(path.relative_to(path.anchor)))) if each.name[:1] != "."]
+    except ValueError as error:
+        raise DataError(f"{pattern!r} is neither a folder nor a glob ({error})") from error
+
+
+def folders_in(path: Path) -> list[Path]:
+    """Return the folders in a folder, links to some last; hidden ones are left out, and all that is beyond many."""
+    try:
+        entries = list(itertools.islice(path.iterdir(), ENTRIES))
+    except OSError:  # what this user may not look at holds nothing to show
+        return []
+    below = [entry for entry in entries if not entry.name.startswith(".") and os.path.isdir(entry)]  # noqa: PTH112 - as in is_run
+    return sorted(below, key=lambda entry: (entry.is_symlink(), entry))  # the run itself before a link to it
+
+
+def runs_below(path: Path, above: tuple[Path, ...] = (), budget: Iterator[int] | None = None) -> list[Path]:
+    """Return the run folders at or below ``path``. A run folder itself is not searched, nor a hidden one.
+
+    Links are followed in ``path`` itself. Below it one that leads to a run counts, and no other is followed.
+
+    Args:
+        path: where to look.
+        above: folders that are being searched already.
+        budget: gives a value for each folder that may yet be looked at.
+
+    Raises:
+        DataError: if there are more than :data:`ENTRIES` folders.
+    """
+    budget = iter(range(ENTRIES)) if budget is None else budget
+    if next(budget, None) is None:
+        raise DataError(f"{above[0]}: more than {ENTRIES:,} folders; name those of the runs")
     if is_run(path):
         return [path]
-    if not path.is_dir() or path.resolve() in above:
+    followed = len(above) <= 1 or not path.is_symlink()
+    if not followed or len(above) > LEVELS or path.resolve() in above:
         return []
-    below = [entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
-    below.sort(key=lambda entry: (entry.is_symlink(), entry))  # the run itself before a link to it
-    return [run for entry in below for run in _walk(entry, above | {path.resolve()})]
+    return [run for entry in folders_in(path) for run in runs_below(entry, (*above, path.resolve()), budget)]
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -296,25 +334,3 @@ def differences(settings: Sequence[Mapping[str, Any]]) -> list[str]:
 def _proportion(line: Mapping[str, Any]) -> Proportion:
     episodes = max(1, int(line.get("episodes", 1)))
     return Proportion.of(round(float(line["success_rate"]) * episodes), episodes)
-
-
-def _read_metrics(path: Path, problems: list[str]) -> tuple[Mapping[str, Any], ...]:
-    try:
-        text = read_bytes(path, METRICS_BYTES).decode(errors="replace").splitlines()
-    except FileNotFoundError:
-        problems.append("metrics.jsonl is missing")
-        return ()
-    except (DataError, OSError) as error:
-        problems.append(f"metrics.jsonl cannot be read ({getattr(error, 'strerror', None) or error})")
-        return ()
-    lines, damaged = [], 0
-    for row in text:
-        try:
-            line = parse_json(row, "metrics.jsonl")
-            check_line(line)
-            lines.append(line)
-        except (DataError, ValueError, KeyError, TypeError, AttributeError):
-            damaged += 1
-    if damaged:
-        problems.append(f"metrics.jsonl: {damaged} unreadable line{'s' * (damaged > 1)} left out")
-    return tuple(lines)

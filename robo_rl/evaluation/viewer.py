@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..core import Closing, ConfigError, DataError
+from ..core import Closing, ConfigError, DataError, read_bytes
+from .runs import VIDEO_BYTES
 
 _JPEG_QUALITY = 90
 _LAST_WRITE_SECONDS = 60
@@ -95,10 +96,10 @@ class Recording(Closing):
             DataError: if it cannot be read.
         """
         rr = self._rerun
-        asset = rr.AssetVideo(path=path)
         try:
+            asset = rr.AssetVideo(contents=read_bytes(path, VIDEO_BYTES), media_type="video/mp4")
             stamps = asset.read_frame_timestamps_nanos()
-        except RuntimeError as error:
+        except (OSError, DataError, RuntimeError) as error:
             raise DataError(f"{path} cannot be shown ({error}); make it again") from error
         self._stream.log(entity, asset, static=True)
         columns = rr.VideoFrameReference.columns_nanos(stamps)

@@ -10,13 +10,13 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from robo_rl.core import Clock, Closing, ConfigError, DataError, MonotonicClock
+from robo_rl.core import Clock, Closing, ConfigError, DataError, ForeignFolder, MonotonicClock, read_bytes
 
 FOLDER = "live"
 WATCH_SECONDS = 3.0
@@ -24,6 +24,11 @@ WATCH_SECONDS = 3.0
 STATUS_SECONDS = 0.5
 LOCK_SECONDS = 1.0
 """Longest wait for somebody who only looks whether the run goes on."""
+
+MOST_COMMANDS = 100
+MOST_PICTURES = 32
+PICTURE_BYTES = 2 << 20
+"""What is looked at of a folder that somebody else may have filled: the first commands, pictures, and their size."""
 
 COMMANDS = {
     "pause": "no new episode begins",
@@ -88,9 +93,11 @@ class LiveRun(Closing):
 
     def __init__(self, run: Path, clock: Clock | None = None) -> None:
         self._clock = clock or MonotonicClock()
+        self._run = ForeignFolder(run)
         self._folder = run / FOLDER
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._lock = (self._folder / "lock").open("w")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        self._lock = os.fdopen(os.open(self._folder / "lock", flags, 0o666), "w")
         deadline = time.monotonic() + LOCK_SECONDS
         while not _lock(self._lock.fileno(), fcntl.LOCK_EX):
             if time.monotonic() > deadline:
@@ -107,8 +114,8 @@ class LiveRun(Closing):
     def watched(self) -> bool:
         """Whether somebody watches, so that pictures are of use."""
         try:
-            seen_ns = int((self._folder / "watched").read_text())
-        except (OSError, ValueError):
+            seen_ns = int(read_bytes(self._folder / "watched", 64))
+        except (OSError, ValueError, DataError):
             return False
         return 0 <= self._clock.now_ns() - seen_ns <= WATCH_SECONDS * 1e9
 
@@ -118,24 +125,26 @@ class LiveRun(Closing):
         if self._told is not None and self._told.state == status.state and now - self._told_ns < STATUS_SECONDS * 1e9:
             return
         self._told, self._told_ns = status, now
-        _replace(self._folder / "status.json", json.dumps(asdict(status)).encode())
+        self._write("status.json", json.dumps(asdict(status)).encode())
 
     def show(self, robot: str, pictures: Mapping[str, bytes]) -> None:
         """Show JPEG pictures of a robot, by camera."""
         for camera, picture in pictures.items():
             name = "@".join(quote(part, safe="") for part in (robot, camera))
-            _replace(self._folder / "pictures" / f"{name}.jpg", picture)
+            self._write(f"pictures/{name}.jpg", picture)
+
+    def _write(self, name: str, data: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self._run.replace(f"{FOLDER}/{name}", data)
 
     def take_commands(self) -> list[Command]:
         """Return what people asked for since the last call, in order."""
         commands = []
-        for file in sorted((self._folder / "commands").glob("*.json")):
-            with contextlib.suppress(OSError, ValueError, TypeError):
-                command = Command(**json.loads(file.read_text()))
-                if command.name in COMMANDS:
-                    commands.append(command)
+        for file, command in _commands(self._run):
+            if command is not None and command.name in COMMANDS:
+                commands.append(command)
             with contextlib.suppress(OSError):
-                file.unlink()
+                (self._folder / "commands" / file).unlink()
         return commands
 
     def close(self) -> None:
@@ -150,7 +159,7 @@ class LiveRun(Closing):
 
 
 class LiveWatch:
-    """The side of those who watch.
+    """The side of those who watch. The folder may be anybody's: what is read is bounded, and no link in it is followed.
 
     Args:
         run: folder of the run.
@@ -159,47 +168,48 @@ class LiveWatch:
 
     def __init__(self, run: Path, clock: Clock | None = None) -> None:
         self._clock = clock or MonotonicClock()
-        self._folder = run / FOLDER
+        self._run = ForeignFolder(run)
         self._numbers = itertools.count()
 
     def is_going_on(self) -> bool:
         """Whether a process is busy with the run. A process that was killed is not."""
         try:
-            with (self._folder / "lock").open() as lock:
-                return not _lock(lock.fileno(), fcntl.LOCK_SH)
-        except FileNotFoundError:
+            with self._run.open(f"{FOLDER}/lock") as lock:
+                return not _lock(lock, fcntl.LOCK_SH)
+        except (OSError, DataError):  # where there is no file to lock, no run has locked it
             return False
 
     def watch(self) -> None:
         """Say that somebody watches; nothing where the run does not go on."""
-        if self._folder.is_dir():
-            _replace(self._folder / "watched", str(self._clock.now_ns()).encode())
+        with contextlib.suppress(OSError):
+            self._run.replace(f"{FOLDER}/watched", str(self._clock.now_ns()).encode())
 
     def status(self) -> LiveStatus | None:
         """Return what the run last told, if it did."""
         try:
-            told = json.loads((self._folder / "status.json").read_text())
-            robots = tuple(LiveRobot(**robot) for robot in told["robots"])
-            return LiveStatus(told["state"], told["paused"], told["refused"], robots)
-        except (OSError, ValueError, KeyError, TypeError):
+            return _status(self._run.read_json(f"{FOLDER}/status.json"))
+        except (OSError, DataError, KeyError, TypeError):
             return None
 
     def pictures(self) -> dict[tuple[str, str], tuple[Path, int]]:
         """Return the file of the newest picture by robot and camera, and a number that changes with the picture."""
         found = {}
-        for path in (self._folder / "pictures").glob("*.jpg"):
-            robot, _, camera = path.stem.partition("@")
-            with contextlib.suppress(FileNotFoundError):
-                found[unquote(robot), unquote(camera)] = (path, path.stat().st_mtime_ns)
+        for name, file in self._run.files(f"{FOLDER}/pictures", ".jpg", MOST_PICTURES).items():
+            robot, _, camera = name.removesuffix(".jpg").partition("@")
+            path = self._run.path / FOLDER / "pictures" / name
+            found[unquote(robot), unquote(camera)] = (path, file.st_mtime_ns)
         return found
+
+    def read_picture(self, file: Path) -> bytes | None:
+        """Return what is in one of the files of :meth:`pictures`; None where it is gone, or not what a run writes."""
+        try:
+            return self._run.read_bytes(f"{FOLDER}/pictures/{file.name}", PICTURE_BYTES)
+        except (OSError, DataError):
+            return None
 
     def waiting(self) -> list[str]:
         """Return the commands that the run has not taken yet, in order."""
-        found = []
-        for path in sorted((self._folder / "commands").glob("*.json")):
-            with contextlib.suppress(OSError, ValueError, TypeError):
-                found.append(str(Command(**json.loads(path.read_text()))))
-        return found
+        return [str(command) for _, command in _commands(self._run) if command is not None]
 
     def send(self, command: Command) -> None:
         """Ask the run for something; it acts when it comes to it.
@@ -215,8 +225,48 @@ class LiveWatch:
         if why := status.refused.get(command.name):
             raise DataError(f"{command.name}: {why}")
         name = f"{self._clock.now_ns():020}-{os.getpid()}-{next(self._numbers)}"
-        if not _replace(self._folder / "commands" / f"{name}.json", json.dumps(command._asdict()).encode()):
-            raise DataError(f"{command.name} could not be written to {self._folder}")
+        try:
+            self._run.replace(f"{FOLDER}/commands/{name}.json", json.dumps(command._asdict()).encode())
+        except OSError as error:
+            raise DataError(f"{command.name} could not be written to {self._run.path / FOLDER}") from error
+
+
+def _commands(run: ForeignFolder) -> Iterator[tuple[str, Command | None]]:
+    """Yield the files of commands in order, and the command in each; None: it holds none."""
+    for name in run.files(f"{FOLDER}/commands", ".json", MOST_COMMANDS):
+        command = None
+        with contextlib.suppress(OSError, DataError, TypeError):
+            told = run.read_json(f"{FOLDER}/commands/{name}", 4096)
+            if isinstance(told, dict) and all(isinstance(value, str) for value in told.values()):
+                command = Command(**told)
+        yield name, command
+
+
+def _status(told: Any) -> LiveStatus:
+    """Return what a status file says.
+
+    Raises:
+        KeyError: if something is missing.
+        TypeError: if something is of another type.
+    """
+    robots = [LiveRobot(**robot) for robot in _checked(told["robots"], list)]
+    for robot in robots:
+        _checked(robot.name, str)
+        _checked(robot.connected, bool)
+        _checked(robot.picture_problem, str)
+        _texts(robot.facts)
+    refused = _texts(told["refused"])
+    return LiveStatus(_checked(told["state"], str), _checked(told["paused"], bool), refused, tuple(robots))
+
+
+def _checked(value: Any, kind: type) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"expected {kind.__name__}")
+    return value
+
+
+def _texts(value: Any) -> dict[str, str]:
+    return {name: _checked(text, str) for name, text in _checked(value, dict).items()}
 
 
 def _lock(descriptor: int, kind: int) -> bool:
@@ -224,18 +274,5 @@ def _lock(descriptor: int, kind: int) -> bool:
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
-        return False
-    return True
-
-
-def _replace(path: Path, data: bytes) -> bool:
-    """Replace a file at once for all who read it; return whether that was possible."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        partial.write_bytes(data)
-        partial.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            partial.unlink()
         return False
     return True

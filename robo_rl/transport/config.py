@@ -4,7 +4,7 @@ import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 
-from robo_rl.core import ConfigError, require
+from robo_rl.core import ConfigError, DataError, read_secret, require
 
 from .images import CODINGS
 
@@ -20,8 +20,8 @@ class TransportConfig:
             not of this machine alone needs ``certificates`` or ``token_file``. Null: none yet.
         certificates: folder made by ``robo-rl keys``: mutual TLS; an actor may only use the name in its certificate.
             Null: no encryption.
-        token_file: file with a secret that every request must carry; it is not encrypted unless ``certificates`` is
-            given as well. Null: none.
+        token_file: file with a secret that every request must carry, which nobody but its owner can read; it is not
+            encrypted unless ``certificates`` is given as well. Null: none.
         image_compression: how an actor writes images: null (as they are), ``zstd`` (without loss), or ``jpeg``
             (smaller, with loss: the learner sees what came, the actor what its camera gave).
         message_bytes: largest message that is accepted [bytes].
@@ -84,13 +84,13 @@ class TransportConfig:
         """Return the secret, or an empty text where there is none.
 
         Raises:
-            ConfigError: if the file cannot be read, or holds less than 16 characters.
+            ConfigError: if the file cannot be read, others can read it, or it holds less than 16 characters.
         """
         if self.token_file is None:
             return ""
         try:
-            token = Path(self.token_file).read_text().strip()
-        except (OSError, UnicodeDecodeError) as error:
+            token = read_secret(Path(self.token_file)).strip()
+        except (OSError, DataError) as error:
             raise ConfigError(f"transport.token_file {self.token_file} cannot be read: {error}") from error
         require(len(token) >= 16, "the token in transport.token_file", "16 characters or more", f"{len(token)}")
         return token

@@ -4,7 +4,7 @@ import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 
-from robo_rl.core import ConfigError, require
+from robo_rl.core import ConfigError, DataError, read_secret, require
 
 TOKEN_CHARACTERS = 16
 
@@ -18,7 +18,8 @@ class WebConfig:
             free. A host that is not of this machine alone needs ``certificates``.
         certificates: folder made by ``robo-rl keys`` with this host among ``hosts``: its ``learner.pem`` and
             ``learner.key`` are used for HTTPS. Null: no encryption.
-        token_file: file with the secret that a page must show; null: a new one at each start.
+        token_file: file with the secret that a page must show, which nobody but its owner can read; null: a new one at
+            each start.
     """
 
     address: str = "127.0.0.1:8090"
@@ -61,13 +62,13 @@ class WebConfig:
         """Return the secret in the file; None where none is given.
 
         Raises:
-            ConfigError: if the file cannot be read, or holds less than 16 characters.
+            ConfigError: if the file cannot be read, others can read it, or it holds less than 16 characters.
         """
         if self.token_file is None:
             return None
         try:
-            token = Path(self.token_file).read_text().strip()
-        except (OSError, UnicodeDecodeError) as error:
+            token = read_secret(Path(self.token_file)).strip()
+        except (OSError, DataError) as error:
             raise ConfigError(f"web.token_file {self.token_file} cannot be read: {error}") from error
         enough = len(token) >= TOKEN_CHARACTERS
         require(enough, "the token in web.token_file", f"{TOKEN_CHARACTERS} characters or more", len(token))

@@ -22,6 +22,11 @@ from ..transport_rig import RUN, ActorRig, make_server, steps_of, wait_until
 from .conftest import LOCAL, config_for
 
 
+def write_secret(file: Path, text: str, mode: int = 0o600) -> None:
+    file.write_text(text)
+    file.chmod(mode)
+
+
 def refusal(rig: ActorRig) -> str:
     with pytest.raises(TransportError) as caught:
         rig.join()
@@ -44,8 +49,8 @@ def test_another_run_another_environment_and_another_name(server, tmp_path: Path
 
 @pytest.mark.parametrize("given", [None, "another secret 123456"])
 def test_a_wrong_token_is_refused_and_told(intake, tmp_path: Path, given: str | None) -> None:
-    (tmp_path / "token").write_text("the secret of this run\n")
-    (tmp_path / "other").write_text(given or "")
+    write_secret(tmp_path / "token", "the secret of this run\n")
+    write_secret(tmp_path / "other", given or "")
     secured = dataclasses.replace(LOCAL, token_file=str(tmp_path / "token"))
     server = make_server(secured, intake)
     config = dataclasses.replace(secured, address=server.address)
@@ -62,7 +67,7 @@ def test_a_wrong_token_is_refused_and_told(intake, tmp_path: Path, given: str | 
 
 
 def test_strangers_who_send_nothing_hold_no_thread(intake, tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("the secret of this run\n")
+    write_secret(tmp_path / "token", "the secret of this run\n")
     secured = dataclasses.replace(LOCAL, token_file=str(tmp_path / "token"), max_actors=2)
     server = make_server(secured, intake)
     silence, over = 50, threading.Event()
@@ -213,9 +218,12 @@ def test_configuration_is_checked(changes: dict, message: str) -> None:
 def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"token_file .*absent cannot be read"):
         TransportConfig(token_file=str(tmp_path / "absent")).token()
-    (tmp_path / "short").write_text("abc")
+    write_secret(tmp_path / "short", "abc")
     with pytest.raises(ConfigError, match="16 characters or more, got '3'"):
         TransportConfig(token_file=str(tmp_path / "short")).token()
+    write_secret(tmp_path / "open", "the secret of this run", 0o644)
+    with pytest.raises(ConfigError, match=r"token_file .*others can read \(mode 0644\): chmod 600"):
+        TransportConfig(token_file=str(tmp_path / "open")).token()
     with pytest.raises(ConfigError, match=r"ca.pem cannot be read .*; make it with robo-rl keys"):
         ActorRig(TransportConfig("127.0.0.1:1", certificates=str(tmp_path)), tmp_path / "spool")
 

@@ -43,6 +43,7 @@ class ServedDashboard:
 
     def __init__(self, runs: Path, folder: Path) -> None:
         (folder / "token").write_text(TOKEN)
+        (folder / "token").chmod(0o600)
         self.said: list[str] = []
         self._token_file = str(folder / "token")
         self._dashboard = Dashboard(WatchConfig(runs=[str(runs)], newest=4, interval=0.2))
@@ -76,7 +77,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("web")
     run = folder / "runs" / "2026-01-01_pick_cube_rlpd_0"
     run.mkdir(parents=True)
-    safety = f"safety: {{emergency_stop: {{file: {folder}/stop}}}}"
+    safety = f"safety: {{emergency_stop: {{file: {folder}/stop}}}}"  # which the page leaves alone
     (run / "config.yaml").write_text(
         f"task: {{name: pick_cube}}\nagent: {{name: rlpd}}\nseed: 0\nrun: {{env_steps: 6000}}\n{safety}\n"
     )
@@ -172,7 +173,7 @@ def test_it_shows_the_run_and_its_cameras_and_its_buttons_act(
     assert not refused.is_enabled() and "the disk is full" in refused.get_attribute("title")
 
     press(browser, "emergency_stop")
-    emergency = EmergencyStop(folder / "stop")
+    emergency = EmergencyStop()
     assert wait_until(emergency.pressed) == "the page of robo-rl web"
     wait_until(lambda: "robo-rl rearm" in text(browser, "#notice"))
     emergency.rearm()
@@ -208,7 +209,7 @@ def test_a_dropped_connection_recovers(browser: Any, served: ServedDashboard, ru
 def test_an_emergency_stop_comes_through_though_its_connection_died_unnoticed(
     browser: Any, served: ServedDashboard, run: LiveRun, folder: Path
 ) -> None:
-    emergency = EmergencyStop(folder / "stop")
+    emergency = EmergencyStop()
     with proxied(served.server) as proxy, before_pages(browser, NOTICES_NO_SILENCE):
         opened(browser, served)
         wait_until(lambda: text(browser, "#state") == "training")
@@ -221,11 +222,11 @@ def test_an_emergency_stop_comes_through_though_its_connection_died_unnoticed(
 
 
 def test_an_emergency_stop_without_a_connection_is_kept_for_the_run_that_it_was_of(
-    browser: Any, served: ServedDashboard, run: LiveRun, folder: Path
+    browser: Any, served: ServedDashboard, run: LiveRun
 ) -> None:
     opened(browser, served)
     wait_until(lambda: text(browser, "#state") == "training")
-    emergency = EmergencyStop(folder / "stop")
+    emergency = EmergencyStop()
     served.stop()
     try:
         wait_until(lambda: text(browser, "#connection") == "connection lost")
@@ -270,7 +271,7 @@ def test_an_emergency_stop_that_cannot_be_pressed_is_never_shown_as_confirmed(
         assert browser.find_element("css selector", "#unconfirmed").is_displayed()
         wait_until(lambda: text(browser, "#answer").startswith("ROBOTS ARE NOT STOPPED"))
     wait_until(lambda: not browser.find_element("css selector", "#unconfirmed").is_displayed())
-    assert EmergencyStop(folder / "stop").rearm()
+    assert EmergencyStop().rearm()
 
 
 def test_a_connection_that_comes_back_shows_and_commands_the_run_that_was_chosen(
@@ -298,10 +299,10 @@ def test_a_connection_that_comes_back_shows_and_commands_the_run_that_was_chosen
         press(browser, "pause")
         assert commanded(run) == [Command("pause")]
         press(browser, "emergency_stop")
-        emergency = EmergencyStop(folder / "stop")
+        emergency = EmergencyStop()
         assert wait_until(emergency.pressed) == "the page of robo-rl web"
         emergency.rearm()
-        assert not (folder / "b").exists()
+        assert not (folder / "stop").exists() and not (folder / "b").exists()
         assert not any("seed 1" in title for title in browser.execute_script("return [...seen]"))
     finally:
         shutil.rmtree(newer)

@@ -167,9 +167,15 @@ def test_what_cannot_be_served_is_named(fields: dict[str, Any], complaint: str) 
 
 
 def test_short_tokens_and_missing_keys_are_named(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("short\n")
+    token = tmp_path / "token"
+    token.write_text("short\n")
+    token.chmod(0o600)
     with pytest.raises(ConfigError, match="16 characters or more"):
-        PageServer(WebConfig(token_file=str(tmp_path / "token")), PAGES, echo)
+        PageServer(WebConfig(token_file=str(token)), PAGES, echo)
+    token.write_text("a secret that is long enough\n")
+    token.chmod(0o644)
+    with pytest.raises(ConfigError, match="others can read"):
+        PageServer(WebConfig(token_file=str(token)), PAGES, echo)
     with pytest.raises(ConfigError, match="make them with robo-rl keys"):
         PageServer(WebConfig(certificates=str(tmp_path)), PAGES, echo)
 

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,48 @@ pytest.importorskip("websockets")
 from websockets.exceptions import ConnectionClosedError
 
 from robo_rl.commands.web import Dashboard, WatchConfig
-from robo_rl.telemetry import LiveRun
+from robo_rl.core import EmergencyStop
+from robo_rl.telemetry import Command, LiveRun, LiveStatus
+
+PATIENCE_SECONDS = 60.0
+PRESS = {"command": "emergency_stop"}
+PRESSED = "Robots are stopped"
+
+
+class Page:
+    """A page that says ``messages``, each after what it is told fulfils a condition, and leaves after the last."""
+
+    def __init__(self, *messages: dict[str, Any], until: Callable[[dict[str, Any]], object] = bool) -> None:
+        self.told: dict[str, Any] = {}
+        self.answers: list[str] = []
+        self._messages, self._until = messages, until
+
+    async def send(self, message: str | bytes) -> None:
+        news = json.loads(message if isinstance(message, str) else message.partition(b"\n")[0])
+        self.told |= news
+        if "answer" in news:
+            self.answers.append(news["answer"])
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            for count, message in enumerate(self._messages):
+                while len(self.answers) < count or not self._until(self.told):
+                    await asyncio.sleep(0.01)
+                yield json.dumps(message)
+            while len(self.answers) < len(self._messages):
+                await asyncio.sleep(0.01)
+
+
+def visited(runs: list[Path], page: Page, newest: int = 5) -> Page:
+    asyncio.run(Dashboard(WatchConfig([str(folder) for folder in runs], newest=newest, interval=0.1)).serve(page))
+    return page
+
+
+@pytest.fixture(autouse=True)
+def emergency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EmergencyStop:
+    """The emergency stop of this user, in this test."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "mine"))
+    return EmergencyStop()
 
 
 @pytest.fixture
@@ -25,45 +67,44 @@ def runs(tmp_path: Path) -> list[Path]:
     return folders
 
 
-def test_an_emergency_stop_of_a_run_that_nobody_looked_at_yet_is_pressed(runs: list[Path]) -> None:
-    dashboard = Dashboard(WatchConfig([str(folder) for folder in runs], newest=5, interval=1.0))
-    shown = dashboard._look(None)
-    (other,) = [run["path"] for run in shown["runs"] if run["path"] != shown["run"]["path"]]
-    assert dashboard._command(other, "emergency_stop", "") == {"answer": "Robots are stopped", "stopped": other}
-    assert [(folder / "stop").exists() for folder in runs] == [str(folder) == other for folder in runs]
+def test_a_stop_is_that_of_this_user_and_no_folder_says_where_it_is(runs: list[Path], emergency: EmergencyStop) -> None:
+    precious = runs[0] / "stop"
+    precious.write_text("a thesis")
+    page = visited(runs, Page(PRESS | {"run": str(runs[0])}, until=lambda told: told.get("run")))
+    assert page.told["answer"] == PRESSED and page.told["stopped"] == str(runs[0])
+    assert emergency.pressed() == "the page of robo-rl web"
+    assert precious.read_text() == "a thesis" and not (runs[1] / "stop").exists()
 
 
-def test_where_a_run_cannot_be_read_the_stop_of_this_user_is_pressed(
-    runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("config", ["safety: [", "seed: 1\nsafety: {}\n", "safety: {emergency_stop: {file: [1]}}", ""])
+def test_no_configuration_keeps_a_stop_from_being_pressed(
+    runs: list[Path], emergency: EmergencyStop, config: str
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "mine"))
-    dashboard = Dashboard(WatchConfig([str(folder) for folder in runs], newest=5, interval=1.0))
-    shown = dashboard._look(None)
-    (other,) = [run["path"] for run in shown["runs"] if run["path"] != shown["run"]["path"]]
-    (Path(other) / "metrics.jsonl").write_text("rubbish\n")
-    (Path(other) / "config.yaml").write_text("safety: [")
-    told = dashboard._command(other, "emergency_stop", "")
-    assert told["stopped"] == other and (tmp_path / "mine" / "robo_rl" / "emergency_stop").exists()
+    for folder in runs:
+        (folder / "config.yaml").write_text(config)
+    page = visited(runs, Page(PRESS | {"run": str(runs[1])}, until=lambda told: told.get("run")))
+    assert page.told["stopped"] == str(runs[1]) and emergency.pressed()
+    assert "emergency_stop" not in page.told["run"]["refused"]
 
 
-def test_a_page_that_shows_no_run_stops_the_robots_of_this_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    dashboard = Dashboard(WatchConfig([str(tmp_path)], newest=5, interval=1.0))
-    assert dashboard._command(None, "pause", "") == {"answer": "no run is chosen"}
-    assert dashboard._command(None, "emergency_stop", "") == {"answer": "Robots are stopped", "stopped": None}
-    assert (tmp_path / "robo_rl" / "emergency_stop").exists()
+def test_a_page_that_shows_no_run_stops_the_robots_of_this_user(tmp_path: Path, emergency: EmergencyStop) -> None:
+    page = visited([tmp_path], Page({"command": "pause"}, PRESS))
+    assert page.answers == ["no run is chosen", PRESSED] and page.told["stopped"] is None and emergency.pressed()
 
 
-def test_a_run_that_was_chosen_before_the_server_started_has_its_own_stop_pressed(
-    runs: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "mine"))
-    dashboard = Dashboard(WatchConfig([str(folder) for folder in runs], newest=1, interval=1.0))
-    told = dashboard._command(str(runs[0]), "emergency_stop", "")
-    assert told == {"answer": "Robots are stopped", "stopped": str(runs[0])}
-    assert [(folder / "stop").exists() for folder in runs] == [True, False] and not (tmp_path / "mine").exists()
+def test_a_run_that_was_chosen_before_the_server_started_is_commanded(runs: list[Path]) -> None:
+    with LiveRun(runs[0]) as run:
+        run.tell(LiveStatus("training"))
+        page = visited(runs, Page({"command": "pause", "run": str(runs[0])}), newest=2)
+        assert page.answers == ["pause: asked for"] and run.take_commands() == [Command("pause")]
+
+
+def test_commands_are_passed_on_in_their_order(runs: list[Path]) -> None:
+    names = ["pause", "resume", "pause", "checkpoint"]
+    with LiveRun(runs[0]) as run:
+        run.tell(LiveStatus("training"))
+        visited(runs, Page(*({"command": name, "run": str(runs[0])} for name in names)))
+        assert [command.name for command in run.take_commands()] == names
 
 
 def test_why_no_step_is_taken_in_is_told_while_the_run_goes_on(runs: list[Path]) -> None:
@@ -76,21 +117,16 @@ def test_why_no_step_is_taken_in_is_told_while_the_run_goes_on(runs: list[Path])
     assert told not in dashboard._look_at(runs[0])["facts"]
 
 
-def test_a_stop_that_was_not_pressed_is_not_confirmed(runs: list[Path]) -> None:
-    dashboard = Dashboard(WatchConfig([str(folder) for folder in runs], newest=5, interval=1.0))
-    (runs[0] / "config.yaml").write_text("seed: 1\nsafety: {}\n")
-    assert dashboard._command(str(runs[0]), "emergency_stop", "") == {
-        "answer": "This run has no emergency stop (safety=none)"
-    }
-    (runs[1] / "config.yaml").write_text(f"safety:\n  emergency_stop:\n    file: {runs[1] / 'gone' / 'stop'}\n")
-    dashboard._look_at(runs[1])
-    (runs[1] / "gone").rmdir()
-    (runs[1] / "gone").touch()  # no folder can be made there
-    told = dashboard._command(str(runs[1]), "emergency_stop", "")
-    assert list(told) == ["answer"] and str(told["answer"]).startswith("ROBOTS ARE NOT STOPPED")
+def test_a_stop_that_was_not_pressed_is_not_confirmed(
+    runs: list[Path], emergency: EmergencyStop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EmergencyStop, "press", lambda self, reason: False)
+    page = visited(runs, Page(PRESS))
+    assert "stopped" not in page.told and page.answers[0].startswith("ROBOTS ARE NOT STOPPED")
+    assert str(emergency.file) in page.answers[0]
 
 
-class Page:
+class DeadPage:
     """A page that says something and is gone before it is told anything."""
 
     async def send(self, message: str | bytes) -> None:
@@ -98,10 +134,15 @@ class Page:
 
     async def __aiter__(self) -> AsyncIterator[str]:
         await asyncio.sleep(0.2)
-        yield json.dumps({"command": "emergency_stop", "run": None})
+        yield json.dumps(PRESS | {"run": None})
+        raise ConnectionClosedError(None, None)
 
 
-def test_an_emergency_stop_counts_though_its_page_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    asyncio.run(Dashboard(WatchConfig([str(tmp_path)], newest=5, interval=1.0)).serve(Page()))
-    assert (tmp_path / "robo_rl" / "emergency_stop").exists()
+def test_an_emergency_stop_counts_though_its_page_is_gone(tmp_path: Path, emergency: EmergencyStop) -> None:
+    async def serve() -> None:
+        dashboard = Dashboard(WatchConfig([str(tmp_path)], newest=5, interval=1.0))
+        await dashboard.serve(DeadPage())
+        while not emergency.pressed():
+            await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(serve(), PATIENCE_SECONDS))
