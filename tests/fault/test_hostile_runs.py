@@ -234,7 +234,7 @@ def test_of_long_metrics_the_beginning_and_the_end_are_read(tmp_path: Path, monk
     monkeypatch.setattr(run_files, "METRICS_BYTES", 2 << 20)
     run = honest(tmp_path / "runs")
     with (run / "metrics.jsonl").open("w") as stream:
-        stream.writelines(json.dumps(LINE | {"step": step, "more": "x" * 100}) + "\n" for step in range(30_000))
+        stream.writelines(json.dumps(LINE | {"step": step, "warning": "x" * 100}) + "\n" for step in range(30_000))
     loaded = load_run(run)
     steps = [line["step"] for line in loaded.metrics]
     assert steps[0] == 0 and steps[-1] == 29_999 and 12_000 < len(steps) < 16_000

@@ -1,0 +1,127 @@
+"""How soon the page of robo-rl web answers an emergency stop: with hostile run folders in view, and with strangers.
+
+    python tests/benchmarks/bench_web.py [--presses 3] [--strangers 200]
+
+Run folders of every kind of tests/hostile_runs.py are made, and ``robo-rl web`` is started on them. A page chooses each
+in turn and presses the emergency stop; then strangers open connections and show no token, and a page connects anew for
+each press. The time is from the press, or from the attempt to connect, to the answer.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from websockets.sync.client import connect
+
+from tests.hostile_runs import KINDS, make_hostile
+
+PATIENCE_SECONDS = 20.0
+
+
+def main() -> None:
+    """Measure, and print a JSON object."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--presses", type=int, default=3)
+    parser.add_argument("--strangers", type=int, default=200)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        runs = Path(folder) / "runs"
+        paths = [str(make_hostile(runs, kind)) for kind in KINDS]
+        words = ["web", f"runs=[{runs}]", "newest=100", "interval=0.2", "web.address=127.0.0.1:0"]
+        environment = os.environ | {"XDG_STATE_HOME": f"{folder}/state"}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "robo_rl.cli", *words], stdout=subprocess.PIPE, text=True, env=environment
+        )
+        try:
+            assert process.stdout is not None
+            match = re.fullmatch(r"Open (http://(127\.0\.0\.1:(\d+)))/#(\S+)\n", process.stdout.readline())
+            assert match is not None
+            origin, host, port, token = match.groups()
+            results = {"hostile": press_on_each(origin, host, token, paths, options.presses)}
+            results["strangers"] = press_among_strangers(origin, host, token, int(port), options.strangers)
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(PATIENCE_SECONDS)
+    print(json.dumps(results, indent=2))
+
+
+@contextlib.contextmanager
+def page_of(origin: str, host: str, token: str) -> Any:
+    """Open a page that has shown its token."""
+    with connect(f"ws://{host}/socket", origin=origin, proxy=None, open_timeout=PATIENCE_SECONDS) as page:  # type: ignore[arg-type]
+        page.send(json.dumps({"token": token}))
+        yield page
+
+
+def press_on_each(origin: str, host: str, token: str, paths: list[str], presses: int) -> dict[str, Any]:
+    """Return how long answers took [s], each run in view in turn, and how many of the runs were shown."""
+    seconds, shown = [], 0
+    with page_of(origin, host, token) as page:
+        for path in paths:
+            shown += choose(page, path)
+            for _ in range(presses):
+                seconds.append(press(page, path))
+    return {"runs": len(paths), "shown": shown, **summary(seconds)}
+
+
+def choose(page: Any, path: str) -> bool:
+    """Choose a run; return whether it was shown."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        page.send(json.dumps({"run": path}))
+        with contextlib.suppress(TimeoutError):
+            message = page.recv(0.5)
+            if isinstance(message, str) and ((json.loads(message).get("run")) or {}).get("path") == path:
+                return True
+    return False
+
+
+def press(page: Any, path: str | None) -> float:
+    """Press the emergency stop; return how long the answer took [s]."""
+    began = time.monotonic()
+    page.send(json.dumps({"command": "emergency_stop", "run": path}))
+    while True:
+        message = page.recv(PATIENCE_SECONDS)
+        if isinstance(message, str) and "stopped" in json.loads(message):
+            return time.monotonic() - began
+
+
+def press_among_strangers(origin: str, host: str, token: str, port: int, count: int) -> dict[str, Any]:
+    """Return how long connecting and pressing took [s] while strangers hold connections and renew those that end."""
+    strangers = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
+    seconds, refused = [], 0
+    for _ in range(40):
+        began = time.monotonic()
+        try:
+            with page_of(origin, host, token) as page:
+                press(page, None)
+            seconds.append(time.monotonic() - began)
+        except Exception:  # whatever keeps the operator out counts as that
+            refused += 1
+        strangers.append(socket.create_connection(("127.0.0.1", port)))
+    for stranger in strangers:
+        stranger.close()
+    return {"strangers": count, "refused": refused, **summary(seconds)}
+
+
+def summary(seconds: list[float]) -> dict[str, Any]:
+    """Return count, median and longest."""
+    ordered = sorted(seconds)
+    rounded = [round(value, 4) for value in ordered]
+    return {"answers": len(rounded), "median": rounded[len(rounded) // 2] if rounded else None, "longest": rounded[-1:]}
+
+
+if __name__ == "__main__":
+    main()
