@@ -60,7 +60,8 @@ def main() -> None:
 @contextlib.contextmanager
 def page_of(origin: str, host: str, token: str) -> Any:
     """Open a page that has shown its token."""
-    with connect(f"ws://{host}/socket", origin=origin, proxy=None, open_timeout=PATIENCE_SECONDS) as page:  # type: ignore[arg-type]
+    options: dict[str, Any] = {"origin": origin, "proxy": None, "open_timeout": PATIENCE_SECONDS}
+    with connect(f"ws://{host}/socket", **options) as page:
         page.send(json.dumps({"token": token}))
         yield page
 
