@@ -126,8 +126,9 @@ class FrameSubscription:
         self._tree = TransformTree()
         self._times: tuple[int, ...] = ()
         self._latest: tuple[Any, int] | None = None
-        # SourceConfig has checked the value; Hydra's fields cannot be Literals.
-        moving = QoSProfile(DEPTH, source.reliability)  # type: ignore[arg-type]
+        # SourceConfig has checked the value; Hydra's fields cannot be Literals. Transforms are small: none is lost.
+        reliability = "best_effort" if source.reliability == "auto" else source.reliability
+        moving = QoSProfile(DEPTH, reliability)  # type: ignore[arg-type]
         self._fixed = node.create_subscription(
             TRANSFORMS, f"{source.topic}_static", self._take_fixed, QoSProfile(DEPTH, durability="transient_local")
         )

@@ -34,7 +34,7 @@ def test_a_run_learns_from_a_model_and_goes_on(tmp_path: Path, monkeypatch: pyte
         options += [f"{module}.length=1", f"{module}.queries=4", f"{module}.interval=10", f"{module}.epochs=1"]
         train("task=reach", "reward=preferences", *VIEW, *SMALL, *options, f"run.dir={run}", "run.env_steps=40")
         before = records(run, "reward")[-1]["preferences/requests"]
-        train(f"resume={run}", "run.env_steps=100")
+        train(f"resume={run}", "run.env_steps=100", "allow=[MODELS_KEY]")
     seen = requests(folder)
     assert {each["key"] for each in seen} == {"Bearer sk-very-secret"}
     after = records(run, "reward")[-1]["preferences/requests"]

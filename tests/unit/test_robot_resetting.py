@@ -1,5 +1,6 @@
 """The reset of a robot whose server fails, ends, is started again, or does not answer."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,12 @@ from robo_rl.drivers.ros2 import ServerLostError
 DONE, REFUSED = SimpleNamespace(success=True, message=""), SimpleNamespace(success=False, message="the door is open")
 ENDED, REPLACED = ServerLostError("the server has ended"), ServerLostError("a new server has taken the place")
 SILENT = DriverError("did not answer within 30 s")
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reset that did not answer is remembered in this folder."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
 
 def service(*outcomes: Any) -> tuple[ResetService, list[float]]:
@@ -30,7 +37,7 @@ def service(*outcomes: Any) -> tuple[ResetService, list[float]]:
         create_client=lambda kind, name: SimpleNamespace(call=call, wait=lambda timeout: True),
         types=SimpleNamespace(make=lambda kind: None),
     )
-    return ResetService(node, ResetConfig(attempts=3, pause=1.0), clock), times
+    return ResetService(node, ResetConfig(attempts=3, pause=1.0), clock, "lab"), times
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,22 @@
 """The barrier filter: its quadratic programme against a dense optimiser, its distances and what it keeps clear of."""
 
+import mujoco
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from scipy.spatial.transform import Rotation
 
 from robo_rl.core import ConfigError
 from robo_rl.safety import make_safe_backend
 from robo_rl.safety.barrier import Clearances
 from robo_rl.safety.compose import make_filter_chain
 from robo_rl.safety.config import BarrierConfig, ContactConfig, JointsConfig, SafetyConfig
+from robo_rl.safety.distance import geom_distance
 from robo_rl.safety.quadratic import nearest_point
 from robo_rl.sim import make_backend
 from robo_rl.sim.config import ArmConfig, ControllerConfig
 
+from ..exact_arm import ExactArm
 from ..safety_arms import PANDA_ACCELERATION, arm, parts
 
 FOLDED = np.array([0.0, 0.0, 0.0, -2.9, 0.0, 0.6, 0.0])
@@ -76,6 +80,101 @@ def test_gradients_are_those_of_finite_differences():
                 checked += 1
                 np.testing.assert_allclose(clearance.gradient, numeric, atol=5e-3)
     assert checked > 20
+
+
+SIZES = {"sphere": 1, "capsule": 2, "box": 3}
+
+
+def two_geoms(kinds, sizes, positions, quaternions):
+    bodies = ""
+    for kind, size, position, quaternion in zip(kinds, sizes, positions, quaternions, strict=True):
+        size, position, quaternion = (" ".join(map(repr, map(float, each))) for each in (size, position, quaternion))
+        bodies += f'<body pos="{position}" quat="{quaternion}"><geom type="{kind}" size="{size}"/></body>'
+    model = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{bodies}</worldbody></mujoco>")
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    return model, data
+
+
+def rounded_distance(model, data):
+    """The distance by a general optimiser: of the cores of both, less their radii."""
+    halves, radii = np.zeros((2, 3)), np.zeros(2)
+    for geom, (kind, size) in enumerate(zip(model.geom_type, model.geom_size, strict=True)):
+        if kind == mujoco.mjtGeom.mjGEOM_BOX:
+            halves[geom] = size
+        else:
+            halves[geom, 2], radii[geom] = size[1] if kind == mujoco.mjtGeom.mjGEOM_CAPSULE else 0.0, size[0]
+    frames = [data.geom_xmat[geom].reshape(3, 3) for geom in range(2)]
+
+    def squared(places):
+        points = [data.geom_xpos[geom] + frames[geom] @ places[3 * geom : 3 * geom + 3] for geom in range(2)]
+        return float(((points[0] - points[1]) ** 2).sum())
+
+    bounds = [(-half, half) for half in halves.ravel()]
+    best = minimize(squared, np.zeros(6), bounds=bounds, options={"ftol": 1e-15})
+    return best.fun**0.5 - radii.sum()
+
+
+def test_distances_of_primitives_are_those_of_an_optimiser():
+    rng, apart = np.random.default_rng(0), 0
+    for _ in range(300):
+        kinds = rng.choice(list(SIZES), 2)
+        sizes = [rng.uniform(0.02, 0.2, SIZES[kind]) for kind in kinds]
+        quaternions = rng.standard_normal((2, 4))
+        model, data = two_geoms(kinds, sizes, rng.uniform(-0.4, 0.4, (2, 3)), quaternions)
+        points = np.empty(6)
+        distance, expected = geom_distance(model, data, 0, 1, 5.0, points), rounded_distance(model, data)
+        if expected > 1e-4:
+            apart += 1
+            assert distance == pytest.approx(expected, abs=2e-4)
+            assert np.linalg.norm(points[3:] - points[:3]) == pytest.approx(distance, abs=1e-6)
+        else:
+            assert distance < 1e-3
+    assert apart > 100
+
+
+def test_boxes_that_are_apart_are_never_told_to_overlap():
+    """The hand of a Panda beside a keep-out box: MuJoCo's query is 0 for one posture in fifteen."""
+    place = np.array([0.74499747, 0.24155295, 0.29150022])
+    columns = np.array([[-0.85037834, 0.5231636, 0.05618292], [0.52190711, 0.85223092, -0.03626887]])
+    rotation = np.stack([*columns, np.cross(*columns)])
+    quaternion = np.roll(Rotation.from_matrix(rotation).as_quat(), 1)
+    rng, zero = np.random.default_rng(0), 0
+    for _ in range(200):
+        shifted = [[0.65, 0.3, 0.15], place + rng.normal(0, 1e-7, 3)]
+        model, data = two_geoms(
+            ["box"] * 2, [[0.05, 0.05, 0.15], [0.03, 0.1, 0.032]], shifted, [[1, 0, 0, 0], quaternion]
+        )
+        points = np.empty(6)
+        zero += mujoco.mj_geomDistance(model, data, 0, 1, 0.05, points) <= 0
+        assert geom_distance(model, data, 0, 1, 0.05, points) == pytest.approx(0.0121, abs=1e-4)
+    assert zero > 0, "the case is one that fails"
+
+
+def test_no_distance_changes_faster_than_its_bound():
+    exact = ExactArm("six_joints")
+    clearances = Clearances(exact.robot, exact.kinematics, ("keep_out1",), 0.5)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        joints = rng.uniform(exact.lower, exact.upper)
+        motion = rng.normal(0, 0.05, len(joints))
+        before, after = (
+            np.array([clearances._distance(pair, place) for pair in range(len(clearances._pairs))])
+            for place in (joints, joints + motion)
+        )
+        outside = (before > 0) & (after > 0)  # depths are not exact
+        assert (np.abs(after - before) <= clearances._levers @ np.abs(motion) + 1e-6)[outside].all()
+
+
+def test_five_joints_are_not_singular_by_their_number():
+    exact = ExactArm("five_joints")
+    home = exact.reader.joint_positions(exact.observation)
+    jacobian = exact.kinematics.jacobian(home)
+    assert exact.kinematics.condition(home) == pytest.approx(np.linalg.cond(jacobian), rel=1e-6)
+    assert exact.kinematics.condition(home) < 30
+    straight = home.copy()
+    straight[2] = 0.0  # yaw, bend and pitch in a plane: the arm is stretched
+    assert exact.kinematics.condition(straight) > exact.kinematics.condition(home)
 
 
 def test_links_that_belong_together_are_not_watched():
