@@ -7,14 +7,22 @@ works but images, and :class:`~robo_rl.core.RenderingError` says what to install
 import ctypes
 import os
 import sys
+import warnings
 
 LIBRARIES = {"egl": ("libEGL.so.1", "libOpenGL.so.0"), "osmesa": ("libOSMesa.so.8",)}
 """Shared libraries by value of ``MUJOCO_GL``, the preferred one first."""
+OTHERS = frozenset(("glfw", "on", "enable", "enabled", "true", "1", "off", "disable", "disabled", "false", "0"))
+"""Further values that MuJoCo takes. It cannot be imported with any other."""
 
 
 def choose_graphics() -> None:
     """Set ``MUJOCO_GL`` on Linux: to what works without a display if there is none, to ``off`` if nothing does."""
     wanted = os.environ.get("MUJOCO_GL", "").lower().strip()
+    if sys.platform == "linux" and wanted and wanted not in LIBRARIES and wanted not in OTHERS:
+        given = os.environ.pop("MUJOCO_GL")
+        message = f"MUJOCO_GL={given!r} is no graphics library: expected egl, osmesa, glfw or off. It is ignored"
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
+        wanted = ""
     if sys.platform != "linux" or (wanted and wanted not in LIBRARIES) or (not wanted and "DISPLAY" in os.environ):
         return
     for name in [wanted] if wanted else LIBRARIES:

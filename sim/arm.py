@@ -6,6 +6,7 @@ Kinematics, joint limits, masses and inertias of the built-in arm are those of t
 
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 import mujoco
 import numpy as np
@@ -131,6 +132,7 @@ def load_arm(config: ArmConfig) -> mujoco.MjSpec:
         ConfigError: if the file cannot be read, or lacks a joint, site or actuator that ``config`` names.
     """
     spec = _panda() if config.model is None else _from_file(config.model)
+    _add_end_effector(spec, config)
     _check_names(spec, config)
     for actuator in list(spec.actuators):
         if actuator.target in config.joints:
@@ -151,16 +153,43 @@ def _from_file(path: str) -> mujoco.MjSpec:
         raise ConfigError(f"arm.model: there is no file {path}; give the path of an MJCF file")
     check_mjcf(path, "arm.model")
     try:
-        return mujoco.MjSpec.from_file(path)
+        spec = mujoco.MjSpec.from_file(path)
     except ValueError as error:
-        raise ConfigError(f"arm.model: {path} is not a valid MJCF file: {error}") from error
+        raise ConfigError(f"arm.model: {path} is not a valid MJCF or URDF file: {error}") from error
+    for joint in ElementTree.parse(path).getroot().iterfind("joint[mimic]"):  # of URDF; MuJoCo leaves it out
+        _add_mimic(spec, path, joint)
+    return spec
+
+
+def _add_mimic(spec: mujoco.MjSpec, path: str, joint: ElementTree.Element) -> None:
+    """Have a joint of a URDF file follow the one that it mimics."""
+    mimic = joint.find("mimic")
+    assert mimic is not None
+    name, other = joint.get("name", ""), mimic.get("joint", "")
+    if not {name, other} <= {each.name for each in spec.joints}:
+        raise ConfigError(f"arm.model: {path}: the joint {name!r} mimics {other!r}, and the model lacks one of them")
+    try:
+        factors = float(mimic.get("offset", 0.0)), float(mimic.get("multiplier", 1.0))
+    except ValueError as error:
+        raise ConfigError(f"arm.model: {path}: the joint {name!r} mimics {other!r} by no number: {error}") from error
+    follows = spec.add_equality(type=mujoco.mjtEq.mjEQ_JOINT, objtype=mujoco.mjtObj.mjOBJ_JOINT)
+    follows.name1, follows.name2 = name, other
+    follows.data[:2] = factors
+
+
+def _add_end_effector(spec: mujoco.MjSpec, config: ArmConfig) -> None:
+    """Put a site in the frame of the body (of URDF: the link) that is named as end effector, if no site is."""
+    if config.end_effector not in [site.name for site in spec.sites]:
+        for body in spec.bodies:
+            if body.name == config.end_effector:
+                body.add_site(name=config.end_effector)
 
 
 def _check_names(spec: mujoco.MjSpec, config: ArmConfig) -> None:
     joints = [joint.name for joint in spec.joints]
     wanted = [
         *(("joints", name, joints) for name in config.joints),
-        ("end_effector", config.end_effector, [site.name for site in spec.sites]),
+        ("end_effector", config.end_effector, [each.name for each in (*spec.sites, *spec.bodies) if each.name]),
     ]
     if config.gripper_actuator is not None:
         wanted.append(("gripper_actuator", config.gripper_actuator, [item.name for item in spec.actuators]))

@@ -6,9 +6,10 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArmPose, ArmTarget
+from robo_rl.core import ArmPose, ArmTarget, shortest
 
 from .controller import EndEffectorController, JointController
+from .observation import endless
 
 if TYPE_CHECKING:
     from .backend import ArmBackend
@@ -23,12 +24,18 @@ class ArmModel:
 
     Args:
         backend: simulated arm, of which this uses model, state and controller. Nobody may step it beside this.
+
+    Attributes:
+        endless: which joints (n,) turn without end.
+        finger_strokes: closed and open position (k, 2) of each finger joint [m or rad].
     """
 
     def __init__(self, backend: "ArmBackend") -> None:
         model = backend.model
         self._model, self._data, self._controller = model, backend.data, backend.controller
         joints = [model.joint(name) for name in backend.config.arm.joints]
+        self.endless = endless(model, backend.config.arm.joints)
+        self.finger_strokes = backend.arm.finger_strokes
         self._qpos = np.array([joint.qposadr[0] for joint in joints])
         self._dofs = np.array([joint.dofadr[0] for joint in joints])
         self._site = model.site(backend.config.arm.end_effector).id
@@ -68,7 +75,8 @@ class ArmModel:
             mujoco.mju_quat2Mat(rotation, controller.reference_quaternion)
             return ArmTarget(ArmPose(controller.reference_position.copy(), rotation.reshape(3, 3)), opening=opening)
         assert isinstance(controller, JointController)
-        return ArmTarget(joints=controller.goal.copy(), opening=opening)
+        # As near to where the joints are as a whole turn allows: robots say angles in turns of their own.
+        return ArmTarget(joints=joints + shortest(controller.goal - joints, self.endless), opening=opening)
 
     def _place(self, joints: Array, velocities: Array) -> None:
         data = self._data

@@ -28,6 +28,7 @@ from .arm_model import ArmModel
 from .cameras import Cameras
 from .config import RandomisationConfig, TaskConfig
 from .controller import AXIS_NAMES, EndEffectorController, logarithm, make_controller
+from .names import rename_clashes
 from .native import NativeServo
 from .observation import NOISE, ArmState, flatten, object_spec
 from .randomisation import ModelRandomiser
@@ -61,11 +62,9 @@ class ArmBackend:
         config = task.config
         self.config: TaskConfig = config
         self.task = task
-        mjcf = make_scene(load_arm(config.arm), timestep=1.0 / config.controller.rate)
-        task.build(mjcf)
-        for number, box in enumerate(config.keep_out_boxes, start=1):
-            add_keep_out(mjcf, f"keep_out{number}", box)
-        self.model: Any = mjcf.compile()
+        arm, timestep = load_arm(config.arm), 1.0 / config.controller.rate
+        rename_clashes(arm, self._build(make_scene(mujoco.MjSpec(), timestep)), config.arm)
+        self.model: Any = self._build(make_scene(arm, timestep)).compile()
         self.data: Any = mujoco.MjData(self.model)
         self._cameras = Cameras(self.model, config.observation)
         task.bind(self.model)
@@ -80,7 +79,7 @@ class ArmBackend:
         fingers = [self.model.joint(name) for name in config.arm.gripper_joints if config.arm.gripper_actuator]
         self._fingers = np.array([joint.qposadr[0] for joint in fingers], dtype=int)
         opening = config.arm.home_opening
-        self._finger_home = np.array([(1 - opening) * joint.range[0] + opening * joint.range[1] for joint in fingers])
+        self._finger_home = self.arm.finger_strokes @ np.array([1 - opening, opening])
         self.clock = ManualClock()
         self._steps = 0
         self._running = self._placed = False
@@ -89,6 +88,13 @@ class ArmBackend:
 
         self._begin(generator(0))
         self._spec = self._make_spec()
+
+    def _build(self, scene: mujoco.MjSpec) -> mujoco.MjSpec:
+        """Return ``scene`` with the task's objects and the volumes to keep out of."""
+        self.task.build(scene)
+        for number, box in enumerate(self.config.keep_out_boxes, start=1):
+            add_keep_out(scene, f"keep_out{number}", box)
+        return scene
 
     @property
     def spec(self) -> EnvSpec:

@@ -46,8 +46,9 @@ class ArmConfig:
         torque_limit: contact torque at the wrist at which the arm stops [Nm].
         gripper_actuator: name of the actuator that opens and closes the gripper; null: no gripper.
         gripper_joints: names of the finger joints.
-        gripper_open: control value of the open gripper; the finger joints' upper limits are taken as open.
-        gripper_closed: control value of the closed gripper; the finger joints' lower limits are taken as closed.
+        gripper_open: control value of the open gripper. The fingers are open at that end of their range to which it
+            moves them: where it is above ``gripper_closed`` the upper one, of an actuator that moves them upwards.
+        gripper_closed: control value of the closed gripper.
         home_opening: of the gripper when an episode begins, 0 closed to 1 open. It stays so where actions do not move
             the gripper.
         wrist_sensor_site: site at which the wrist's force and torque are measured; null: at the end effector's body.

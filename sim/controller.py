@@ -11,7 +11,10 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from robo_rl.core import shortest
+
 from .config import ArmConfig, ControllerConfig
+from .observation import endless
 
 Array = NDArray[np.float64]
 
@@ -47,15 +50,17 @@ class Controller(ABC):
         limited = np.array([bool(joint.limited[0]) for joint in joints])
         ranges = np.array([joint.range for joint in joints])
         margin = np.minimum(LIMIT_MARGIN, 0.25 * (ranges[:, 1] - ranges[:, 0]))
+        self._endless = endless(model, arm.joints)
         self.lower = np.where(limited, ranges[:, 0] + margin, -np.pi)
         self.upper = np.where(limited, ranges[:, 1] - margin, np.pi)
         self._soft_lower = np.where(limited, self.lower, -np.inf)
         self._soft_upper = np.where(limited, self.upper, np.inf)
-        self._braking = BRAKING * np.array(arm.torque_limits)
-        self._top_speed = np.array(arm.velocity_limits)
+        self._braking = BRAKING * np.array(arm.torque_limits, np.float64)
+        self._top_speed = np.array(arm.velocity_limits, np.float64)
         self._lowest_speed = -self._top_speed
-        self._top_torque = np.array(arm.torque_limits)
-        self._home = np.array(arm.home)
+        self._top_torque = np.array(arm.torque_limits, np.float64)
+        self._home = np.array(arm.home, np.float64)
+        self._nominal_home = self._home.copy()
         self._largest_change = config.torque_rate_limit * model.opt.timestep
 
         self.gripper = None if arm.gripper_actuator is None else model.actuator(arm.gripper_actuator).id
@@ -167,11 +172,11 @@ class EndEffectorController(Controller):
         super().__init__(model, arm, config)
         n, nv = len(arm.joints), model.nv
         self.site: int = model.site(arm.end_effector).id
-        self._stiffness = np.array(config.stiffness)
-        self._damping = np.array(config.damping)
-        self._clip = np.array(config.error_clip)
-        self._low = np.array(config.workspace_low)
-        self._high = np.array(config.workspace_high)
+        self._stiffness = np.array(config.stiffness, np.float64)
+        self._damping = np.array(config.damping, np.float64)
+        self._clip = np.array(config.error_clip, np.float64)
+        self._low = np.array(config.workspace_low, np.float64)
+        self._high = np.array(config.workspace_high, np.float64)
         moved = np.array(config.moved_axes(), dtype=int)
         scales = np.array([config.translation_scale] * 3 + [config.rotation_scale] * 3)
         self._moved = moved
@@ -206,6 +211,9 @@ class EndEffectorController(Controller):
         self._set_reference(data, np.zeros(len(self._moved)))
 
     def _set_reference(self, data: mujoco.MjData, action: Array) -> None:
+        if self._endless.any():  # the posture is pulled home by the shorter way round
+            here = data.qpos[self._qpos]
+            self._home[:] = here + shortest(self._nominal_home - here, self._endless)
         delta = np.zeros(6)
         delta[self._moved] = self._scales * action
         rotation = data.site_xmat[self.site].reshape(3, 3)
@@ -348,8 +356,14 @@ class JointController(Controller):
         self.set_goal(goal)
 
     def set_goal(self, positions: Array) -> None:
-        """Go to joint positions (n,) [rad or m], no nearer to the limits than references may."""
+        """Go to joint positions (n,) [rad or m], no nearer to the limits than references may.
+
+        Endless joints go the shorter way round.
+        """
         np.clip(positions, self.lower, self.upper, out=self.goal)
+        if self._endless.any():
+            there = self.reference + shortest(positions - self.reference, self._endless)
+            self.goal[self._endless] = there[self._endless]
         self._speed, self._windup, self._efforts = self._top_speed, np.inf, None
 
     def set_velocities(self, velocities: Array) -> None:
@@ -358,6 +372,7 @@ class JointController(Controller):
         A joint that is blocked is not pushed harder than by a full action.
         """
         ahead = np.where(velocities < 0, self.lower, self.upper)
+        ahead[self._endless] = np.copysign(np.inf, velocities[self._endless])
         self.goal[:] = np.where(velocities == 0, self.goal, ahead)
         self._speed = np.minimum(np.abs(velocities), self._top_speed)
         self._windup, self._efforts = self._config.joint_scale, None

@@ -1,14 +1,15 @@
 """What the agent sees of the arm: names, order, units and noise of the elements of ``state`` and ``object``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArraySpec
+from robo_rl.core import ArraySpec, shortest
 
 from .config import ArmConfig
+from .gripper import finger_strokes
 
 Array = NDArray[np.float64]
 
@@ -30,14 +31,16 @@ NOISE: dict[str, float] = {
 class ArmState:
     """Proprioception: the observation key ``state``.
 
-    In this order: joint positions [rad], joint velocities [rad/s]; of the end effector, in the base frame: position
-    [m], orientation as the first two columns of its rotation matrix (Zhou et al. 2019), linear [m/s] and angular
-    velocity [rad/s]; in the wrist sensor's frame: force [N] and torque [Nm] that the world exerts on the hand, the
-    hand's own weight taken off; the gripper's opening, 0 (closed) to 1 (open), if there is one.
+    In this order: joint positions [rad], those of endless joints in [-pi, pi); joint velocities [rad/s]; of the end
+    effector, in the base frame: position [m], orientation as the first two columns of its rotation matrix (Zhou et al.
+    2019), linear [m/s] and angular velocity [rad/s]; in the wrist sensor's frame: force [N] and torque [Nm] that the
+    world exerts on the hand, the hand's own weight taken off; the gripper's opening, 0 (closed) to 1 (open), if there
+    is one.
 
     Attributes:
         groups: number of elements of each group.
         names: of all elements.
+        finger_strokes: closed and open position (k, 2) of each finger joint [m or rad].
         wrench_addresses: (6,) where force and torque stand in ``data.sensordata``.
     """
 
@@ -53,8 +56,10 @@ class ArmState:
         self._hand = int(model.site_bodyid[self._wrist])
         fingers = [model.joint(name) for name in arm.gripper_joints] if arm.gripper_actuator is not None else []
         self._fingers = np.array([joint.qposadr[0] for joint in fingers], dtype=int)
-        self._finger_low = np.array([joint.range[0] for joint in fingers])
-        self._finger_travel = np.array([joint.range[1] - joint.range[0] for joint in fingers])
+        self.finger_strokes = finger_strokes(model, arm)
+        self._finger_closed = self.finger_strokes[:, 0]
+        self._finger_travel = self.finger_strokes[:, 1] - self._finger_closed
+        self._endless = endless(model, arm.joints)
         self._velocity = np.empty(6)
         self._moment = np.empty(3)
         axes = ("x", "y", "z")
@@ -85,7 +90,7 @@ class ArmState:
 
     def opening(self, data: mujoco.MjData) -> float:
         """Return the gripper's opening: 0 closed, 1 open."""
-        openings: Array = (data.qpos[self._fingers] - self._finger_low) / self._finger_travel
+        openings: Array = (data.qpos[self._fingers] - self._finger_closed) / self._finger_travel
         return float(openings.sum()) / openings.size
 
     def read(self, data: mujoco.MjData) -> Array:
@@ -94,7 +99,7 @@ class ArmState:
         angular, linear = self._velocity[:3], self._velocity[3:]
         force, torque = self._wrist_wrench(data)
         parts = [
-            data.qpos[self._qpos],
+            shortest(data.qpos[self._qpos], self._endless),
             data.qvel[self._dofs],
             data.site_xpos[self._site],
             data.site_xmat[self._site].reshape(3, 3)[:, :2].T.ravel(),
@@ -116,6 +121,12 @@ class ArmState:
         sensed = -data.sensordata[self.wrench_addresses]
         mujoco.mju_cross(self._moment, arm, weight)  # in a fifth of the time of numpy's
         return sensed[:3] - weight, sensed[3:] - self._moment
+
+
+def endless(model: mujoco.MjModel, joints: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which joints (n,) are hinges without limits: they turn without end."""
+    made = [model.joint(name) for name in joints]
+    return np.array([not each.limited[0] and each.type[0] == int(mujoco.mjtJoint.mjJNT_HINGE) for each in made], bool)
 
 
 def object_spec(state: Mapping[str, Array]) -> ArraySpec:

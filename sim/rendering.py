@@ -24,8 +24,8 @@ MAX_GEOMS = 2000
 class SceneRenderer:
     """Images of one model at one size.
 
-    Not for use from several threads at once, nor across a fork. Close it when done; what is forgotten is freed when
-    another one renders.
+    Not for use from several threads at once. Close it when done; what is forgotten is freed when another one renders.
+    A process that was forked after anything was rendered renders nothing: graphics libraries hang there.
 
     Args:
         model: what is drawn.
@@ -50,8 +50,9 @@ class SceneRenderer:
         """Return the view (height, width, 3) of the camera named ``camera``.
 
         Raises:
-            RenderingError: if no graphics context can be made on this machine.
+            RenderingError: if no graphics context can be made on this machine, or this process is such a fork.
         """
+        _check_process()
         _free_forgotten()
         if self._context is None:
             self._open()
@@ -70,10 +71,15 @@ class SceneRenderer:
         """Free the context. May be called twice."""
         if self._context is not None:
             self._forget.detach()
-            _free(self._context, self._window)
+            if _process == os.getpid():
+                _free(self._context, self._window)
+            else:
+                _inherited.append((self._context, self._window))
             self._context = self._window = self._scene = None
 
     def _open(self) -> None:
+        global _process
+        _process = os.getpid()
         model, (height, width, _) = self._model, self._shape
         model.vis.global_.offwidth, model.vis.global_.offheight = width, height
         model.vis.quality.offsamples = 4 if self._beautiful else 0
@@ -119,6 +125,10 @@ def _window_class() -> Any:
     return GLContext
 
 
+_process: int | None = None
+"""Id of the process in which graphics were used first; None: they were not yet."""
+_inherited: list[tuple[Any, Any]] = []
+"""Contexts and windows of the process from which this one was forked. They are kept: to free them may hang."""
 _opened: weakref.WeakSet[SceneRenderer] = weakref.WeakSet()
 _forgotten: list[tuple[Any, Any]] = []
 """Contexts and windows whose renderers were collected. That happens in any thread and at any time, also while another
@@ -140,7 +150,19 @@ def _free(context: Any, window: Any) -> None:
     window.free()
 
 
+def _check_process() -> None:
+    if _process not in (None, os.getpid()):
+        raise RenderingError(
+            f"images were rendered in process {_process}, and this one ({os.getpid()}) was forked from it: graphics do "
+            "not outlive a fork. Start processes by the method spawn, as multiprocessing.get_context('spawn') does, or "
+            "render nothing before the fork"
+        )
+
+
 def _free_forgotten() -> None:
+    if _process != os.getpid():
+        _inherited.extend(_forgotten)
+        _forgotten.clear()
     while _forgotten:
         _free(*_forgotten.pop())
 

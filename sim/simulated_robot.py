@@ -12,6 +12,7 @@ from robo_rl.core import ArmTarget, ConfigError, DriverError, FrameTransform
 from .controller import EndEffectorController, JointController
 from .filming import Filming
 from .frames import ArmFrames
+from .observation import endless
 
 if TYPE_CHECKING:
     from .backend import ArmBackend
@@ -28,7 +29,8 @@ class SimulatedRobot:
     Attributes:
         joints: names of the arm's joints.
         fingers: names of the gripper's joints, or none.
-        finger_stroke: of each finger joint, closed and open [m].
+        finger_strokes: closed and open position (k, 2) of each finger joint [m or rad].
+        endless: which joints (n,) turn without end.
         cameras: that the task observes.
         takes: what the controller is told: ``pose`` or ``joints``.
         tick: time between two controller ticks [s].
@@ -40,9 +42,8 @@ class SimulatedRobot:
         self._backend = backend
         self.joints = tuple(config.arm.joints)
         self.fingers = tuple(config.arm.gripper_joints) if config.arm.gripper_actuator is not None else ()
-        self.finger_stroke = tuple(
-            (float(low), float(high)) for low, high in (model.joint(f).range for f in self.fingers)
-        )
+        self.finger_strokes = backend.arm.finger_strokes
+        self.endless = endless(model, self.joints)
         self.cameras = tuple(config.observation.cameras)
         self._filming = Filming(model, config.observation)
         self.takes = "pose" if isinstance(backend.controller, EndEffectorController) else "joints"

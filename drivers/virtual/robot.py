@@ -63,7 +63,7 @@ class SimulatedArm(Simulated, Protocol):
 
     joints: tuple[str, ...]
     fingers: tuple[str, ...]
-    finger_stroke: tuple[tuple[float, float], ...]
+    finger_strokes: NDArray[np.float64]
     takes: str
 
     def fixed_frames(self) -> list[FrameTransform]: ...

@@ -263,7 +263,7 @@ class ArmTopics(Topics):
             self._obey(ArmTarget(opening=self._opening(values)))
 
     def _opening(self, fingers: Array) -> float:
-        closed, open_ = np.array(self._arm.finger_stroke).T
+        closed, open_ = self._arm.finger_strokes.T
         return float(((fingers - closed) / (open_ - closed)).mean())
 
     def _grip(self, goal: ServerGoal) -> Any:

@@ -267,7 +267,7 @@ class BarrierFilter:
         if not near:
             return action, PASSED
         changed = action
-        matrix, offset = self._actions.linear(observation)
+        matrix, offset = self._actions.linear(observation, action)
         gradients = np.stack([clearance.gradient for clearance in near])
         room = np.array([clearance.distance for clearance in near]) - self._margin
         # What is closer than the margin already must not come closer still.

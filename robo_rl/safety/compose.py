@@ -213,8 +213,9 @@ def _stop_problem(config: SafetyConfig, robot: RobotDescription, actions: Action
     limits = _without_rounding(limits, actions)
     limits["velocity"] = np.minimum(limits["velocity"], actions.top_velocity)
     lower, upper = np.array(robot.position_lower), np.array(robot.position_upper)
-    if actions.moves_joints:  # no action leads further
-        lower, upper = np.maximum(lower, robot.command_lower), np.minimum(upper, robot.command_upper)
+    if actions.moves_joints:  # no action leads further; endless joints go round
+        lower = np.where(robot.endless, lower, np.maximum(lower, robot.command_lower))
+        upper = np.where(robot.endless, upper, np.minimum(upper, robot.command_upper))
     lower, upper = lower + joints.margin, upper - joints.margin
     require(bool((lower < upper).all()), "safety.joints.margin", "less than half of every joint's range", joints.margin)
     control, box = None, actions.controller_box

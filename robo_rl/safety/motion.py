@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ConfigError, EnvSpec, Observation, RobotDescription
+from robo_rl.core import ConfigError, EnvSpec, Observation, RobotDescription, shortest
 
 from .kinematics import Kinematics
 
@@ -148,7 +148,7 @@ class ActionMap:
         elif self.space == "joint_delta":
             self._scales = np.full(len(robot.joints), robot.joint_delta)
         elif self.space == "joint_position":
-            self._lower = np.array(robot.command_lower)
+            self._lower, self._endless = np.array(robot.command_lower), robot.endless
             self._scales = (np.array(robot.command_upper) - self._lower) / 2
         else:
             raise ConfigError(f"safety knows no action space {self.space!r} of an arm; choose safety=none")
@@ -226,19 +226,21 @@ class ActionMap:
         if self.space == "joint_delta":
             change = self._scales * values
         else:
-            change = self._lower + self._scales * (values + 1) - joints
+            change = shortest(self._lower + self._scales * (values + 1) - joints, self._endless)
         return Motion(change, self._kinematics.jacobian(joints) @ change)
 
-    def linear(self, observation: Observation) -> tuple[Array, Array]:
-        """Return ``matrix`` (n, k) and ``offset`` (n,): joint motion is ``matrix @ elements + offset`` [rad].
+    def linear(self, observation: Observation, action: Action) -> tuple[Array, Array]:
+        """Return ``matrix`` (n, k) and ``offset`` (n,): joint motion near that of ``action`` [rad].
 
-        ``elements`` (k,) are the arm's part of an action. What the robot's own controller cuts off is left out.
+        It is ``matrix @ elements + offset``, where ``elements`` (k,) are the arm's part of an action. What the robot's
+        own controller cuts off is left out.
         """
         joints = self._reader.joint_positions(observation)
         if self.space == "joint_delta":
             return np.diag(self._scales), np.zeros(len(joints))
         if self.space == "joint_position":
-            return np.diag(self._scales), self._lower + self._scales - joints
+            moved = self._scales * action[self.moves].astype(np.float64)
+            return np.diag(self._scales), self.motion(observation, action).joints - moved
         directions = self.directions
         if self._local:
             rotation = self._reader.rotation(observation)
@@ -255,7 +257,8 @@ class ActionMap:
         """Return ``action`` with joint motion ``change`` (n,) [rad]. Only where an action's elements are joints."""
         if self.space == "joint_delta":
             return self.with_elements(action, change / self._scales)
-        target = self._reader.joint_positions(observation) + change
+        # Endless joints are commanded in [-pi, pi), as they are observed.
+        target = shortest(self._reader.joint_positions(observation) + change, self._endless)
         return self.with_elements(action, (target - self._lower) / self._scales - 1)
 
     def with_displacement(self, action: Action, displacement: Array) -> Action:

@@ -192,3 +192,64 @@ def test_a_renderer_that_is_forgotten_in_one_thread_is_freed_in_another(alive):
     end.set()
     thread.join()
     backend.close()
+
+
+@pytest.mark.parametrize("value", ["egll", "EGL2", "mesa", " os mesa "])
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no choice elsewhere")
+def test_a_graphics_library_that_is_none_is_named_and_ignored(monkeypatch, value):
+    monkeypatch.setenv("MUJOCO_GL", value)
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.setattr(graphics, "_loads", lambda library: True)
+    with pytest.warns(RuntimeWarning, match="is no graphics library: expected egl, osmesa, glfw or off"):
+        graphics.choose_graphics()
+    assert os.environ["MUJOCO_GL"] == "egl"
+
+
+FORKED = """
+import multiprocessing
+from robo_rl.core import RenderingError
+from robo_rl.sim import make_backend
+from robo_rl.sim.config import ObservationConfig
+
+backend = make_backend("reach", observation=ObservationConfig(cameras=("front",), width=32, height=24))
+backend.reset(0)
+
+def render(kind):
+    try:
+        if kind == "same":
+            backend.reset(1)
+        elif kind == "new":
+            make_backend("reach").render("view")
+        else:
+            import gc
+            globals().pop("backend").close()
+            gc.collect()
+            make_backend("reach").reset(0)
+            print("closed", flush=True)
+            return
+        print("rendered", flush=True)
+    except RenderingError as error:
+        print(error, flush=True)
+
+context = multiprocessing.get_context("fork")
+for kind in ("same", "new", "close"):
+    process = context.Process(target=render, args=(kind,))
+    process.start()
+    process.join(60)
+    if process.is_alive():
+        print("hangs", flush=True)
+        process.kill()
+backend.reset(2)
+print("goes on", flush=True)
+"""
+
+
+@pytest.mark.rendering
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_fork_after_rendering_gets_a_clear_error():
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=240, check=False)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 4, (done.stdout, done.stderr)
+    for line in lines[:2]:
+        assert "was forked from it: graphics do not outlive a fork" in line and "spawn" in line
+    assert lines[2:] == ["closed", "goes on"]
