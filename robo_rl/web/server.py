@@ -74,6 +74,7 @@ class PageServer:
         self._tls = _tls(config)
         self._port = config.port
         self._pages = 0
+        self._listeners: list[Listener] = []
 
     @property
     def origin(self) -> str:
@@ -97,12 +98,12 @@ class PageServer:
         """
         async with AsyncExitStack() as stack:
             try:
-                listeners = listen(self._config.host, self._config.port)
-                for listener in listeners:
+                self._listeners = listen(self._config.host, self._config.port)
+                for listener in self._listeners:
                     await stack.enter_async_context(self._serving_on(listener))
             except OSError as error:
                 raise ConfigError(f"cannot listen on web.address {self._config.address}: {error.strerror}") from error
-            self._port = listeners[0].getsockname()[1]
+            self._port = self._listeners[0].getsockname()[1]
             yield
 
     def _serving_on(self, listener: Listener) -> AbstractAsyncContextManager[Server]:
@@ -147,6 +148,9 @@ class PageServer:
 
     async def _serve(self, connection: ServerConnection) -> None:
         self._pages += 1
+        number = connection.transport.get_extra_info("socket").fileno()
+        for listener in self._listeners:
+            listener.trust(number)
         try:
             await self._handler(connection)
         finally:

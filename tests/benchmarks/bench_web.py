@@ -1,6 +1,6 @@
 """How soon the page of robo-rl web answers an emergency stop: with hostile run folders in view, and with strangers.
 
-    python tests/benchmarks/bench_web.py [--presses 3] [--strangers 200]
+    python tests/benchmarks/bench_web.py [--presses 3] [--strangers 200] [--output FILE]
 
 Run folders of every kind of tests/hostile_runs.py are made, and ``robo-rl web`` is started on them. A page chooses each
 in turn and presses the emergency stop; then strangers open connections and show no token, and a page connects anew for
@@ -35,6 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--presses", type=int, default=3)
     parser.add_argument("--strangers", type=int, default=200)
+    parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         runs = Path(folder) / "runs"
@@ -54,7 +55,10 @@ def main() -> None:
         finally:
             process.send_signal(signal.SIGINT)
             process.wait(PATIENCE_SECONDS)
-    print(json.dumps(results, indent=2))
+    text = json.dumps(results, indent=2)
+    print(text)
+    if options.output is not None:
+        options.output.write_text(text + "\n")
 
 
 @contextlib.contextmanager
@@ -102,6 +106,7 @@ def press(page: Any, path: str | None) -> float:
 def press_among_strangers(origin: str, host: str, token: str, port: int, count: int) -> dict[str, Any]:
     """Return how long connecting and pressing took [s] while strangers hold connections and renew those that end."""
     strangers = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
+    time.sleep(0.5)
     seconds, refused = [], 0
     for _ in range(40):
         began = time.monotonic()

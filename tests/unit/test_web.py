@@ -1,6 +1,7 @@
 """The server of the pages: who may speak, and what is told."""
 
 import asyncio
+import contextlib
 import json
 import ssl
 import urllib.error
@@ -22,7 +23,7 @@ from robo_rl.core import ConfigError
 from robo_rl.evaluation.runs import Run
 from robo_rl.transport import make_keys
 from robo_rl.web import WebConfig
-from robo_rl.web.listening import MOST_CONNECTIONS
+from robo_rl.web.listening import GRACE_SECONDS, MOST_STRANGERS
 from robo_rl.web.server import MESSAGE_BYTES, REFUSED, PageServer
 
 PAGES = {"/": "runs.html", "/link.js": "link.js"}
@@ -98,10 +99,10 @@ def test_strangers_who_say_nothing_take_few_files_of_the_process(encrypted: bool
         async with socket_of(server, tls=tls) as page:
             await page.send(json.dumps({"token": token}))
             port = urllib.parse.urlsplit(server.origin).port
-            strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * MOST_CONNECTIONS)]
-            refused = strangers[MOST_CONNECTIONS - 1 :]  # the page has one, too
+            strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * MOST_STRANGERS)]
+            refused = strangers[MOST_STRANGERS:]  # at once: of their host nobody has been there for long
             await asyncio.wait_for(asyncio.gather(*(reader.read() for reader, _ in refused)), 5)
-            assert not any(reader.at_eof() for reader, _ in strangers[: MOST_CONNECTIONS - 1])
+            assert not any(reader.at_eof() for reader, _ in strangers[:MOST_STRANGERS])
             await page.send("still here")
             assert await page.recv() == "still here"
             for _, writer in strangers:
@@ -119,6 +120,72 @@ def test_strangers_who_say_nothing_take_few_files_of_the_process(encrypted: bool
 
     config = WebConfig("127.0.0.1:0", certificates=str(keys) if encrypted else None)
     assert not [text for text in serving(config, visit) if "token" not in text]
+
+
+HALF = b"GET /socket HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
+
+
+async def be_strange(kind: str, port: int) -> None:
+    """Keep a connection of a stranger open, and open another one whenever it is closed."""
+    while True:
+        with contextlib.suppress(OSError):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
+            try:
+                if kind == "half":
+                    writer.write(HALF)
+                elif kind == "rubbish":
+                    writer.write(b"\x16\x03\x01" + bytes(500))
+                elif kind == "drip":
+                    for byte in HALF * 10:
+                        writer.write(bytes([byte]))
+                        await asyncio.sleep(0.02)
+                elif kind == "leaves":
+                    continue
+                await reader.read()
+            finally:
+                writer.close()
+
+
+@pytest.mark.parametrize("kind", ["silent", "half", "rubbish", "drip", "leaves"])
+def test_strangers_of_another_host_never_keep_an_operator_out(kind: str) -> None:
+    """200 of them, who come again at once when they are closed."""
+
+    async def visit(server: PageServer, token: str) -> None:
+        port = urllib.parse.urlsplit(server.origin).port
+        assert port is not None
+        strangers = [asyncio.create_task(be_strange(kind, port)) for _ in range(200)]
+        await asyncio.sleep(0.3)
+        for _ in range(10):
+            async with socket_of(server) as page:
+                await page.send(json.dumps({"token": token}))
+                await page.send("stop")
+                assert await page.recv() == "stop"
+        for stranger in strangers:
+            stranger.cancel()
+        await asyncio.gather(*strangers, return_exceptions=True)
+
+    serving(WebConfig("127.0.0.1:0"), visit)
+
+
+def test_strangers_of_the_same_host_keep_an_operator_out_for_a_moment_at_most() -> None:
+    async def visit(server: PageServer, token: str) -> None:
+        port = urllib.parse.urlsplit(server.origin).port
+        strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(200)]
+        await asyncio.sleep(GRACE_SECONDS)
+        pages = []
+        for _ in range(10):  # those that have shown the token are closed for nobody
+            page = await socket_of(server)
+            await page.send(json.dumps({"token": token}))
+            pages.append(page)
+        strangers += [await asyncio.open_connection("127.0.0.1", port) for _ in range(200)]
+        for page in pages:
+            await page.send("stop")
+            assert await page.recv() == "stop"
+            await page.close()
+        for _, writer in strangers:
+            writer.close()
+
+    serving(WebConfig("127.0.0.1:0"), visit)
 
 
 def test_pages_are_fixed_files_that_may_load_nothing_from_elsewhere() -> None:
