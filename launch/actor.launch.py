@@ -15,7 +15,7 @@ from robo_rl_launch import GUARD, ROBOT, TASK, describe
 ARGUMENTS = {
     "task": TASK,
     "robot": ROBOT,
-    "address": ("127.0.0.1:50551", "address of the learner"),
+    "address": ("unix:", "address of the learner"),
     "name": ("actor", "the actor's own name"),
     "guard": GUARD,
     "options": ("", "further options of robo-rl actor"),

@@ -53,6 +53,8 @@ BOX_INSET = 1e-5
 """How far from the box at which the robot's own controller cuts actions off a motion ends [m]."""
 LOOK_SECONDS = 0.005
 """Between two looks at where the end effector goes in a stop, at rates above 200 Hz."""
+CLEARANCE_DIP = 1e-4
+"""By how much clearances may be smaller between two looks than at them [m]."""
 
 
 def make_safe_backend(backend: EnvBackend, button: StopButton | None = None, **fields: Any) -> EnvBackend:
@@ -104,7 +106,8 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
     if config.barrier.enabled:
         barrier, clearances = config.barrier, _clearances(config, robot, kinematics)
         filters.append(BarrierFilter(barrier.margin, barrier.approach, clearances, actions, reader))
-        keeps_clear = partial(clearances.keeps, barrier.margin)
+        dip = CLEARANCE_DIP if _stride(actions) > 1 else 0.0
+        keeps_clear = partial(clearances.keeps, barrier.margin + dip)
     filters += _watched(config, spec, actions.hold)
     filters += own
     if config.joints.enabled:  # last: what this filter returns is what the joints do
@@ -239,9 +242,14 @@ def _stop_problem(config: SafetyConfig, robot: RobotDescription, actions: Action
         angular=angular,
         cone_axis=axis / np.linalg.norm(axis),
         cone_angle=angle if angle is not None and config.workspace.enabled else np.inf,
-        stride=max(1, round(LOOK_SECONDS / actions.period)),
+        stride=_stride(actions),
     )
     return problem
+
+
+def _stride(actions: ActionMap) -> int:
+    """Return the number of periods between two looks at where the end effector goes in a stop."""
+    return max(1, round(LOOK_SECONDS / actions.period))
 
 
 def _without_rounding(limits: dict[str, Array], actions: ActionMap) -> dict[str, Array]:

@@ -1,14 +1,17 @@
 """Configuration of the wire."""
 
 import ipaddress
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from robo_rl.core import ConfigError, DataError, read_secret, require
+from robo_rl.core import ConfigError, DataError, read_secret, require, user_folder
 
 from .images import CODINGS
 
 UNIX = "unix:"
+PATH_BYTES = 107
+"""Longest path of a Unix socket."""
 
 
 @dataclass(frozen=True)
@@ -16,8 +19,9 @@ class TransportConfig:
     """Where the learner is, and how both sides know each other.
 
     Attributes:
-        address: ``host:port`` where the learner listens and actors connect, or ``unix:/path/of/socket``. A host that is
-            not of this machine alone needs ``certificates`` or ``token_file``. Null: none yet.
+        address: ``host:port`` where the learner listens and actors connect, or ``unix:/path/of/socket``, a socket that
+            only this user can open; ``unix:`` alone is the one in this user's state folder. A host that is not of this
+            machine alone needs ``certificates`` or ``token_file``. Null: none yet.
         certificates: folder made by ``robo-rl keys``: mutual TLS; an actor may only use the name in its certificate.
             Null: no encryption.
         token_file: file with a secret that every request must carry, which nobody but its owner can read; it is not
@@ -52,6 +56,12 @@ class TransportConfig:
             value = getattr(self, name)
             require(value is None or value > 0, f"transport.{name}", "above 0, or null", value)
         require(self.timeout_seconds > 0, "transport.timeout_seconds", "above 0", self.timeout_seconds)
+        if self.address == UNIX:
+            folder = user_folder("state", "the learner's socket", " or transport.address=unix:/path")
+            object.__setattr__(self, "address", f"{UNIX}{folder / 'learner'}")
+        if self.address is not None and self.address.startswith(UNIX):
+            size = len(os.fsencode(self.address.removeprefix(UNIX)))
+            require(size <= PATH_BYTES, "transport.address", f"a path of at most {PATH_BYTES} bytes", self.address)
         host = self.host
         if self.address is not None and host is not None:
             port = self.address.rpartition(":")[2]

@@ -38,8 +38,8 @@ from .service import (
     PROTOCOL,
     SERVICE,
     WATCH,
-    channel_options,
     listen,
+    server_options,
 )
 from .views import PRESENT_SECONDS, ActorView
 
@@ -99,7 +99,7 @@ class LearnerServer:
         self._commands: list[str] = []
         # Each actor keeps one thread by its Watch, and another for the moment of an Exchange.
         pool = ThreadPoolExecutor(max_workers=2 * config.max_actors + 4, thread_name_prefix="transport")
-        self._server = grpc.server(pool, interceptors=(self._admission,), options=channel_options(config))
+        self._server = grpc.server(pool, interceptors=(self._admission,), options=server_options(config))
         self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, self._handlers())])
         self.address = listen(self._server, config)
         self._server.start()

@@ -29,6 +29,10 @@ SOCKET = "learner"
 """Name of a learner's socket in the folder that is made for it."""
 _SOCKET_FOLDER = "robo-rl-"
 _MAKING_SECONDS = 60.0
+STRANGER_SECONDS = 5.0
+"""How long a connection may say nothing before the learner closes it."""
+MOST_CONNECTIONS = 256
+"""Of a learner; more wait until one is closed."""
 
 
 class Call(NamedTuple):
@@ -64,6 +68,15 @@ def channel_options(config: TransportConfig) -> list[tuple[str, Any]]:
         ("grpc.max_reconnect_backoff_ms", 1000),
         # How long one attempt may take, handshakes included.
         ("grpc.min_reconnect_backoff_ms", int(1000 * config.timeout_seconds)),
+    ]
+
+
+def server_options(config: TransportConfig) -> list[tuple[str, Any]]:
+    """Return the options of the learner: idle connections of strangers do not use up its files."""
+    return [
+        *channel_options(config),
+        ("grpc.server_handshake_timeout_ms", int(1000 * STRANGER_SECONDS)),
+        ("grpc.max_allowed_incoming_connections", MOST_CONNECTIONS),
     ]
 
 
@@ -110,6 +123,7 @@ def listen(server: grpc.Server, config: TransportConfig) -> str:
         raise ConfigError("transport.address is missing: give HOST:PORT or unix:/path to listen on")
     if config.host is None:
         path = Path(config.address.removeprefix(UNIX))
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         _remove_dead_socket(path)
     credentials = _server_credentials(config)
     mask = os.umask(0o077)  # a socket is for this user alone, from the first moment
@@ -125,6 +139,7 @@ def listen(server: grpc.Server, config: TransportConfig) -> str:
     finally:
         os.umask(mask)
     if config.host is None:
+        path.chmod(0o600)
         return config.address
     return f"{config.address.rpartition(':')[0]}:{port}"
 
@@ -171,7 +186,10 @@ def _remove_dead_socket(path: Path) -> None:
     if path.exists() and not path.is_socket():
         raise ConfigError(f"transport.address {UNIX}{path} is taken by something that is no socket; choose another")
     if _listens(path):
-        raise ConfigError(f"cannot listen on transport.address {UNIX}{path}: is another learner there?")
+        raise ConfigError(
+            f"cannot listen on transport.address {UNIX}{path}: another learner is there. Give this one and its actors "
+            "an address of their own, unix:/path or HOST:PORT"
+        )
     path.unlink(missing_ok=True)
 
 

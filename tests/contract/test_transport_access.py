@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import socket
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from cryptography import x509
 
 from robo_rl.actor import Spool
 from robo_rl.core import ArraySpec, ConfigError, TransportError
-from robo_rl.transport import LearnerLink, TransportConfig, connection, make_keys, send_command
+from robo_rl.transport import LearnerLink, TransportConfig, connection, make_keys, send_command, service
 from robo_rl.transport.service import EXCHANGE
 
 from ..replay_episodes import SPEC
@@ -85,6 +86,47 @@ def test_strangers_who_send_nothing_hold_no_thread(intake, tmp_path: Path) -> No
         rig.close()
         over.set()
     server.close(0)
+
+
+def test_strangers_who_only_connect_are_closed_and_keep_no_actor_out(intake, tmp_path: Path, monkeypatch) -> None:
+    """More of them than the learner takes; by default it would keep each for two minutes."""
+    monkeypatch.setattr(service, "STRANGER_SECONDS", 1.0)
+    monkeypatch.setattr(service, "MOST_CONNECTIONS", 40)
+    server = make_server(LOCAL, intake)
+    host, _, port = server.address.rpartition(":")
+    strangers = [socket.create_connection((host, int(port))) for _ in range(60)]
+    rig = ActorRig(dataclasses.replace(LOCAL, address=server.address), tmp_path / "spool")
+    rig.join()
+    rig.close()
+    for stranger in strangers[:30]:
+        stranger.settimeout(10)
+        while stranger.recv(4096):  # the settings of HTTP/2, then the end
+            pass
+        stranger.close()
+    server.close(0)
+
+
+def test_the_default_socket_is_for_this_user_alone(intake, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    config = TransportConfig(address="unix:")
+    server = make_server(config, intake)
+    path = tmp_path / "state" / "robo_rl" / "learner"
+    assert server.address == f"unix:{path}"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    with pytest.raises(ConfigError, match=r"another learner is there\. Give this one and its actors an address"):
+        make_server(config, intake)
+    rig = ActorRig(config, tmp_path / "spool")
+    rig.join()
+    rig.close()
+    server.close(0)
+    make_server(config, intake).close(0)  # what is left behind is taken over
+
+
+def test_paths_that_no_socket_can_have_are_refused(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / ("x" * 100)))
+    for address in ("unix:", f"unix:/{'y' * 120}", f"unix:/{'é' * 60}"):
+        with pytest.raises(ConfigError, match=r"transport\.address must be a path of at most 107 bytes"):
+            TransportConfig(address=address)
 
 
 def test_mutual_tls(
@@ -246,7 +288,7 @@ def test_unix_socket(intake, tmp_path: Path) -> None:
         assert (tmp_path / "socket").stat().st_mode & 0o077 == 0
         rig = ActorRig(config, tmp_path / "spool")
         rig.join()
-        with pytest.raises(ConfigError, match=r"is another learner there\?"):
+        with pytest.raises(ConfigError, match="another learner is there"):
             make_server(config, intake)
         rig.close()
         server.close(0)
