@@ -205,7 +205,9 @@ class LocalTraining(Training):
         logger = self.logger
         if metrics and logger.due(self.step):
             logger.log("train", self.step, **metrics)
-        self._safety.count(transition.verdict)
+        notice = self._safety.count(transition.verdict)
+        if notice is not None:
+            logger.message(f"At step {self.step}: {notice}")
         if transition.verdict.stop:
             logger.message(f"Stopped at step {self.step}: {transition.verdict.message}")
         if transition.terminated or transition.truncated:

@@ -232,7 +232,9 @@ class RemoteActor:
             self._resets.note(transition)
         if link.status.watched:
             link.show(self._view.take(transition.next_observation), self._view.problem)
-        self._safety.count(transition.verdict)
+        notice = self._safety.count(transition.verdict)
+        if notice is not None:
+            self._tell(f"At step {self._produced}: {notice}")
         if ACTION_NOT_FINITE in transition.verdict.reasons:
             self._reject_policy(agent, transition.verdict.message)
         self._produced += 1

@@ -10,6 +10,52 @@ MAX_STOPS = 3
 """So many episodes in a row that are stopped before their first step call for a person."""
 
 
+WINDOW_STEPS = 200
+NOTICE_SHARE = 0.1
+"""Of the actions of a window: what one filter changes beyond that is said."""
+HINTS = {
+    "contact": ". Was the wrist's sensor tared, and is safety.contact.force what the robot may bear?",
+    "workspace": ". Is the box of safety.workspace where the task is?",
+    "speed": ". Do actions ask for more than safety.speed allows?",
+    "joint_limits": ". Do actions ask for more than safety.joints allows?",
+    "end_effector": ". Is the task near the border of safety.workspace?",
+    "singularity": ". Is the task where the arm is stretched?",
+    "barrier": ". Is the task near task.keep_out, or the arm near itself?",
+    "observation_stale": ". Do sources give measurements at the control rate?",
+}
+"""What to look at, by reason."""
+
+
+class ChangeNotices:
+    """Finds reasons for which more than a tenth of the actions are changed, over and over.
+
+    Such a robot moves otherwise than its policy asks, and learns from that. Each reason is said for its first such
+    window, then for its second, fourth, eighth and so on.
+    """
+
+    def __init__(self) -> None:
+        self._steps = 0
+        self._changes: Counter[str] = Counter()
+        self._windows: Counter[str] = Counter()
+
+    def count(self, verdict: Verdict) -> str | None:
+        """Take note of the verdict on a step; return what people should know now."""
+        self._steps += 1
+        if verdict.changed:
+            self._changes.update(set(verdict.reasons))
+        if self._steps < WINDOW_STEPS:
+            return None
+        changes, self._changes, self._steps = self._changes, Counter(), 0
+        often = {reason: count for reason, count in changes.items() if count > NOTICE_SHARE * WINDOW_STEPS}
+        self._windows.update(often.keys())
+        notices = [
+            f"safety changed {count} of the last {WINDOW_STEPS} actions by {reason}{HINTS.get(reason, '')}"
+            for reason, count in sorted(often.items())
+            if self._windows[reason].bit_count() == 1  # a power of two
+        ]
+        return "; ".join(notices) or None
+
+
 class SafetyRecord:
     """Counts steps that safety changed, episodes that it stopped, and why.
 
@@ -26,15 +72,17 @@ class SafetyRecord:
         self.stopped_episodes = int(state["stopped_episodes"])
         self.reasons: Counter[str] = Counter(state["reasons"])
         self._stops_in_a_row = 0
+        self._notices = ChangeNotices()
         self.awaits_release = False
 
-    def count(self, verdict: Verdict) -> None:
-        """Take note of the verdict on a step."""
+    def count(self, verdict: Verdict) -> str | None:
+        """Take note of the verdict on a step; return what people should know now (:class:`ChangeNotices`)."""
         self._stops_in_a_row = 0
         self.awaits_release = False
         self.changed_steps += verdict.changed
         self.stopped_episodes += verdict.stop
         self.reasons.update(verdict.reasons)
+        return self._notices.count(verdict)
 
     def stopped(self, stop: SafetyStop) -> None:
         """Take note of an episode that ended without a step.
