@@ -15,6 +15,7 @@ from .allowance import Allowance
 from .config import TransportConfig
 from .keys import NAME, OPERATOR
 from .service import CONTROL, RETRY_KEY, TOKEN_KEY, Call
+from .waiting import WaitingCalls
 
 NOTE_INTERVAL_NS = 10_000_000_000
 MOST_INTERVAL_NS = 600_000_000_000
@@ -46,6 +47,7 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
         self._config = config
         self._clock = clock
         self._token = config.token()
+        self._waiting = WaitingCalls()
         # By name of an actor that has joined. All strangers share one: their names cost nothing.
         self._allowances = {OPERATOR: self._make_allowances()}
         self._newcomers = self._make_allowances()
@@ -58,8 +60,11 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
 
     def guarded(
         self, call: Call, method: Callable[[Any, Any], Any], read: Callable[[bytes], Any] | None = None
-    ) -> Callable[[bytes, Any], Any]:
-        """Return ``method`` with all checks before it but that of the token.
+    ) -> Callable[[Iterator[bytes], Any], Any]:
+        """Return the handler that receives a request and calls ``method``, with all checks but that of the token.
+
+        It is a handler of a stream of requests, of which it takes the first: gRPC would wait for a single request
+        without a bound.
 
         Args:
             call: that ``method`` answers.
@@ -68,12 +73,12 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
         """
         read = read or call.request.FromString
 
-        def unary(data: bytes, context: Any) -> bytes:
-            reply: bytes = method(self._parse(call, read, data, context), context).SerializeToString()
+        def unary(requests: Iterator[bytes], context: Any) -> bytes:
+            reply: bytes = method(self._receive(call, read, requests, context), context).SerializeToString()
             return reply
 
-        def stream(data: bytes, context: Any) -> Iterator[bytes]:
-            for reply in method(self._parse(call, read, data, context), context):
+        def stream(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+            for reply in method(self._receive(call, read, requests, context), context):
                 yield reply.SerializeToString()
 
         return stream if call.streams else unary
@@ -141,7 +146,10 @@ class Admission(grpc.ServerInterceptor):  # type: ignore[misc]
     def _refuse_stranger(self, requests: Any, context: Any) -> NoReturn:
         self.refuse(context, Code.UNAUTHENTICATED, "token", "the token is missing or not that of the learner")
 
-    def _parse(self, call: Call, read: Callable[[bytes], Any], data: bytes, context: Any) -> Any:
+    def _receive(self, call: Call, read: Callable[[bytes], Any], requests: Iterator[bytes], context: Any) -> Any:
+        data = self._waiting.receive(requests, context)
+        if data is None:
+            self.refuse(context, Code.INVALID_ARGUMENT, "form", f"a {call.name} request without a message")
         try:
             request = read(data)
         except DecodeError:

@@ -31,17 +31,9 @@ from .received import (
     read_record,
     trusted_statistics,
 )
-from .service import (
-    CONTROL,
-    EXCHANGE,
-    JOIN,
-    PROTOCOL,
-    SERVICE,
-    WATCH,
-    listen,
-    server_options,
-)
+from .service import CONTROL, EXCHANGE, JOIN, PROTOCOL, SERVICE, WATCH, listen, server_options
 from .views import PRESENT_SECONDS, ActorView
+from .waiting import MOST_WAITING
 
 PING_SECONDS = 1.0
 
@@ -98,7 +90,7 @@ class LearnerServer:
         self._stopping = False
         self._commands: list[str] = []
         # Each actor keeps one thread by its Watch, and another for the moment of an Exchange.
-        pool = ThreadPoolExecutor(max_workers=2 * config.max_actors + 4, thread_name_prefix="transport")
+        pool = ThreadPoolExecutor(2 * config.max_actors + 4 + MOST_WAITING, "transport")
         self._server = grpc.server(pool, interceptors=(self._admission,), options=server_options(config))
         self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, self._handlers())])
         self.address = listen(self._server, config)
@@ -186,12 +178,12 @@ class LearnerServer:
     # --- calls -------------------------------------------------------------------------------------------------------
 
     def _handlers(self) -> dict[str, Any]:
-        unary = grpc.unary_unary_rpc_method_handler
+        unary = grpc.stream_unary_rpc_method_handler
         return {
             JOIN.name: unary(self._admission.guarded(JOIN, self._join)),
             EXCHANGE.name: unary(self._admission.guarded(EXCHANGE, self._exchange, read_exchange)),
             CONTROL.name: unary(self._admission.guarded(CONTROL, self._control)),
-            WATCH.name: grpc.unary_stream_rpc_method_handler(self._admission.guarded(WATCH, self._watch)),
+            WATCH.name: grpc.stream_stream_rpc_method_handler(self._admission.guarded(WATCH, self._watch)),
         }
 
     def _check_run(self, context: Any, run: str) -> None:

@@ -16,7 +16,8 @@ from cryptography import x509
 from robo_rl.actor import Spool
 from robo_rl.core import ArraySpec, ConfigError, TransportError
 from robo_rl.transport import LearnerLink, TransportConfig, connection, make_keys, send_command, service
-from robo_rl.transport.service import EXCHANGE
+from robo_rl.transport.service import CONTROL, EXCHANGE, JOIN, WATCH
+from robo_rl.transport.waiting import MOST_WAITING
 
 from ..replay_episodes import SPEC
 from ..transport_rig import RUN, ActorRig, make_server, steps_of, wait_until
@@ -127,6 +128,34 @@ def test_paths_that_no_socket_can_have_are_refused(tmp_path: Path, monkeypatch) 
     for address in ("unix:", f"unix:/{'y' * 120}", f"unix:/{'é' * 60}"):
         with pytest.raises(ConfigError, match=r"transport\.address must be a path of at most 107 bytes"):
             TransportConfig(address=address)
+
+
+@pytest.mark.parametrize("call", [JOIN, EXCHANGE, CONTROL, WATCH], ids=lambda call: call.name)
+def test_calls_without_a_request_keep_no_actor_out_where_there_is_no_token(intake, tmp_path: Path, call) -> None:
+    """More of them than the learner has threads, and new ones for those that it ends."""
+    local = dataclasses.replace(LOCAL, max_actors=2)
+    server = make_server(local, intake)
+    over = threading.Event()
+
+    def nothing() -> Iterator[bytes]:
+        over.wait()
+        yield from ()
+
+    with contextlib.ExitStack() as ends:
+        ends.callback(server.close, 0)
+        channel = ends.enter_context(grpc.insecure_channel(server.address))
+        ends.callback(over.set)
+        calls = [channel.stream_unary(call.path).future(nothing()) for _ in range(80)]
+        wait_until(lambda: sum(each.done() for each in calls) >= 80 - MOST_WAITING)
+        calls += [channel.stream_unary(call.path).future(nothing()) for _ in range(20)]
+        rig = ActorRig(dataclasses.replace(local, address=server.address), tmp_path / "spool")
+        session = rig.join()
+        rig.put(steps_of(session, [5]))
+        rig.finish()
+        rig.close()
+        here = dataclasses.replace(local, address=server.address)
+        assert send_command(here, "pause") == f"run {RUN}: pause: accepted"
+        assert {each.code() for each in calls if each.done()} == {grpc.StatusCode.CANCELLED}
 
 
 def test_mutual_tls(
