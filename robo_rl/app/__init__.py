@@ -35,10 +35,12 @@ from .stops import emergency_stop, find_emergency_stop, press_emergency_stop, ro
 from .trained import (
     TrainedPolicy,
     TrainedReward,
+    acting_config,
     complete_config,
     load_agent,
     load_policy,
     load_reward,
+    robot_note,
     run_config,
     saved_config,
 )
@@ -53,6 +55,7 @@ __all__ = [
     "RunConfig",
     "TrainedPolicy",
     "TrainedReward",
+    "acting_config",
     "agent_facts",
     "allow_packages",
     "build",
@@ -75,6 +78,7 @@ __all__ = [
     "register_all_configs",
     "register_configs",
     "robot_name",
+    "robot_note",
     "run_config",
     "saved_config",
     "section",

@@ -20,11 +20,12 @@ from ..core import (
     Reward,
     SpecError,
     load_config,
+    printable,
     reading,
 )
 from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
 from .allow_list import check_saved
-from .composition import build_agent, build_reward, register_all_configs
+from .composition import build_agent, build_reward, has_robot, register_all_configs
 
 OTHER = "use another checkpoint"
 
@@ -39,6 +40,45 @@ def run_config(run: Path) -> DictConfig:
     if not file.exists():
         raise ConfigError(f"{run} is no run folder: it has no config.yaml. Give a folder that robo-rl train made")
     return complete_config(saved_config(file), file)
+
+
+def acting_config(run: Path, on_robot: bool) -> DictConfig:
+    """Return the configuration of a run whose policy is to act now.
+
+    The run may be somebody else's, and its configuration decides what limits a robot. So a robot acts only where a
+    person has confirmed them, and obeys the stops of this user, never a file that the run names.
+
+    Args:
+        run: folder of the run.
+        on_robot: whether a person has confirmed that the robot may act as the configuration says.
+
+    Raises:
+        ConfigError: as :func:`run_config`, and if the run drives a robot and ``on_robot`` is false.
+    """
+    config = run_config(run)
+    note = robot_note(config)
+    if note is not None and not on_robot:
+        raise ConfigError(
+            f"{run / 'config.yaml'} drives a robot. {note}. Read its sections robot and safety, then give on_robot=true"
+        )
+    if "emergency_stop" in config.safety:
+        config.safety.emergency_stop.file = None
+    return config
+
+
+def robot_note(config: DictConfig) -> str | None:
+    """Return a line on the robot of ``config`` and what limits it; None if it drives none."""
+    if not has_robot(config):
+        return None
+    robot = f"The robot {printable(str(config.robot.name))!r} acts"
+    if "emergency_stop" not in config.safety:
+        return f"{robot} without limits or emergency stop (safety=none)"
+    off = [
+        f"safety.{name}"
+        for name in ("workspace", "joints", "barrier", "observations")
+        if not config.safety[name].enabled
+    ]
+    return f"{robot} within the limits of the run's configuration{', without ' if off else ''}{', '.join(off)}"
 
 
 def saved_config(file: Path) -> DictConfig:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from ..app import build_backend, load_policy, run_config
+from ..app import acting_config, build_backend, load_policy, robot_note
 from ..core import require
 from ..telemetry import Console
 from .recording import (
@@ -35,6 +35,7 @@ class CollectConfig:
     only_successful: bool
     if_exists: str
     seed: int
+    on_robot: bool
 
     def __post_init__(self) -> None:
         require(self.episodes >= 1, "episodes", "1 or more", self.episodes)
@@ -47,8 +48,10 @@ def run(config: DictConfig) -> int:
     """Collect as configs/collect.yaml says and print what the data set holds then; return 0."""
     settings = typed(CollectConfig, config)
     folder = Path(settings.policy)
-    trained_as = run_config(folder)
+    trained_as = acting_config(folder, settings.on_robot)
     console = Console(highlight=False, markup=False)
+    if (note := robot_note(trained_as)) is not None:
+        console.print(note, soft_wrap=True)
     backend = build_backend(trained_as)
     try:
         trained = load_policy(folder, backend.spec, settings.checkpoint)

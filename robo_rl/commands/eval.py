@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.table import Table
 
-from ..app import build_backend, build_reward, load_policy, run_config
+from ..app import acting_config, build_backend, build_reward, load_policy, robot_note
 from ..core import ConfigError, RenderingError, nearest, require, write_durably
 from ..evaluation import DecisionPeriods, EvaluationResult, check_periods, evaluate, evaluate_decision_periods
 from ..telemetry import Console
@@ -32,6 +32,7 @@ class EvalConfig:
     output: str | None
     task: dict[str, Any]
     decision_periods: list[int]
+    on_robot: bool
 
     def __post_init__(self) -> None:
         check_periods(self.decision_periods)
@@ -44,7 +45,7 @@ def run(config: DictConfig) -> int:
     """Evaluate as configs/eval.yaml says and print the result; return 0."""
     settings = typed(EvalConfig, config)
     folder = Path(settings.run)
-    trained = run_config(folder)
+    trained = acting_config(folder, settings.on_robot)
     for name in ("video", "output"):  # before episodes are spent
         if (file := getattr(settings, name)) is not None:
             output_file(name, file)
@@ -55,6 +56,9 @@ def run(config: DictConfig) -> int:
             OmegaConf.update(trained.task, str(key), value)
         except OmegaConfBaseException as error:
             raise ConfigError(f"task.{key}: {str(error).partition(chr(10))[0]}") from error
+    console = Console(highlight=False, markup=False)
+    if (note := robot_note(trained)) is not None:
+        console.print(note, soft_wrap=True)
     backend = build_backend(trained)
     try:
         policy = load_policy(folder, backend.spec, settings.checkpoint)
@@ -76,7 +80,6 @@ def run(config: DictConfig) -> int:
             slow = evaluate_decision_periods(measure, policy.policy, policy.action_chunk, periods)
     finally:
         backend.close()
-    console = Console(highlight=False, markup=False)
     show(result, policy.step, console)
     if slow is not None:
         show_periods(slow, console)

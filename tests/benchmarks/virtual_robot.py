@@ -65,7 +65,8 @@ def measure(row: str, seed: int, folder: Path) -> dict[str, Any]:
     try:
         words = [task, f"seed={seed}", *options]
         on_robot = train(folder / "robot", *words, "robot=virtual", f"robot.real_time_factor={factor}")
-        robo_rl("eval", f"run={folder / 'robot'}", "episodes=50", f"output={folder / 'evaluation.json'}")
+        words = [f"run={folder / 'robot'}", "on_robot=true", "episodes=50", f"output={folder / 'evaluation.json'}"]
+        robo_rl("eval", *words)
     finally:
         robot.send_signal(signal.SIGTERM)
         robot.wait(60)
