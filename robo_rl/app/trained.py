@@ -63,7 +63,18 @@ def acting_config(run: Path, on_robot: bool) -> DictConfig:
         )
     if "emergency_stop" in config.safety:
         config.safety.emergency_stop.file = None
+    _use_own_cache(config.reward)
     return config
+
+
+def _use_own_cache(node: Any) -> None:
+    """Replace the folders of answers that ``endpoint.cache`` names within ``node`` by that of this user."""
+    if isinstance(node, DictConfig):
+        endpoint = node.get("endpoint")
+        if isinstance(endpoint, DictConfig) and "cache" in endpoint:
+            endpoint.cache = None
+        for key in node:
+            _use_own_cache(node[key])
 
 
 def robot_note(config: DictConfig) -> str | None:
@@ -208,6 +219,7 @@ def load_reward(run: Path, spec: EnvSpec, checkpoint: str = "newest") -> Trained
         CheckpointError: as :func:`load_policy`.
     """
     config = run_config(run)
+    _use_own_cache(config.reward)
     reward = build_reward(config.reward, spec, config.seed)
     loaded = _load_part(run, spec, checkpoint, "reward")
     if reward.scorer is not None:

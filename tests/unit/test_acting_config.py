@@ -1,4 +1,4 @@
-"""What a run of somebody else may decide where its policy acts: no robot without a confirmation, and no stop file."""
+"""What a run of somebody else may decide where its policy acts: no robot without a confirmation, and no files."""
 
 from pathlib import Path
 
@@ -7,23 +7,23 @@ from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-from robo_rl.app import acting_config, register_all_configs, robot_note
+from robo_rl.app import acting_config, register_all_configs, robot_note, run_config
 from robo_rl.commands.application import run_command
 from robo_rl.core import ConfigError
 
 
-def write_run(folder: Path, words: list[str], safety: str = "default") -> Path:
+def write_run(folder: Path, words: list[str], safety: str = "default", reward: str = "sparse") -> Path:
     """Write the configuration that a run with these options saves."""
     register_all_configs()
     GlobalHydra.instance().clear()
-    words = ["task=pick_cube", f"safety={safety}", "run.dir=runs/a", *words]
+    words = ["task=pick_cube", f"safety={safety}", f"reward={reward}", "run.dir=runs/a", *words]
     with initialize_config_module("robo_rl.configs", version_base="1.3"):
         config = compose("train", words)
     robot = next((word.removeprefix("robot=") for word in words if word.startswith("robot=")), None)
     runtime = "local" if robot is None else "async"
     values = OmegaConf.to_container(config, resolve=True)
     assert isinstance(values, dict)
-    chosen = {"task": "pick_cube", "agent": "rlpd", "reward": "sparse", "safety": safety, "robot": robot}
+    chosen = {"task": "pick_cube", "agent": "rlpd", "reward": reward, "safety": safety, "robot": robot}
     values |= {"choices": chosen | {"runtime": runtime}}
     folder.mkdir()
     (folder / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(values)))
@@ -60,3 +60,11 @@ def test_the_stop_file_that_a_run_names_is_not_used(tmp_path: Path, file: str) -
     run = write_run(tmp_path / "run", [f"safety.emergency_stop.file='{file}'"])
     config = acting_config(run, on_robot=False)
     assert config.safety.emergency_stop.file is None and robot_note(config) is None
+
+
+@pytest.mark.parametrize("name", ["keypoints", "preferences", "annotations"])
+def test_the_folder_of_answers_that_a_run_names_is_not_used(tmp_path: Path, name: str) -> None:
+    option = f"reward.modules.{name}.endpoint.cache={tmp_path / 'elsewhere'}"
+    run = write_run(tmp_path / "run", [option], reward=name)
+    assert run_config(run).reward.modules[name].endpoint.cache == str(tmp_path / "elsewhere")
+    assert acting_config(run, on_robot=False).reward.modules[name].endpoint.cache is None
