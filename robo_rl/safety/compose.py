@@ -53,6 +53,8 @@ BOX_INSET = 1e-5
 """How far from the box at which the robot's own controller cuts actions off a motion ends [m]."""
 LOOK_SECONDS = 0.005
 """Between two looks at where the end effector goes in a stop, at rates above 200 Hz."""
+INTERPOLATED = 0.999
+"""Share of velocity limits for a stop of the end effector: between two looks its Jacobian is interpolated."""
 CLEARANCE_DIP = 1e-4
 """By how much clearances may be smaller between two looks than at them [m]."""
 
@@ -221,6 +223,8 @@ def _stop_problem(config: SafetyConfig, robot: RobotDescription, actions: Action
         upper = np.where(robot.endless, upper, np.minimum(upper, robot.command_upper))
     lower, upper = lower + joints.margin, upper - joints.margin
     require(bool((lower < upper).all()), "safety.joints.margin", "less than half of every joint's range", joints.margin)
+    if not actions.moves_joints and _stride(actions) > 1:
+        limits["velocity"] = INTERPOLATED * limits["velocity"]
     control, box = None, actions.controller_box
     low, high = _box(config, robot) if config.workspace.enabled else (np.full(3, -np.inf), np.full(3, np.inf))
     if not actions.moves_joints:

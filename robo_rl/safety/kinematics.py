@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 DAMPING = 0.02
 """Of the pseudo-inverse: smaller singular values of the Jacobian (m and rad) do not ask for boundless joint motion."""
 
-IDENTITY = np.eye(6)
+DAMPED = DAMPING**2 * np.eye(6)
 
 
 class Kinematics:
@@ -77,7 +77,7 @@ class Kinematics:
         """
         jacobian = self.jacobian(joints)
         if self._factor is None:
-            self._factor = self._squared(joints) + DAMPING**2 * IDENTITY
+            self._factor = self._squared(joints) + DAMPED
             mujoco.mju_cholFactor(self._factor, 0.0)
         if displacement.ndim == 1:
             single = np.empty(6)
@@ -103,7 +103,8 @@ class Kinematics:
         """
         gram = self._smaller_squared(joints)
         size = len(gram)
-        rest = gram - (float(np.vdot(gram, gram)) ** 0.5 / limit**2) * IDENTITY[:size, :size]
+        rest = gram.copy()
+        rest.ravel()[:: size + 1] -= float(np.vdot(gram, gram)) ** 0.5 / limit**2
         return bool(mujoco.mju_cholFactor(rest, 0.0) == size)
 
     def condition(self, joints: Array) -> float:
