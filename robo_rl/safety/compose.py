@@ -52,7 +52,7 @@ KEEP_OUT = "keep_out"
 BOX_INSET = 1e-5
 """How far from the box at which the robot's own controller cuts actions off a motion ends [m]."""
 LOOK_SECONDS = 0.005
-"""Between two looks at where the end effector goes in a stop, at rates above 200 Hz."""
+"""Between two looks at a stop of the end effector, at rates above 200 Hz."""
 INTERPOLATED = 0.999
 """Share of velocity limits for a stop of the end effector: between two looks its Jacobian is interpolated."""
 CLEARANCE_DIP = 1e-4
@@ -223,7 +223,7 @@ def _stop_problem(config: SafetyConfig, robot: RobotDescription, actions: Action
         upper = np.where(robot.endless, upper, np.minimum(upper, robot.command_upper))
     lower, upper = lower + joints.margin, upper - joints.margin
     require(bool((lower < upper).all()), "safety.joints.margin", "less than half of every joint's range", joints.margin)
-    if not actions.moves_joints and _stride(actions) > 1:
+    if _stride(actions) > 1:
         limits["velocity"] = INTERPOLATED * limits["velocity"]
     control, box = None, actions.controller_box
     low, high = _box(config, robot) if config.workspace.enabled else (np.full(3, -np.inf), np.full(3, np.inf))
@@ -252,8 +252,11 @@ def _stop_problem(config: SafetyConfig, robot: RobotDescription, actions: Action
 
 
 def _stride(actions: ActionMap) -> int:
-    """Return the number of periods between two looks at where the end effector goes in a stop."""
-    return max(1, round(LOOK_SECONDS / actions.period))
+    """Return the number of periods between two looks at where the end effector goes in a stop.
+
+    Where joints brake each by itself its speed may rise from one period to the next, so each is looked at.
+    """
+    return 1 if actions.moves_joints else max(1, round(LOOK_SECONDS / actions.period))
 
 
 def _without_rounding(limits: dict[str, Array], actions: ActionMap) -> dict[str, Array]:
