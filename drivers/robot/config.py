@@ -259,7 +259,8 @@ class RobotConfig:
         sources: topics and cameras that give the observation.
         align_to: name of a source; the others give the message measured nearest to its newest, none further from it
             than its own ``max_age``. Null: the newest of each. Worth it where a camera is slow and the arm fast.
-        unmeasured: beginnings of names in ``state`` that this robot does not measure: they are given as 0.
+        unmeasured: beginnings of names in ``state`` that this robot does not measure: they are given as 0. One whose
+            elements are all measured or computed is refused.
         command: what moves the arm.
         gripper: what moves the gripper.
         controllers: of ros2_control, to be active while the robot is driven.

@@ -82,6 +82,13 @@ class SourceLayout:
         wanted = {kind: names for kind, names in computed.items() if kind not in self.by_kind}
         self._computed = {kind: _places(names, elements) for kind, names in wanted.items()}
         given |= {element for names in wanted.values() for element in names}
+        for beginning in config.unmeasured:
+            named = {element for element in elements if element.startswith(beginning)}
+            if named and named <= given:
+                raise ConfigError(
+                    f"robot.unmeasured: {beginning!r} has no effect: {', '.join(sorted(named))} of {config.name} "
+                    f"{'is' if len(named) == 1 else 'are'} measured or computed. Leave it out, or the source"
+                )
         given |= {element for element in elements if element.startswith(tuple(config.unmeasured))}
         for key, spec_of_key in spec.observation.items():
             _require_given(config.name, key, spec_of_key, given, self.by_kind)

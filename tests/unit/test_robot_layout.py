@@ -422,3 +422,11 @@ def test_the_virtual_robot_is_looked_for_where_it_is(monkeypatch, given, expecte
         monkeypatch.delenv("ROS_AUTOMATIC_DISCOVERY_RANGE")
     driver(composed())
     assert os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] == expected
+
+
+@pytest.mark.parametrize("beginning", ["joint1_velocity", "wrist_force", "end_effector_", "joint"])
+def test_what_is_measured_cannot_be_unmeasured(beginning: str) -> None:
+    """It would go on to be what the source says, and nobody would know."""
+    with pytest.raises(ConfigError, match=rf"robot\.unmeasured: '{beginning}' has no effect: {beginning}"):
+        driver(composed(f"robot.unmeasured=[{beginning}]"))
+    driver(composed("robot.unmeasured=[no_such_element]"))  # tasks observe different things
