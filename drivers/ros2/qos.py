@@ -55,7 +55,8 @@ class QoSProfile:
 LATCHED = QoSProfile(depth=1, durability="transient_local")
 """One message that later subscriptions are given too: robot descriptions, static transforms."""
 
-SERVICES = QoSProfile(depth=10)
-PARAMETERS = QoSProfile(depth=1000)
+SERVICES = QoSProfile(depth=1000)
+"""Of requests and replies. With ROS 2's own depth of 10 a burst of goals is lost without a word: nobody sends a request
+again."""
 ROSOUT = QoSProfile(depth=1000, durability="transient_local", lifespan=10.0)
 ACTION_STATUS = QoSProfile(depth=1, durability="transient_local")

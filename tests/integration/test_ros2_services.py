@@ -257,6 +257,47 @@ def test_what_is_never_answered_is_not_kept_for_ever(node: Node) -> None:
     assert silent
 
 
+@pytest.mark.parametrize("asked", ["goals", "goals by many clients", "services", "services by many clients"])
+def test_a_burst_of_requests_is_answered_to_the_last(node: Node, asked: str) -> None:
+    """None is sent again: what a queue of ten drops is waited for in vain."""
+    count, name = 64, asked.replace(" ", "_")
+    held = threading.Event()
+
+    def accept(request: Any) -> bool:
+        return held.wait(20.0)  # the others arrive while the server is busy with the first
+
+    def answer(request: Any) -> Any:
+        held.wait(20.0)
+        return node.types.make(f"{SET_BOOL}_Response", message=str(request.data))
+
+    def execute(server_goal: ServerGoal) -> Any:
+        return node.types.make(f"{GRIPPER}_Result", position=server_goal.request.command.position)
+
+    makers = 8 if "many" in asked else 1
+    if asked.startswith("services"):
+        node.create_service(SET_BOOL, name, answer)
+        callers = [node.create_client(SET_BOOL, name) for _ in range(makers)]
+        assert all(caller.wait(20.0) for caller in callers)
+
+        def ask(number: int) -> bool:
+            request = node.types.make(f"{SET_BOOL}_Request", data=number % 2 == 0)
+            return bool(callers[number % makers].call(request, 20.0).message == str(number % 2 == 0))
+    else:
+        node.create_action_server(GRIPPER, name, execute, accept)
+        clients = [node.create_action_client(GRIPPER, name) for _ in range(makers)]
+        assert all(client.wait(20.0) for client in clients)
+
+        def ask(number: int) -> bool:
+            sent = clients[number % makers].send_goal(goal(node, number), timeout_s=20.0)
+            return bool(sent.result(20.0)[1].position == number)
+
+    with ThreadPoolExecutor(count) as pool:
+        answers = [pool.submit(ask, number) for number in range(count)]
+        time.sleep(0.3)
+        held.set()
+        assert all(answer.result(30.0) for answer in answers)
+
+
 def test_several_goals_at_once_and_their_status(node: Node) -> None:
     statuses = node.create_subscription("action_msgs/msg/GoalStatusArray", "grip/_action/status")
     client = node.create_action_client(GRIPPER, "grip")

@@ -11,7 +11,7 @@ from robo_rl.core import Closing
 from ..api import DEFAULT_QOS, Graph, Message, Problem, ServerGoal, wall_time
 from ..message_types import distribution_of_environment
 from ..names import Names, for_node
-from ..qos import PARAMETERS, ROSOUT, QoSProfile
+from ..qos import ROSOUT, SERVICES, QoSProfile
 from . import library
 from .action_client import DdsActionClient
 from .action_server import DdsActionServer
@@ -75,13 +75,13 @@ class DdsNode(Closing):
             self._graph = GraphMonitor(
                 self._names, self._participant.entity, self.types, self._topic_types, self._replies
             )
-            events = self.create_publisher(EVENT, "/parameter_events", PARAMETERS)
+            events = self.create_publisher(EVENT, "/parameter_events", SERVICES)
             self._parameters = Parameters(
                 self.types, for_node(name, parameters or {}), self._tell_of_parameters(events)
             )
             self._rosout = Rosout(self.create_publisher(LOG, "/rosout", ROSOUT), self.types, self.name, self.now)
             for service, (kind, answer) in self._parameters.services().items():
-                self._serve(kind, f"{self.name}/{service}", answer, PARAMETERS)
+                self._serve(kind, f"{self.name}/{service}", answer)
             if f"{DESCRIBE}_Request" in self.types:  # Humble has none
                 self._serve(DESCRIBE, f"{self.name}/get_type_description", self._describe)
         except BaseException:
@@ -211,17 +211,11 @@ class DdsNode(Closing):
 
         return tell
 
-    def _serve(
-        self,
-        service_type: str,
-        service: str,
-        callback: Callable[[Message], Message],
-        qos: QoSProfile = DEFAULT_QOS,
-    ) -> None:
+    def _serve(self, service_type: str, service: str, callback: Callable[[Message], Message]) -> None:
         def handle(request: Message, answer: Callable[[Message], None]) -> None:
             answer(callback(request))
 
-        self._servers.append(DdsService(self, service_type, service, self._callbacks, handle, qos))
+        self._servers.append(DdsService(self, service_type, service, self._callbacks, handle))
 
     def close(self) -> None:
         """Leave the graph. What the node made cannot be used any more."""

@@ -93,12 +93,9 @@ class DdsClient:
         service_type: type of the service.
         service: fully qualified name.
         waiter: hears replies. Not the one of callbacks, so that callbacks may call services.
-        qos: of both topics.
     """
 
-    def __init__(
-        self, endpoints: Endpoints, service_type: str, service: str, waiter: Waiter, qos: QoSProfile = SERVICES
-    ) -> None:
+    def __init__(self, endpoints: Endpoints, service_type: str, service: str, waiter: Waiter) -> None:
         self.service = service
         self._type = service_type
         self._endpoints = endpoints
@@ -107,10 +104,10 @@ class DdsClient:
         self._available: tuple[list[int], list[int]] | None = None
         self._is_foreign = False
         identity = f"clientid={endpoints.unique_id()};"
-        self._writer = endpoints.writer(f"{service_type}_Request", f"rq{service}Request", qos, identity)
+        self._writer = endpoints.writer(f"{service_type}_Request", f"rq{service}Request", SERVICES, identity)
         self._guid = library.instance_handle(self._writer.handle)
         self._reader = endpoints.reader(
-            f"{service_type}_Response", f"rr{service}Reply", qos, waiter, self._hear, identity
+            f"{service_type}_Response", f"rr{service}Reply", SERVICES, waiter, self._hear, identity
         )
 
     def is_available(self) -> bool:
@@ -219,7 +216,6 @@ class DdsService:
         service: fully qualified name.
         waiter: hears requests.
         handle: takes a request and the function that answers it, which may be called from any thread.
-        qos: of both topics.
     """
 
     def __init__(
@@ -229,7 +225,6 @@ class DdsService:
         service: str,
         waiter: Waiter,
         handle: Callable[[Message, Callable[[Message], None]], None],
-        qos: QoSProfile = SERVICES,
     ) -> None:
         self.service = service
         self._type = service_type
@@ -238,9 +233,9 @@ class DdsService:
         self._heard: set[str] = set()
         self._clients: dict[int, str | None] = {}
         identity = f"serviceid={endpoints.unique_id()};"
-        self._writer = endpoints.writer(f"{service_type}_Response", f"rr{service}Reply", qos, identity)
+        self._writer = endpoints.writer(f"{service_type}_Response", f"rr{service}Reply", SERVICES, identity)
         self._reader = endpoints.reader(
-            f"{service_type}_Request", f"rq{service}Request", qos, waiter, self._hear, identity, NOT_FAST_DDS
+            f"{service_type}_Request", f"rq{service}Request", SERVICES, waiter, self._hear, identity, NOT_FAST_DDS
         )
 
     def _hear(self, data: memoryview, writer: int) -> None:

@@ -12,7 +12,8 @@ from robo_rl.core import DriverError
 
 from ..answers import seconds, wait_for_answer
 from ..api import GoalStatus, Message, ServerGoal
-from .endpoints import Answer, Guard, ServerWatch
+from ..qos import SERVICES
+from .endpoints import Answer, Guard, ServerWatch, rclpy_qos
 
 
 class Spins(Protocol):
@@ -62,7 +63,7 @@ class RclpyActionClient:
     def __init__(
         self, node: Any, kind: Any, action_type: str, action: str, calls: Spins, callbacks: Spins, guard: Guard
     ) -> None:
-        self._client = ActionClient(node, kind, action)
+        self._client = ActionClient(node, kind, action, **_profiles())
         self._type, self._calls, self._callbacks, self._guard = action_type, calls, callbacks, guard
         self.action = action
         self.servers = ServerWatch(node, f"{action}/_action/send_goal")
@@ -197,4 +198,10 @@ def serve_action(
         run,
         goal_callback=decide,
         cancel_callback=lambda handle: CancelResponse.ACCEPT,
+        **_profiles(),
     )
+
+
+def _profiles() -> dict[str, Any]:
+    """Return the profiles of an action's services, as rclpy's keyword arguments."""
+    return {f"{service}_service_qos_profile": rclpy_qos(SERVICES) for service in ("goal", "result", "cancel")}

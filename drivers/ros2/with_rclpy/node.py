@@ -17,7 +17,7 @@ from robo_rl.core import Closing, ConfigError
 
 from ..api import DEFAULT_QOS, Graph, Message, Problem, ServerGoal, wall_time
 from ..names import Names, for_node
-from ..qos import QoSProfile
+from ..qos import SERVICES, QoSProfile
 from .actions import RclpyActionClient, serve_action
 from .endpoints import Guard, RclpyClient, RclpyPublisher, RclpySubscription, ServerWatch, rclpy_qos
 from .message_types import RclpyTypes, interface_class
@@ -173,7 +173,7 @@ class RclpyNode(Closing):
 
     def create_client(self, service_type: str, service: str) -> RclpyClient:
         full = self._names.resolve(service)
-        client = self._calls_node.create_client(interface_class(service_type), full)
+        client = self._calls_node.create_client(interface_class(service_type), full, qos_profile=rclpy_qos(SERVICES))
         return RclpyClient(client, service_type, full, ServerWatch(self._calls_node, full))
 
     def create_service(self, service_type: str, service: str, callback: Callable[[Message], Message]) -> None:
@@ -186,7 +186,7 @@ class RclpyNode(Closing):
                 self._guard.report()
                 return response  # rclpy has no way to leave a request unanswered
 
-        self._node.create_service(interface_class(service_type), name, answer)
+        self._node.create_service(interface_class(service_type), name, answer, qos_profile=rclpy_qos(SERVICES))
 
     def create_timer(self, period_s: float, callback: Callable[[], None]) -> Any:
         return self._node.create_timer(period_s, self._guard(callback), clock=self._clock)
