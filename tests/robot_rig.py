@@ -90,7 +90,9 @@ class Recorder:
             data, places = self.types.serialize(kind, message), self.types.places(kind, message)
             return DdsRepeater(SimpleNamespace(topic=topic, send=send), data, places)
 
-        return SimpleNamespace(publish=publish, repeater=repeater, topic=topic, matched_count=1)
+        return SimpleNamespace(
+            publish=publish, repeater=repeater, topic=topic, matched_count=1, wait_for_all_acked=lambda _: True
+        )
 
     def create_subscription(self, kind, topic, callback, qos):
         self.taking[topic] = callback

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core import (
+    ROBOT_AWAY,
     Clock,
     ConfigError,
     DriverError,
@@ -48,7 +49,9 @@ if TYPE_CHECKING:
 
 POLL_NS = 5_000_000
 UNDER_WAY_NS = 50_000_000
-"""Messages from before a reset have come when its answer is this old."""
+"""Messages from before a reset have come when its answer is this old, and commands when its request is sent."""
+AWAY_NS = 2_000_000_000
+"""Longest wait for what takes commands, before people are told that it is not there."""
 
 
 class RobotBackend:
@@ -159,6 +162,9 @@ class RobotBackend:
         self.connect()
         if self._running:
             self.stop("another episode begins")
+        self._await_listeners()
+        self._body.settle()
+        self.clock.sleep_until_ns(self.clock.now_ns() + UNDER_WAY_NS)
         self._reset.call()
         self._take_controllers()
         # Whatever is observed from now on comes from after the reset.
@@ -301,6 +307,18 @@ class RobotBackend:
             f"{self._cameras[name].topic}: {self._cameras[name].problem}" for name in absent if name in self._cameras
         ]
         return [*missing, *self._body.missing(), *self._reset.missing()]
+
+    def _await_listeners(self) -> None:
+        """Wait a moment for what takes commands: a robot that does not obey is not reset.
+
+        Raises:
+            SafetyStop: if something is not there.
+        """
+        deadline_ns = self.clock.now_ns() + AWAY_NS
+        while missing := self._body.missing():
+            if self.clock.now_ns() >= deadline_ns:
+                raise SafetyStop(ROBOT_AWAY, f"{'; '.join(missing)}: it is waited for")
+            self.clock.sleep_until_ns(self.clock.now_ns() + 10 * POLL_NS)
 
     def _take_controllers(self) -> None:
         """Activate the controllers again, and MoveIt Servo: what resets the robot may have used others."""

@@ -22,8 +22,9 @@ from robo_rl.core import (
 
 from ..ros2 import Node
 from .agreement import TURN_TOLERANCE, MismatchError, PoseCorrection
-from .commanding import GO_ON, ArmCommander, BaseCommander, GripperCommander, check_command
+from .commanding import GO_ON, ArmCommander, BaseCommander, check_command
 from .config import RobotConfig
+from .gripper import GripperCommander
 from .layout import BASE_KINDS, ArmModel, ObservationLayout, SourceLayout
 from .rotation import to_vector
 
@@ -103,6 +104,10 @@ class Body(Protocol):
 
     def hold(self, messages: Mapping[str, Any]) -> None:
         """Tell the robot to stay where it is, if that is known; a source may have given nothing of late (None)."""
+        ...
+
+    def settle(self) -> None:
+        """Wait until what was sent has been received, so that nothing of it is obeyed after a reset that follows."""
         ...
 
     def close(self) -> None:
@@ -206,6 +211,7 @@ class ArmBody:
 
     def send(self, plan: tuple[ArmTarget, ArmPose], messages: Mapping[str, Any]) -> None:
         target, pose = plan
+        self._arm.check()
         if target.opening is not None:
             self._gripper.send(target.opening)
         if target.joints is not None and self._config.command.kind == "joint_efforts":
@@ -242,6 +248,10 @@ class ArmBody:
             self._arm.send(ArmTarget(pose=pose), pose)
         else:
             self._arm.send(ArmTarget(joints=positions), pose)
+
+    def settle(self) -> None:
+        self._arm.settle()
+        self._gripper.settle()
 
     def close(self) -> None:
         self._arm.close()
@@ -311,6 +321,9 @@ class BaseBody:
 
     def hold(self, messages: Mapping[str, Any]) -> None:
         self._commander.stop()
+
+    def settle(self) -> None:
+        self._commander.settle()
 
     def close(self) -> None: ...
 

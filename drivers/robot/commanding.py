@@ -1,6 +1,5 @@
 """From targets to the messages that move a robot."""
 
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -11,8 +10,8 @@ from numpy.typing import NDArray
 
 from robo_rl.core import ArmPose, ArmTarget, ConfigError, DriverError, EnvSpec
 
-from ..ros2 import ActionClient, Message, Node, Publisher, QoSProfile
-from .config import COMMANDS, CommandConfig, GripperConfig
+from ..ros2 import ActionClient, GoalStatus, Message, Node, Publisher, QoSProfile
+from .config import COMMANDS, CommandConfig
 from .goals import GoalSender
 from .rotation import to_quaternion, to_vector
 from .servo import ServoSwitch
@@ -40,9 +39,8 @@ GO_ON = ("joint_velocities", "joint_efforts")
 """Kinds of command that a controller goes on with when nothing comes after them."""
 
 COMMAND_QOS = QoSProfile(depth=1)
-GRIPPER = "control_msgs/action/GripperCommand"
-RETRY_SECONDS = 1.0
-"""Between goals of a gripper that were not accepted."""
+SETTLE_SECONDS = 3.0
+"""Longest wait until a robot has received what it was sent."""
 
 
 def check_command(config: CommandConfig, spec: EnvSpec) -> None:
@@ -53,6 +51,12 @@ def check_command(config: CommandConfig, spec: EnvSpec) -> None:
             f"robot.command.kind={config.kind} cannot carry actions of the space {spec.action_space!r}; it can be sent "
             f"as: {', '.join(fitting) or 'nothing'}. Choose another task.controller.action_space"
         )
+
+
+def check_listener(publisher: Publisher) -> None:
+    """Raise :class:`DriverError` if no subscription receives what ``publisher`` sends: the robot would stand still."""
+    if publisher.matched_count == 0:
+        raise DriverError(f"nobody listens to {publisher.topic} any more")
 
 
 class StoppingPublisher:
@@ -138,6 +142,20 @@ class ArmCommander:
     def reset(self) -> None:
         """Forget that a goal was refused: an episode begins."""
         self._refused, self._sent_target = "", None
+        if self._goals is not None:
+            self._goals.reset()
+
+    def check(self) -> None:
+        """Raise :class:`DriverError` if nobody listens to the topic any more."""
+        if self.publisher is not None:
+            check_listener(self.publisher)
+
+    def settle(self) -> None:
+        """Wait until what was sent has been received, and goals have been answered, for a few seconds at most."""
+        if self._goals is not None:
+            self._goals.settle(SETTLE_SECONDS)
+        elif self.publisher is not None:
+            self.publisher.wait_for_all_acked(SETTLE_SECONDS)
 
     def send(self, target: ArmTarget, pose: ArmPose) -> None:
         """Send a target. A trajectory is sent once: it would begin anew.
@@ -147,7 +165,7 @@ class ArmCommander:
             pose: measured pose of the end effector, from which a twist leads to the target in one period.
 
         Raises:
-            DriverError: if the last goal was refused or aborted.
+            DriverError: if the last goal was refused or aborted, or its server is gone.
         """
         is_new, self._sent_target = target is not self._sent_target, target
         if self._goals is not None:
@@ -179,9 +197,12 @@ class ArmCommander:
         return self._node.types.make(COMMANDS[self._config.kind], data=np.zeros(len(self._joints)))
 
     def _check_goal(self) -> None:
-        aborted = None if self._goals is None else self._goals.aborted()
-        if aborted is not None:
-            self._refused = f"aborted with code {aborted.error_code}: {aborted.error_string}"
+        assert self._goals is not None
+        ended = self._goals.ended()
+        if ended is not None and ended[0] is GoalStatus.ABORTED:
+            self._refused = f"aborted with code {ended[1].error_code}: {ended[1].error_string}"
+        if self._goals.lost:
+            self._refused = self._goals.lost
         if self._refused:
             raise DriverError(f"a goal of {self._config.topic} was not executed: {self._refused}")
 
@@ -230,12 +251,21 @@ class BaseCommander:
         )
 
     def send(self, steering: float, throttle: float) -> None:
-        """Send ``steering`` (positive to the left) and ``throttle`` (positive forward), both in [-1, 1]."""
+        """Send ``steering`` (positive to the left) and ``throttle`` (positive forward), both in [-1, 1].
+
+        Raises:
+            DriverError: if what takes the commands is gone.
+        """
+        check_listener(self.publisher)
         self._stopping.publish(self._message(steering, throttle))
 
     def stop(self) -> None:
         """Have the base stand still."""
         self._stopping.stop()
+
+    def settle(self) -> None:
+        """Wait until what was sent has been received, for a few seconds at most."""
+        self.publisher.wait_for_all_acked(SETTLE_SECONDS)
 
     def _message(self, steering: float, throttle: float) -> Message:
         make, kind = self._node.types.make, self._config.kind
@@ -246,75 +276,6 @@ class BaseCommander:
             drive = {"drive": {"speed": speed, "steering_angle": turn}}
             fields = {"header": header, **(drive if kind == "ackermann" else {"twist": fields})}
         return make(COMMANDS[kind], **fields)
-
-
-class GripperCommander:
-    """Tells the gripper its opening, whenever that changes, and again where a goal was not accepted.
-
-    One that its server has aborted is not repeated: the fingers may have met what they are to hold.
-
-    Args:
-        node: of the driver.
-        config: name and kind.
-    """
-
-    def __init__(self, node: Node, config: GripperConfig) -> None:
-        self._node, self._config = node, config
-        self._sent: float | None = None
-        self._retry_at = math.inf
-        self._aborted: Message | None = None
-        self.publisher: Publisher | None = None
-        self.client: ActionClient | None = None
-        self._goals: GoalSender | None = None
-        if config.kind == "positions":
-            self.publisher = node.create_publisher("std_msgs/msg/Float64MultiArray", config.name, COMMAND_QOS)
-        elif config.kind == "action":
-            self.client = node.create_action_client(GRIPPER, config.name)
-            self._goals = GoalSender(self.client, self._retry)
-
-    def reset(self) -> None:
-        """Send the next opening in any case."""
-        self._sent = None
-
-    def send(self, opening: float) -> None:
-        """Move the gripper to ``opening``: 0 closed to 1 open. Does not wait for it."""
-        config = self._config
-        position = config.closed + opening * (config.open - config.closed)
-        if self._goals is not None:
-            self._tell_aborted(self._goals.aborted())
-        is_sent = self._sent is not None and abs(position - self._sent) < config.resolution
-        if is_sent and time.monotonic() < self._retry_at:
-            return
-        self._sent, self._retry_at = position, math.inf
-        if self.publisher is not None:
-            data = np.full(config.fingers, position)
-            self.publisher.publish(self._node.types.make("std_msgs/msg/Float64MultiArray", data=data))
-        elif self._goals is not None:
-            command = {"position": position, "max_effort": config.effort}
-            self._goals.send(self._node.types.make(f"{GRIPPER}_Goal", command=command))
-
-    def stop(self) -> None:
-        """Send no goal that still waits. The gripper is left as it is: it may hold something."""
-        if self._goals is not None:
-            self._goals.drop()
-            self._sent = None  # the next opening is sent in any case
-
-    def _retry(self, reason: str) -> None:
-        """Called in the thread of goals."""
-        print(f"the gripper: {reason}", flush=True)
-        self._retry_at = time.monotonic() + RETRY_SECONDS
-
-    def _tell_aborted(self, result: Message | None) -> None:
-        """Say once of a goal that it was aborted, and with which result."""
-        if result is not None and result is not self._aborted:
-            stalled = ", stalled" if result.stalled else ""
-            print(f"the gripper: a goal of {self._config.name} was aborted at {result.position:g}{stalled}", flush=True)
-        self._aborted = result
-
-    def close(self) -> None:
-        """End the thread that waits for answers."""
-        if self._goals is not None:
-            self._goals.close()
 
 
 def _fields(names: str, values: Array) -> dict[str, float]:

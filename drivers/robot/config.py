@@ -180,6 +180,7 @@ class GripperConfig:
         fingers: values in a ``positions`` message.
         effort: ``max_effort`` of goals [N].
         resolution: smaller changes of the position are not sent.
+        timeout: longest time that a goal may take; a gripper that does not end it is dead [s].
     """
 
     kind: str = "none"
@@ -189,6 +190,7 @@ class GripperConfig:
     fingers: int = 1
     effort: float = 30.0
     resolution: float = 0.002
+    timeout: float = 10.0
 
     def __post_init__(self) -> None:
         require(self.kind in GRIPPER_COMMANDS, "robot.gripper.kind", nearest(self.kind, GRIPPER_COMMANDS), self.kind)
@@ -198,6 +200,7 @@ class GripperConfig:
         require(self.fingers >= 1, "robot.gripper.fingers", "1 or more", self.fingers)
         for key in ("effort", "resolution"):
             require(getattr(self, key) >= 0, f"robot.gripper.{key}", "0 or more", getattr(self, key))
+        require(self.timeout > 0, "robot.gripper.timeout", "above 0", self.timeout)
 
 
 @dataclass(frozen=True)

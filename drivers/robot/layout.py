@@ -83,11 +83,11 @@ class SourceLayout:
         self._computed = {kind: _places(names, elements) for kind, names in wanted.items()}
         given |= {element for names in wanted.values() for element in names}
         for beginning in config.unmeasured:
-            named = {element for element in elements if element.startswith(beginning)}
-            if named and named <= given:
+            meant = {element for element in elements if element.startswith(beginning)}
+            if meant and meant <= given:
                 raise ConfigError(
-                    f"robot.unmeasured: {beginning!r} has no effect: {', '.join(sorted(named))} of {config.name} "
-                    f"{'is' if len(named) == 1 else 'are'} measured or computed. Leave it out, or the source"
+                    f"robot.unmeasured: {beginning!r} has no effect: {', '.join(sorted(meant))} of {config.name} "
+                    f"{'is' if len(meant) == 1 else 'are'} measured or computed. Leave it out, or the source"
                 )
         given |= {element for element in elements if element.startswith(tuple(config.unmeasured))}
         for key, spec_of_key in spec.observation.items():

@@ -131,6 +131,10 @@ class Publisher(Protocol):
 
     def publish(self, message: Message) -> None: ...
 
+    def wait_for_all_acked(self, timeout_s: float) -> bool:
+        """Return whether all reliable subscriptions have received what was published, within ``timeout_s``."""
+        ...
+
     def repeater(self, message: Message) -> Repeater:
         """Return what sends ``message`` with other times and numbers. Names and lengths stay as they are in it.
 
@@ -204,6 +208,11 @@ class Goal(Protocol):
 
 class ActionClient(Protocol):
     """Sends goals to an action server."""
+
+    @property
+    def servers(self) -> Callable[[], Servers]:
+        """Function that returns the servers that receive goals now."""
+        ...
 
     def wait(self, timeout_s: float) -> bool: ...
 

@@ -17,7 +17,7 @@ from ..ros2 import LATCHED, Node, QoSProfile, Repeater, ServerGoal
 from .config import VirtualRobotConfig
 from .controllers import ControllerManager, arm_controllers
 from .trajectories import NAME as TRAJECTORIES
-from .trajectories import TrajectoryController
+from .trajectories import TRAJECTORY, TrajectoryController
 
 if TYPE_CHECKING:
     from .robot import Simulated, SimulatedArm, SimulatedVehicle
@@ -39,7 +39,11 @@ FORWARD: dict[str, Callable[[Array], ArmTarget]] = {
 """What forward_KIND_controller takes."""
 STATE_QOS = QoSProfile(depth=10)
 CAMERA_QOS = QoSProfile(depth=2)
-COMMAND_QOS = QoSProfile(depth=10)
+COMMAND_QOS = QoSProfile(depth=1)
+DEAF_SECONDS = 0.01
+DEAF_TICKS = 2
+"""Ticks of a timer of that period after a reset until messages are taken as commands again. Between two of them the
+node's thread has called back with all that waited there while it answered the reset."""
 BASE = "base"
 GRIPPER = "control_msgs/action/GripperCommand"
 GRIPPER_TOLERANCE = 0.002
@@ -72,6 +76,9 @@ class Topics(ABC):
         self._states = 0
         self._states_a_transform = round(config.state_rate / config.transform_rate)
         self._said_ready: bool | None = None
+        self._motion_number = 0  # of what moves the robot: a newer one has taken the place of those before
+        self._deaf = 0  # ticks until commands are taken again
+        node.create_timer(DEAF_SECONDS, self._tick)
         self._ready = publish("std_msgs/msg/Bool", "robot_program_running", LATCHED)
         self._diagnostics = publish("diagnostic_msgs/msg/DiagnosticArray", "diagnostics", QoSProfile(depth=10))
         suffix = "/compressed" if config.compressed else ""
@@ -79,8 +86,23 @@ class Topics(ABC):
             camera: publish(self._image_type, f"{camera}/image_raw{suffix}", CAMERA_QOS) for camera in robot.cameras
         }
 
-    def end_motion(self, reason: str) -> None:  # noqa: B027 - not abstract: most robots go nowhere without commands
-        """Give up what moves the robot without a command for each step."""
+    def end_motion(self, reason: str) -> None:
+        """Give up what moves the robot without a command for each step, and what was sent before and not taken yet."""
+        self._deaf = DEAF_TICKS
+        self._motion_number += 1
+
+    def _subscribe(self, kind: str, topic: str, take: Callable[[Any], None]) -> None:
+        """Have ``take`` called, in the node's thread, with commands of a topic; not with those from before a reset."""
+
+        def take_if_new(message: Any) -> None:
+            if not self._deaf:
+                take(message)
+
+        self._node.create_subscription(kind, topic, take_if_new, COMMAND_QOS)
+
+    def _tick(self) -> None:
+        """Called in the node's thread."""
+        self._deaf = max(0, self._deaf - 1)
 
     def publish_state(self) -> None:
         """Publish what the robot measures, the objects' state and the rewards, all of one instant."""
@@ -209,6 +231,7 @@ class ArmTopics(Topics):
                 obey,
                 hold,
             )
+            self._subscribe(TRAJECTORY, f"{TRAJECTORIES}/joint_trajectory", self._trajectories.take)
         if arm.fingers:
             self._listen(NUMBERS, "gripper_controller", "commands", self._take_gripper)
             node.create_action_server(GRIPPER, "gripper_controller/gripper_cmd", self._grip)
@@ -220,9 +243,10 @@ class ArmTopics(Topics):
             if self._controllers.is_active(controller):
                 take(message)
 
-        self._node.create_subscription(kind, f"{controller}/{topic}", take_if_active, COMMAND_QOS)
+        self._subscribe(kind, f"{controller}/{topic}", take_if_active)
 
     def end_motion(self, reason: str) -> None:
+        super().end_motion(reason)
         if self._trajectories is not None:
             self._trajectories.end(reason)
 
@@ -267,26 +291,33 @@ class ArmTopics(Topics):
         return float(((fingers - closed) / (open_ - closed)).mean())
 
     def _grip(self, goal: ServerGoal) -> Any:
-        """Called in a thread of the goal's: move the fingers until they are there, or something is in between."""
-        wanted = float(goal.request.command.position)
+        """Called in a thread of the goal's: move the fingers until they are there, or something is in between.
+
+        Positions of goals are those of the first finger.
+        """
+        make, wanted, number = self._node.types.make, float(goal.request.command.position), self._motion_number
+        closed, open_ = self._arm.finger_strokes[0].tolist()
         if not np.isfinite(wanted) or not self._controllers.is_active("gripper_controller"):
             goal.abort()
-            return self._node.types.make(f"{GRIPPER}_Result")
-        self._obey(ArmTarget(opening=self._opening(np.full(len(self._arm.fingers), wanted))))
+            return make(f"{GRIPPER}_Result")
+        self._obey(ArmTarget(opening=(wanted - closed) / (open_ - closed)))
         moved_at, before = self._states, float("inf")
         while True:
-            position = float(self._fingers.mean())
+            position = closed + self._opening(self._fingers) * (open_ - closed)
             if abs(position - before) > GRIPPER_STILL:
                 moved_at, before = self._states, position
             reached = abs(position - wanted) < GRIPPER_TOLERANCE
             stalled = not reached and self._states - moved_at > GRIPPER_STALL_STATES
+            result = make(f"{GRIPPER}_Result", position=position, stalled=stalled, reached_goal=reached)
+            if self._motion_number != number:  # its command was given up
+                goal.abort()
+                return result
             cancelled = goal.cancel_requested  # looked at once: it is not any more after canceled()
             if cancelled:
                 self._obey(ArmTarget(opening=self._opening(self._fingers)))
                 goal.canceled()
             if reached or stalled or cancelled:
-                result = {"position": position, "stalled": stalled, "reached_goal": reached}
-                return self._node.types.make(f"{GRIPPER}_Result", **result)
+                return result
             time.sleep(GRIPPER_POLL_SECONDS)
 
 
@@ -307,12 +338,12 @@ class CarTopics(Topics):
     ) -> None:
         super().__init__(node, config, car)
         self._car, self._obey = car, obey
-        publish, subscribe = node.create_publisher, node.create_subscription
+        publish = node.create_publisher
         self._odometry = publish("nav_msgs/msg/Odometry", "odom", STATE_QOS)
         self._imu = publish("sensor_msgs/msg/Imu", "sensors/imu/raw", STATE_QOS)
         self._state = publish(ACKERMANN, "drive_state", STATE_QOS)
-        subscribe(ACKERMANN, "drive", self._take_drive, COMMAND_QOS)
-        subscribe("geometry_msgs/msg/Twist", "cmd_vel", self._take_twist, COMMAND_QOS)
+        self._subscribe(ACKERMANN, "drive", self._take_drive)
+        self._subscribe("geometry_msgs/msg/Twist", "cmd_vel", self._take_twist)
 
     def _moving_frames(self, measured: dict[str, Array]) -> list[FrameTransform]:
         rotation = to_matrix(np.roll(measured["quaternion"], -1))

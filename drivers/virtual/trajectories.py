@@ -1,4 +1,4 @@
-"""The virtual robot's joint_trajectory_controller: a topic, and the action FollowJointTrajectory."""
+"""The virtual robot's joint_trajectory_controller: trajectories of a topic, and the action FollowJointTrajectory."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from robo_rl.core import ArmTarget, SpecError
 
-from ..ros2 import Node, QoSProfile, ServerGoal
+from ..ros2 import Node, ServerGoal
 
 Array = NDArray[np.float64]
 
@@ -58,7 +58,6 @@ class TrajectoryController:
         self._lock = threading.Lock()
         self._number = 0  # of the newest trajectory
         self._given_up = ""  # why those before it were
-        node.create_subscription(TRAJECTORY, f"{NAME}/joint_trajectory", self._take, QoSProfile(depth=10))
         node.create_action_server(ACTION, f"{NAME}/follow_joint_trajectory", self._execute)
         node.create_timer(PERIOD_SECONDS, self._turn)
 
@@ -68,8 +67,8 @@ class TrajectoryController:
             self._number += 1
             self._path, self._given_up = None, reason
 
-    def _take(self, message: Any) -> None:
-        """Called in the node's thread. What is no trajectory is not obeyed."""
+    def take(self, message: Any) -> None:
+        """Begin a trajectory that came on the topic, in the node's thread. What is no trajectory is not obeyed."""
         try:
             self._begin(message)
         except SpecError as error:

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from robo_rl.core import DriverError, MonotonicClock, ResetLatch, SafetyStop
-from robo_rl.drivers.robot.commanding import ArmCommander, GripperCommander
+from robo_rl.drivers.robot.commanding import ArmCommander
 from robo_rl.drivers.robot.config import CommandConfig, GripperConfig, ResetConfig
+from robo_rl.drivers.robot.gripper import GripperCommander
 from robo_rl.drivers.robot.resetting import TRIGGER, ResetService
 from robo_rl.drivers.ros2 import open_node
 

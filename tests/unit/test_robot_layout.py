@@ -12,8 +12,9 @@ import pytest
 from robo_rl.core import ArmPose, ArmTarget, ConfigError, ManualClock, SpecError
 from robo_rl.drivers.robot import make_robot
 from robo_rl.drivers.robot.assembly import ObservationAssembler
-from robo_rl.drivers.robot.commanding import ArmCommander, BaseCommander, GripperCommander
+from robo_rl.drivers.robot.commanding import ArmCommander, BaseCommander
 from robo_rl.drivers.robot.config import CommandConfig, GripperConfig, RobotConfig
+from robo_rl.drivers.robot.gripper import GripperCommander
 from robo_rl.drivers.robot.layout import ObservationLayout
 from robo_rl.drivers.robot.listening import Listener, timings_of
 from robo_rl.drivers.virtual.config import VirtualRobotConfig
@@ -277,7 +278,7 @@ def test_velocities_lead_to_the_target_within_limits_and_efforts_pull_towards_it
     target, _ = fast._body.plan(messages, 2 * np.roll(action, -1))
     np.testing.assert_allclose(target.velocities, [0, 0, 0, 0, 0, -0.2, 0.5], atol=1e-6)  # halved
 
-    soft._body._arm = SimpleNamespace(send=lambda target, pose: sent.append(target.efforts))
+    soft._body._arm = SimpleNamespace(check=lambda: None, send=lambda target, pose: sent.append(target.efforts))
     plan = soft._body.plan(messages, action)
     messages["joints"].velocity[:7] = np.arange(7) / 10
     soft._body.send(plan, messages)

@@ -12,6 +12,7 @@ import pytest
 from robo_rl.core import ManualClock
 from robo_rl.drivers.virtual.config import VirtualRobotConfig
 from robo_rl.drivers.virtual.robot import VirtualRobot
+from robo_rl.drivers.virtual.topics import DEAF_TICKS
 from robo_rl.sim import make_backend
 from robo_rl.sim.config import ControllerConfig
 
@@ -39,7 +40,7 @@ class Rig:
         request = {"activate_controllers": [CONTROLLER], "deactivate_controllers": ["forward_position_controller"]}
         kind = "controller_manager_msgs/srv/SwitchController_Request"
         assert self.node.taking["controller_manager/switch_controller"](self.node.types.make(kind, **request)).ok
-        self.turn()
+        self.turn(DEAF_TICKS)
 
     def ask(self, service: str) -> None:
         """Call a Trigger service, which the loop answers."""

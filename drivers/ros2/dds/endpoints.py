@@ -111,6 +111,16 @@ class Writer:
             found = [self._entity.get_matched_subscription_data(handle) for handle in self._entity.matched_sub]
         return [endpoint for endpoint in found if endpoint is not None]
 
+    def wait_for_all_acked(self, timeout_s: float) -> bool:
+        """As of :class:`Publisher`."""
+        try:
+            library.call("dds_wait_for_acks", self.handle, round(1e9 * timeout_s))
+        except DDSException as error:
+            if error.code != DDSException.DDS_RETCODE_TIMEOUT:
+                raise
+            return False
+        return True
+
     def write(self, data: bytearray) -> None:
         """Send CDR bytes."""
         if library.RAW:
@@ -203,6 +213,9 @@ class DdsPublisher:
             DriverError: if it cannot be sent.
         """
         self.send(self._messages.serialize(self._name, message))
+
+    def wait_for_all_acked(self, timeout_s: float) -> bool:
+        return self._writer.wait_for_all_acked(timeout_s)
 
     def repeater(self, message: Message) -> "DdsRepeater":
         return DdsRepeater(

@@ -47,6 +47,7 @@ _declare("dds_get_matched_subscriptions", _HANDLE, _HANDLE, _POINTER, ctypes.c_s
 _declare("dds_get_matched_publications", _HANDLE, _HANDLE, _POINTER, ctypes.c_size_t)
 _declare("dds_get_instance_handle", _HANDLE, _HANDLE, ctypes.POINTER(ctypes.c_uint64))
 _declare("dds_get_guid", _HANDLE, _HANDLE, ctypes.POINTER(dds_c_t.guid))
+_declare("dds_wait_for_acks", _HANDLE, _HANDLE, ctypes.c_int64)
 _declare("dds_write", _HANDLE, _HANDLE, _POINTER)
 
 

@@ -77,6 +77,9 @@ class RclpyPublisher:
         except TypeError as error:
             raise ConfigError(f"{self.topic} ({self.message_type}): {error}") from error
 
+    def wait_for_all_acked(self, timeout_s: float) -> bool:
+        return bool(self._publisher.wait_for_all_acked(Duration(nanoseconds=round(1e9 * timeout_s))))
+
     def repeater(self, message: Message) -> "RclpyRepeater":
         return RclpyRepeater(self, message)
 

@@ -1,0 +1,131 @@
+"""Commands of the gripper."""
+
+import math
+import time
+
+import numpy as np
+
+from robo_rl.core import DriverError
+
+from ..ros2 import ActionClient, GoalStatus, Message, Node, Publisher
+from .commanding import COMMAND_QOS, SETTLE_SECONDS, check_listener
+from .config import GripperConfig
+from .goals import GoalSender
+
+GRIPPER = "control_msgs/action/GripperCommand"
+RETRY_SECONDS = 1.0
+"""Between goals that were not accepted."""
+MOST_FAILURES = 3
+"""Number of goals in a row that are not accepted, or aborted by fingers that met nothing, after which it is dead."""
+
+
+class GripperCommander:
+    """Tells the gripper its opening, whenever that changes, and again where a goal was not accepted.
+
+    A goal that its server has aborted is not repeated: the fingers may have met what they are to hold. One whose
+    server is started again is repeated. A gripper that takes no goals, or does not end them, is an error.
+
+    Args:
+        node: of the driver.
+        config: name and kind.
+    """
+
+    def __init__(self, node: Node, config: GripperConfig) -> None:
+        self._node, self._config = node, config
+        self._sent: float | None = None
+        self._retry_at = math.inf
+        self._reason = ""  # why the last goal was not accepted
+        self._judged: Message | None = None  # the newest result of a goal
+        self._aborts = 0  # in a row, of fingers that had not stalled
+        self.publisher: Publisher | None = None
+        self.client: ActionClient | None = None
+        self._goals: GoalSender | None = None
+        if config.kind == "positions":
+            self.publisher = node.create_publisher("std_msgs/msg/Float64MultiArray", config.name, COMMAND_QOS)
+        elif config.kind == "action":
+            self.client = node.create_action_client(GRIPPER, config.name)
+            self._goals = GoalSender(self.client, self._retry)
+
+    def reset(self) -> None:
+        """Send the next opening in any case, and forget what failed: an episode begins."""
+        self._sent, self._aborts = None, 0
+        if self._goals is not None:
+            self._goals.reset()
+
+    def send(self, opening: float) -> None:
+        """Move the gripper to ``opening``: 0 closed to 1 open. Does not wait for it.
+
+        Raises:
+            DriverError: if the gripper takes no goals, aborts them or does not end them, or its topic has no listener.
+        """
+        config = self._config
+        position = config.closed + opening * (config.open - config.closed)
+        if self._goals is not None:
+            self._check_goals(self._goals)
+        elif self.publisher is not None:
+            check_listener(self.publisher)
+        is_sent = self._sent is not None and abs(position - self._sent) < config.resolution
+        if is_sent and time.monotonic() < self._retry_at:
+            return
+        self._sent, self._retry_at = position, math.inf
+        if self.publisher is not None:
+            data = np.full(config.fingers, position)
+            self.publisher.publish(self._node.types.make("std_msgs/msg/Float64MultiArray", data=data))
+        elif self._goals is not None:
+            command = {"position": position, "max_effort": config.effort}
+            self._goals.send(self._node.types.make(f"{GRIPPER}_Goal", command=command))
+
+    def stop(self) -> None:
+        """Send no goal that still waits. The gripper is left as it is: it may hold something."""
+        if self._goals is not None:
+            self._goals.drop()
+            self._sent = None  # the next opening is sent in any case
+
+    def settle(self) -> None:
+        """Wait until what was sent has been received, for a few seconds at most."""
+        if self._goals is not None:
+            self._goals.settle(SETTLE_SECONDS)
+        elif self.publisher is not None:
+            self.publisher.wait_for_all_acked(SETTLE_SECONDS)
+
+    def _check_goals(self, goals: GoalSender) -> None:
+        """Raise :class:`DriverError` if the gripper is dead."""
+        name, timeout = self._config.name, self._config.timeout
+        self._judge(goals.ended())
+        if goals.failures >= MOST_FAILURES:
+            raise DriverError(f"the gripper: {goals.failures} goals of {name} in a row failed: {self._reason}")
+        if self._aborts >= MOST_FAILURES:
+            raise DriverError(
+                f"the gripper: {self._aborts} goals of {name} in a row were aborted, though no finger had stalled"
+            )
+        if goals.runs_for() > timeout:
+            raise DriverError(
+                f"the gripper: a goal of {name} has not ended within {timeout:g} s; where it takes longer, allow that "
+                "(robot.gripper.timeout)"
+            )
+        if goals.lost:
+            print(f"the gripper: {goals.lost}; its goal of {name} is sent again", flush=True)
+            self._sent = None
+
+    def _retry(self, reason: str) -> None:
+        """Called in the thread of goals."""
+        print(f"the gripper: {reason}", flush=True)
+        self._reason, self._retry_at = reason, time.monotonic() + RETRY_SECONDS
+
+    def _judge(self, ended: tuple[GoalStatus, Message] | None) -> None:
+        """Count goals that were aborted, and say once of each with which result."""
+        status, result = ended or (None, None)
+        if result is None or result is self._judged:
+            return
+        self._judged = result
+        if status is not GoalStatus.ABORTED:
+            self._aborts = 0
+            return
+        self._aborts = 0 if result.stalled else self._aborts + 1
+        stalled = ", stalled" if result.stalled else ""
+        print(f"the gripper: a goal of {self._config.name} was aborted at {result.position:g}{stalled}", flush=True)
+
+    def close(self) -> None:
+        """End the thread that waits for answers."""
+        if self._goals is not None:
+            self._goals.close()
