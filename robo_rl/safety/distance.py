@@ -14,6 +14,8 @@ CAPSULE = int(mujoco.mjtGeom.mjGEOM_CAPSULE)
 BOX = int(mujoco.mjtGeom.mjGEOM_BOX)
 REGULARISATION = 1e-10
 """Of the quadratic programme: parallel faces have many nearest points."""
+TOUCHING = 1e-6
+"""Distance that cannot be told from an overlap [m]: rounding leaves a little where there is none."""
 
 
 def geom_distance(model: Any, data: Any, first: int, second: int, far: float, points: Array) -> float:
@@ -37,7 +39,7 @@ def geom_distance(model: Any, data: Any, first: int, second: int, far: float, po
         return distance
     nearest = np.empty(6)
     measured = _distance(model, data, first, second, nearest)
-    if measured <= 0.0:
+    if measured <= TOUCHING:
         return distance
     points[:] = nearest
     return min(measured, far)
