@@ -120,6 +120,7 @@ class ArmCommander:
         self._goals: GoalSender | None = None
         self._refused = ""
         self._sent_target: ArmTarget | None = None
+        self._quaternion = np.array([0.0, 0.0, 0.0, 1.0])  # of the last pose
         if config.kind == "joint_trajectory_action":
             self.client = node.create_action_client(COMMANDS[config.kind], config.topic)
             self._goals = GoalSender(self.client, self._refuse)
@@ -225,7 +226,10 @@ class ArmCommander:
             return make(COMMANDS[kind], **self._path(target))
         assert target.pose is not None
         if kind == "pose":
-            orientation = _fields("xyzw", to_quaternion(target.pose.rotation))
+            quaternion = to_quaternion(target.pose.rotation)
+            # Of the two quaternions of a rotation the one near the last: controllers filter and interpolate them.
+            self._quaternion = np.copysign(1.0, quaternion @ self._quaternion) * quaternion
+            orientation = _fields("xyzw", self._quaternion)
             value = {"position": _fields("xyz", target.pose.position), "orientation": orientation}
             return make(COMMANDS[kind], header=header, pose=value)
         linear = (target.pose.position - pose.position) / self._period

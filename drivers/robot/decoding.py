@@ -26,6 +26,8 @@ INERTIA = tuple(f"{kind}_{axis}" for kind in ("acceleration", "rotation_rate") f
 UP = tuple(f"up_{axis}" for axis in AXES)
 DRIVE = ("steering", "wheel_speed")
 GRAVITY = 9.81
+BEYOND = 0.5
+"""Largest distance of a finger from the stroke of its gripper, as a share of it: calibration, never another unit."""
 
 
 class Decoder(Protocol):
@@ -56,11 +58,12 @@ class NamedNumbers:
         names: what the numbers are called here.
 
     Attributes:
+        topic: as given.
         wanted: as given.
     """
 
     def __init__(self, topic: str, wanted: Sequence[str], fields: Sequence[str], names: Sequence[str]) -> None:
-        self._topic, self.wanted, self._fields = topic, tuple(wanted), tuple(fields)
+        self.topic, self.wanted, self._fields = topic, tuple(wanted), tuple(fields)
         self.names = tuple(names)
         self._order: list[str] | None = None
         self._places = np.empty(0, int)
@@ -69,20 +72,22 @@ class NamedNumbers:
         if message.name != self._order:
             for name in self.wanted:
                 if name not in message.name:
-                    raise SpecError(f"{self._topic}: expected {name!r}, got {', '.join(message.name) or 'no names'}")
+                    raise SpecError(f"{self.topic}: expected {name!r}, got {', '.join(message.name) or 'no names'}")
             self._order = list(message.name)
             self._places = np.array([message.name.index(name) for name in self.wanted], int)
         parts = []
         for field in self._fields:
             values = np.asarray(getattr(message, field), dtype=np.float64)
             if len(values) != len(message.name):
-                raise SpecError(f"{self._topic}: expected {len(message.name)} values in {field!r}, got {len(values)}")
+                raise SpecError(f"{self.topic}: expected {len(message.name)} values in {field!r}, got {len(values)}")
             parts.append(values[self._places])
         return np.concatenate(parts)
 
 
 class Opening:
     """The gripper's opening, 0 closed to 1 open, of the mean position of its fingers.
+
+    A finger that is far outside of its stroke is an error: it moves in the other direction, or has another unit.
 
     Args:
         fingers: reads their positions.
@@ -96,11 +101,21 @@ class Opening:
     names: tuple[str, ...] = ("gripper_opening",)
 
     def __init__(self, fingers: NamedNumbers, closed: float, open: float) -> None:
-        self._fingers, self._closed, self._stroke = fingers, closed, open - closed
+        self._fingers, self._closed, self._open = fingers, closed, open
         self.wanted = fingers.wanted
 
     def __call__(self, message: Any) -> Array:
-        return np.array([(float(self._fingers(message).mean()) - self._closed) / self._stroke])
+        openings = (self._fingers(message) - self._closed) / (self._open - self._closed)
+        outside = np.abs(openings - 0.5) > 0.5 + BEYOND
+        if outside.any():
+            finger = int(outside.argmax())
+            position = self._closed + openings[finger] * (self._open - self._closed)
+            raise SpecError(
+                f"{self._fingers.topic}: the finger {self.wanted[finger]!r} is at {position:g}, far from closed="
+                f"{self._closed:g} and open={self._open:g}; give the source its positions, and where fingers move in "
+                "opposite directions name one of them"
+            )
+        return np.array([float(openings.mean())])
 
 
 class Pose:

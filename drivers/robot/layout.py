@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArmPose, ArmTarget, ArraySpec, ConfigError, EnvSpec, Observation, SpecError
+from robo_rl.core import ArmPose, ArmTarget, ArraySpec, ConfigError, EnvSpec, Observation, SpecError, shortest
 
 from .config import IMAGES, RobotConfig
 from .decoding import POSE, VELOCITY, NamedNumbers, Opening, make_decoder
@@ -19,7 +19,13 @@ BASE_KINDS = ("odometry", "imu", "orientation", "drive")
 
 
 class ArmModel(Protocol):
-    """Kinematics of the arm, and what its actions mean; :class:`robo_rl.sim.arm_model.ArmModel` is one."""
+    """Kinematics of the arm, and what its actions mean; :class:`robo_rl.sim.arm_model.ArmModel` is one.
+
+    Attributes:
+        endless: which joints (n,) turn without end.
+    """
+
+    endless: NDArray[np.bool_]
 
     def begin(self, joints: Array) -> None: ...
 
@@ -109,7 +115,7 @@ class SourceLayout:
         """
         state = np.zeros(self.spec.observation["state"].shape)
         for name, (from_, to) in self._parts:
-            state[to] = self._numbers(name, messages)[from_]
+            state[to] = self._observed(name, self._numbers(name, messages))[from_]
         if self._computed:
             values = self._compute(messages)
             for kind, (from_, to) in self._computed.items():
@@ -138,6 +144,10 @@ class SourceLayout:
         """Return what no source measures, by kind; nothing here, a subclass may know more."""
         return {}
 
+    def _observed(self, source: str, numbers: Array) -> Array:
+        """Return the numbers of a source as ``state`` has them; the same here, a subclass may know more."""
+        return numbers
+
     def _numbers(self, source: str, messages: Mapping[str, Any]) -> NDArray[Any]:
         """Return what a source says.
 
@@ -153,7 +163,8 @@ class SourceLayout:
 class ObservationLayout(SourceLayout):
     """As :class:`SourceLayout`, for an arm.
 
-    What no source measures of the end effector's pose and velocity is computed from the joints.
+    What no source measures of the end effector's pose and velocity is computed from the joints. Positions of endless
+    joints, which robots count over whole turns, are observed in [-pi, pi), as in simulation.
 
     Args:
         config: sources.
@@ -175,7 +186,7 @@ class ObservationLayout(SourceLayout):
         self._count = len(joints)
 
     def joints(self, messages: Mapping[str, Any]) -> tuple[Array, Array]:
-        """Return positions (n,) and velocities (n,) of the joints."""
+        """Return positions (n,) and velocities (n,) of the joints, as the robot counts them."""
         values = self._numbers(self.by_kind["joints"], messages)
         return values[: self._count], values[self._count :]
 
@@ -187,6 +198,11 @@ class ObservationLayout(SourceLayout):
         values = self._numbers(name, messages)
         x, y = values[3:6], values[6:9]
         return ArmPose(values[:3], np.stack([x, y, np.cross(x, y)], axis=1))
+
+    def _observed(self, source: str, numbers: Array) -> Array:
+        if source != self.by_kind["joints"]:
+            return numbers
+        return np.concatenate([shortest(numbers[: self._count], self._model.endless), numbers[self._count :]])
 
     def _compute(self, messages: Mapping[str, Any]) -> Mapping[str, Array]:
         positions, velocities = self.joints(messages)

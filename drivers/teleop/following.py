@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ConfigError, EnvSpec, RobotDescription, check_mjcf, nearest, require
+from robo_rl.core import ConfigError, EnvSpec, RobotDescription, check_mjcf, nearest, require, shortest
 
 from .config import LeaderConfig
 from .keys import action_names
@@ -41,7 +41,7 @@ class JointFollowing:
 
     def note(self, before: Array, after: Array) -> None:
         """See :class:`~.leader.Following`."""
-        self._left += (after - before) * self._scale
+        self._left += joint_motion(before, after) * self._scale
 
     def take(self) -> Array:
         """See :class:`~.leader.Following`."""
@@ -165,6 +165,15 @@ def _leader_arm(leader: LeaderConfig, robot: RobotDescription | None) -> Arm:
 
 
 _HINGE, _SLIDE = int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE)
+
+
+def joint_motion(before: Array, after: Array) -> Array:
+    """Return how far a leader's joints (n,) moved from one message to the next [rad or m].
+
+    No hand turns a joint by half a turn between two messages: one that seems to was counted over a whole turn, as
+    servos do that turn without end.
+    """
+    return shortest(after - before, np.full(len(after), True))
 
 
 def _shortened(motion: Array, full: float) -> Array:

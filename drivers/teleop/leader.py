@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from robo_rl.core import Clock, ConfigError, EnvSpec, Intervention, RobotDescription
 
 from .config import LeaderConfig, TeleopConfig
-from .following import EndEffectorFollowing, JointFollowing
+from .following import EndEffectorFollowing, JointFollowing, joint_motion
 from .keys import GRIPPER_CLOSED, GRIPPER_OPEN
 from .motion import Latch
 from .topics import Topic, open_teleop_node
@@ -84,7 +84,8 @@ class LeaderTeleop:
         if seen is None:
             self._following.forget()
         elif last is not None and seen.stamp_ns > last.stamp_ns:
-            speed = np.abs(seen.positions - last.positions).max() / ((seen.stamp_ns - last.stamp_ns) * 1e-9)
+            motion = np.abs(joint_motion(last.positions, seen.positions)).max()
+            speed = motion / ((seen.stamp_ns - last.stamp_ns) * 1e-9)
             moving = bool(speed > self._config.threshold)
             self._following.note(last.positions, seen.positions)
         self._last = seen

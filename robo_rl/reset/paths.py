@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import RobotDescription
+from robo_rl.core import RobotDescription, shortest
 
 Array = NDArray[np.float64]
 
@@ -49,6 +49,7 @@ class ArmPaths:
         joints = [model.joint(name) for name in robot.joints]
         self._qpos = np.array([joint.qposadr[0] for joint in joints])
         self._dofs = np.array([joint.dofadr[0] for joint in joints])
+        self._endless = robot.endless
         self._site = model.site(robot.end_effector).id
         self._jacobian = np.empty((6, model.nv))
         self._depth = _depths(model, [int(joint.bodyid[0]) for joint in joints])
@@ -106,9 +107,13 @@ class ArmPaths:
         return np.stack(path)
 
     def between(self, first: Array, last: Array) -> Array:
-        """Return postures (m, n) from ``first`` to ``last``, interpolated joint by joint."""
-        steps = max(1, math.ceil(float(np.abs(last - first).max()) / POSTURES_APART))
-        return first + np.linspace(0.0, 1.0, steps + 1)[:, None] * (last - first)
+        """Return postures (m, n) from ``first`` to ``last``, interpolated joint by joint.
+
+        Endless joints go the shorter way round.
+        """
+        way = shortest(last - first, self._endless)
+        steps = max(1, math.ceil(float(np.abs(way).max()) / POSTURES_APART))
+        return first + np.linspace(0.0, 1.0, steps + 1)[:, None] * way
 
     def home(self, joints: Array, home: Array, height: float, aside: Array) -> Array | None:
         """Return a clear path (m, n) from ``joints`` to ``home``; None if none of those that are tried is clear.
