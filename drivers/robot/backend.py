@@ -43,6 +43,7 @@ from .layout import SourceLayout
 from .listening import Listener, timings_of
 from .rate import RateKeeper
 from .resetting import ResetService
+from .taring import WrenchTare
 
 if TYPE_CHECKING:
     from .watch import RobotWatch, ScoredRobot
@@ -142,6 +143,7 @@ class RobotBackend:
             self._body.open(node)
             opened.callback(self._body.close)
             self._reset = ResetService(node, config.reset, self.clock, config.name)
+            self._tare = self._make_tare(node)
             self._await(node, self._controllers.missing)
             self._controllers.activate()  # before the rest: broadcasters may be among them
             self._await(node, self._missing)
@@ -171,6 +173,9 @@ class RobotBackend:
         self.clock.sleep_until_ns(self.clock.now_ns() + UNDER_WAY_NS)
         self._assembler.clear()
         selection = self._await_observation()
+        if self._tare is not None:
+            self._tare.begin()
+            selection = self._observe()
         self._understood(partial(self._body.begin, selection.messages))
         self.rate.restart()
         self._steps = 0
@@ -255,6 +260,13 @@ class RobotBackend:
         self._simulation.close()
 
     # --- topics and services -----------------------------------------------------------------------------------------
+
+    def _make_tare(self, node: Node) -> WrenchTare | None:
+        """Return what measures the bias of the wrist's sensor, where that is wanted."""
+        wrench, source = self._layout.wrench, self._layout.by_kind.get("wrist_wrench")
+        if wrench is None or source is None or not self._config.tare.seconds:
+            return None
+        return WrenchTare(node, self._config, wrench, partial(self._assembler.newest, source), self.clock)
 
     def _close_cameras(self) -> None:
         for camera in self._cameras.values():

@@ -33,6 +33,9 @@ Array = NDArray[np.float64]
 JOINT_JUMP = 0.2
 """Largest motion of a joint from one control period to the next beyond what its largest speed explains [rad or m]."""
 
+FORCE_AT_REST = 30.0
+"""Largest force at the wrist of an arm at rest that is not said [N]; or a quarter of the largest of a contact."""
+
 
 @runtime_checkable
 class SimulatedArm(EnvBackend, Protocol):
@@ -148,6 +151,7 @@ class ArmBody:
         self._correction = PoseCorrection(config.pose_tolerance, skew, self._period)
         self._endless = self._description.endless
         self._farthest = 2 * self._period * np.array(self._description.speed) + JOINT_JUMP
+        self._bias_told = False
         self._believed = np.array(self._description.home)  # joint positions (n,) of the last plan
 
     @property
@@ -178,6 +182,7 @@ class ArmBody:
         self._check_pose(modelled, measured)
         self._correction.begin(modelled, measured)
         self._believed = positions
+        self._tell_bias(messages)
         self._arm.reset()
         self._gripper.reset()
 
@@ -256,6 +261,19 @@ class ArmBody:
     def close(self) -> None:
         self._arm.close()
         self._gripper.close()
+
+    def _tell_bias(self, messages: Mapping[str, Any]) -> None:
+        """Say once that a force is measured at rest: filters may slow every action because of it."""
+        if self._layout.wrench is None or self._bias_told:
+            return
+        force = float(np.linalg.norm(self._layout.wrench(messages[self._layout.by_kind["wrist_wrench"]])[:3]))
+        if force > min(FORCE_AT_REST, self._description.force / 4):
+            self._bias_told = True
+            print(
+                f"Robot {self._config.name} measures {force:.0f} N at its wrist at rest. Tare its sensor, or take that "
+                "off when episodes begin: robot.tare.seconds=0.5 (and robot.tare.force, if it is the sensor's bias)",
+                flush=True,
+            )
 
     def _moved(self, positions: Array) -> Array:
         """Return how far joints (n,) are from where the last plan found them."""

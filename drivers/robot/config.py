@@ -250,6 +250,26 @@ class ResetConfig:
 
 
 @dataclass(frozen=True)
+class TareConfig:
+    """What the wrist's sensor measures when an episode begins is taken off: the arm is at rest then, and free.
+
+    Attributes:
+        seconds: over which it is averaged; 0: nothing is taken off.
+        force: largest force that is taken off; a larger one is no bias [N].
+        torque: the same of the torque [Nm].
+    """
+
+    seconds: float = 0.0
+    force: float = 50.0
+    torque: float = 5.0
+
+    def __post_init__(self) -> None:
+        require(0 <= self.seconds <= 10, "robot.tare.seconds", "in [0, 10]", self.seconds)
+        for key in ("force", "torque"):
+            require(getattr(self, key) > 0, f"robot.tare.{key}", "above 0", getattr(self, key))
+
+
+@dataclass(frozen=True)
 class RobotConfig:
     """A robot over ROS 2. What is observed and what actions mean the task says; where it comes from and goes to, this.
 
@@ -266,6 +286,7 @@ class RobotConfig:
             elements are all measured or computed is refused.
         command: what moves the arm.
         gripper: what moves the gripper.
+        tare: what is taken off force and torque at the wrist.
         controllers: of ros2_control, to be active while the robot is driven.
         reset: what begins an episode.
         emergency_service: std_srvs/srv/Trigger by which the robot itself stops, until it is re-armed; ``robo-rl guard``
@@ -297,6 +318,7 @@ class RobotConfig:
     unmeasured: tuple[str, ...] = ()
     command: CommandConfig = field(default_factory=lambda: CommandConfig(topic="command"))
     gripper: GripperConfig = field(default_factory=GripperConfig)
+    tare: TareConfig = field(default_factory=TareConfig)
     controllers: ControllersConfig = field(default_factory=ControllersConfig)
     reset: ResetConfig = field(default_factory=ResetConfig)
     emergency_service: str = ""
@@ -322,6 +344,8 @@ class RobotConfig:
         )
         given = [source.gives for source in self.sources.values()]
         require(len(set(given)) == len(given), "robot.sources", "sources that give different things", sorted(given))
+        wrist = "wrist_wrench" in given or not self.tare.seconds
+        require(wrist, "robot.tare.seconds", "0 where no source gives wrist_wrench", self.tare.seconds)
         align = self.align_to
         require(align is None or align in self.sources, "robot.align_to", nearest(align or "", self.sources), align)
         grows_old = align is None or not self.sources[align].latched

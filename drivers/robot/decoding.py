@@ -150,11 +150,22 @@ class Velocity:
 
 
 class Wrench:
-    """Force and torque of a WrenchStamped."""
+    """Force and torque of a WrenchStamped.
+
+    Attributes:
+        bias: force and torque (6,) that are taken off [N, Nm]; None: not known yet, all are 0.
+    """
 
     names = WRENCH
 
+    def __init__(self) -> None:
+        self.bias: Array | None = np.zeros(6)
+
     def __call__(self, message: Any) -> Array:
+        return np.zeros(6) if self.bias is None else self.measured(message) - self.bias
+
+    def measured(self, message: Any) -> Array:
+        """Return what the sensor says (6,), of which nothing is taken off."""
         force, torque = message.wrench.force, message.wrench.torque
         return np.array([force.x, force.y, force.z, torque.x, torque.y, torque.z])
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from robo_rl.core import ArmPose, ArmTarget, ArraySpec, ConfigError, EnvSpec, Observation, SpecError, shortest
 
 from .config import IMAGES, RobotConfig
-from .decoding import POSE, VELOCITY, NamedNumbers, Opening, make_decoder
+from .decoding import POSE, VELOCITY, NamedNumbers, Opening, Wrench, make_decoder
 
 Array = NDArray[np.float64]
 
@@ -50,6 +50,7 @@ class SourceLayout:
         spec: as given.
         used: sources by name, those that the task looks at.
         by_kind: names of these by what they give.
+        wrench: decoder of force and torque at the wrist; None where no source gives them.
         wanted: names that a source takes from messages with names (JointState). A topic may give them in some of its
             messages, and others in others.
 
@@ -79,6 +80,9 @@ class SourceLayout:
         named = {name: each for name, each in self._decoders.items() if isinstance(each, NamedNumbers | Opening)}
         self.wanted = {name: frozenset(decoder.wanted) for name, decoder in named.items()}
         self.by_kind = {source.gives: name for name, source in self.used.items()}
+        self.wrench = next((each for each in self._decoders.values() if isinstance(each, Wrench)), None)
+        if self.wrench is not None and config.tare.seconds:
+            self.wrench.bias = None
         self.spec = spec
         elements = spec.observation["state"].names
         self._parts = [

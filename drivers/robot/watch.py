@@ -16,6 +16,7 @@ from .layout import SourceLayout
 from .listening import Listener, timings_of
 from .own_stop import rearm_facts
 from .resetting import TRIGGER
+from .taring import HeardBias
 
 ANSWER_SECONDS = 0.5
 
@@ -66,6 +67,8 @@ class RobotWatch:
         self._node = open_node(f"robo_rl_{config.name}_{purpose}", config.namespace, config.implementation)
         try:
             self._cameras = open_cameras(layout, clock, self._assembler.put, ignored)
+            if layout.wrench is not None and config.tare.seconds:
+                HeardBias(self._node, config, layout.wrench)
             listener = Listener(self._node, self._sources, layout.wanted, clock, self._assembler)
             self._feeds: dict[str, Subscription | CameraReader] = {**listener.subscriptions, **self._cameras}
             service = config.emergency_service

@@ -14,7 +14,8 @@ WINDOW_STEPS = 200
 NOTICE_SHARE = 0.1
 """Of the actions of a window: what one filter changes beyond that is said."""
 HINTS = {
-    "contact": ". Was the wrist's sensor tared, and is safety.contact.force what the robot may bear?",
+    "contact": ". Is the wrist's sensor tared (robot.tare.seconds=0.5), and is safety.contact.force what the robot may "
+    "bear?",
     "workspace": ". Is the box of safety.workspace where the task is?",
     "speed": ". Do actions ask for more than safety.speed allows?",
     "joint_limits": ". Do actions ask for more than safety.joints allows?",

@@ -15,7 +15,7 @@ def test_a_filter_that_changes_more_than_a_tenth_is_named_with_advice():
     changed = Verdict(changed=True, reasons=("contact",))
     count = int(NOTICE_SHARE * WINDOW_STEPS) + 1
     (notice,) = notices_of([changed] * count + [PASSED] * (WINDOW_STEPS - count))
-    assert notice.startswith(f"safety changed {count} of the last {WINDOW_STEPS} actions by contact. Was the wrist's")
+    assert notice.startswith(f"safety changed {count} of the last {WINDOW_STEPS} actions by contact. Is the wrist's")
 
 
 @pytest.mark.parametrize(

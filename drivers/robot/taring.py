@@ -1,0 +1,108 @@
+"""The bias of a wrist's sensor: what it measures at rest, which the driver takes off and tells those that watch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import Clock, DriverError
+
+from ..ros2 import LATCHED, Node
+from .config import RobotConfig, TareConfig
+from .decoding import Wrench
+
+Array = NDArray[np.float64]
+
+WRENCH = "geometry_msgs/msg/WrenchStamped"
+POLL_NS = 2_000_000
+
+
+class WrenchTare:
+    """Measures the bias at the start of each episode, takes it off, and publishes it for guards (latched).
+
+    Args:
+        node: of the driver.
+        config: of the robot.
+        wrench: decoder that takes the bias off.
+        newest: returns the newest message of the sensor; None where there is none.
+        clock: monotonic time.
+    """
+
+    def __init__(
+        self, node: Node, config: RobotConfig, wrench: Wrench, newest: Callable[[], Any], clock: Clock
+    ) -> None:
+        self._node, self._config, self._wrench, self._newest, self._clock = node, config, wrench, newest, clock
+        self._publisher = node.create_publisher(WRENCH, bias_topic(config), LATCHED)
+
+    def begin(self) -> None:
+        """Measure the bias while the arm is at rest.
+
+        Raises:
+            DriverError: if it is too large, or not finite.
+        """
+        bias = self._average()
+        if problem := too_large(self._config.tare, bias):
+            raise DriverError(
+                f"robot {self._config.name!r} measures {problem}. Does the arm touch something? Tare the sensor "
+                "itself, or allow more where that is its bias"
+            )
+        self._wrench.bias = bias
+        values = [dict(zip("xyz", part.tolist(), strict=True)) for part in (bias[:3], bias[3:])]
+        wrench = dict(zip(("force", "torque"), values, strict=True))
+        message = self._node.types.make(WRENCH, header={"stamp": self._node.now()}, wrench=wrench)
+        self._publisher.publish(message)
+
+    def _average(self) -> Array:
+        """Return the mean (6,) of what is measured in the configured time."""
+        measured, last = [], None
+        end_ns = self._clock.now_ns() + round(self._config.tare.seconds * 1e9)
+        while (now_ns := self._clock.now_ns()) < end_ns:
+            message = self._newest()
+            if message is not None and message is not last:
+                measured.append(self._wrench.measured(message))
+                last = message
+            self._clock.sleep_until_ns(min(now_ns + POLL_NS, end_ns))
+        return np.mean(measured, axis=0) if measured else np.full(6, np.nan)
+
+
+class HeardBias:
+    """Takes the bias over from the driver, for those that watch: until it came, no force is known.
+
+    Args:
+        node: of who watches.
+        config: of the robot.
+        wrench: decoder that takes the bias off.
+    """
+
+    def __init__(self, node: Node, config: RobotConfig, wrench: Wrench) -> None:
+        self._config, self._wrench = config, wrench
+        self.topic = bias_topic(config)
+        node.create_subscription(WRENCH, self.topic, self._take, LATCHED)
+        print(
+            f"Force and torque at the wrist are not judged until the driver has tared them ({self.topic})", flush=True
+        )
+
+    def _take(self, message: Any) -> None:
+        """Called in the node's thread."""
+        bias = self._wrench.measured(message)
+        if problem := too_large(self._config.tare, bias):
+            print(f"{self.topic} is not taken over: {problem}", flush=True)
+        else:
+            self._wrench.bias = bias
+
+
+def bias_topic(config: RobotConfig) -> str:
+    """Return the name of the topic on which the driver says what it has taken off."""
+    return f"{config.name}/wrench_bias"
+
+
+def too_large(config: TareConfig, bias: Array) -> str:
+    """Return why ``bias`` (6,) is none [N, Nm]; empty where it may be one."""
+    force, torque = float(np.linalg.norm(bias[:3])), float(np.linalg.norm(bias[3:]))
+    if force <= config.force and torque <= config.torque:  # not where they are no numbers
+        return ""
+    return (
+        f"{force:.1f} N and {torque:.2f} Nm at its wrist at rest, which is no bias: at most {config.force:g} N and "
+        f"{config.torque:g} Nm are (robot.tare.force, robot.tare.torque)"
+    )
