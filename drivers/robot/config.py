@@ -64,6 +64,9 @@ class SourceConfig:
             so that it never grows old.
         names: of joints in the message, in the order of the task's joints (of the fingers for ``gripper``); none: as
             the task calls them. Of ``rewards``: the terms of the task that the topic gives, others are 0; none: all.
+        velocity_window: for ``joints`` whose velocities the robot does not measure: they come from the positions of the
+            last so many seconds, and are late by half of that, or by one period of the topic if that is longer. What
+            messages say of velocities is not looked at. 0: the robot measures them.
         frame: of transforms (TFMessage): the frame whose pose is given, by way of all transforms on ``topic`` and on
             the same with ``_static``. It is as old as the oldest of them on the way that moves.
         parent: the frame in which it is given.
@@ -80,6 +83,7 @@ class SourceConfig:
     reliability: str = "auto"
     latched: bool = False
     names: tuple[str, ...] = ()
+    velocity_window: float = 0.0
     frame: str = ""
     parent: str = ""
     closed: float = 0.0
@@ -106,6 +110,9 @@ class SourceConfig:
         require(self.reliability in allowed, "robot.sources.*.reliability", " or ".join(allowed), self.reliability)
         fits = not self.latched or self.reliability != "best_effort"
         require(fits, "robot.sources.*.reliability", "auto or reliable where latched", self.reliability)
+        require(0 <= self.velocity_window <= 1, "robot.sources.*.velocity_window", "in [0, 1]", self.velocity_window)
+        moved = self.gives == "joints" or not self.velocity_window
+        require(moved, "robot.sources.*.velocity_window", "0 where the source gives no joints", self.velocity_window)
         apart = 0 < abs(self.open - self.closed) < math.inf
         require(apart, "robot.sources.*.open", f"a number unlike closed={self.closed}", self.open)
         for key in ("frame", "parent"):

@@ -26,6 +26,9 @@ INERTIA = tuple(f"{kind}_{axis}" for kind in ("acceleration", "rotation_rate") f
 UP = tuple(f"up_{axis}" for axis in AXES)
 DRIVE = ("steering", "wheel_speed")
 GRAVITY = 9.81
+UNMEASURED = (
+    "; where the robot measures no velocities set velocity_window=0.05 of this source: they come from positions"
+)
 BEYOND = 0.5
 """Largest distance of a finger from the stroke of its gripper, as a share of it: calibration, never another unit."""
 
@@ -79,8 +82,14 @@ class NamedNumbers:
         for field in self._fields:
             values = np.asarray(getattr(message, field), dtype=np.float64)
             if len(values) != len(message.name):
-                raise SpecError(f"{self.topic}: expected {len(message.name)} values in {field!r}, got {len(values)}")
+                raise SpecError(
+                    f"{self.topic}: expected {len(message.name)} values in {field!r}, got {len(values)}"
+                    f"{UNMEASURED if field == 'velocity' else ''}"
+                )
             parts.append(values[self._places])
+            if field == "velocity" and np.isnan(parts[-1]).any():
+                joint = self.wanted[int(np.isnan(parts[-1]).argmax())]
+                raise SpecError(f"{self.topic}: {joint!r} has a velocity that is no number{UNMEASURED}")
         return np.concatenate(parts)
 
 

@@ -11,6 +11,7 @@ from ..ros2 import LATCHED, Node, QoSProfile, Subscription
 from .assembly import ObservationAssembler, SourceTiming
 from .config import IMAGES, TRANSFORMS, SourceConfig
 from .transforms import FrameSubscription
+from .velocities import VelocityEstimator
 
 DISCOVERY_NS = 2_000_000_000
 """Longest wait for the publishers of images, whose profile decides with which they are listened to."""
@@ -87,6 +88,11 @@ class Listener:
         self.images = {
             name: Arrivals(reliability) for name, reliability in reliabilities.items() if _is_image(sources[name])
         }
+        self._velocities = {
+            name: VelocityEstimator(wanted[name], source.velocity_window)
+            for name, source in sources.items()
+            if source.velocity_window
+        }
         sharing: dict[tuple[str, str, str, bool], list[str]] = {}
         for name, source in sources.items():
             if source.camera.device:
@@ -122,7 +128,7 @@ class Listener:
         for source in sources:
             if source in self._wanted and self._wanted[source].isdisjoint(message.name):
                 self.passed_over[source] = list(message.name)
-            else:
+            elif source not in self._velocities or self._velocities[source].fill(message, now_ns):
                 if source in self.images:
                     self.images[source].take(message, now_ns)
                 self._assembler.put(source, message, now_ns, stamp)
