@@ -14,6 +14,7 @@ import numpy as np
 from robo_rl.core import ConfigError, check_mjcf, nearest
 
 from .config import ArmConfig
+from .names import rename_clashes
 
 WHITE = (0.93, 0.94, 0.95, 1.0)
 DARK = (0.16, 0.17, 0.19, 1.0)
@@ -124,6 +125,8 @@ VISUALS: tuple[tuple[str, Any, tuple[float, ...], float, tuple[float, ...]], ...
     ("link7", CYLINDER, (0, 0, 0.085, 0, 0, 0.107), 0.036, DARK),
 )  # fmt: skip
 
+WRIST_SENSORS = {"wrist_force": mujoco.mjtSensor.mjSENS_FORCE, "wrist_torque": mujoco.mjtSensor.mjSENS_TORQUE}
+
 
 def load_arm(config: ArmConfig) -> mujoco.MjSpec:
     """Return the arm that ``config`` names, driven by torque motors ``torque_<joint>`` in place of what drove it.
@@ -137,6 +140,8 @@ def load_arm(config: ArmConfig) -> mujoco.MjSpec:
     for actuator in list(spec.actuators):
         if actuator.target in config.joints:
             spec.delete(actuator)
+    motors = {f"torque_{joint}" for joint in config.joints}
+    rename_clashes(spec, {"actuators": motors, "sensors": set(WRIST_SENSORS)}, config)
     for joint, limit in zip(config.joints, config.torque_limits, strict=True):
         motor = spec.add_actuator(name=f"torque_{joint}", target=joint, trntype=mujoco.mjtTrn.mjTRN_JOINT)
         motor.set_to_motor()
@@ -146,6 +151,21 @@ def load_arm(config: ArmConfig) -> mujoco.MjSpec:
     for key in list(spec.keys):  # their sizes do not fit once objects are added
         spec.delete(key)
     return spec
+
+
+def compiled(scene: mujoco.MjSpec, config: ArmConfig) -> mujoco.MjModel:
+    """Return the model of a scene with the arm that ``config`` names.
+
+    Raises:
+        ConfigError: if MuJoCo cannot make a model of the arm's file, for example because a mesh is missing.
+    """
+    try:
+        return scene.compile()
+    except ValueError as error:
+        if config.model is None:
+            raise
+        reason = " ".join(str(error).split()).removeprefix("Error: ")
+        raise ConfigError(f"arm.model: MuJoCo makes no model of {config.model}: {reason}") from error
 
 
 def _from_file(path: str) -> mujoco.MjSpec:
@@ -199,14 +219,15 @@ def _check_names(spec: mujoco.MjSpec, config: ArmConfig) -> None:
     for key, name, names in wanted:
         if name not in names:
             raise ConfigError(f"arm.{key}: the model has no {name!r}; {nearest(name, names)}")
+    movable = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
+    for joint in spec.joints:
+        if joint.name in (*config.joints, *config.gripper_joints) and joint.type not in movable:
+            raise ConfigError(f"arm.joints: expected hinges and slides, {joint.name!r} is a ball or free joint")
 
 
 def _add_wrist_sensors(spec: mujoco.MjSpec, config: ArmConfig) -> None:
     site = config.wrist_sensor_site or config.end_effector
-    for name, kind in (
-        ("wrist_force", mujoco.mjtSensor.mjSENS_FORCE),
-        ("wrist_torque", mujoco.mjtSensor.mjSENS_TORQUE),
-    ):
+    for name, kind in WRIST_SENSORS.items():
         spec.add_sensor(name=name, type=kind, objtype=mujoco.mjtObj.mjOBJ_SITE, objname=site)
 
 

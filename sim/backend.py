@@ -23,12 +23,12 @@ from robo_rl.core import (
 )
 
 from . import native
-from .arm import load_arm
+from .arm import compiled, load_arm
 from .arm_model import ArmModel
 from .cameras import Cameras
 from .config import RandomisationConfig, TaskConfig
 from .controller import AXIS_NAMES, EndEffectorController, logarithm, make_controller
-from .names import rename_clashes
+from .names import rename_clashes, scene_names
 from .native import NativeServo
 from .observation import NOISE, ArmState, flatten, object_spec
 from .randomisation import ModelRandomiser
@@ -63,8 +63,8 @@ class ArmBackend:
         self.config: TaskConfig = config
         self.task = task
         arm, timestep = load_arm(config.arm), 1.0 / config.controller.rate
-        rename_clashes(arm, self._build(make_scene(mujoco.MjSpec(), timestep)), config.arm)
-        self.model: Any = self._build(make_scene(arm, timestep)).compile()
+        rename_clashes(arm, scene_names(self._build(make_scene(mujoco.MjSpec(), timestep))), config.arm)
+        self.model: Any = compiled(self._build(make_scene(arm, timestep)), config.arm)
         self.data: Any = mujoco.MjData(self.model)
         self._cameras = Cameras(self.model, config.observation)
         task.bind(self.model)

@@ -77,6 +77,9 @@ class ArmConfig:
 
     def __post_init__(self) -> None:
         require(len(self.joints) >= 1, "arm.joints", "at least one name", self.joints)
+        for key in ("joints", "gripper_joints"):
+            names = tuple(getattr(self, key))
+            require(len(set(names)) == len(names), f"arm.{key}", "each name once", names)
         for key in ("home", "torque_limits", "velocity_limits"):
             values = getattr(self, key)
             require(len(values) == len(self.joints), f"arm.{key}", f"{len(self.joints)} values, one a joint", values)

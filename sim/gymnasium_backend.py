@@ -28,6 +28,7 @@ from .gymnasium_making import META_WORLD, arguments_named, find_control_rate, fi
 from .gymnasium_observations import ObservationReader
 from .gymnasium_outcomes import FINAL_OBSERVATIONS, SuccessReader, final, read_flag, read_number
 from .gymnasium_pictures import rendered_picture
+from .rendering import begin_drawing
 
 PICTURE = "images/view"
 
@@ -156,6 +157,8 @@ class GymnasiumBackend:
         name = self._config.env_id
         if self._env.render_mode != "rgb_array":
             raise RenderingError(f"{name} offers no pictures (render mode rgb_array)")
+        if self._mujoco_state is not None:  # it shares the graphics of all simulations in this process
+            begin_drawing()
         if self._drawn_in not in (None, os.getpid()):
             raise RenderingError(
                 f"{name} has drawn in process {self._drawn_in}, and this one ({os.getpid()}) was forked from it: "

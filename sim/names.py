@@ -1,5 +1,6 @@
-"""Names that an arm's file and the scene of a task both use."""
+"""Names that an arm's file uses and that the scene of a task, or the simulator itself, needs."""
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import mujoco
@@ -9,65 +10,115 @@ from robo_rl.core import ConfigError
 from .config import ArmConfig
 
 KINDS = (
-    *("cameras", "lights", "geoms", "materials", "textures"),
-    *("bodies", "joints", "sites", "meshes", "hfields", "actuators", "sensors", "tendons", "equalities"),
+    *("cameras", "lights", "geoms", "materials", "textures", "bodies", "joints", "sites", "sensors", "actuators"),
+    *("meshes", "hfields", "tendons", "equalities"),
 )
-RENAMED = KINDS[:5]
-"""Kinds whose names nothing but the file itself refers to, in ways that are known."""
+RENAMED = KINDS[:10]
+"""Kinds of which it is known what refers to them."""
 PREFIX = "arm_"
 
+REFERENCES: dict[str, tuple[tuple[str, str], ...]] = {
+    "geoms": (("pairs", "geomname1"), ("pairs", "geomname2")),
+    "materials": tuple((kind, "material") for kind in ("geoms", "sites", "tendons", "skins", "meshes")),
+    "bodies": (
+        *(("excludes", "bodyname1"), ("excludes", "bodyname2")),
+        *(("cameras", "targetbody"), ("lights", "targetbody")),
+    ),
+    "sites": (("actuators", "refsite"), ("actuators", "slidersite")),
+}
+"""What refers to a kind by name: kinds and their attributes."""
+OBJECTS = {
+    "cameras": (mujoco.mjtObj.mjOBJ_CAMERA,),
+    "geoms": (mujoco.mjtObj.mjOBJ_GEOM,),
+    "bodies": (mujoco.mjtObj.mjOBJ_BODY, mujoco.mjtObj.mjOBJ_XBODY),
+    "joints": (mujoco.mjtObj.mjOBJ_JOINT,),
+    "sites": (mujoco.mjtObj.mjOBJ_SITE,),
+    "actuators": (mujoco.mjtObj.mjOBJ_ACTUATOR,),
+}
+"""Types under which sensors and equalities refer to a kind."""
+TARGETS = {
+    "bodies": (mujoco.mjtTrn.mjTRN_BODY,),
+    "joints": (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT),
+    "sites": (mujoco.mjtTrn.mjTRN_SITE, mujoco.mjtTrn.mjTRN_SLIDERCRANK),
+}
+"""Types of transmission by which actuators refer to a kind."""
 
-def rename_clashes(arm: mujoco.MjSpec, scene: mujoco.MjSpec, config: ArmConfig) -> None:
-    """Rename what ``arm`` names as ``scene`` does: ``front`` becomes ``arm_front``.
+
+def scene_names(scene: mujoco.MjSpec) -> dict[str, set[str]]:
+    """Return the names in a scene by kind."""
+    return {kind: {element.name for element in getattr(scene, kind)} - {"", "world"} for kind in KINDS}
+
+
+def rename_clashes(arm: mujoco.MjSpec, taken: Mapping[str, Collection[str]], config: ArmConfig) -> None:
+    """Rename what ``arm`` names as something else is named: ``front`` becomes ``arm_front``.
 
     Args:
-        arm: is changed.
-        scene: without the arm.
-        config: names the arm's file.
+        arm: is changed. What refers to a renamed element refers to its new name.
+        taken: names that ``arm`` may not use, by kind.
+        config: names the arm's file, and the elements of it that keep their names.
 
     Raises:
-        ConfigError: if what has that name cannot be renamed, since others refer to it.
+        ConfigError: if an element has to keep its name, or something refers to it in a way that cannot be changed.
     """
-    for kind in KINDS:
-        taken = {element.name for element in getattr(scene, kind)} - {"", "world"}
+    kept: dict[str, set[str | None]] = {
+        "joints": {*config.joints, *config.gripper_joints},
+        "sites": {config.end_effector, config.wrist_sensor_site},
+        "actuators": {config.gripper_actuator},
+    }
+    before, renamed = _attached(arm), []
+    for kind, names in taken.items():
         own = {element.name for element in getattr(arm, kind)}
-        for element in getattr(arm, kind):
-            if element.name not in taken:
-                continue
-            name = element.name
-            if kind not in RENAMED:
-                raise ConfigError(
-                    f"arm.model: {config.model} and the scene of the task both name one of their {kind} {name!r}; "
-                    "rename it in the file"
-                )
+        for name in sorted(own & set(names)):
+            if kind not in RENAMED or name in kept.get(kind, set()):
+                raise _clash(config, kind, name)
             new = PREFIX + name
-            while new in taken or new in own:
-                new = f"{PREFIX}{new}"
-            element.name = new
+            while new in names or new in own:
+                new = PREFIX + new
             own.add(new)
+            next(element for element in getattr(arm, kind) if element.name == name).name = new
             _follow(arm, kind, name, new)
+            renamed.append((kind, name))
+    # MuJoCo leaves out without a word what refers to a name that is gone, such as a tendon around a geom.
+    if renamed and _attached(arm) != before:
+        raise _clash(config, *renamed[0])
+
+
+def _clash(config: ArmConfig, kind: str, name: str) -> ConfigError:
+    return ConfigError(
+        f"arm.model: {config.model} and the scene of the task both name one of their {kind} {name!r}; "
+        "rename it in the file"
+    )
+
+
+def _attached(arm: mujoco.MjSpec) -> list[int]:
+    """Return how many elements of each kind a scene gets from ``arm``."""
+    scene = mujoco.MjSpec()
+    scene.attach(arm.copy(), prefix="", frame=scene.worldbody.add_frame())
+    return [len(getattr(scene, kind)) for kind in (*KINDS, "pairs", "excludes", "skins")]
 
 
 def _follow(arm: mujoco.MjSpec, kind: str, old: str, new: str) -> None:
     """Have what refers to the element ``old`` of ``arm`` refer to ``new``."""
-    if kind == "materials":
-        for element in (*arm.geoms, *arm.sites, *arm.tendons):
-            _replace(element, "material", old, new)
-    elif kind == "textures":
-        for material in arm.materials:
-            textures = list(material.textures)
-            if old in textures:
-                material.textures = [new if texture == old else texture for texture in textures]
-    elif kind == "geoms":
-        for pair in arm.pairs:
-            _replace(pair, "geomname1", old, new)
-            _replace(pair, "geomname2", old, new)
-    types = {"cameras": mujoco.mjtObj.mjOBJ_CAMERA, "geoms": mujoco.mjtObj.mjOBJ_GEOM}
+    for referring, key in REFERENCES.get(kind, ()):
+        for element in getattr(arm, referring):
+            _replace(element, key, old, new)
+    for material in arm.materials if kind == "textures" else ():
+        textures = list(material.textures)
+        if old in textures:
+            material.textures = [new if texture == old else texture for texture in textures]
     for sensor in arm.sensors:
-        if kind in types and sensor.objtype == types[kind]:
+        if sensor.objtype in OBJECTS.get(kind, ()):
             _replace(sensor, "objname", old, new)
-        if kind in types and sensor.reftype == types[kind]:
+        if sensor.reftype in OBJECTS.get(kind, ()):
             _replace(sensor, "refname", old, new)
+    for equality in arm.equalities:
+        of_joints = kind == "joints" and equality.type == mujoco.mjtEq.mjEQ_JOINT
+        if of_joints or equality.objtype in OBJECTS.get(kind, ()):
+            _replace(equality, "name1", old, new)
+            _replace(equality, "name2", old, new)
+    for actuator in arm.actuators:
+        if actuator.trntype in TARGETS.get(kind, ()):
+            _replace(actuator, "target", old, new)
 
 
 def _replace(element: Any, key: str, old: str, new: str) -> None:

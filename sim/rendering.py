@@ -52,7 +52,7 @@ class SceneRenderer:
         Raises:
             RenderingError: if no graphics context can be made on this machine, or this process is such a fork.
         """
-        _check_process()
+        begin_drawing()
         _free_forgotten()
         if self._context is None:
             self._open()
@@ -78,8 +78,6 @@ class SceneRenderer:
             self._context = self._window = self._scene = None
 
     def _open(self) -> None:
-        global _process
-        _process = os.getpid()
         model, (height, width, _) = self._model, self._shape
         model.vis.global_.offwidth, model.vis.global_.offheight = width, height
         model.vis.quality.offsamples = 4 if self._beautiful else 0
@@ -101,6 +99,22 @@ class SceneRenderer:
         self._forget = weakref.finalize(self, _forgotten.append, (context, window))
         _opened.add(self)
         _close_at_exit()
+
+
+def begin_drawing() -> None:
+    """Note that this process draws with MuJoCo's graphics. Whoever draws calls this first.
+
+    Raises:
+        RenderingError: if this process was forked from one that had drawn: graphics hang there.
+    """
+    global _process
+    if _process not in (None, os.getpid()):
+        raise RenderingError(
+            f"images were rendered in process {_process}, and this one ({os.getpid()}) was forked from it: graphics do "
+            "not outlive a fork. Start processes by the method spawn, as multiprocessing.get_context('spawn') does, or "
+            "render nothing before the fork"
+        )
+    _process = os.getpid()
 
 
 def check_cameras(model: mujoco.MjModel, cameras: tuple[str, ...]) -> None:
@@ -129,6 +143,20 @@ _process: int | None = None
 """Id of the process in which graphics were used first; None: they were not yet."""
 _inherited: list[tuple[Any, Any]] = []
 """Contexts and windows of the process from which this one was forked. They are kept: to free them may hang."""
+
+
+def _after_fork() -> None:
+    """Note in a fork whether its parent has drawn, by any code, and leave the parent's graphics alone."""
+    global _process
+    egl = sys.modules.get("mujoco.egl")
+    if egl is not None and egl.EGL_DISPLAY is not None:  # made for the first window of the process
+        _process = os.getppid() if _process is None else _process
+        atexit.unregister(egl.EGL.eglTerminate)  # it would hang
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
 _opened: weakref.WeakSet[SceneRenderer] = weakref.WeakSet()
 _forgotten: list[tuple[Any, Any]] = []
 """Contexts and windows whose renderers were collected. That happens in any thread and at any time, also while another
@@ -148,15 +176,6 @@ def _free(context: Any, window: Any) -> None:
     window.make_current()
     context.free()
     window.free()
-
-
-def _check_process() -> None:
-    if _process not in (None, os.getpid()):
-        raise RenderingError(
-            f"images were rendered in process {_process}, and this one ({os.getpid()}) was forked from it: graphics do "
-            "not outlive a fork. Start processes by the method spawn, as multiprocessing.get_context('spawn') does, or "
-            "render nothing before the fork"
-        )
 
 
 def _free_forgotten() -> None:

@@ -163,12 +163,121 @@ def test_materials_that_are_renamed_are_still_those_of_their_geoms(tmp_path):
     assert model.material("arm_floor").texid[int(mujoco.mjtTextureRole.mjTEXROLE_RGB)] == model.texture("arm_floor").id
 
 
-def test_a_name_that_others_refer_to_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "name", "task", "change", "extra"),
+    [
+        (
+            "body",
+            "goal",
+            "reach",
+            ('"link_j3"', '"goal"'),
+            '<contact><exclude body1="goal" body2="link_j5"/></contact>',
+        ),
+        ("body", "cube", "push_cube", ('"link_j3"', '"cube"'), '<sensor><subtreecom name="c" body="cube"/></sensor>'),
+        (
+            "joint",
+            "cube",
+            "push_cube",
+            ('<camera name="front" pos="0 0 0"/>', '<body><joint name="cube" armature="1"/><geom size="0.01"/></body>'),
+            '<equality><joint joint1="cube" polycoef="0 1 0 0 0"/></equality>'
+            '<actuator><motor name="m" joint="cube"/></actuator><sensor><jointpos name="q" joint="cube"/></sensor>',
+        ),
+        (
+            "site",
+            "keeper",
+            "reach",
+            ('<camera name="front" pos="0 0 0"/>', '<site name="keeper"/>'),
+            '<actuator><motor name="m" site="wrist" refsite="keeper" gear="0 0 1 0 0 0"/></actuator>'
+            '<sensor><framepos name="f" objtype="site" objname="keeper" reftype="xbody" refname="base"/></sensor>',
+        ),
+        (
+            "sensor",
+            "wrist_force",
+            "reach",
+            ("@", "@"),
+            '<sensor><force name="wrist_force" site="wrist"/></sensor>',
+        ),
+        (
+            "actuator",
+            "torque_j1",
+            "reach",
+            ("@", "@"),
+            '<tendon><fixed name="t"><joint joint="j1" coef="1"/></fixed></tendon><actuator><motor name="torque_j1" '
+            'tendon="t"/></actuator><sensor><actuatorfrc name="s" actuator="torque_j1"/></sensor>',
+        ),
+    ],
+)
+def test_what_refers_to_a_renamed_element_is_kept(kind, name, task, change, extra, tmp_path, monkeypatch):
+    if kind == "site":  # no scene that works without a gripper has a site of its own
+        build = ArmBackend._build
+
+        def with_site(self: ArmBackend, scene: Any) -> Any:
+            scene.worldbody.add_site(name=name)
+            return build(self, scene)
+
+        monkeypatch.setattr(ArmBackend, "_build", with_site)
+    text = (CASES / "clash_camera.xml").read_text().replace(*change).replace("</mujoco>", f"{extra}</mujoco>")
+    files = {}
+    for each in (name, "free"):
+        files[each] = tmp_path / f"{each}.xml"
+        files[each].write_text(text.replace(f'"{name}"', f'"{each}"'))
+    renamed, other = (backend(file, task=task).model for file in files.values())
+    assert getattr(renamed, kind)(f"arm_{name}").id == getattr(other, kind)("free").id
+    assert getattr(renamed, kind)(name).id != getattr(renamed, kind)(f"arm_{name}").id
+    for field in ("nu", "nsensor", "neq", "nexclude", "ntendon"):
+        assert getattr(renamed, field) == getattr(other, field)
+    for field in ("exclude_signature", "eq_obj1id", "actuator_trnid", "sensor_objid", "sensor_refid"):
+        np.testing.assert_array_equal(getattr(renamed, field), getattr(other, field))
+
+
+@pytest.mark.parametrize(
+    ("change", "extra", "task", "fields", "message"),
+    [
+        (('"j3"', '"cube"'), "", "push_cube", {"joints": ("j1", "j2", "cube", "j4", "j5", "j6")}, "joints 'cube'"),
+        (
+            ('<camera name="front" pos="0 0 0"/>', '<geom name="table" size="0.01"/><site name="s"/>'),
+            '<tendon><spatial name="t"><site site="s"/><geom geom="table"/><site site="wrist"/></spatial></tendon>',
+            "reach",
+            {},
+            "geoms 'table'",
+        ),
+        (
+            ('name="a6" joint="j6"', 'name="torque_j1" site="tool" gear="0 0 1 0 0 0"'),
+            "",
+            "reach",
+            {"gripper_actuator": "torque_j1"},
+            "actuators 'torque_j1'",
+        ),
+    ],
+)
+def test_a_name_that_has_to_stay_is_refused(change, extra, task, fields, message, tmp_path):
+    """A tendon around a geom would be left out without a word."""
     file = tmp_path / "arm.xml"
-    file.write_text((CASES / "clash_camera.xml").read_text().replace('"link_j3"', '"cube"'))
-    with pytest.raises(ConfigError, match=r"both name one of their bodies 'cube'; rename it in the file"):
-        backend(file, task="pick_cube")
-    backend(file, task="reach")
+    file.write_text((CASES / "clash_camera.xml").read_text().replace(*change).replace("</mujoco>", f"{extra}</mujoco>"))
+    with pytest.raises(ConfigError, match=f"both name one of their {message}; rename it in the file"):
+        backend(file, task=task, **fields)
+
+
+@pytest.mark.parametrize(
+    ("change", "fields", "message"),
+    [
+        (('size="0.03" mass="1"', 'size="0.03" mass="0"'), {}, "mass and inertia of moving bodies must be larger"),
+        (
+            ("<worldbody>", '<asset><mesh name="m" file="no.stl"/></asset><worldbody>'),
+            {},
+            "Error opening file 'no.stl'",
+        ),
+        (("<worldbody>", '<asset><texture type="2d" file="no.png"/></asset><worldbody>'), {}, "Error opening file"),
+        (('name="j3" axis="0 1 0"', 'name="j3" type="ball"'), {}, "'j3' is a ball or free joint"),
+        (("@", "@"), {"joints": ("j1", "j2", "j1", "j4", "j5", "j6")}, "arm.joints must be each name once"),
+        (("@", "@"), {"gripper_joints": ("j1", "j1")}, "arm.gripper_joints must be each name once"),
+    ],
+)
+def test_files_of_which_mujoco_makes_no_arm_are_refused(change, fields, message, tmp_path):
+    file = tmp_path / "arm.xml"
+    file.write_text((CASES / "clash_camera.xml").read_text().replace(*change))
+    with pytest.raises(ConfigError, match=message):
+        backend(file, **fields)
 
 
 def test_links_of_urdf_are_end_effectors_and_mimic_joints_follow():
