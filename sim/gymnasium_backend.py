@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,7 +25,15 @@ from robo_rl.core import (
 )
 
 from .gymnasium_config import GymnasiumConfig
-from .gymnasium_making import META_WORLD, arguments_named, find_control_rate, first_line, make_environment, task_name
+from .gymnasium_making import (
+    META_WORLD,
+    arguments_named,
+    find_control_rate,
+    first_line,
+    make_environment,
+    reraise_signal,
+    task_name,
+)
 from .gymnasium_observations import ObservationReader
 from .gymnasium_outcomes import FINAL_OBSERVATIONS, SuccessReader, final, read_flag, read_number
 from .gymnasium_pictures import rendered_picture
@@ -167,8 +176,11 @@ class GymnasiumBackend:
         self._drawn_in = os.getpid()
         try:
             frame = self._env.render()
-        except Exception as error:  # each environment fails in its own way
-            raise RenderingError(f"{name} cannot render on this machine ({error}); see robo-rl doctor") from error
+        except (Exception, SystemExit) as error:  # each environment fails in its own way
+            reraise_signal(error)
+            raise RenderingError(
+                f"{name} cannot render on this machine ({first_line(error)}); see robo-rl doctor"
+            ) from error
         try:
             return rendered_picture(frame)
         except ValueError as error:
@@ -190,8 +202,15 @@ class GymnasiumBackend:
         self._running = False
 
     def close(self) -> None:
+        """Close the environment. Where that fails nothing is lost, so it is only a warning."""
         self._running = False
-        self._env.close()
+        try:
+            self._env.close()
+        except (Exception, SystemExit) as error:
+            reraise_signal(error)
+            warnings.warn(
+                f"environment {self._config.env_id}, close: {first_line(error)}", RuntimeWarning, stacklevel=2
+            )
 
     def _observe(self, observation: Any) -> Observation:
         result = self._reader.read(observation)
@@ -235,10 +254,18 @@ class GymnasiumBackend:
             read_number("the reward", reward)
             ends = [read_flag("terminated", terminated), read_flag("truncated", truncated)]
             found = self._success.read(info, any(ends)) is not None
-        if not found and config.success_key is not None and (hint := self._success.hint(info)):
-            raise ConfigError(f"task.env_id={config.env_id}: {hint}")
+        keys = ", ".join(map(str, info)) or "nothing"
+        if not found and config.success_key is not None:
+            if hint := self._success.hint(info):
+                raise ConfigError(f"task.env_id={config.env_id}: {hint}")
+            # Some environments have the key only where an episode ends.
+            warnings.warn(
+                f"task.success_key={config.success_key}: after the first step info does not have this key, but {keys}. "
+                "Every episode that ends without it counts as not solved",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         if not found and config.success_key is None and config.needs_success:
-            keys = ", ".join(map(str, info)) or "nothing"
             raise ConfigError(
                 f"task.env_id={config.env_id}: {config.needs_success} needs to know success, and info holds none of "
                 f"{', '.join(self._success.keys)} after the first step but {keys}: name the key by task.success_key=KEY"
@@ -254,7 +281,8 @@ class GymnasiumBackend:
             raise DriverError(f"environment {self._config.env_id}, {doing}: {error}") from error
         except ValueError as error:
             raise DriverError(f"environment {self._config.env_id}, {doing}: {error} (--debug shows where)") from error
-        except Exception as error:  # each environment fails in its own way
+        except (Exception, SystemExit) as error:  # each environment fails in its own way
+            reraise_signal(error)
             raise DriverError(
                 f"environment {self._config.env_id}, {doing}: {first_line(error)} (--debug shows where)"
             ) from error

@@ -86,16 +86,30 @@ def arguments_named(config: GymnasiumConfig) -> Iterator[None]:
         raise
     except gymnasium.error.DependencyNotInstalled as error:
         raise ConfigError(f"task.env_id={config.env_id} needs a package that is not installed: {error}") from error
-    except Exception as error:  # each environment fails in its own way
+    except (Exception, SystemExit) as error:  # each environment fails in its own way
+        reraise_signal(error)
         raise ConfigError(
             f"task.env_id={config.env_id} does not work with task.env_kwargs={config.env_kwargs} "
             f"({first_line(error)}; --debug shows where)"
         ) from error
 
 
-def first_line(error: Exception) -> str:
-    """Return the type of ``error`` and the first line of its text."""
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+def reraise_signal(error: BaseException) -> None:
+    """Raise ``error`` again if it is a request to end this process, which a signal raises as a subclass of SystemExit.
+
+    SystemExit itself comes from an environment that calls ``exit()``.
+    """
+    if isinstance(error, SystemExit) and type(error) is not SystemExit:
+        raise error
+
+
+def first_line(error: BaseException) -> str:
+    """Return the type of ``error`` and the first line of its text, if it has any."""
+    try:
+        text = str(error).partition("\n")[0]
+    except Exception:  # the text is computed by foreign code, too
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def task_name(config: GymnasiumConfig) -> str:

@@ -132,6 +132,8 @@ def final(info: Mapping[str, Any], keys: Sequence[str]) -> Any:
     """Return what ``info`` holds of the episode that ended, under the first of ``keys`` that is there; else None."""
     value = next((info[key] for key in keys if info.get(key) is not None), None)
     # Vector environments give one element for each of theirs.
+    if isinstance(value, list | tuple) and len(value) == 1 and isinstance(value[0], Mapping):
+        return value[0]
     return single(value) if isinstance(value, np.ndarray) and value.dtype == object else value
 
 
@@ -140,6 +142,9 @@ def _elements(value: Any) -> Iterator[Any]:
         yield value
     elif isinstance(value, Mapping):
         for each in value.values():
+            yield from _elements(each)
+    elif isinstance(value, list | tuple):  # of elements of any shape, one by one
+        for each in value:
             yield from _elements(each)
     else:
         yield from as_array(value).reshape(-1).tolist()

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..app import Components, RunConfig
 from ..core import Agent, Policy, RenderingError, SafetyStop, State
-from ..evaluation import EpisodeOutcome, EvaluationResult, evaluate, no_time_limit
+from ..evaluation import EpisodeOutcome, EvaluationResult, evaluate, film_problem, no_time_limit
 from ..evaluation.hacking import RewardWatch
 from ..telemetry import RunLogger
 from .interruption import Interruption
@@ -63,6 +63,11 @@ class Evaluations:
                 f"Success is not known: {spec.task} does not tell it. Evaluations compare returns, and "
                 f"run.stop_at_success_rate has no effect.{elsewhere}"
             )
+
+    def check_video(self, video: Path) -> None:
+        """Say before the first step if the run is to make a video that it cannot make."""
+        if self._settings.video_episodes and (problem := film_problem(self._parts.evaluation_backend(), video)):
+            self._logger.message(f"There will be no video: {problem}")
 
     def score(self, updates: int) -> float | None:
         """Return the success rate, or else the mean return, of the policy of ``updates`` learner steps, if known.

@@ -109,5 +109,9 @@ def sigterm_unwinds() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
+class _Terminated(SystemExit):
+    """A signal, as opposed to code that calls ``exit()``."""
+
+
 def _exit(number: int, _: FrameType | None) -> None:
-    raise SystemExit(128 + number)
+    raise _Terminated(128 + number)

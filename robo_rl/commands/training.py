@@ -133,7 +133,9 @@ class Training(ABC):
             resume_episodes=None if checkpoint is None else checkpoint.facts.get("episodes"),
             resume_seconds=0.0 if checkpoint is None else checkpoint.facts.get("wall_seconds", 0.0),
         )
+        self._video = folder / "videos" / "final.mp4"
         self._evaluations = self._make_evaluations()
+        self._evaluations.check_video(self._video)
         if checkpoint is None:
             self._begin()
         else:
@@ -183,8 +185,8 @@ class Training(ABC):
         self.logger.message(f"Evaluating: {counted(self.settings.final_evaluation_episodes, 'episode')}")
         # Start states of its own: those of the other evaluations may have decided when the run ended.
         seed = derive_seed(self.config.seed, "final")
-        episodes, video = self.settings.final_evaluation_episodes, self.folder / "videos" / "final.mp4"
-        result = self._evaluations(self.step, self.learner.updates, seed, episodes, video)
+        episodes = self.settings.final_evaluation_episodes
+        result = self._evaluations(self.step, self.learner.updates, seed, episodes, self._video)
         minutes = self.step / self.parts.backend.spec.control_rate / 60
         steps, seconds = counted(self.step, "environment step"), self.logger.wall_seconds
         taken = f"{steps} ({minutes:.1f} robot-minutes) in {seconds:.0f} s{self._early_end(status)}"

@@ -12,6 +12,7 @@ from .decision_periods import (
     frequency_averaged_score,
 )
 from .evaluate import EpisodeOutcome, EvaluationResult, evaluate, no_time_limit
+from .film import film_problem
 from .statistics import (
     Interval,
     Proportion,
@@ -36,6 +37,7 @@ __all__ = [
     "check_periods",
     "evaluate",
     "evaluate_decision_periods",
+    "film_problem",
     "frequency_averaged_score",
     "interquartile_mean",
     "no_time_limit",

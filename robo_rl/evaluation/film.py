@@ -1,5 +1,6 @@
 """The video of an evaluation, whose failure costs no result."""
 
+import contextlib
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -73,6 +74,20 @@ class Film(Closing):
         if self._writer is not None:
             self._writer.__exit__(type(error), error, error.__traceback__)
             self._writer = None
+
+
+def film_problem(backend: EnvBackend, path: Path) -> str:
+    """Film one frame of ``backend`` beside ``path``; return why that cannot be done, an empty string if it can."""
+    trial = path.with_name(f".trial_{path.name}")
+    try:
+        with Film(trial, backend.spec.control_rate) as film:
+            film.add(backend, "")
+    except Exception as error:
+        return _told(error)
+    finally:
+        with contextlib.suppress(OSError):
+            trial.unlink(missing_ok=True)
+    return film.problem
 
 
 def _told(error: Exception) -> str:

@@ -112,7 +112,8 @@ class _OpenCvEncoder:
         self._writer = cv2.VideoWriter(str(self._working), fourcc, rate, (width, height))
         if not self._writer.isOpened():
             raise RenderingError(
-                "no H.264 encoder found; install one with `pip install av` (PyAV) or write no video (video=null)"
+                "no H.264 encoder found; install one with `pip install av` (PyAV) or write no video (eval: video=null, "
+                "train: run.video_episodes=0)"
             )
 
     def add(self, frame: Frame) -> None:

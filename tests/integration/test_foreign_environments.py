@@ -1,8 +1,11 @@
 """Training runs on foreign environments: what can be known is said before the first step, nothing costs the results."""
 
+import errno
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,7 @@ import pytest
 
 from robo_rl.cli import main
 from robo_rl.commands import results, training
-from robo_rl.evaluation import plots, report
+from robo_rl.evaluation import plots, report, video
 from robo_rl.learner import CheckpointFolder
 
 from ..odd_environments import LIMIT, registered
@@ -50,6 +53,10 @@ def summary(folder: Path) -> dict[str, Any]:
     return found
 
 
+def no_room(*arguments: Any, **options: Any) -> Any:
+    raise OSError(errno.EROFS, "Read-only file system")
+
+
 def fail(*arguments: Any, **options: Any) -> Any:
     raise RuntimeError("a test")
 
@@ -60,6 +67,7 @@ def fail(*arguments: Any, **options: Any) -> Any:
         ({"step": lambda env: 1 / (5 - env.count) if env.episode == 3 else 0}, "ZeroDivisionError: division by zero"),
         ({"reward": lambda env: np.nan if (env.episode, env.count) == (3, 5) else 0.0}, "the reward is nan"),
         ({"info": lambda env: {"success": "?" if (env.episode, env.count) == (3, 5) else 0}}, "info['success'] is '?'"),
+        ({"step": lambda env: sys.exit(3) if (env.episode, env.count) == (3, 5) else 0}, "SystemExit: 3"),
     ],
 )
 def test_an_environment_that_fails_leaves_a_checkpoint_from_which_the_run_goes_on(
@@ -142,6 +150,28 @@ def test_a_video_that_fails_costs_no_result(tmp_path, train, capsys):
     found = summary(tmp_path)
     assert found["status"] == "completed" and found["success_rate"]["value"] == 1
     assert not list((tmp_path / "run").rglob("*.mp4*"))
+
+
+@pytest.mark.parametrize("missing", ["pictures", "encoder", "folder"])
+def test_a_video_that_cannot_be_made_is_said_before_the_first_step(tmp_path, train, capsys, monkeypatch, missing):
+    told = {
+        "pictures": "expected a picture from render()",
+        "encoder": "no H.264 encoder",
+        "folder": "Read-only file system",
+    }
+    if missing == "encoder":
+        monkeypatch.setattr(video, "_ENCODERS", ())
+        monkeypatch.setattr(video.cv2.VideoWriter, "isOpened", lambda _: False)
+    elif missing == "folder":
+        monkeypatch.setattr(
+            video, "av", SimpleNamespace(open=no_room, codecs_available=["libx264"], FFmpegError=OSError)
+        )
+    with registered(frame=lambda env: None if missing == "pictures" else np.zeros((48, 64, 3), np.uint8)):
+        assert train("run.video_episodes=1") == 0
+    lines = capsys.readouterr().out.splitlines()
+    said = [number for number, line in enumerate(lines) if line.startswith("There will be no video: ")]
+    assert len(said) == 1 and told[missing] in lines[said[0]]
+    assert said[0] < lines.index("Evaluating: 2 episodes") and summary(tmp_path)["status"] == "completed"
 
 
 def test_a_report_that_fails_is_left_out(tmp_path, train, monkeypatch):

@@ -1,16 +1,19 @@
 """What foreign environments return from ``step``: read as it is meant, or refused by name."""
 
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
+from robo_rl.commands.interruption import _Terminated
 from robo_rl.core import ConfigError, DriverError, Step
 from robo_rl.sim.gymnasium_backend import GymnasiumBackend
 from robo_rl.sim.gymnasium_config import GymnasiumConfig
 
-from ..odd_environments import LIMIT, registered
+from ..odd_environments import LIMIT, Odd, registered
 
 
 def make(env_id: str, **fields: Any) -> GymnasiumBackend:
@@ -38,6 +41,8 @@ def episode(backend: GymnasiumBackend) -> list[Step]:
         (torch.tensor([True]), {}, True),
         (np.array(["false"]), {}, False),
         ([True, False], {}, False),
+        ([[True], [True, False]], {}, False),
+        ((np.array([True]), ["true", {"lid": 1}]), {}, True),
         (np.array([True, True]), {}, True),
         ({"door": True, "drawer": False}, {}, False),
         (1.0, {}, True),
@@ -195,6 +200,41 @@ def test_environments_that_reset_themselves_tell_how_the_episode_ended(key: str,
     assert getattr(steps[-1], end)
 
 
+class UntoldError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("a text that cannot be made")
+
+
+def untold(env: Any) -> None:
+    if env.count == 3:
+        raise UntoldError
+
+
+@pytest.mark.parametrize(
+    ("end", "count", "success"),
+    [
+        # As vector environments of one have it, of an episode that goes on.
+        ({"final_obs": boxed(None), "_final_obs": np.array([False]), "final_info": boxed(None)}, 0, False),
+        ({"final_observation": [{"count": np.array([5])}], "final_info": [{"is_success": True}]}, 5, True),
+        ({"final_obs": {"count": np.array([[5.0]])}, "final_info": {"is_success": np.array([True])}}, 5, True),
+        ({"final_obs": boxed({"count": 5}), "final_info": {"episode": {"r": 1.0}}}, 5, False),
+        ({"final_info": ({"is_success": "yes"},)}, 0, True),
+    ],
+)
+def test_last_observations_and_infos_of_dictionaries(end: dict[str, Any], count: int, success: bool) -> None:
+    def info(env: Any) -> dict[str, Any]:
+        if env.count < 5:
+            return {"is_success": False}
+        env.reset()
+        return {"is_success": False, **end}
+
+    space = spaces.Dict({"count": spaces.Box(0, 99, (1,))})
+    changes = {"observation": lambda env: {"count": np.array([env.count])}, "truncated": lambda env: env.count >= 5}
+    with registered(space=space, info=info, **changes) as env_id:
+        last = episode(make(env_id))[-1]
+    assert (last.observation["state"].tolist(), last.success) == ([count], success)
+
+
 def unstable(env: Any) -> None:
     if env.count == 3:
         raise RuntimeError("simulation is unstable\nsecond line")
@@ -206,7 +246,9 @@ def unstable(env: Any) -> None:
         ({"step": unstable}, "RuntimeError: simulation is unstable (--debug"),
         ({"step": lambda env: 1 / (3 - env.count)}, "ZeroDivisionError: division by zero"),
         ({"step": lambda env: {}["state"] if env.count == 3 else None}, "KeyError: 'state'"),
-        ({"step": lambda env: exit() if env.count == 9 else env.nothing if env.count == 3 else 0}, "AttributeError"),
+        ({"step": lambda env: env.nothing if env.count == 3 else 0}, "AttributeError"),
+        ({"step": lambda env: sys.exit(4) if env.count == 3 else 0}, "SystemExit: 4"),
+        ({"step": untold}, "episode: UntoldError (--debug"),
         ({"observation": lambda env: np.zeros(4 if env.count == 3 else 3)}, "expected shape (3,) as in its space, got"),
         ({"observation": lambda env: np.array(["a"] * 3) if env.count == 3 else np.zeros(3)}, "expected numbers"),
         ({"info": lambda env: None if env.count == 3 else {}}, "expected info to be a dict"),
@@ -222,6 +264,50 @@ def test_what_goes_wrong_in_a_step_names_environment_and_step(change: dict[str, 
         assert str(caught.value).startswith("environment test/Odd-v0, step 3 of the episode: ")
         assert told in str(caught.value) and "\n" not in str(caught.value)
         assert backend.reset(seed=0).observation["state"].shape == (3,), "another episode may begin"
+
+
+@pytest.mark.parametrize("signal", [KeyboardInterrupt, _Terminated])
+def test_signals_during_a_step_are_no_failures_of_the_environment(signal: type[BaseException]) -> None:
+    def step(env: Any) -> None:
+        if env.count == 3:
+            raise signal
+
+    with registered(step=step) as env_id:
+        backend = make(env_id)
+        with pytest.raises(signal):
+            episode(backend)
+
+
+def test_an_environment_that_exits_when_it_is_made_is_refused() -> None:
+    with (
+        registered(reset=lambda env: sys.exit("no licence")) as env_id,
+        pytest.raises(ConfigError, match=r"does not work with task.env_kwargs=\{\} \(SystemExit: no licence"),
+    ):
+        make(env_id)
+
+
+@pytest.mark.parametrize("end", [ZeroDivisionError("no"), SystemExit(1), UntoldError()])
+def test_a_failure_to_close_costs_nothing(end: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    def close(env: Any) -> None:
+        raise end
+
+    monkeypatch.setattr(Odd, "close", close)
+    with registered() as env_id:
+        backend = make(env_id)
+        with pytest.warns(RuntimeWarning, match=f"environment test/Odd-v0, close: {type(end).__name__}"):
+            backend.close()
+
+
+@pytest.mark.parametrize(
+    ("info", "keys"), [({}, "nothing"), ({"reached": 1}, "reached"), ({"a": 1, "b": 2}, "a, b"), ({"ok": None}, "ok")]
+)
+def test_a_key_that_the_first_step_lacks_is_said(info: dict[str, Any], keys: str) -> None:
+    with (
+        registered(info=lambda env: info) as env_id,
+        pytest.warns(RuntimeWarning, match=f"task.success_key=solved: .* does not have this key, but {keys}. Every"),
+    ):
+        backend = make(env_id, success_key="solved")
+        assert episode(backend)[-1].success is False
 
 
 def test_what_goes_wrong_in_a_reset_names_the_environment() -> None:
