@@ -274,9 +274,12 @@ def _irregular(path: Path, kind: int) -> DataError:
 
 def _read(file: int, most: int, path: Path) -> bytes:
     """Read a file to its end; it may grow meanwhile, and its size may be a lie."""
+    size = os.fstat(file).st_size
     with os.fdopen(file, "rb", closefd=False) as stream:
-        data = stream.read(most + 1) if os.fstat(file).st_size <= most else None
-    if data is None or len(data) > most:
+        data = stream.read(min(size, most) + 1)  # reading takes as much memory as is asked for
+        while size < len(data) <= most and (more := stream.read(min(len(data), most + 1 - len(data)))):
+            data += more
+    if len(data) > most:
         raise DataError(f"{path}: expected at most {most:,} bytes, found more")
     return data
 

@@ -25,6 +25,7 @@ from robo_rl.core import CheckpointError, DataError, State, parse_json, read_byt
 
 FORMAT = 2
 MANIFEST_BYTES = 16 << 20
+PART_BYTES = 1 << 38
 _WITHOUT_DIGEST = 1  # the format before: its manifest has no hash of its own
 
 _PART = re.compile(r"\w+")
@@ -220,14 +221,16 @@ def load_checkpoint(folder: Path, only: tuple[str, ...] | None = None) -> Checkp
         if only is not None and name not in only:
             continue
         try:
-            data = file.read_bytes()
-        except OSError as error:
-            raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from error
+            data = read_bytes(file, PART_BYTES)
+        except (DataError, OSError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise CheckpointError(f"{file}: cannot be read ({reason})") from error
         if hashlib.sha256(data).hexdigest() != expected:
             raise CheckpointError(f"{file}: its SHA-256 is not the manifest's; it is damaged, use another checkpoint")
         try:
             parts[name] = load_safetensors(data)
-        except SafetensorError as error:
+        # KeyError and ValueError: of types and shapes that NumPy does not have.
+        except (SafetensorError, KeyError, ValueError) as error:
             raise CheckpointError(f"{file}: it holds no arrays ({error}); use another checkpoint") from error
     return Checkpoint(step=manifest["step"], parts=parts, facts=manifest["facts"])
 

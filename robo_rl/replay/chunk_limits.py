@@ -4,6 +4,7 @@ Zarr takes sizes of chunks from the array's metadata, sizes of what a chunk hold
 missing for zeros: a data set of a few kilobytes may claim any number of rows.
 """
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ import numpy as np
 import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec, ZstdCodec
 
-from robo_rl.core import DataError, blosc_size, zstd_size
+from robo_rl.core import DataError, ForeignFolder, blosc_size, zstd_size
 
-from .chunks import CHUNK_ROWS, SHARD_ROWS
+from .chunks import CHUNK_ROWS, SHARD_ROWS, largest_file
 
 _HEADER_BYTES = 18
 _CHECKSUM_BYTES = 4
@@ -32,7 +33,7 @@ class ChunkLimits:
     """
 
     def __init__(self, array: zarr.Array[Any], folder: Path) -> None:
-        self._array, self._folder = array, folder
+        self._array, self._folder, self._files = array, folder, ForeignFolder(folder)
         self._checked: set[int] = set()
         file_shape = array.shards or array.chunks
         self._chunk_rows, self._file_rows = array.chunks[0], file_shape[0]
@@ -48,13 +49,14 @@ class ChunkLimits:
             names = ", ".join(type(each).__name__ for each in (*array.filters, *array.compressors)) or "nothing"
             raise DataError(f"{folder}: expected rows packed by Zstandard or Blosc, found {names}")
         self._size_of = zstd_size if kinds == [ZstdCodec] else blosc_size
+        self._file_bytes = largest_file(array)
         self._chunk_bytes = int(np.prod(array.chunks)) * array.dtype.itemsize
 
     def check(self, start: int, stop: int) -> None:
         """Check the files that rows ``start`` to ``stop`` are in.
 
         Raises:
-            DataError: if one is missing, or holds more than its chunks.
+            DataError: if one is missing, is no regular file, or holds more than its chunks.
         """
         if 0 in self._array.shape[1:]:
             return
@@ -75,7 +77,9 @@ class ChunkLimits:
 
     def _sizes(self, path: Path) -> list[int]:
         """Return the sizes that the chunks of a file state."""
-        with path.open("rb") as stream:
+        with self._files.open(path.name) as file, os.fdopen(file, "rb", closefd=False) as stream:
+            if (found := os.fstat(file).st_size) > self._file_bytes:
+                raise DataError(f"{path}: expected at most {self._file_bytes:,} bytes, found {found:,}")
             if self._array.shards is None:
                 return [self._size_of(stream.read(_HEADER_BYTES))]
             index_bytes = 16 * (self._file_rows // self._chunk_rows)

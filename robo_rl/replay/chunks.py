@@ -17,7 +17,7 @@ from numcodecs.zstd import Zstd
 from numpy.typing import NDArray
 from zarr.codecs import BloscCodec, Crc32cCodec, ZstdCodec
 
-from robo_rl.core import DataError, write_durably
+from robo_rl.core import DataError, read_bytes, write_durably
 
 from .disk import make_folder
 
@@ -88,7 +88,7 @@ class ChunkWriter:
     def _read(self, path: Path, count: int) -> list[bytes]:
         """Return the first chunks of a file as they stand there; who decodes one will check it."""
         try:
-            data = path.read_bytes()
+            data = read_bytes(path, largest_file(self._array))
         except FileNotFoundError as error:
             raise _damaged(path, "it is missing") from error
         if not self._is_sharded:
@@ -122,6 +122,12 @@ class ChunkWriter:
             return np.frombuffer(decoded, self._array.dtype).reshape(self._array.chunks)
         except (RuntimeError, ValueError) as error:
             raise _damaged(path, str(error)) from error
+
+
+def largest_file(array: zarr.Array[Any]) -> int:
+    """Return more bytes than a file of ``array`` can have: rows that cannot be packed, with their headers and index."""
+    rows = (array.shards or array.chunks)[0]
+    return 2 * rows * int(np.prod(array.shape[1:])) * array.dtype.itemsize + (1 << 16)
 
 
 def is_written_so(array: zarr.Array[Any]) -> bool:

@@ -9,10 +9,15 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from zarr.core.buffer import Buffer
+from zarr.abc.store import ByteRequest
+from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from zarr.storage import LocalStore
 
-from robo_rl.core import DataError, sync_folder, write_durably
+from robo_rl.core import DataError, read_bytes, sync_folder, write_durably
+
+METADATA = "zarr.json"
+METADATA_BYTES = 1 << 20
+LOG_BYTES = 1 << 30
 
 _HINTS = {
     errno.ENOSPC: "free space on this disk and try again",
@@ -49,7 +54,20 @@ class DurableStore(LocalStore):
 
     Zarr rewrites a chunk or shard that an earlier episode shares with the present one: without this, a crash in
     such a write could damage the earlier one.
+
+    Metadata are read from regular files of at most ``METADATA_BYTES``.
     """
+
+    async def get(
+        self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        if key.rpartition("/")[2] != METADATA:
+            return await super().get(key, prototype, byte_range)
+        try:
+            data = await asyncio.to_thread(read_bytes, self.root / key, METADATA_BYTES)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return (prototype or default_buffer_prototype()).buffer.from_bytes(data)
 
     async def set(self, key: str, value: Buffer) -> None:
         await asyncio.to_thread(self.set_sync, key, value)
@@ -69,18 +87,20 @@ class CommitLog:
         writable: lock the file for this object alone, and drop a line that a killed writer left unfinished.
 
     Raises:
-        DataError: if the file is missing, cannot be opened, or another process is writing it.
+        DataError: if the file is missing, cannot be opened, is no regular file, is larger than ``LOG_BYTES``, or
+            another process is writing it.
     """
 
     def __init__(self, path: Path, writable: bool) -> None:
         self._path = path
         with disk_errors(path, "open the list of episodes"):
-            descriptor = os.open(path, os.O_RDWR | os.O_APPEND if writable else os.O_RDONLY)
+            # Without waiting: a named pipe is refused below.
+            descriptor = os.open(path, os.O_NONBLOCK | (os.O_RDWR | os.O_APPEND if writable else os.O_RDONLY))
             # An object, so that the lock is freed even where a data set is forgotten without a close.
             self._file = os.fdopen(descriptor, "r+b" if writable else "rb", buffering=0)
             if writable:
                 self._lock()
-            *whole, unfinished = path.read_bytes().split(b"\n")
+            *whole, unfinished = read_bytes(path, LOG_BYTES).split(b"\n")
             self.lines = whole
             self._writing = threading.Lock()
             if writable and unfinished:

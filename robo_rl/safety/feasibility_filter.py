@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
+from safetensors.numpy import load, save
 
 from robo_rl.core import (
     PASSED,
@@ -34,6 +34,7 @@ Floats = NDArray[np.float32]
 SHRUNK = (0.75, 0.5, 0.25)
 """Shares of a proposed action that are tried in its place."""
 CARD_BYTES = 4 << 20
+WEIGHTS_BYTES = 1 << 30
 WEIGHTS, CARD = "model.safetensors", "card.json"
 """Files of a model's folder."""
 
@@ -77,7 +78,7 @@ def load_model(folder: Path, spec: EnvSpec) -> FeasibilityModel:
         card = parse_json(read_bytes(folder / CARD, CARD_BYTES), CARD, finite=False)
         learned = EnvSpec.from_json(card["spec"])
         hidden = tuple(whole_number(size, 1, 1 << 16) for size in card["hidden"])
-        numbers = load_file(folder / WEIGHTS)
+        numbers = load(read_bytes(folder / WEIGHTS, WEIGHTS_BYTES))
     except (DataError, SpecError, OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise DataError(f"safety.feasibility.model: {folder} is no model of robo-rl safety learn: {error}") from error
     if differences := learned.differences(_without_images(spec)):

@@ -56,6 +56,16 @@ def test_what_is_no_small_regular_file_is_named_and_nobody_waits(
             read_bytes(path, 1000)
 
 
+def test_reading_takes_no_more_memory_than_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"abc")
+    assert read_bytes(path, 1 << 60) == b"abc"
+    # Files of the system have no size.
+    assert read_bytes(Path("/proc/self/status"), 1 << 60).startswith(b"Name:")
+    with pytest.raises(DataError, match="expected at most 10 bytes, found more"):
+        read_bytes(Path("/proc/self/status"), 10)
+
+
 def test_no_link_below_the_folder_is_followed_and_none_listed(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "a.jpg").write_text("secret")

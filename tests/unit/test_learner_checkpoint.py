@@ -1,9 +1,12 @@
 """Checkpoints: atomic, hashed, damaged ones rejected by name and passed over."""
 
 import errno
+import hashlib
 import json
 import os
 import shutil
+import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 
 from robo_rl.core import CheckpointError, DivergenceError
 from robo_rl.learner import Checkpoint, CheckpointFolder, Learner, load_checkpoint
+from robo_rl.learner.checkpoint import _digest
 
 
 def make(step: int, score: float | None = None) -> Checkpoint:
@@ -279,6 +283,46 @@ def test_malicious_pickle_is_not_executed(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="SHA-256"):
         load_checkpoint(path)
     assert not canary.exists()
+
+
+def safetensors(dtype: str, shape: list[int], size: int) -> bytes:
+    header = json.dumps({"a": {"dtype": dtype, "shape": shape, "data_offsets": [0, size]}}).encode()
+    return struct.pack("<Q", len(header)) + header + bytes(size)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\1\0",
+        struct.pack("<Q", 1 << 60) + b"{}",
+        struct.pack("<Q", 4) + b"{{{{",
+        safetensors("BF16", [2], 4),  # types that NumPy lacks
+        safetensors("F8_E4M3", [2], 2),
+        safetensors("F4", [4], 2),
+        safetensors("U8", [1 << 62, 4], 2),
+        safetensors("U8", [0, 1 << 62, 1 << 62], 0),
+        safetensors("U8", [3], 2),
+    ],
+)
+def test_a_file_that_fits_its_hash_and_holds_no_arrays_is_named(tmp_path: Path, data: bytes) -> None:
+    path = CheckpointFolder(tmp_path).save(make(1))
+    (path / "agent.safetensors").write_bytes(data)
+    manifest = json.loads((path / "manifest.json").read_text())
+    manifest["sha256"]["agent"] = hashlib.sha256(data).hexdigest()
+    content = {key: manifest[key] for key in ("step", "sha256", "facts")}
+    (path / "manifest.json").write_text(json.dumps(manifest | {"digest": _digest(content)}))
+    with pytest.raises(CheckpointError, match=r"step_000000001/agent\.safetensors: it holds no arrays"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize("make_other", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path, make_other: Callable[[Path], object]) -> None:
+    path = CheckpointFolder(tmp_path).save(make(1))
+    (path / "agent.safetensors").unlink()
+    make_other(path / "agent.safetensors")
+    with pytest.raises(CheckpointError, match=r"agent\.safetensors: cannot be read"):
+        load_checkpoint(path)
 
 
 def test_divergence_dumps_the_batch(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from robo_rl.actor import Spool
 from robo_rl.commands.curves import curves
 from robo_rl.commands.top import facts, step_rate
 from robo_rl.commands.view import record_run
-from robo_rl.core import CheckpointError, DataError, EnvSpec, RoboRLError, SpecError, parse_json, write_durably
+from robo_rl.core import CheckpointError, DataError, EnvSpec, RoboRLError, SpecError, parse_json
 from robo_rl.evaluation.aggregate import group_runs
 from robo_rl.evaluation.report import _configuration, _run_table, _versions, results
 from robo_rl.evaluation.runs import load_run
@@ -209,15 +209,49 @@ def test_specifications() -> None:
     assert check(SPEC.to_json(), lambda text: EnvSpec.from_json(parse_json(text, "it")), (DataError, SpecError)) >= 200
 
 
-def test_a_pipe_in_place_of_a_file_is_not_waited_for(data: Path, tmp_path: Path) -> None:
-    for name in ("dataset.json", "labels.json"):
-        (data / name).rename(tmp_path / "kept")
-        os.mkfifo(data / name)
-        with pytest.raises(DataError, match=name):
-            use_data(data)
-        (data / name).unlink()
-        write_durably(data / name, (tmp_path / "kept").read_bytes())
-    use_data(data)
+NOT_READ = {
+    "dataset.json": 64 << 20,
+    "labels.json": None,
+    "episodes.jsonl": 1 << 30,
+    "arrays.zarr/rewards/zarr.json": 1 << 20,
+    "arrays.zarr/rewards/c.0.0": 1 << 20,
+    "arrays.zarr/observation/state/zarr.json": 1 << 20,
+}
+"""Files of a data set, and a size above what is read of them; None: tested elsewhere."""
+
+
+@pytest.mark.parametrize("name", NOT_READ)
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(data: Path, name: str) -> None:
+    (data / name).unlink()
+    os.mkfifo(data / name)
+    with pytest.raises(DataError, match=name.rpartition("/")[0] or name):
+        use_data(data)
+
+
+@pytest.mark.parametrize("name", [name for name, size in NOT_READ.items() if size])
+def test_files_that_are_too_large_are_not_read(data: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sparse ones, which take no room on the disk; they would take all memory."""
+
+    read_whole = Path.read_bytes
+
+    def read(path: Path) -> bytes:
+        assert path != data / name, "the whole file was read"
+        return read_whole(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read)
+    most = NOT_READ[name]
+    assert most is not None
+    with (data / name).open("r+b") as stream:
+        stream.truncate(most + 1)
+    with pytest.raises(DataError, match=r"expected at most [0-9,]+ bytes, found"):
+        use_data(data)
+
+
+def test_writing_reads_no_chunk_that_is_too_large(data: Path) -> None:
+    with (data / "arrays.zarr/rewards/c.0.0").open("r+b") as stream:
+        stream.truncate(1 << 32)
+    with EpisodeStore.open(data, "a") as store, pytest.raises(DataError, match="expected at most"):
+        store.append_episodes([make_episode(2, 3)])
 
 
 LINE = {"step": 100, "wall_seconds": 3.5, "kind": "episode", "episode_return": 1.0, "success": True, "stopped": "why",

@@ -14,7 +14,7 @@ from safetensors.torch import load
 from torch import Tensor
 from torch.nn import functional
 
-from robo_rl.core import ConfigError
+from robo_rl.core import ConfigError, DataError, read_bytes
 
 from ..sac.networks import Parameters
 from .config import STAGES
@@ -23,6 +23,7 @@ BATCH_NORM_EPSILON = 1e-5
 MEAN = (0.485, 0.456, 0.406)
 """Of the colours of ImageNet, in [0, 1]; such networks were trained on images normalised by it."""
 DEVIATION = (0.229, 0.224, 0.225)
+MOST_BYTES = 1 << 30
 
 
 def load_resnet(file: Path, stages: int) -> tuple[Parameters, str]:
@@ -32,9 +33,10 @@ def load_resnet(file: Path, stages: int) -> tuple[Parameters, str]:
         ConfigError: if the file cannot be read, or holds no residual network with basic blocks.
     """
     try:
-        data = file.read_bytes()
+        data = read_bytes(file, MOST_BYTES)
         tensors = load(data)
-    except (OSError, SafetensorError) as error:
+    # The last three: of types and shapes that PyTorch does not have.
+    except (DataError, OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
         raise ConfigError(
             f"agent.encoder.checkpoint: {file} cannot be read as safetensors ({error}). docs/pixels.md shows how to "
             "make such a file from torchvision or timm"
