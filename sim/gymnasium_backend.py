@@ -70,12 +70,14 @@ class GymnasiumBackend:
         self._action_centre = (space.high.astype(np.float64) + space.low) / 2
         self._action_half_range = (space.high.astype(np.float64) - space.low) / 2
         self._action_space = space
-        self._reader = ObservationReader(self._env.observation_space, config.env_id)
+        self._reader = ObservationReader(self._env.observation_space, config.env_id, config.images)
         self._success = SuccessReader(config)
         self._drawn_in: int | None = None
         self._tells_success = self._try_step()
         observation = dict(self._reader.specs)
         if config.picture:
+            if PICTURE in observation:
+                raise ConfigError(f"task.picture=true: {config.env_id} observes an image 'view' itself")
             self._env.reset(seed=0)
             observation[PICTURE] = ArraySpec(self.render().shape, "uint8")
         self.clock = ManualClock()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from hydra.core.config_store import ConfigStore
 
-from robo_rl.core import config_node, require
+from robo_rl.core import ImageConfig, as_config, config_node, require
 
 if TYPE_CHECKING:
     from .gymnasium_backend import GymnasiumBackend
@@ -27,6 +27,8 @@ class GymnasiumConfig:
             say so.
         success_at_least: number from which on the value means success; null: it is a truth value, or such a word.
         success_at_most: number up to which the value means success, for example a distance; null: as above.
+        images: how pictures among the observations are stored and converted, by name, where that is not clear from
+            their space: see :class:`~robo_rl.core.ImageConfig`.
         picture: what the environment draws of itself becomes the observation ``images/view``: for rewards and agents
             that look.
     """
@@ -39,6 +41,7 @@ class GymnasiumConfig:
     success_key: str | None = None
     success_at_least: float | None = None
     success_at_most: float | None = None
+    images: dict[str, ImageConfig] = field(default_factory=dict)
     picture: bool = False
 
     def __post_init__(self) -> None:
@@ -47,6 +50,8 @@ class GymnasiumConfig:
         require(limit is None or limit >= 1, "task.max_episode_steps", "null or 1 or more", limit)
         require(rate is None or rate > 0, "task.control_rate", "null or above 0 Hz", rate)
         require(self.success_key != "", "task.success_key", "null or a key of info", self.success_key)
+        images = {name: as_config(image, ImageConfig) for name, image in self.images.items()}
+        object.__setattr__(self, "images", images)
         low, high = self.success_at_least, self.success_at_most
         ordered = low is None or high is None or low <= high
         require(ordered, "task.success_at_least", f"at most success_at_most={high}", low)

@@ -1,12 +1,12 @@
 """Observations of foreign environments as ours: pictures by name, everything else in one vector."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from robo_rl.core import ArraySpec, ConfigError, Observation
+from robo_rl.core import ArraySpec, ConfigError, ImageConfig, Observation, nearest
 
 from .gymnasium_outcomes import as_array
 from .gymnasium_pictures import PictureSpace, of_shape, picture_space
@@ -19,30 +19,38 @@ class ObservationReader:
         space: of the environment: a Box, or Box in (nested) Dict. Those that are pictures become ``images/<name>``, all
             others are flattened into ``state``, in which an achieved goal is joined by the way to the desired one.
         env_id: for messages.
+        images: how pictures are stored, by name.
 
     Attributes:
         specs: of what :meth:`read` returns, by key.
 
     Raises:
-        ConfigError: if it holds other spaces, or pictures of an unclear layout.
+        ConfigError: if it holds other spaces, or pictures of an unclear layout, or lacks one that ``images`` names.
     """
 
-    def __init__(self, space: gymnasium.Space[Any], env_id: str) -> None:
+    def __init__(
+        self, space: gymnasium.Space[Any], env_id: str, images: Mapping[str, ImageConfig] | None = None
+    ) -> None:
+        images = images or {}
         self._vectors: dict[tuple[str, ...], tuple[int, ...]] = {}
         self._pictures: dict[str, tuple[tuple[str, ...], PictureSpace]] = {}
         self.specs: dict[str, ArraySpec] = {}
         names: list[str] = []
-        for path, leaf in _leaves(space):
+        leaves = dict(_leaves(space))
+        boxes = [_name(path) for path in leaves]
+        for missing in images.keys() - set(boxes):
+            raise ConfigError(f"task.images: there is no observation {missing!r}; {nearest(missing, boxes)}")
+        for path, leaf in leaves.items():
             if not isinstance(leaf, gymnasium.spaces.Box):
                 raise ConfigError(f"task.env_id={env_id}: expected observations of Box (in Dict), got {leaf}")
-            name = ".".join(path) or "observation"
+            name = _name(path)
             try:
-                picture = picture_space(name, leaf)
+                picture = picture_space(name, leaf, images.get(name))
             except ConfigError as error:
                 raise ConfigError(f"task.env_id={env_id}: {error}") from error
             if picture is not None:
                 self._pictures[f"images/{name}"] = path, picture
-                self.specs[f"images/{name}"] = picture.spec
+                self.specs[f"images/{name}"] = ArraySpec(picture.layout.shape, "uint8")
             else:
                 self._vectors[path] = leaf.shape
                 names += [f"{name}[{index}]" for index in range(int(np.prod(leaf.shape)))]
@@ -64,7 +72,7 @@ class ObservationReader:
         }
         parts = []
         for path, shape in self._vectors.items():
-            name = ".".join(path) or "observation"
+            name = _name(path)
             array = as_array(_at(observation, path))
             if array.dtype.kind not in "biuf":
                 raise ValueError(f"observation {name!r}: expected numbers, got {array.dtype}")
@@ -84,6 +92,10 @@ def _leaves(space: gymnasium.Space[Any], path: tuple[str, ...] = ()) -> Iterator
             yield from _leaves(child, (*path, key))
     else:
         yield path, space
+
+
+def _name(path: tuple[str, ...]) -> str:
+    return ".".join(map(str, path)) or "observation"
 
 
 def _at(observation: Any, path: tuple[str, ...]) -> Any:

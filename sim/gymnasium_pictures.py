@@ -1,13 +1,13 @@
 """Pictures of foreign environments as ours: uint8, height by width by channels, red first."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArraySpec, ConfigError
+from robo_rl.core import ConfigError, ImageConfig, ImageLayout, SpecError, image_axes, image_layout
 
 from .gymnasium_outcomes import as_array
 
@@ -15,8 +15,7 @@ Frame = NDArray[np.uint8]
 
 SMALLEST = 16
 """Sides of what is taken for a picture by its shape alone [pixels]. A smaller array of numbers is a vector."""
-CHANNELS = (1, *range(3, 49, 3))
-"""Grey, or red, green and blue of one frame or several."""
+OPTION = "task.images"
 
 
 @dataclass(frozen=True)
@@ -24,25 +23,14 @@ class PictureSpace:
     """A Box that holds pictures.
 
     Attributes:
-        name: of the observation, for messages.
-        shape: of the Box: (height, width), (height, width, channels) or (channels, height, width).
-        axis: of the channels; None: there is none.
-        scale: factor that makes the values 0 to 255.
-        is_integer: whether the values are whole numbers.
+        layout: of its pictures, and their conversion.
+        low: lowest value that they may have.
+        high: highest value.
     """
 
-    name: str
-    shape: tuple[int, ...]
-    axis: int | None
-    scale: float
-    is_integer: bool
-
-    @property
-    def spec(self) -> ArraySpec:
-        """Of the pictures that :meth:`read` returns: grey ones have three equal channels."""
-        sides = [side for number, side in enumerate(self.shape) if number != self.axis]
-        channels = 1 if self.axis is None else self.shape[self.axis]
-        return ArraySpec((sides[0], sides[1], max(channels, 3)), "uint8")
+    layout: ImageLayout
+    low: float
+    high: float
 
     def read(self, value: Any) -> Frame:
         """Return a picture of the environment as ours; it is a copy.
@@ -50,57 +38,81 @@ class PictureSpace:
         Raises:
             ValueError: if it is of another shape, type or range than the Box.
         """
-        array = of_shape(self.name, as_array(value), self.shape)
-        if self.is_integer and not np.issubdtype(array.dtype, np.integer):
-            raise ValueError(f"observation {self.name!r}: expected whole numbers from 0 to 255, got {array.dtype}")
-        highest = 255 / self.scale
-        if array.dtype != np.uint8 and not ((array >= 0) & (array <= highest)).all():
+        name, dtype = self.layout.name, self.layout.dtype
+        array = of_shape(name, as_array(value), self.layout.stored)
+        if array.dtype.kind not in "uif":
+            raise ValueError(f"observation {name!r}: expected numbers, got {array.dtype}")
+        if dtype.kind != "f" and array.dtype.kind == "f":
             raise ValueError(
-                f"observation {self.name!r}: expected values from 0 to {highest:g}, got {array.min()} to {array.max()}"
+                f"observation {name!r}: expected whole numbers from {self.low:g} to {self.high:g}, got {array.dtype}"
             )
-        if array.dtype != np.uint8:
-            array = np.round(array * self.scale).astype(np.uint8)
-        array = array[..., None] if self.axis is None else np.moveaxis(array, self.axis, -1)
-        return np.repeat(array, 3, axis=2) if array.shape[2] == 1 else np.array(array, order="C")
+        if array.dtype != np.uint8 or dtype != np.uint8:
+            if not ((array >= self.low) & (array <= self.high)).all():
+                raise ValueError(
+                    f"observation {name!r}: expected values from {self.low:g} to {self.high:g}, got {array.min()} to "
+                    f"{array.max()}"
+                )
+            array = array.astype(dtype)
+        return np.array(self.layout.convert(array[None])[0])
 
 
-def picture_space(name: str, box: gymnasium.spaces.Box) -> PictureSpace | None:
+def picture_space(name: str, box: gymnasium.spaces.Box, config: ImageConfig | None = None) -> PictureSpace | None:
     """Return how the values of ``box`` become pictures; None where they are no pictures.
 
     A Box of uint8 with three axes is a picture, whatever its size, if one axis can be the channels. By shape alone
-    arrays of two large sides are.
+    arrays of two large sides are. Floats are, too, if they reach from 0 to 1 or to 255. Grey pictures get three equal
+    channels.
+
+    Args:
+        name: of the observation.
+        box: its space.
+        config: what the user says of its pictures. Then it holds some, whatever its shape.
 
     Raises:
-        ConfigError: if it must be a picture, and of which layout or range is not clear.
+        ConfigError: if it must be a picture, and its layout or range is not clear.
     """
-    shape, integer = box.shape, box.dtype == np.uint8
-    large = len(shape) >= 2 and sorted(shape)[-2] >= SMALLEST
-    axis = _channel_axis(shape)
-    if not (integer or np.issubdtype(box.dtype, np.floating)) or len(shape) < 2:
+    if config is None and not _looks_like_pictures(name, box):
         return None
-    flat = len(shape) == 2 and large
-    if integer and (axis is not None or flat):
-        return PictureSpace(name, shape, axis, 1.0, is_integer=True)
     low, high = float(box.low.min()), float(box.high.max())
-    if large and not integer and (low, high) in ((0, 1), (0, 255)) and (axis is not None or flat):
-        return PictureSpace(name, shape, axis, 255 / high, is_integer=False)
-    if large and len(shape) > 2:
+    config = config or ImageConfig()
+    if box.dtype != np.uint8 and config.low is None and (low, high) in ((0, 1), (0, 255)):
+        config = replace(config, low=low, high=high)
+    if box.dtype == np.uint8:
+        low, high = 0, 255
+    if len(box.shape) not in (2, 3):
         raise ConfigError(
-            f"observation {name!r} is of {box.dtype} {shape} from {low:g} to {high:g}: expected pictures (height, "
-            "width, channels) or (channels, height, width), of 1 or 3 channels, or 3 for each of several frames, "
-            "as uint8 or as floats from 0 to 1 or 255. A gymnasium.ObservationWrapper can make them so"
+            f"observation {name!r} is of {box.dtype} {box.shape}: expected pictures of two or three axes; a "
+            "gymnasium.ObservationWrapper can make them so"
         )
-    return None
+    try:
+        layout = image_layout(name, box.shape, box.dtype, config, option=OPTION)
+        if layout.shape[2] == 1 and config.channels is None:
+            layout = image_layout(name, box.shape, box.dtype, replace(config, channels=3), option=OPTION)
+    except SpecError as error:
+        raise ConfigError(
+            f"observation {error}. If it is no picture, a gymnasium.ObservationWrapper can make a vector of it"
+        ) from error
+    return PictureSpace(layout, low, high)
 
 
-def _channel_axis(shape: tuple[int, ...]) -> int | None:
-    """Return the axis of the channels of a picture: the last or first, where it is the shortest by far enough."""
-    if len(shape) != 3:
-        return None
-    for axis, sides in ((2, shape[:2]), (0, shape[1:])):
-        if shape[axis] in CHANNELS and shape[axis] < min(sides):
-            return axis
-    return None
+def _looks_like_pictures(name: str, box: gymnasium.spaces.Box) -> bool:
+    """Whether a Box holds pictures, or what has to be said of them is missing."""
+    shape = box.shape
+    if len(shape) < 2:
+        return False
+    large = sorted(shape)[-2] >= SMALLEST
+    if len(shape) == 2:
+        bounds = float(box.low.min()), float(box.high.max())
+        is_float = np.issubdtype(box.dtype, np.floating)
+        return large and (box.dtype in (np.uint8, np.uint16) or (is_float and bounds in ((0, 1), (0, 255))))
+    if large or box.dtype != np.uint8 or len(shape) > 3:
+        return large
+    try:
+        axes = image_axes(name, shape, OPTION)
+    except SpecError:
+        return False
+    sides = dict(zip(axes, shape, strict=True))
+    return sides["c"] < min(sides["h"], sides["w"])
 
 
 def of_shape(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:

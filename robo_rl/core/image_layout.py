@@ -17,7 +17,7 @@ from .errors import SpecError
 AXES = tuple("".join(order) for letters in ("hwc", "hw") for order in permutations(letters))
 ROTATIONS = (0, 90, 180, 270)
 
-_MAX_STACK = 30
+_MAX_STACK = 48
 """Most channels of a stack of RGB frames."""
 _LUMINANCE = np.array([0.299, 0.587, 0.114], np.float32)
 _NAMES = {1: "grey", 2: "two-channel", 4: "RGBA"}

@@ -85,22 +85,86 @@ def test_other_arrays_are_vectors(box: spaces.Box) -> None:
 
 
 @pytest.mark.parametrize(
-    "box",
+    ("box", "told"),
     [
-        bytes_of((20, 24, 4)),
-        bytes_of((24, 24, 24)),
-        bytes_of((4, 20, 24, 3)),
-        spaces.Box(-1, 1, (20, 24, 3), np.float32),
-        spaces.Box(0, np.inf, (20, 24, 1), np.float32),
+        (bytes_of((20, 24, 4)), r"RGBA images of shape \(20, 24, 4\); 'task.images={camera:{channels:3}}' drops alpha"),
+        (bytes_of((24, 24, 24)), "several orders.*say which: 'task.images={camera:{axes:hwc}}'"),
+        (bytes_of((20, 24, 2)), "several orders, or none"),
+        (bytes_of((4, 20, 24, 3)), "expected pictures of two or three axes"),
+        (
+            spaces.Box(-1, 1, (20, 24, 3), np.float32),
+            "float32 images .*'task.images={camera:{low:LOW,high:HIGH}}' says",
+        ),
+        (spaces.Box(0, np.inf, (20, 24, 1), np.float32), "float32 images"),
+        (spaces.Box(0, 65535, (20, 24, 1), np.uint16), "16-bit images, such as depth of shape"),
+        (spaces.Box(0, 65535, (20, 24), np.uint16), "16-bit images"),
+        (spaces.Box(0, 1023, (20, 24, 3), np.int64), "int64 images"),
     ],
 )
-def test_pictures_of_an_unclear_layout_are_refused_by_name(box: spaces.Box) -> None:
-    changes, message = (
-        with_picture(box, np.zeros(box.shape, box.dtype)),
-        r"task.env_id=test/Odd-v0: observation 'camera' is of .* expected pictures",
-    )
+def test_pictures_of_an_unclear_layout_are_refused_by_name(box: spaces.Box, told: str) -> None:
+    changes = with_picture(box, np.zeros(box.shape, box.dtype))
+    message = f"task.env_id=test/Odd-v0: observation '?camera'?.* {told}"
     with registered(**changes) as env_id, pytest.raises(ConfigError, match=message):
         make(env_id)
+
+
+CUBE = np.random.default_rng(1).integers(0, 256, (24, 24, 24), dtype=np.uint8)
+LUMINANCE = np.rint(COLOUR @ np.array([0.299, 0.587, 0.114], np.float32)).astype(np.uint8)[..., None]
+
+
+@pytest.mark.parametrize(
+    ("box", "value", "options", "expected"),
+    [
+        (bytes_of((20, 24, 4)), np.dstack([COLOUR, GREY]), {"channels": 3}, COLOUR),
+        (bytes_of((24, 24, 24)), CUBE, {"axes": "chw"}, CUBE.transpose(1, 2, 0)),
+        (bytes_of((3, 24, 20)), COLOUR.transpose(2, 1, 0), {"axes": "cwh"}, COLOUR),
+        (bytes_of((20, 24, 3)), COLOUR, {"rotate": 90}, np.rot90(COLOUR)),
+        (bytes_of((20, 24, 3)), COLOUR, {"channels": 1}, LUMINANCE),
+        (bytes_of((20, 24)), GREY, {"channels": 1}, GREY[..., None]),
+        (spaces.Box(0, 255, (20, 24, 3), np.int64), COLOUR.astype(np.int64), {"low": 0, "high": 255}, COLOUR),
+        (spaces.Box(-1, 1, (20, 24, 3), np.float32), COLOUR / 127.5 - 1, {"low": -1, "high": 1}, COLOUR),
+        # Depth [mm] from 1 to 2 m; what is beyond is clipped.
+        (
+            spaces.Box(0, 65535, (2, 2), np.uint16),
+            np.array([[0, 1000], [1200, 9000]], np.uint16),
+            {"low": 1000, "high": 2000, "channels": 1},
+            np.array([[[0], [0]], [[51], [255]]]),
+        ),
+        # The same as floats [m], in a box without ends, as small as a vector may be.
+        (
+            spaces.Box(0, np.inf, (2, 2, 1), np.float32),
+            np.array([[[np.inf], [1]], [[1.2], [9]]]),
+            {"low": 1, "high": 2},
+            three(np.array([[255, 0], [51, 255]])),
+        ),
+    ],
+)
+def test_other_layouts_are_converted_on_request(box: Any, value: Any, options: dict[str, Any], expected: Any) -> None:
+    with registered(**with_picture(box, value)) as env_id:
+        backend = make(env_id, images={"camera": options})
+        step = backend.reset(seed=0)
+    backend.spec.check_observation(step.observation)
+    np.testing.assert_array_equal(step.observation["images/camera"], expected)
+
+
+def test_options_for_pictures_that_are_not_there_are_refused() -> None:
+    message = r"task\.images: there is no observation 'camra'; did you mean 'camera'"
+    with registered(**with_picture(bytes_of((20, 24, 3)), COLOUR)) as env_id:
+        with pytest.raises(ConfigError, match=message):
+            make(env_id, images={"camra": {}})
+        with pytest.raises(ConfigError, match=r"images\.\*\.rotate must be 0, 90"):
+            make(env_id, images={"camera": {"rotate": 45}})
+        with pytest.raises(ConfigError, match=r"observation camera: images of shape .* have no axes 'hw'"):
+            make(env_id, images={"camera": {"axes": "hw"}})
+
+
+def test_what_is_drawn_takes_no_other_pictures_place() -> None:
+    space = spaces.Dict({"view": bytes_of((20, 24, 3))})
+    with (
+        registered(space=space, observation=lambda env: {"view": COLOUR}) as env_id,
+        pytest.raises(ConfigError, match=r"task\.picture=true: test/Odd-v0 observes an image 'view' itself"),
+    ):
+        make(env_id, picture=True)
 
 
 @pytest.mark.parametrize(
