@@ -14,6 +14,7 @@ from robo_rl.cli import main
 from robo_rl.core import ConfigError, DataError
 from robo_rl.replay import EpisodeStore
 from robo_rl.replay.interchange import ForeignConfig, LeRobot
+from robo_rl.replay.interchange.foreign_episodes import LAST_LEFT_OUT
 
 CASES = Path(__file__).parents[1] / "data/cases/lerobot"
 TABLE = "data/chunk-000/file-000.parquet"
@@ -102,7 +103,8 @@ def test_jitter_is_no_gap(copy):
     jitter = np.random.default_rng(0).uniform(-0.018, 0.018, 21)
     path = copy("listed_success", timestamp=lambda times: [float(t + j) for t, j in zip(times, jitter, strict=True)])
     data, episodes = load(path)
-    assert [episode.record.steps for episode in episodes] == [11, 8] and not data.notes.lines()
+    assert [episode.record.steps for episode in episodes] == [11, 8]
+    assert [line.partition(":")[0] for line in data.notes.lines()] == [LAST_LEFT_OUT]
 
 
 @pytest.mark.parametrize("factor", [0.5, 2.0, 0.8])
@@ -177,7 +179,7 @@ def test_actions_out_of_range_are_named_or_clipped(copy):
         load(path)
     data, episodes = load(path, clip=True)
     assert episodes[0].executed_action[3, 1] == 1
-    assert data.notes.lines() == ["Episodes with actions beyond the limits, clipped: 1 (0: 2 actions)"]
+    assert "Episodes with actions beyond the limits, clipped: 1 (0: 2 actions)" in data.notes.lines()
 
 
 def test_one_element_lists_are_numbers():
@@ -185,6 +187,24 @@ def test_one_element_lists_are_numbers():
     assert data.spec.reports_success and data.spec.reward_terms == ("reward",)
     assert [episode.success.sum() for episode in episodes] == [0, 0]  # what came of the last action was not recorded
     assert [episode.record.steps for episode in episodes] == [11, 8]
+
+
+@pytest.mark.parametrize(
+    ("success", "reward", "said"),
+    [
+        ([True, True], [1.0, 0.5], "2 (episode 0: success and a reward, episode 1: success and a reward)"),
+        ([False, True], [0.0, 0.0], "1 (episode 1: success)"),
+        ([False, False], [2.0, -1.0], "1 (episode 0: a reward)"),
+        ([False, False], [0.0, 0.0], None),
+    ],
+)
+def test_what_is_left_out_with_the_last_action_is_said(copy, success, reward, said):
+    def ends(values, other):
+        last = dict(zip((11, 20), values, strict=True))
+        return lambda _: [[last.get(row, other)] for row in range(21)]
+
+    data, _ = load(copy("listed_success", next__success=ends(success, False), next__reward=ends(reward, 0.0)))
+    assert data.notes.lines() == ([f"{LAST_LEFT_OUT}: {said}"] if said else [])
 
 
 # --- images ----------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from robo_rl.replay import EpisodeStore
 from robo_rl.replay.interchange import ForeignConfig, Rosbag
 from robo_rl.replay.interchange.rosbag_messages import TopicConfig
 
-from ..bags import START, TYPES, joint_state, number, record_messages
+from ..bags import START, TYPES, image, joint_state, number, record_messages
 
 CASES = Path(__file__).parents[1] / "data/cases/rosbag"
 JOINTS = ("shoulder_pan_joint", "shoulder_lift_joint", "elbow_joint")
@@ -223,6 +223,33 @@ def test_other_bags_than_can_be_read_together_are_refused(tmp_path, recorded):
     (tmp_path / "old.bag").write_bytes(b"#ROSBAG V2.0\n")
     with pytest.raises(DataError, match=r"is a bag of ROS 1: rosbags-convert --src"):
         load(tmp_path / "old.bag", STATE, COMMAND)
+
+
+# --- images ----------------------------------------------------------------------------------------------------------
+
+
+def with_camera(path, encoding, bytes_a_pixel):
+    rows = np.full((16, 24 * bytes_a_pixel), 128, np.uint8)
+    pictures = [("/camera", n / 25, image(encoding, 16, 24, rows)) for n in range(25)]
+    return record_messages(path, sorted(joints() + pictures, key=lambda message: message[1]))
+
+
+CAMERA = TopicConfig(topic="camera", gives="images/front", fields=(), max_age=0.2)
+
+
+@pytest.mark.parametrize("encoding", ["yuv422_yuy2", "yuyv", "uyvy", "yuv422"])
+def test_yuv_images_of_bags_are_read(tmp_path, encoding):
+    ((episode,), _) = load(with_camera(tmp_path / "bag", encoding, 2), STATE, COMMAND, CAMERA)
+    frames = episode.observation["images/front"]
+    assert frames.shape[1:] == (16, 24, 3) and len(frames) == episode.record.steps + 1
+    assert (np.abs(frames.astype(int) - 130) < 3).all(), "128 is a little less than half of what video calls white"
+
+
+@pytest.mark.parametrize("encoding", ["nv21", "yuv420", "h264"])
+def test_images_that_are_not_read_are_named(tmp_path, encoding):
+    message = rf"/camera .*unknown encoding '{encoding}' of an image of 24 x 16 pixels; .*Valid: 16UC1, .*yuv422"
+    with pytest.raises(DataError, match=message):
+        load(with_camera(tmp_path / "bag", encoding, 2), STATE, COMMAND, CAMERA)
 
 
 # --- names -----------------------------------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ GAP = 0.4
 _OTHER_RATE = 0.1
 """Deviation of the usual interval from the control period, in periods, that is another rate."""
 
+LAST_LEFT_OUT = "Last actions left out with what came of them, since no observation follows and nothing says 'done'"
+
 
 @dataclass(frozen=True)
 class ForeignEpisode:
@@ -96,6 +98,7 @@ def foreign_episodes(
         return
     if ends_alike and not episode.terminated:
         valid[-1:] = False  # nothing was observed after the last action
+        _note_last(episode, notes)
     cuts = _gaps(spec, episode, notes, count)
     actions = _scaled(config, episode, valid, notes)
     for number, (begin, end) in enumerate(_segments(valid, cuts)):
@@ -107,6 +110,17 @@ def foreign_episodes(
         }
         observed = {key: each[begin : end + 1] for key, each in observation.items()}
         yield _episode(config, spec, episode, number, observed, columns, episode.terminated and end == count)
+
+
+def _note_last(episode: ForeignEpisode, notes: ImportNotes) -> None:
+    """Note what is left out with the last action of a truncated episode, if it is success or a reward."""
+    told = [
+        name
+        for name, rows in (("success", episode.success), ("a reward", episode.rewards))
+        if rows is not None and len(rows) and np.isfinite(rows[-1]) and rows[-1] > 0
+    ]
+    if told:
+        notes.add(LAST_LEFT_OUT, f"episode {episode.number}: {' and '.join(told)}")
 
 
 def _episode(
