@@ -42,7 +42,7 @@ from .errors import (
     nearest,
 )
 from .folders import user_folder
-from .foreign import ENTRIES, ForeignFolder, NoJsonError, check_yaml, parse_json, read_bytes, read_secret
+from .foreign import ENTRIES, ForeignFolder, NoJsonError, check_yaml, open_regular, parse_json, read_bytes, read_secret
 from .image_files import MAX_PIXELS, ImageHeader, decode_image_file, read_image_header
 from .image_layout import ImageConfig, ImageLayout, image_axes, image_layout, image_override
 from .latch import plain_text, read_short
@@ -195,6 +195,7 @@ __all__ = [
     "load_config",
     "native_library",
     "nearest",
+    "open_regular",
     "parse_json",
     "parse_ros_arguments",
     "parse_specification",

@@ -165,6 +165,18 @@ def read_secret(path: Path, most: int = 4096) -> str:
             raise DataError(f"{path}: expected text ({error})") from error
 
 
+@contextlib.contextmanager
+def open_regular(path: Path) -> Iterator[int]:
+    """Open a regular file for reading, also through a link; yield its descriptor.
+
+    Raises:
+        OSError: if it cannot be opened.
+        DataError: if it is not a regular file.
+    """
+    with _closing(_open(str(path), os.O_RDONLY, path)) as file:
+        yield file
+
+
 def parse_json(text: str | bytes, where: str, finite: bool = True) -> Any:
     """Return the value in a JSON text; ``where`` it is from is named in the error.
 

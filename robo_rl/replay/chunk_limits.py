@@ -12,7 +12,7 @@ import numpy as np
 import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec, ZstdCodec
 
-from robo_rl.core import DataError, ForeignFolder, blosc_size, zstd_size
+from robo_rl.core import DataError, blosc_size, open_regular, zstd_size
 
 from .chunks import CHUNK_ROWS, SHARD_ROWS, largest_file
 
@@ -33,7 +33,7 @@ class ChunkLimits:
     """
 
     def __init__(self, array: zarr.Array[Any], folder: Path) -> None:
-        self._array, self._folder, self._files = array, folder, ForeignFolder(folder)
+        self._array, self._folder = array, folder
         self._checked: set[int] = set()
         file_shape = array.shards or array.chunks
         self._chunk_rows, self._file_rows = array.chunks[0], file_shape[0]
@@ -77,7 +77,7 @@ class ChunkLimits:
 
     def _sizes(self, path: Path) -> list[int]:
         """Return the sizes that the chunks of a file state."""
-        with self._files.open(path.name) as file, os.fdopen(file, "rb", closefd=False) as stream:
+        with open_regular(path) as file, os.fdopen(file, "rb", closefd=False) as stream:
             if (found := os.fstat(file).st_size) > self._file_bytes:
                 raise DataError(f"{path}: expected at most {self._file_bytes:,} bytes, found {found:,}")
             if self._array.shards is None:

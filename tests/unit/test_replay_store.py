@@ -34,6 +34,19 @@ def test_what_is_written_is_read(recorded):
             assert_same(store.episode(number), episode)
 
 
+def test_files_that_are_links_are_read(recorded, tmp_path):
+    """As the Hugging Face cache, git-annex and DVC lay them."""
+    path, episodes = recorded
+    for file in path.rglob("*"):
+        link = tmp_path / "set" / file.relative_to(path)
+        if file.is_file():
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(file)
+    with EpisodeStore.open(tmp_path / "set") as store:
+        for number, episode in enumerate(episodes):
+            assert_same(store.episode(number), episode)
+
+
 def test_what_is_said_of_a_data_set_can_be_replaced_and_nothing_else_changes(tmp_path):
     episode = make_episode(0, 3)
     with EpisodeStore.create(tmp_path / "set", SPEC, METADATA) as store:
