@@ -181,7 +181,8 @@ class Dashboard:
             deadline = now + max(self._settings.interval, (now - began) / SHARE_OF_CORE)
             while (left := deadline - time.monotonic()) > 0:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(visit.changed.wait(), min(left, ALIVE_SECONDS))
+                    async with asyncio.timeout(min(left, ALIVE_SECONDS)):
+                        await visit.changed.wait()
                     break
                 await visit.tell({})
 

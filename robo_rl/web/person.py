@@ -190,7 +190,8 @@ class PersonPage:
         told: list[str] = []
         while True:
             try:
-                await asyncio.wait_for(news.wait(), ALIVE_SECONDS)
+                async with asyncio.timeout(ALIVE_SECONDS):
+                    await news.wait()
             except TimeoutError:
                 await connection.send(json.dumps({"alive": True}))
                 continue

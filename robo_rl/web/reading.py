@@ -40,8 +40,10 @@ class Readers:
             work.start()
             try:
                 while not work.ended.is_set() and (left := work.since + self._seconds - time.monotonic()) > 0:
+                    # Not wait_for: in Python 3.11 it forgets that it was cancelled where the event is set meanwhile.
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(work.ended.wait(), left)
+                        async with asyncio.timeout(left):
+                            await work.ended.wait()
             finally:
                 work.given_up = True  # also where nobody waits any more
                 outcomes |= work.outcomes
@@ -85,12 +87,12 @@ class _Work(Thread):
 
     def run(self) -> None:
         for name, call in self._calls.items():
-            if self.given_up:
-                break
             self.at, self.since = name, time.monotonic()
             try:
                 self.outcomes[name] = call()
             except Exception as error:  # one bad folder takes no other with it
                 self.outcomes[name] = error
+            if self.given_up:  # not before: the call that it is at is counted as late until it has an outcome
+                break
         with suppress(RuntimeError):  # the loop was closed meanwhile
             self._loop.call_soon_threadsafe(self.ended.set)
