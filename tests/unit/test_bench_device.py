@@ -23,3 +23,5 @@ def test_measures_states_and_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for row, updates in zip(rows, (20, 20, 1, 1), strict=True):
         assert row["critic_updates_per_s"] == pytest.approx(1e3 * updates / row["ms"])
         assert row["first_s"] > 0
+        assert "failed" not in row
+        assert ("share" in row) == row["name"].startswith("state")
