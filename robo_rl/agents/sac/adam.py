@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 
 from .networks import Parameters
@@ -34,8 +35,23 @@ def adam_step(
         learning_rate: step length.
         corrections: of :func:`bias_corrections`, also as a tensor (2,).
     """
-    for name, gradient in gradients.items():
-        mean = first[name].lerp_(gradient, 1 - BETA_FIRST)
-        square = second[name].mul_(BETA_SECOND).addcmul_(gradient, gradient, value=1 - BETA_SECOND)
-        denominator = (square / corrections[1]).sqrt_().add_(EPSILON)
-        parameters[name].sub_(learning_rate * (mean / corrections[0]) / denominator)
+    if torch.compiler.is_compiling():  # which fuses these by itself
+        for name, gradient in gradients.items():
+            mean = first[name].lerp_(gradient, 1 - BETA_FIRST)
+            square = second[name].mul_(BETA_SECOND).addcmul_(gradient, gradient, value=1 - BETA_SECOND)
+            denominator = (square / corrections[1]).sqrt_().add_(EPSILON)
+            parameters[name].sub_(learning_rate * (mean / corrections[0]) / denominator)
+        return
+    # The same for all tensors at once: on a GPU a kernel for each operation, not for each operation and tensor.
+    changes = list(gradients.values())
+    means, squares, moved = ([each[name] for name in gradients] for each in (first, second, parameters))
+    torch._foreach_lerp_(means, changes, 1 - BETA_FIRST)
+    torch._foreach_mul_(squares, BETA_SECOND)
+    torch._foreach_addcmul_(squares, changes, changes, value=1 - BETA_SECOND)
+    denominators = torch._foreach_div(squares, corrections[1])
+    torch._foreach_sqrt_(denominators)
+    torch._foreach_add_(denominators, EPSILON)
+    steps = torch._foreach_div(means, corrections[0])
+    torch._foreach_mul_(steps, learning_rate)
+    torch._foreach_div_(steps, denominators)
+    torch._foreach_sub_(moved, steps)

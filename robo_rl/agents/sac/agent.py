@@ -253,7 +253,8 @@ class SAC:
             )
         # The metrics of an update come before its last step; only the networks of that step remain to be seen.
         parameters = self._policy.parameters
-        finite = torch.stack([tensor.isfinite().all() for tensor in parameters.values()])
+        largest = torch._foreach_norm(list(parameters.values()), math.inf)  # one kernel on a GPU
+        finite = torch.stack(largest).isfinite()
         for name, good in zip(parameters, finite.tolist(), strict=True):
             if not good:
                 raise DivergenceError(f"training diverged: {name} is not finite after {step}. {advice}")

@@ -124,8 +124,8 @@ class TanhGaussianPolicy:
 
     def average(self, share: float) -> None:
         """Move the running average by ``share`` towards the parameters; 1 makes it equal to them."""
-        for name, tensor in self.averaged.items():
-            tensor.lerp_(self.parameters[name], share)
+        current = [self.parameters[name] for name in self.averaged]
+        torch._foreach_lerp_(list(self.averaged.values()), current, share)
 
     def row(self, parameters: Parameters, observation: Observation) -> Tensor:
         """Return the network's input (1, input_size) for one observation; ``parameters`` may encode it."""

@@ -272,9 +272,9 @@ def critic_error(outputs: Tensor, config: SACConfig, target: Tensor) -> Tensor:
 
 def move_targets(parameters: Parameters, config: SACConfig) -> None:
     """Move the target critics a share tau towards the critics."""
-    for name, target in parameters.items():
-        if name.startswith("target_critic/"):
-            target.lerp_(parameters[name.removeprefix("target_")], config.tau)
+    targets = [name for name in parameters if name.startswith("target_critic/")]
+    critics = [parameters[name.removeprefix("target_")] for name in targets]
+    torch._foreach_lerp_([parameters[name] for name in targets], critics, config.tau)
 
 
 def critic_metrics(config: SACConfig, total: Tensor, values: Tensor, target: Tensor) -> Tensor:
