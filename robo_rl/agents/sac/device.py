@@ -53,11 +53,22 @@ class CapturedFunction:
         """
         if self._graph is None:
             self._arguments = map_tensors(lambda x: torch.empty_like(x, device=self._device), arguments)
+            self._locked = map_tensors(self._page_locked, arguments)
+        if self._device.type == "cuda":
+            torch.cuda.current_stream(self._device).synchronize()  # the copies of the call before are over
+            arguments = map_tensors(
+                lambda x, given: x.copy_(given) if x.is_pinned() else given, self._locked, arguments
+            )
         map_tensors(lambda static, given: static.copy_(given, non_blocking=True), self._arguments, arguments)
         if self._graph is None:
             self._graph = self._capture()
         self._graph.replay()
         return self._result
+
+    def _page_locked(self, given: Tensor) -> Tensor:
+        """Return memory like ``given`` from which the GPU copies by itself, several times as fast; or ``given``."""
+        on_host = given.device.type == "cpu" and self._device.type == "cuda"
+        return torch.empty_like(given, pin_memory=True) if on_host else given
 
     def _capture(self) -> torch.cuda.CUDAGraph:
         kept = [tensor.clone() for tensor in self._changed]
