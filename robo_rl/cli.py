@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from .commands.interruption import sigterm_unwinds
+from .commands.output import printable_output
 from .core import ConfigError, RoboRLError, nearest, printable
 
 COMMANDS = {
@@ -73,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     try:
-        with sigterm_unwinds():
+        with sigterm_unwinds(), printable_output():
             status = _dispatch(words)
         sys.stdout.flush()
         sys.exit(status)

@@ -1,23 +1,50 @@
-"""What is printed while robots act: a full disk, on which the output lies, ends no command."""
+"""Streams between commands and a terminal: foreign text controls no terminal, and a full disk ends no command."""
 
 import contextlib
 import errno
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+from robo_rl.core import printable
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class _Lenient:
-    """A text stream that leaves out what the disk does not take."""
+class _Stream:
+    """A text stream that passes on to another one."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+class _Printable(_Stream):
+    """A text stream without control characters, see :func:`~robo_rl.core.printable`."""
+
+    @property
+    def rich_proxied_file(self) -> Any:
+        """Where Rich writes: its escape sequences are our own, and Console takes those of others out."""
+        return self._stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(printable(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+
+class _Lenient(_Stream):
+    """A text stream that leaves out what the disk does not take."""
+
+    @property
+    def rich_proxied_file(self) -> Any:
+        return _Lenient(getattr(self._stream, "rich_proxied_file", self._stream))
 
     def write(self, text: str) -> int:
         with _unless_full():
@@ -27,6 +54,13 @@ class _Lenient:
     def flush(self) -> None:
         with _unless_full():
             self._stream.flush()
+
+
+@contextlib.contextmanager
+def printable_output() -> Iterator[None]:
+    """Replace control characters in what is printed within the block: names and messages may come from anywhere."""
+    with contextlib.redirect_stdout(_Printable(sys.stdout)), contextlib.redirect_stderr(_Printable(sys.stderr)):
+        yield
 
 
 @contextlib.contextmanager
