@@ -38,6 +38,8 @@ class ObservationReader:
         names: list[str] = []
         leaves = dict(_leaves(space))
         boxes = [_name(path) for path in leaves]
+        if twice := sorted({name for name in boxes if boxes.count(name) > 1}):
+            raise ConfigError(f"task.env_id={env_id}: two observations would have the name {twice[0]!r}")
         for missing in images.keys() - set(boxes):
             raise ConfigError(f"task.images: there is no observation {missing!r}; {nearest(missing, boxes)}")
         for path, leaf in leaves.items():
@@ -54,10 +56,10 @@ class ObservationReader:
             else:
                 self._vectors[path] = leaf.shape
                 names += [f"{name}[{index}]" for index in range(int(np.prod(leaf.shape)))]
-        achieved = space.get("achieved_goal") if isinstance(space, gymnasium.spaces.Dict) else None
-        self._has_goal = isinstance(achieved, gymnasium.spaces.Box)
-        if isinstance(achieved, gymnasium.spaces.Box):
-            names += [f"desired_goal-achieved_goal[{index}]" for index in range(int(np.prod(achieved.shape)))]
+        achieved, desired = self._vectors.get(("achieved_goal",)), self._vectors.get(("desired_goal",))
+        self._has_goal = achieved is not None and achieved == desired  # not of pictures
+        if self._has_goal and achieved is not None:
+            names += [f"desired_goal-achieved_goal[{index}]" for index in range(int(np.prod(achieved)))]
         if names:
             self.specs["state"] = ArraySpec((len(names),), names=tuple(names))
 
@@ -78,8 +80,9 @@ class ObservationReader:
                 raise ValueError(f"observation {name!r}: expected numbers, got {array.dtype}")
             parts.append(np.ravel(of_shape(name, array, shape)))
         if self._has_goal:
-            desired, achieved = (np.ravel(as_array(observation[key])) for key in ("desired_goal", "achieved_goal"))
-            parts.append(desired - achieved)
+            keys = ("desired_goal", "achieved_goal")
+            desired, achieved = (np.ravel(as_array(observation[key])).astype(np.float64) for key in keys)
+            parts.append(desired - achieved)  # of unsigned or truth values, too
         if parts:
             with np.errstate(over="ignore"):  # what float32 does not hold becomes infinite, and is not believed
                 result["state"] = np.concatenate(parts).astype(np.float32)
