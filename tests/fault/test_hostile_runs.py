@@ -4,7 +4,6 @@ import asyncio
 import fcntl
 import json
 import os
-import resource
 import stat
 import subprocess
 import sys
@@ -154,13 +153,12 @@ def test_a_folder_that_never_answers_hides_no_other(
 def test_reading_takes_little_memory(kind: str, tmp_path: Path) -> None:
     run = make_hostile(tmp_path, kind)
     code = (
+        f"import resource; resource.setrlimit(resource.RLIMIT_DATA, ({MEMORY_BYTES}, {MEMORY_BYTES}));"
         "import sys; from pathlib import Path; from robo_rl.evaluation.runs import load_run;"
         "print(load_run(Path(sys.argv[1])).problems)"
     )
-    limit = (MEMORY_BYTES, MEMORY_BYTES)
-    done = subprocess.run(
+    done = subprocess.run(  # without preexec_fn: threads of gRPC in this process do not survive a fork
         [sys.executable, "-c", code, str(run)],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, limit),
         capture_output=True,
         text=True,
         timeout=120,
