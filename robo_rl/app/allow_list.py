@@ -118,7 +118,8 @@ def _named(values: Any, source: str = "") -> Iterator[_Named]:
         ConfigError: if a name is no text.
     """
     for place, key, value in _entries(values):
-        is_filter = key == "target" and re.fullmatch(r"safety\.filters\.\d+\.target", place)
+        merged = place.removeprefix("resumed.")  # where it stands once the run's configuration is complete
+        is_filter = key == "target" and re.fullmatch(r"safety\.filters\.\d+\.target", merged)
         if key == "_target_" or is_filter:
             if not isinstance(value, str) or not _NAME.fullmatch(value):
                 raise ConfigError(f"{source}{place} must be the name of a class or function, got {value!r}")
@@ -131,7 +132,7 @@ def _named(values: Any, source: str = "") -> Iterator[_Named]:
             yield _Named(place, value.rpartition(":")[0], "module")
         elif key == "key_variable":
             yield _Named(place, value, "variable")
-        elif place == "runtime.cluster" and value != "auto":
+        elif merged == "runtime.cluster" and value != "auto":
             yield _Named(place, value, "host")
 
 

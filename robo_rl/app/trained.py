@@ -104,6 +104,10 @@ def saved_config(file: Path) -> DictConfig:
         raise ConfigError(str(error)) from error
 
 
+RESUMED = frozenset(("logging", "run"))
+"""What a run that is resumed may be given anew."""
+
+
 def complete_config(saved: DictConfig, file: Path) -> DictConfig:
     """Return the configuration that a run saved, typed and completed by today's defaults.
 
@@ -123,6 +127,9 @@ def complete_config(saved: DictConfig, file: Path) -> DictConfig:
     if not isinstance(choices, DictConfig) or not all(map(_is_choice, choices, choices.values())):
         raise ConfigError(f"{file} was not written by robo-rl train: it does not say which choices were made")
     resumed = saved.pop("resumed", None) or OmegaConf.create()
+    if not isinstance(resumed, DictConfig) or (others := {str(key) for key in resumed} - RESUMED):
+        found = ", ".join(sorted(others)) if isinstance(resumed, DictConfig) else repr(resumed)
+        raise ConfigError(f"{file}: resumed may change {' and '.join(sorted(RESUMED))} alone, got {found}")
     register_all_configs()
     outer = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()

@@ -93,6 +93,24 @@ def test_an_unfinished_change_of_sqlite_is_undone(tmp_path):
     assert [episode.record.steps for episode in episodes] == [9] and "log that the recorder had not merged" in said[0]
 
 
+@pytest.mark.parametrize("mode", [0, 1], ids=["whole", "alone"])
+def test_a_journal_that_names_another_file_is_refused_and_deletes_nothing(tmp_path, mode):
+    """SQLite would delete the super-journal that a foreign journal names, which may be any file."""
+    path = record_messages(tmp_path / "bag", joints(), "SQLITE3")
+    database, precious = path / "bag.db3", tmp_path / "thesis"
+    precious.write_text("mine")
+    name, magic = str(precious).encode(), bytes.fromhex("d9d505f920a163d7")
+    size = int.from_bytes(database.read_bytes()[16:18], "big")
+    counts = (0, 0, database.stat().st_size // size, 512, size)
+    header = (magic + b"".join(value.to_bytes(4, "big") for value in counts)).ljust(512, b"\0")
+    page, total = 0x40000000 // size + 1, sum(name) & 0xFFFFFFFF
+    record = page.to_bytes(4, "big") + name + len(name).to_bytes(4, "big") + total.to_bytes(4, "big") + magic
+    Path(f"{database}-journal").write_bytes(header + record)
+    with pytest.raises(DataError, match=r"bag\.db3-journal: it names another file"):
+        load(database if mode else path, STATE, COMMAND)
+    assert precious.read_text() == "mine"
+
+
 @pytest.mark.parametrize("storage", ["MCAP", "SQLITE3"])
 @pytest.mark.parametrize("change", [-3, 3], ids=["fewer", "more"])
 def test_messages_are_counted(tmp_path, storage, change):

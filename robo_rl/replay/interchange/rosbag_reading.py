@@ -18,6 +18,7 @@ from .notes import ImportNotes
 
 _METADATA = "metadata.yaml"
 _STORAGES = (".mcap", ".db3", ".mcap.zstd", ".db3.zstd")
+_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 _LOGS = ("-wal", "-journal")
 _REPAIR = "what a killed recorder left is repaired by mcap recover (MCAP), and ros2 bag reindex makes its metadata.yaml"
 
@@ -208,6 +209,7 @@ def _merged(path: Path, folder: Path, notes: ImportNotes) -> Path:
         shutil.copyfile(file, target)
         for end in _LOGS:
             if _log_size(file, end):
+                _refuse_other_files(Path(f"{file}{end}"))
                 shutil.copyfile(f"{file}{end}", f"{target}{end}")
         try:
             database = sqlite3.connect(target)
@@ -219,6 +221,18 @@ def _merged(path: Path, folder: Path, notes: ImportNotes) -> Path:
             raise DataError(f"{file}: its log cannot be merged ({error}); the file or its log is damaged") from error
         notes.add("SQLite files with a log that the recorder had not merged, read with it", str(file))
     return copy
+
+
+def _refuse_other_files(journal: Path) -> None:
+    """Refuse a rollback journal of several databases: SQLite would delete the file that it names at its end.
+
+    Raises:
+        DataError: if it is one.
+    """
+    with journal.open("rb") as file:
+        file.seek(max(0, journal.stat().st_size - len(_JOURNAL_MAGIC)))
+        if journal.stat().st_size > 2 * len(_JOURNAL_MAGIC) and file.read() == _JOURNAL_MAGIC:
+            raise DataError(f"{journal}: it names another file, which no recorder writes; remove it to read without it")
 
 
 def _log_size(file: Path, end: str) -> int:
