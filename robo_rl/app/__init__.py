@@ -33,6 +33,7 @@ from .config import (
 from .expert import make_intervention
 from .stops import emergency_stop, find_emergency_stop, press_emergency_stop, robot_name
 from .trained import (
+    RESUMED,
     TrainedPolicy,
     TrainedReward,
     acting_config,
@@ -46,6 +47,7 @@ from .trained import (
 )
 
 __all__ = [
+    "RESUMED",
     "ActorConfig",
     "AsyncRuntimeConfig",
     "Components",

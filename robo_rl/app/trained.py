@@ -105,7 +105,7 @@ def saved_config(file: Path) -> DictConfig:
 
 
 RESUMED = frozenset(("logging", "run"))
-"""What a run that is resumed may be given anew."""
+"""Sections of its configuration that may change when a run is resumed."""
 
 
 def complete_config(saved: DictConfig, file: Path) -> DictConfig:
@@ -128,8 +128,11 @@ def complete_config(saved: DictConfig, file: Path) -> DictConfig:
         raise ConfigError(f"{file} was not written by robo-rl train: it does not say which choices were made")
     resumed = saved.pop("resumed", None) or OmegaConf.create()
     if not isinstance(resumed, DictConfig) or (others := {str(key) for key in resumed} - RESUMED):
-        found = ", ".join(sorted(others)) if isinstance(resumed, DictConfig) else repr(resumed)
-        raise ConfigError(f"{file}: resumed may change {' and '.join(sorted(RESUMED))} alone, got {found}")
+        refused = ", ".join(sorted(others)) if isinstance(resumed, DictConfig) else repr(resumed)
+        raise ConfigError(
+            f"{file}: resumed: expected the sections {' and '.join(sorted(RESUMED))} alone, got {refused}. "
+            "robo-rl train writes no others: do not use this file unless you know who changed it"
+        )
     register_all_configs()
     outer = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()

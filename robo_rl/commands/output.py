@@ -27,7 +27,7 @@ class _Printable(_Stream):
 
     @property
     def rich_proxied_file(self) -> Any:
-        """Where Rich writes: its escape sequences are our own, and Console takes those of others out."""
+        """The stream that Rich writes to. Our Console removes foreign control characters, and Rich adds its own."""
         return self._stream
 
     def write(self, text: str) -> int:

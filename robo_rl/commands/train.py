@@ -7,7 +7,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from ..agents.sac.ranks import several_ranks
-from ..app import RayRuntimeConfig, emergency_stop, has_robot, run_config, section
+from ..app import RESUMED, RayRuntimeConfig, emergency_stop, has_robot, run_config, section
 from ..core import ConfigError
 from .async_training import AsyncTraining
 from .interruption import Interruption
@@ -17,7 +17,7 @@ from .recording import check_seed
 from .run_folder import claimed
 from .takeover import has_person
 
-RESUMABLE = ("run.", "logging.", "resume", "allow")
+RESUMABLE = (*(f"{name}." for name in RESUMED), "resume", "allow")
 
 
 def run(config: DictConfig) -> int:

@@ -1,4 +1,4 @@
-"""What commands print of others' text: no terminal obeys it."""
+"""Foreign text in the output of commands: its control characters are replaced."""
 
 import io
 import sys

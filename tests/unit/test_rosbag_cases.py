@@ -93,8 +93,8 @@ def test_an_unfinished_change_of_sqlite_is_undone(tmp_path):
     assert [episode.record.steps for episode in episodes] == [9] and "log that the recorder had not merged" in said[0]
 
 
-@pytest.mark.parametrize("mode", [0, 1], ids=["whole", "alone"])
-def test_a_journal_that_names_another_file_is_refused_and_deletes_nothing(tmp_path, mode):
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_journal_that_names_another_file_is_refused_and_deletes_nothing(tmp_path, alone):
     """SQLite would delete the super-journal that a foreign journal names, which may be any file."""
     path = record_messages(tmp_path / "bag", joints(), "SQLITE3")
     database, precious = path / "bag.db3", tmp_path / "thesis"
@@ -107,7 +107,7 @@ def test_a_journal_that_names_another_file_is_refused_and_deletes_nothing(tmp_pa
     record = page.to_bytes(4, "big") + name + len(name).to_bytes(4, "big") + total.to_bytes(4, "big") + magic
     Path(f"{database}-journal").write_bytes(header + record)
     with pytest.raises(DataError, match=r"bag\.db3-journal: it names another file"):
-        load(database if mode else path, STATE, COMMAND)
+        load(database if alone else path, STATE, COMMAND)
     assert precious.read_text() == "mine"
 
 
