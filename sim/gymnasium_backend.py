@@ -178,7 +178,7 @@ class GymnasiumBackend:
         self._drawn_in = os.getpid()
         try:
             frame = self._env.render()
-        except (Exception, SystemExit) as error:  # each environment fails in its own way
+        except BaseException as error:  # each environment fails in its own way
             reraise_signal(error)
             raise RenderingError(
                 f"{name} cannot render on this machine ({first_line(error)}); see robo-rl doctor"
@@ -208,7 +208,7 @@ class GymnasiumBackend:
         self._running = False
         try:
             self._env.close()
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             reraise_signal(error)
             warnings.warn(
                 f"environment {self._config.env_id}, close: {first_line(error)}", RuntimeWarning, stacklevel=2
@@ -283,7 +283,7 @@ class GymnasiumBackend:
             raise DriverError(f"environment {self._config.env_id}, {doing}: {error}") from error
         except ValueError as error:
             raise DriverError(f"environment {self._config.env_id}, {doing}: {error} (--debug shows where)") from error
-        except (Exception, SystemExit) as error:  # each environment fails in its own way
+        except BaseException as error:  # each environment fails in its own way
             reraise_signal(error)
             raise DriverError(
                 f"environment {self._config.env_id}, {doing}: {first_line(error)} (--debug shows where)"

@@ -86,7 +86,7 @@ def arguments_named(config: GymnasiumConfig) -> Iterator[None]:
         raise
     except gymnasium.error.DependencyNotInstalled as error:
         raise ConfigError(f"task.env_id={config.env_id} needs a package that is not installed: {error}") from error
-    except (Exception, SystemExit) as error:  # each environment fails in its own way
+    except BaseException as error:  # each environment fails in its own way
         reraise_signal(error)
         raise ConfigError(
             f"task.env_id={config.env_id} does not work with task.env_kwargs={config.env_kwargs} "
@@ -95,11 +95,12 @@ def arguments_named(config: GymnasiumConfig) -> Iterator[None]:
 
 
 def reraise_signal(error: BaseException) -> None:
-    """Raise ``error`` again if it is a request to end this process, which a signal raises as a subclass of SystemExit.
+    """Raise ``error`` again if it is a request to end this process: KeyboardInterrupt or a subclass of SystemExit.
 
-    SystemExit itself comes from an environment that calls ``exit()``.
+    SystemExit itself comes from an environment that calls ``exit()``. All others are failures of the environment, also
+    those that are no Exception, such as ``asyncio.CancelledError``.
     """
-    if isinstance(error, SystemExit) and type(error) is not SystemExit:
+    if isinstance(error, KeyboardInterrupt) or (isinstance(error, SystemExit) and type(error) is not SystemExit):
         raise error
 
 

@@ -87,8 +87,8 @@ class Interruption:
             raise _Ended
 
 
-class _Ended(BaseException):
-    """A wish to end that is acted on at once."""
+class _Ended(SystemExit):
+    """A wish to end that is acted on at once. No code in between takes a subclass of SystemExit for a failure."""
 
 
 @contextlib.contextmanager

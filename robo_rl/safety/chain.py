@@ -59,7 +59,9 @@ class FilterChain:
         for safety_filter in self._with_learned:
             try:
                 safety_filter.reset()
-            except Exception as error:
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:
                 name = type(safety_filter).__name__
                 message = plain_text(f"the filter {name} failed in reset: {type(error).__name__}: {error}")
                 raise SafetyStop(FILTER_FAULT, message) from error
@@ -116,7 +118,9 @@ class FilterChain:
                     result.copy()
                 )  # it wrote to what was proposed: that is put back below, this is what it returned
             fault = _fault(result, verdict, action)
-        except Exception as error:  # whatever a filter of the user's own raises, the robot is not left to itself
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a filter of the user's own may raise asyncio.CancelledError, too
             fault = f"failed: {type(error).__name__}: {error}"
         if action.tobytes() != before:
             action[:] = np.frombuffer(before, action.dtype)

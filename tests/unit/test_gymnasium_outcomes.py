@@ -1,5 +1,6 @@
 """What foreign environments return from ``step``: read as it is meant, or refused by name."""
 
+import asyncio
 import sys
 from typing import Any
 
@@ -240,6 +241,12 @@ def unstable(env: Any) -> None:
         raise RuntimeError("simulation is unstable\nsecond line")
 
 
+def cancelled(env: Any) -> Any:
+    if env.count == 3:
+        raise asyncio.CancelledError
+    return np.zeros(3)
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -249,6 +256,8 @@ def unstable(env: Any) -> None:
         ({"step": lambda env: env.nothing if env.count == 3 else 0}, "AttributeError"),
         ({"step": lambda env: sys.exit(4) if env.count == 3 else 0}, "SystemExit: 4"),
         ({"step": untold}, "episode: UntoldError (--debug"),
+        ({"step": cancelled}, "episode: CancelledError (--debug"),
+        ({"observation": cancelled}, "episode: CancelledError (--debug"),
         ({"observation": lambda env: np.zeros(4 if env.count == 3 else 3)}, "expected shape (3,) as in its space, got"),
         ({"observation": lambda env: np.array(["a"] * 3) if env.count == 3 else np.zeros(3)}, "expected numbers"),
         ({"info": lambda env: None if env.count == 3 else {}}, "expected info to be a dict"),
@@ -278,6 +287,18 @@ def test_signals_during_a_step_are_no_failures_of_the_environment(signal: type[B
             episode(backend)
 
 
+def test_an_environment_that_is_cancelled_in_reset_is_named() -> None:
+    def reset(env: Any) -> None:
+        if env.episode == 3:
+            raise asyncio.CancelledError
+
+    with registered(reset=reset) as env_id:
+        backend = make(env_id)
+        with pytest.raises(DriverError, match=r"^environment test/Odd-v0, .*: CancelledError \(--debug"):
+            for seed in range(3):
+                backend.reset(seed)
+
+
 def test_an_environment_that_exits_when_it_is_made_is_refused() -> None:
     with (
         registered(reset=lambda env: sys.exit("no licence")) as env_id,
@@ -286,7 +307,7 @@ def test_an_environment_that_exits_when_it_is_made_is_refused() -> None:
         make(env_id)
 
 
-@pytest.mark.parametrize("end", [ZeroDivisionError("no"), SystemExit(1), UntoldError()])
+@pytest.mark.parametrize("end", [ZeroDivisionError("no"), SystemExit(1), UntoldError(), asyncio.CancelledError()])
 def test_a_failure_to_close_costs_nothing(end: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     def close(env: Any) -> None:
         raise end

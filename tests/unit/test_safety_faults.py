@@ -1,5 +1,6 @@
 """Where an episode may not begin, and filters of the user's own that fail: the robot is held, and people are told."""
 
+import asyncio
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,10 @@ def raises(_: Any, action: Any) -> Any:
 
 def exits(_: Any, action: Any) -> Any:
     raise StopIteration
+
+
+def is_cancelled(_: Any, action: Any) -> Any:
+    raise asyncio.CancelledError
 
 
 class Odd:
@@ -47,6 +52,7 @@ class Overwrites(Odd):
 FAULTS = [
     raises,
     exits,
+    is_cancelled,
     None,
     (),
     lambda _, action: action,
@@ -86,6 +92,24 @@ def test_a_filter_that_writes_and_fails_changes_nothing() -> None:
     executed, verdict = chain({}, action, 0)
     assert verdict.reasons == ("filter_fault",) and executed.tolist() == [0, 0, 0, 0]
     np.testing.assert_array_equal(action, ACTION)
+
+
+@pytest.mark.parametrize("request_to_end", [KeyboardInterrupt, SystemExit])
+def test_a_request_to_end_passes_a_filter(request_to_end: type[BaseException]) -> None:
+    def ends(*_: Any) -> Any:
+        raise request_to_end
+
+    with pytest.raises(request_to_end):
+        FilterChain([Odd(ends)], lambda _, action: np.zeros_like(action), 0)({}, ACTION.copy(), 0)
+
+
+def test_a_filter_that_is_cancelled_in_reset_stops() -> None:
+    class Cancelled(Odd):
+        def reset(self) -> None:
+            raise asyncio.CancelledError
+
+    with pytest.raises(SafetyStop, match="Cancelled failed in reset: CancelledError"):
+        FilterChain([Cancelled(None)], lambda _, action: np.zeros_like(action), 0)
 
 
 MODE = {"fails": "", "resets": False}
