@@ -161,3 +161,12 @@ def test_examples_are_read_as_protobuf_reads_them():
             decode_example(whole[:cut], "here")
         except DataError as error:
             assert "here: a record is no tf.train.Example" in str(error)
+
+
+@pytest.mark.parametrize("flag", ["is_first", "is_last", "is_terminal"])
+@pytest.mark.parametrize("value", [0.5, 2.0, float("nan")])
+def test_flags_other_than_0_and_1_are_refused(tmp_path, flag, value):
+    rows = np.where(np.arange(STEPS) == (0 if flag == "is_first" else STEPS - 1), value, 0)
+    path = write(tmp_path / "set", **{flag: (Feature("tensor", (), "float32"), rows)})
+    with pytest.raises(DataError, match=f"one flag a step in {flag}, 0 or 1, found"):
+        load(path)

@@ -426,3 +426,22 @@ def test_what_is_no_regular_file_is_not_waited_for(tmp_path, name):
     os.mkfifo(path / name)
     with pytest.raises(DataError, match=rf"{name}.*no regular file"):
         load(path, STATE, COMMAND)
+
+
+@pytest.mark.parametrize("value", [0.5, 0.51, 2, -1, float("nan")])
+def test_success_that_is_no_flag_is_refused_by_its_time(tmp_path, value):
+    messages = [*joints(), ("/success", 0.1, number(value))]
+    topic = TopicConfig(topic="success", gives="success", fields=("data",))
+    with pytest.raises(DataError, match=r"/success \(std_msgs/msg/Float64\) at .*data is "):
+        load(record_messages(tmp_path / "bag", messages), STATE, COMMAND, topic)
+
+
+def test_whole_numbers_that_are_rounded_are_said(tmp_path):
+    def counts(value):
+        return [("/count", n / 50, TYPES.types["std_msgs/msg/UInt64"](data=value + n)) for n in range(50)]
+
+    topic = TopicConfig(topic="count", gives="count", fields=("data",))
+    _, said = load(record_messages(tmp_path / "large", joints() + counts(2**60 + 1)), STATE, COMMAND, topic)
+    assert said == ["Whole numbers too large for float32, rounded: 1 (/count: data)"]
+    _, said = load(record_messages(tmp_path / "small", joints() + counts(0)), STATE, COMMAND, topic)
+    assert said == []

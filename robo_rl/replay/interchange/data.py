@@ -229,10 +229,15 @@ def make_episode(
 
 
 def _shaped(rows: Array, shape: tuple[int, ...], dtype: str, name: str, where: object) -> Array:
-    """Return ``rows`` (n, *shape) as ``dtype``."""
+    """Return ``rows`` (n, *shape) as ``dtype``; whole numbers and flags as they are, or not at all."""
     if rows.shape[1:] != tuple(shape):
         raise DataError(f"{where}: expected rows of shape {shape} in {name!r}, found {rows.shape[1:]}")
-    return np.ascontiguousarray(rows, dtype=dtype)
+    with np.errstate(invalid="ignore", over="ignore"):
+        values = np.ascontiguousarray(rows, dtype=dtype)
+    if values.dtype.kind in "biu" and (values != rows).any():
+        wrong = rows[values != rows].reshape(-1)[0]
+        raise DataError(f"{where}: expected values of type {dtype} in {name!r}, found {wrong}; the data is damaged")
+    return values
 
 
 def counted(episodes: Iterator[EpisodeArrays], count: int, where: Path) -> Iterator[EpisodeArrays]:

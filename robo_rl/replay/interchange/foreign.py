@@ -181,6 +181,8 @@ def as_float32(rows: NDArray[Any], name: str, notes: ImportNotes) -> NDArray[np.
     """Return numbers as float32, as observations are; note where whole numbers do not survive that."""
     with np.errstate(over="ignore", invalid="ignore"):  # what is too large becomes infinite, which is found later
         floats = rows.astype(np.float32)
-        if rows.dtype.kind in "iu" and (floats.astype(rows.dtype) != rows).any():
-            notes.add("Whole numbers too large for float32, rounded", name)
+        if rows.dtype.kind in "iu":
+            beyond = floats >= np.float32(float(np.iinfo(rows.dtype).max) + 1)  # which has no way back
+            if (beyond | (floats.astype(rows.dtype) != rows)).any():
+                notes.add("Whole numbers too large for float32, rounded", name)
     return floats

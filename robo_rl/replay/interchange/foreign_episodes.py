@@ -1,7 +1,7 @@
 """Episodes of data that robo-rl did not write: checked, cut where time or values have gaps, scaled."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as default_field
 from itertools import pairwise
 from typing import Any
@@ -14,7 +14,7 @@ from robo_rl.core import DataError, EnvSpec, Source
 from ..encoding import SUCCESS_UNKNOWN, decode_success
 from ..layout import EpisodeArrays, EpisodeRecord
 from .data import make_episode
-from .foreign import ForeignConfig
+from .foreign import ForeignConfig, as_float32
 from .notes import ImportNotes
 
 Array = NDArray[Any]
@@ -38,8 +38,9 @@ class ForeignEpisode:
             NaN.
         actions: (L, A), not scaled.
         rewards: (L,), where the spec has a reward term.
-        terminated: whether the task itself ended the episode; it was truncated otherwise.
-        success: (L,) true or false, -1 or NaN where nobody knows; None: nobody knows at all.
+        done: (L,) true where the task itself ended the episode, 0 and 1 as well; it was truncated otherwise. None:
+            never.
+        success: (L,) true or false, 0 and 1 as well; -1 or NaN where nobody knows; None: nobody knows at all.
         stamp_ns: (L,) or (L + 1,) int64 times of the observations [ns]; None: not recorded.
         names: what the data calls an observation, by key, for messages; the key itself where it is absent.
         missing: numbers of the rows that were not recorded, by key of the observation; what they hold does not matter.
@@ -50,7 +51,7 @@ class ForeignEpisode:
     observation: Mapping[str, Array]
     actions: Array
     rewards: Array | None = None
-    terminated: bool = False
+    done: Array | None = None
     success: Array | None = None
     stamp_ns: Array | None = None
     names: Mapping[str, str] = default_field(default_factory=dict)
@@ -63,8 +64,8 @@ def foreign_episodes(
     """Yield the episodes that one of others' data becomes: one, or several where it has gaps.
 
     A step is an action between two observations that are one control period apart. An episode ends where recorded
-    time jumps, and with ``faults=cut`` where a value is missing or not finite. One episode without steps is yielded
-    where there is no step at all.
+    time jumps, after a step that is done, and with ``faults=cut`` where a value is missing or not finite. One episode
+    without steps is yielded where there is no step at all.
 
     Where the final observation was not recorded, it is the last one again if the task ended the episode, as nothing is
     ever computed of it. If the episode was truncated, its value is: so the last action is left out instead, and the
@@ -77,8 +78,8 @@ def foreign_episodes(
         notes: gets what is left out or changed.
 
     Raises:
-        DataError: if a value is missing or not finite (``faults=refuse``), an action is out of range, arrays differ in
-            length, or the frames were recorded at another rate.
+        DataError: if a value is missing or not finite (``faults=refuse``), an action is out of range, a flag is neither
+            0 nor 1, arrays differ in length, or the frames were recorded at another rate.
     """
     count = len(episode.actions)
     if episode.actions.shape[1:] != spec.action.shape:
@@ -88,6 +89,8 @@ def foreign_episodes(
         if len(rows) not in (count, count + 1):
             name = episode.names.get(key, key)
             raise DataError(f"{_place(episode)}: {name!r} has {len(rows)} rows, there are {count} actions")
+    if episode.rewards is not None:
+        episode = replace(episode, rewards=as_float32(episode.rewards, "reward", notes))
     ends_alike = all(len(rows) == count for rows in episode.observation.values())
     observation = {
         key: np.concatenate([rows, rows[-1:]]) if ends_alike else _whole(episode, key, rows)
@@ -96,20 +99,21 @@ def foreign_episodes(
     valid = _finite(config, episode, observation, notes)
     if valid is None:
         return
-    if ends_alike and not episode.terminated:
+    done, success = _done(episode, valid, notes), _success(episode, notes)
+    if ends_alike and not done[-1:].any():
         valid[-1:] = False  # nothing was observed after the last action
         _note_last(episode, notes)
     cuts = _gaps(spec, episode, notes, count)
     actions = _scaled(config, episode, valid, notes)
-    for number, (begin, end) in enumerate(_segments(valid, cuts)):
+    for number, (begin, end) in enumerate(_segments(valid, cuts, done)):
         columns = {
             "actions": actions[begin:end],
             "rewards": None if episode.rewards is None else episode.rewards[begin:end],
-            "success": None if episode.success is None else episode.success[begin:end],
+            "success": success[begin:end],
             "stamp_ns": None if episode.stamp_ns is None else episode.stamp_ns[begin:end],
         }
         observed = {key: each[begin : end + 1] for key, each in observation.items()}
-        yield _episode(config, spec, episode, number, observed, columns, episode.terminated and end == count)
+        yield _episode(config, spec, episode, number, observed, columns, bool(done[begin:end][-1:].any()))
 
 
 def _note_last(episode: ForeignEpisode, notes: ImportNotes) -> None:
@@ -134,10 +138,9 @@ def _episode(
 ) -> EpisodeArrays:
     """Return one segment as an episode; ``columns`` have a row for each step."""
     actions, rewards, success, stamp_ns = (columns[name] for name in ("actions", "rewards", "success", "stamp_ns"))
-    assert actions is not None
+    assert actions is not None and success is not None
     steps = len(actions)
     source = Source[config.source.upper()]
-    known = np.full(steps, SUCCESS_UNKNOWN) if success is None else np.nan_to_num(success, nan=SUCCESS_UNKNOWN)
     ends = np.arange(steps) == steps - 1
     record = EpisodeRecord(
         steps=steps,
@@ -145,7 +148,7 @@ def _episode(
         session=episode.number,
         episode=segment,
         sequence=0,
-        success=decode_success(int(known[-1])) if steps else None,
+        success=decode_success(int(success[-1])) if steps else None,
         sources={source.name.lower(): steps},
         crc32={},
     )
@@ -156,7 +159,7 @@ def _episode(
         "terminated": ends & terminated,
         "truncated": ends & (not terminated),
         "source": np.full(steps, source),
-        "success": known,
+        "success": success,
         "policy_version": np.full(steps, -1),
         "stamp_ns": np.arange(steps) * round(1e9 / spec.control_rate) if stamp_ns is None else stamp_ns,
     }
@@ -183,7 +186,7 @@ def _finite(
 ) -> NDArray[np.bool_] | None:
     """Return which steps (L,) have finite values throughout; None: the episode is dropped."""
     count = len(episode.actions)
-    steps = {"action": episode.actions, "reward": episode.rewards}
+    steps = {"action": episode.actions, "reward": episode.rewards, "done": episode.done}
     named = {episode.names.get(key, key): rows for key, rows in observation.items() if rows.dtype.kind == "f"}
     faults: list[tuple[int, str, NDArray[np.bool_]]] = []
     for name, rows in {**named, **steps}.items():
@@ -216,6 +219,40 @@ def _finite(
         return None
     notes.add("Episodes cut where values are missing or not finite", f"{episode.number}: {first}")
     return valid
+
+
+def _done(episode: ForeignEpisode, valid: NDArray[np.bool_], notes: ImportNotes) -> NDArray[np.bool_]:
+    """Return after which steps (L,) the task itself ended the episode."""
+    if episode.done is None:
+        return np.zeros(len(valid), np.bool_)
+    done = np.where(valid, episode.done, 0)
+    _check_flags(episode, "done", done, (0, 1))
+    if early := int((done[:-1] == 1).sum()):
+        place = f"{episode.number}: {early} steps, first {int(done.argmax())} of {len(done)}"
+        notes.add("Episodes that are done before their last step, where an episode ends", place)
+    return np.asarray(done == 1)
+
+
+def _success(episode: ForeignEpisode, notes: ImportNotes) -> NDArray[np.int8]:
+    """Return for each step (L,) 1, 0, or -1 where nobody knows."""
+    if episode.success is None:
+        return np.full(len(episode.actions), SUCCESS_UNKNOWN, np.int8)
+    if missing := int(np.isnan(episode.success).sum()):
+        notes.add("Episodes with steps whose success is missing, which is unknown", f"{episode.number}: {missing}")
+    known = np.nan_to_num(episode.success, nan=SUCCESS_UNKNOWN, posinf=np.inf, neginf=-np.inf)
+    _check_flags(episode, "success", known, (0, 1, SUCCESS_UNKNOWN))
+    return np.asarray(known, np.int8)
+
+
+def _check_flags(episode: ForeignEpisode, name: str, values: Array, allowed: tuple[int, ...]) -> None:
+    wrong = ~np.isin(values, allowed)
+    if wrong.any():
+        frame, numbers = int(wrong.argmax()), ", ".join(map(str, allowed))
+        raise DataError(
+            f"{_place(episode)}: {name!r} of frame {frame} is {values[frame]}, expected one of {numbers}, or a "
+            f"boolean; {int(wrong.sum())} of its {len(values)} frames have others. Correct the data, or "
+            "rename what is no flag"
+        )
 
 
 def _scaled(
@@ -271,9 +308,14 @@ def _gaps(spec: EnvSpec, episode: ForeignEpisode, notes: ImportNotes, count: int
     return set(found.tolist())
 
 
-def _segments(valid: NDArray[np.bool_], cuts: set[int]) -> list[tuple[int, int]]:
-    """Return begin and end of the runs of valid steps; (0, 0) alone where there is none."""
+def _segments(valid: NDArray[np.bool_], cuts: set[int], done: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return begin and end of the runs of valid steps, none of them done but the last; (0, 0) where there is none."""
     kept = valid.copy()
-    kept[[step for step in cuts if step < len(kept)]] = False
+    # A step that is done counts without what was observed after it, which may be of the next attempt.
+    kept[[step for step in cuts if step < len(kept) and not done[step]]] = False
     edges = np.flatnonzero(np.diff(np.concatenate([[False], kept, [False]]).astype(np.int8)))
-    return list(pairwise(edges.tolist()))[::2] or [(0, 0)]
+    runs = list(pairwise(edges.tolist()))[::2] or [(0, 0)]
+    ends = (np.flatnonzero(done) + 1).tolist()
+    return [
+        piece for begin, end in runs for piece in pairwise([begin, *(each for each in ends if begin < each < end), end])
+    ]

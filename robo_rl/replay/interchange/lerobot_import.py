@@ -199,14 +199,13 @@ class ForeignReader:
                     rows = columns[name] if columns[name].ndim > 1 else columns[name][:, None]
                     observation[key] = as_float32(rows, name, self._notes)
             actions = columns["action"]
-            done = columns.get("next.done")
             episode = ForeignEpisode(
                 number,
                 files.data_path(number),
                 observation,
                 actions if actions.ndim > 1 else actions[:, None],
                 rewards=_scalars(columns, "next.reward"),
-                terminated=done is not None and len(done) > 0 and bool(done[-1] == 1),
+                done=_scalars(columns, "next.done"),
                 success=_scalars(columns, "next.success"),
                 stamp_ns=self._stamps(number, columns),
                 names=keys,

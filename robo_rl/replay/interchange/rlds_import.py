@@ -238,6 +238,8 @@ class ForeignReader:
                 raise DataError(f"{where}: {name!r} has {len(each)} rows, there are {steps} steps")
         for name, place in (("is_first", 0), ("is_last", steps - 1), ("is_terminal", steps - 1)):
             flags = rows.get(f"{STEPS}/{name}")
+            if flags is not None and not np.isin(flags, (0, 1)).all():
+                raise DataError(f"{where}: expected one flag a step in {name}, 0 or 1, found {np.unique(flags)[:5]}")
             if flags is not None and (wrong := np.flatnonzero(flags != 0)).size and (wrong != place).any():
                 raise DataError(
                     f"{where}: {name} in step {wrong[wrong != place][0]} of {steps}, expected in {place} alone"
@@ -259,8 +261,8 @@ class ForeignReader:
             file,
             observation,
             rows[f"{STEPS}/action"][acting],
-            rewards=None if rewards is None else rewards[acting].astype(np.float32),
-            terminated=terminal is not None and bool(terminal[-1:].any()),
+            rewards=None if rewards is None else rewards[acting],
+            done=None if terminal is None else _last_alone(terminal[-1:], len(rows[f"{STEPS}/action"][acting])),
             stamp_ns=None if times is None else np.rint(times * 1e9).astype(np.int64),
             names={key: each.name for key, each in self._observations.items()},
         )
@@ -271,6 +273,11 @@ class ForeignReader:
         if rows.shape[1:] != shape:
             raise DataError(f"{where}: expected rows of shape {shape} of {name!r}, found {rows.shape[1:]}")
         return as_float32(rows, name, self._notes)
+
+
+def _last_alone(flag: Array, steps: int) -> Array:
+    """Return (steps,) flags, of which the last alone may be set: that of the last row, with or without an action."""
+    return np.asarray((np.arange(steps) == steps - 1) & flag.any())
 
 
 def _row_shape(feature: Feature) -> tuple[int, ...]:

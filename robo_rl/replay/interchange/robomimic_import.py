@@ -14,7 +14,7 @@ from robo_rl.core import ArraySpec, DataError, EnvSpec, ImageLayout
 
 from ..layout import EpisodeArrays
 from .data import IMAGES, DataSet, counted, make_episode, read_facts, read_record
-from .foreign import ForeignConfig, foreign_images, foreign_spec
+from .foreign import ForeignConfig, as_float32, foreign_images, foreign_spec
 from .foreign_episodes import ForeignEpisode, foreign_episodes
 from .hdf5 import find_array, open_hdf5, read_array
 from .notes import ImportNotes
@@ -195,7 +195,7 @@ class _ForeignReader:
         with open_hdf5(self._path, "data") as file:
             for number, name in enumerate(self._demos):
                 demo = file["data"][name]
-                actions, dones = self._numbers(demo, "actions"), self._of_steps(demo, "dones")
+                actions = self._numbers(demo, "actions")
                 if not len(actions):
                     self.notes.add("Episodes without an action between two observations, left out", str(number))
                     continue
@@ -205,7 +205,7 @@ class _ForeignReader:
                     {key: self._rows(demo, key) for key in self.spec.observation},
                     actions if actions.ndim > 1 else actions[:, None],
                     rewards=self._of_steps(demo, "rewards") if self.spec.reward_terms else None,
-                    terminated=dones is not None and bool(dones[-1]),
+                    done=self._of_steps(demo, "dones"),
                     names={key: f"obs/{each}" for key, each in self._keys.items()},
                 )
                 yield from foreign_episodes(self._config, self.spec, episode, self.notes)
@@ -222,8 +222,7 @@ class _ForeignReader:
                 f"{self._path}: {demo.name}/{name} has rows of shape {rows.shape[1:]} ({rows.dtype}), those of "
                 f"{self._demos[0]} are of shape {shape} ({kind})"
             )
-        with np.errstate(over="ignore"):  # what does not fit is infinite then, which is looked for
-            return rows.astype(array.dtype) if images is None else images.convert(rows)
+        return as_float32(rows, name, self.notes) if images is None else images.convert(rows)
 
     def _numbers(self, demo: Any, name: str) -> Array:
         rows = read_array(demo, name, self._path)

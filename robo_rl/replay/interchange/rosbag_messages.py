@@ -17,7 +17,7 @@ from robo_rl.core import (
 )
 
 from .data import IMAGES
-from .foreign import ForeignConfig
+from .foreign import ForeignConfig, as_float32
 from .notes import ImportNotes
 
 Array = NDArray[Any]
@@ -64,14 +64,15 @@ class NumberReader:
 
     Args:
         topic: says which numbers.
+        notes: gets what whole numbers are rounded.
 
     Attributes:
         names: of the numbers; empty until the first message has been read.
         passed_over: names in the newest message that has none of those wanted.
     """
 
-    def __init__(self, topic: TopicConfig) -> None:
-        self._topic = topic
+    def __init__(self, topic: TopicConfig, notes: ImportNotes) -> None:
+        self._topic, self._notes = topic, notes
         self._wanted = list(topic.names)
         self.names: tuple[str, ...] = ()
         self.passed_over: list[str] = []
@@ -90,7 +91,9 @@ class NumberReader:
         values: list[float] = []
         for field in self._topic.fields:
             value, elements = _look_up(message, field)
-            numbers = np.asarray(value, np.float64).reshape(-1)
+            if (stored := np.asarray(value).reshape(-1)).dtype.kind in "iu":
+                as_float32(stored, f"{self._topic.full_name}: {field}", self._notes)
+            numbers = stored.astype(np.float64)
             if elements is None and self._topic.names:
                 raise SpecError(f"nothing in its messages names the elements of {field!r}; leave names out")
             if elements is None or not (self._topic.names or _named(value, elements)):

@@ -119,7 +119,7 @@ class TopicsReader:
         if foreign.control_rate is None:
             raise ConfigError("a bag does not say its control rate: give foreign.control_rate in Hz")
         self._readers = [
-            ImageReader(topic, foreign, notes) if topic.gives.startswith(IMAGES) else NumberReader(topic)
+            ImageReader(topic, foreign, notes) if topic.gives.startswith(IMAGES) else NumberReader(topic, notes)
             for topic in self._topics
         ]
         self._read(bags[0])  # names and shapes of the first bag are those of all
@@ -171,6 +171,8 @@ class TopicsReader:
                     reader = self._readers[index]
                     try:
                         value = reader(message, finite=self._foreign.faults == "refuse")
+                        if topic.gives == SUCCESS and value is not None and value[0] not in (0, 1):
+                            raise SpecError(f"{', '.join(topic.fields)} is {value[0]:g}, expected 0, 1 or a boolean")
                     except SpecError as error:
                         kind = bag.types[name]
                         raise DataError(f"{path}: {name} ({kind}) at {at_ns / 1e9:.3f} s: {error}") from error
@@ -280,7 +282,7 @@ class TopicsReader:
         chosen = part.chosen[index]
         chosen = chosen[told.track.times[chosen] < part.until_ns]
         times = told.track.times[chosen]
-        values = np.array([told.values[each][0] > 0.5 for each in chosen] + [False])
+        values = np.array([told.values[each][0] == 1 for each in chosen] + [False])
         ends = part.ticks[1:].copy()
         newest = np.searchsorted(times, ends, side="right") - 1
         known = newest >= 0
