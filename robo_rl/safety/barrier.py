@@ -110,26 +110,42 @@ class Clearances:
         pairs = pairs[bounds[pairs] - loss[pairs] < margin]
         if not len(pairs):
             return True
-        motions = np.abs(np.diff(path, axis=0, prepend=joints[None]))
-        losses = np.cumsum(motions @ self._levers[pairs].T, axis=0)
-        return all(
-            self._keeps(margin, pair, bounds[pair], path, lost)
-            for pair, lost in zip(pairs.tolist(), losses.T, strict=True)
-        )
+        postures = np.concatenate([joints[None], path])
+        losses = np.abs(postures[1:] - postures[:-1]) @ self._levers[pairs].T
+        return self._keeps(margin, pairs, postures, np.concatenate([np.zeros((1, len(pairs))), losses.cumsum(axis=0)]))
 
-    def _keeps(self, margin: float, pair: int, bound: float, path: Array, losses: Array) -> bool:
-        """Whether a pair keeps ``margin`` [m], or its ``bound`` if less, along ``path`` (m, n).
+    def _keeps(self, margin: float, pairs: NDArray[np.int64], postures: Array, losses: Array) -> bool:
+        """Whether ``pairs`` (k,) keep ``margin`` [m], or what they have in the first posture if less, in all (m, n).
 
-        The bound is lower by ``losses`` (m,) there. Where that may be too little the distance is measured.
+        From one posture to another a distance changes by no more than the difference of its ``losses`` (m, k). Between
+        two postures in which it was measured it can therefore be no less than half of what is left of their sum. Where
+        that may be too little it is measured halfway.
         """
-        allowed = min(margin - 1e-6, bound) - 1e-9
-        number = int(np.searchsorted(losses, bound - margin, side="right"))
-        while number < len(path):
-            distance = self._distance(pair, path[number])
-            if distance < allowed:
+        start = self._bounds[pairs]
+        allowed = np.minimum(margin - 1e-6, start) - 1e-9
+        end = self._distances(pairs, postures[-1])
+        if (end < allowed).any():
+            return False
+        spans = [(0, len(postures) - 1, np.arange(len(pairs)), start, end)]
+        while spans:
+            first, last, chosen, before, after = spans.pop()
+            if last - first < 2:
+                continue
+            left = (before + after - losses[last, chosen] + losses[first, chosen]) / 2
+            doubtful = left < allowed[chosen]
+            if not doubtful.any():
+                continue
+            chosen, before, after = chosen[doubtful], before[doubtful], after[doubtful]
+            middle = (first + last) // 2
+            there = self._distances(pairs[chosen], postures[middle])
+            if (there < allowed[chosen]).any():
                 return False
-            number = max(number + 1, int(np.searchsorted(losses, losses[number] + distance - margin, side="right")))
+            spans += [(first, middle, chosen, before, there), (middle, last, chosen, there, after)]
         return True
+
+    def _distances(self, pairs: NDArray[np.int64], joints: Array) -> Array:
+        """Return the distances (k,) of ``pairs`` (k,) [m], at most :data:`FAR`."""
+        return np.array([self._distance(pair, joints) for pair in pairs.tolist()])
 
     def near(self, joints: Array, motion: Array, margin: float, share: float) -> list[Clearance]:
         """Return the clearances that a ``motion`` (n,) from ``joints`` (n,) may use up.

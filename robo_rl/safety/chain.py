@@ -106,7 +106,7 @@ class FilterChain:
 
         A filter that raises, or returns anything else than an action and a verdict, has the robot hold still and stop.
         """
-        before, name = action.tobytes(), type(safety_filter).__name__
+        before = action.tobytes()
         result: object = None
         verdict: object = None
         try:
@@ -129,11 +129,11 @@ class FilterChain:
             if isinstance(verdict, Verdict) and isinstance(verdict.reasons, tuple):
                 reasons = tuple(map(str, verdict.reasons))
             held = self._hold(observation, action)
-            message = plain_text(f"the filter {name} {fault}")
+            message = plain_text(f"the filter {type(safety_filter).__name__} {fault}")
             return held, Verdict(changed=True, stop=True, reasons=(*reasons, FILTER_FAULT), message=message)
         assert isinstance(result, np.ndarray) and isinstance(verdict, Verdict)
-        if result is not action and not verdict.changed and not np.array_equal(result, action):
-            verdict = replace(verdict, changed=True, reasons=verdict.reasons or (name,))
+        if not verdict.changed and result is not action and not np.array_equal(result, action):
+            verdict = replace(verdict, changed=True, reasons=verdict.reasons or (type(safety_filter).__name__,))
         return result, verdict
 
     def _combined(self, verdicts: list[Verdict]) -> Verdict:
@@ -162,5 +162,6 @@ def _fault(result: object, verdict: object, action: Action) -> str | None:
         return None
     if not isinstance(result, np.ndarray) or result.shape != action.shape or result.dtype != action.dtype:
         return f"returned no action in [-1, 1]: {result}"
-    within = all(-1 <= value <= 1 for value in result.tolist())
+    values = result.tolist()
+    within = math.isfinite(sum(values)) and min(values) >= -1 and max(values) <= 1  # no comparison sees NaN
     return None if within else f"returned no action in [-1, 1]: {result}"

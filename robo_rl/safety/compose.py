@@ -138,7 +138,8 @@ def _arm_filters(
     if config.speed.enabled:
         filters.append(EndEffectorSpeed(*_speeds(config, robot), actions))
     if singularity.enabled:
-        filters.append(SingularitySlowdown(singularity.slow, singularity.stop, actions, reader, kinematics))
+        slow, stop, ahead = singularity.slow, singularity.stop, Kinematics(robot)
+        filters.append(SingularitySlowdown(slow, stop, actions, reader, kinematics, ahead))
     return filters
 
 

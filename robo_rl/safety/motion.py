@@ -23,10 +23,12 @@ class Motion(NamedTuple):
         joints: joint motion (n,) [rad].
         displacement: motion of the end effector (6,) in the base frame: translation [m], rotation vector [rad]. What
             the robot's own controller cuts off at its workspace is not in it.
+        uncut: the same with what is cut off; the same array where nothing is.
     """
 
     joints: Array
     displacement: Array
+    uncut: Array
 
 
 class ArmReader:
@@ -131,9 +133,10 @@ class ActionMap:
         self._kinematics = kinematics
         self._reader = reader
         self._box = robot.controller_holds_workspace and (np.array(robot.workspace_low), np.array(robot.workspace_high))
+        self._sides = list(zip(robot.workspace_low, robot.workspace_high, strict=True))
         self._local = spec.action_frame == "end_effector"
         self._asked = (b"", b"")
-        self._motion = Motion(np.zeros(0), np.zeros(0))
+        self._motion = Motion(np.zeros(0), np.zeros(0), np.zeros(0))
         names = spec.action.names
         self.has_gripper = bool(names) and names[-1] == "gripper"
         size = spec.action.shape[0]
@@ -197,17 +200,8 @@ class ActionMap:
             self._motion, self._asked = self._computed_motion(observation, action), asked
         return self._motion
 
-    def uncut(self, observation: Observation, action: Action) -> Array:
-        """Return the displacement (6,) of :meth:`motion` with what the robot's own controller cuts off."""
-        displacement = self.motion(observation, action).displacement
-        if self.moves_joints or not self._box:
-            return displacement
-        asked = self._displacement(observation, action)
-        target = self._reader.position(observation) + asked[:3]
-        return displacement if np.array_equal(np.clip(target, *self._box), target) else asked
-
     def _displacement(self, observation: Observation, action: Action) -> Array:
-        displacement: Array = self.directions @ action[self.moves]
+        displacement: Array = self.directions.dot(action[self.moves].astype(np.float64))
         if self._local:
             rotation = self._reader.rotation(observation)
             displacement[:3], displacement[3:] = rotation @ displacement[:3], rotation @ displacement[3:]
@@ -216,18 +210,27 @@ class ActionMap:
     def _computed_motion(self, observation: Observation, action: Action) -> Motion:
         joints = self._reader.joint_positions(observation)
         if self.space == "end_effector_delta":
-            displacement = self._displacement(observation, action)
+            displacement = uncut = self._displacement(observation, action)
             if self._box:
-                position = self._reader.position(observation)
-                low, high = self._box
-                displacement[:3] = np.minimum(np.maximum(position + displacement[:3], low), high) - position
-            return Motion(self._kinematics.joint_motion(joints, displacement), displacement)
+                displacement = self._cut_off(observation, uncut)
+            return Motion(self._kinematics.joint_motion(joints, displacement), displacement, uncut)
         values = action[self.moves].astype(np.float64)
         if self.space == "joint_delta":
             change = self._scales * values
         else:
             change = shortest(self._lower + self._scales * (values + 1) - joints, self._endless)
-        return Motion(change, self._kinematics.jacobian(joints) @ change)
+        displacement = self._kinematics.jacobian(joints) @ change
+        return Motion(change, displacement, displacement)
+
+    def _cut_off(self, observation: Observation, displacement: Array) -> Array:
+        """Return what the robot's own controller leaves of a ``displacement`` (6,) at the sides of its box."""
+        shift = displacement[:3].tolist()
+        ways = zip(self._reader.position(observation).tolist(), shift, self._sides, strict=True)
+        kept = [  # plain numbers: of three that is faster than arrays
+            move if low <= here + move <= high else min(max(here + move, low), high) - here
+            for here, move, (low, high) in ways
+        ]
+        return displacement if kept == shift else np.array([*kept, *displacement[3:]])
 
     def linear(self, observation: Observation, action: Action) -> tuple[Array, Array]:
         """Return ``matrix`` (n, k) and ``offset`` (n,): joint motion near that of ``action`` [rad].
@@ -277,7 +280,7 @@ class ActionMap:
 
         Of an action that the robot's own controller cuts off at its workspace, a share may still be the whole motion.
         """
-        asked, motion = self.uncut(observation, action), self.motion(observation, action).displacement
+        _, motion, asked = self.motion(observation, action)
         if asked is motion:
             return self.scaled(observation, action, factor)
         if self.moves_base_axes:

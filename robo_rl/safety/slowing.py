@@ -26,11 +26,12 @@ class EndEffectorSpeed:
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return ``action`` at no more than the largest speed."""
-        excess = self._excess(self._actions.motion(observation, action).displacement)
+        _, displacement, uncut = self._actions.motion(observation, action)
+        excess = self._excess(displacement)
         if excess <= 1.0 + 1e-6:
             return action, PASSED
-        # What the robot's own controller cuts off at its workspace is not slowed by scaling: it is cut off less.
-        excess = max(excess, self._excess(self._actions.uncut(observation, action)))
+        if uncut is not displacement:  # what the robot's own controller cuts off is not slowed: it is cut off less
+            excess = max(excess, self._excess(uncut))
         return self._actions.scaled(observation, action, 1 / excess), Verdict(changed=True, reasons=("speed",))
 
     def _excess(self, displacement: Array) -> float:
@@ -83,14 +84,17 @@ class SingularitySlowdown:
         stop: condition number at which nothing moves closer.
         actions: what actions mean.
         reader: of the observation.
-        kinematics: of the robot.
+        kinematics: of the robot, where it is.
+        ahead: the same, for where it goes.
     """
 
-    def __init__(self, slow: float, stop: float, actions: ActionMap, reader: ArmReader, kinematics: Kinematics) -> None:
+    def __init__(
+        self, slow: float, stop: float, actions: ActionMap, reader: ArmReader, kinematics: Kinematics, ahead: Kinematics
+    ) -> None:
         self._slow, self._stop = slow, stop
         self._actions = actions
         self._reader = reader
-        self._kinematics = kinematics
+        self._kinematics, self._ahead = kinematics, ahead
 
     def reset(self) -> None:
         """Nothing to forget."""
@@ -103,7 +107,7 @@ class SingularitySlowdown:
         here = self._kinematics.condition(joints)
         if here <= self._slow:
             return action, PASSED
-        there = self._kinematics.condition(joints + self._actions.motion(observation, action).joints)
+        there = self._ahead.condition(joints + self._actions.motion(observation, action).joints)
         if there <= here:
             return action, PASSED
         factor = max(0.0, (self._stop - here) / (self._stop - self._slow))

@@ -267,6 +267,7 @@ def test_beside_the_robots_own_wall_contact_slows_the_motion_that_is_left(frame)
 def test_motion_into_a_singular_posture_is_slowed_and_out_of_it_free():
     backend = arm()
     _, kinematics, reader, actions = parts(backend, controller_holds_workspace=False)
+    ahead = parts(backend, controller_holds_workspace=False)[1]
     observation = observed(backend, joint2_position=0.6, joint4_position=-0.7, joint6_position=2.0)
     joints = reader.joint_positions(observation)
     here = kinematics.condition(joints)
@@ -277,14 +278,17 @@ def test_motion_into_a_singular_posture_is_slowed_and_out_of_it_free():
         (action, away.astype(np.float32)),
         key=lambda a: -kinematics.condition(joints + actions.motion(observation, a).joints),
     )
-    slow = SingularitySlowdown(here / 2, 2 * here, actions, reader, kinematics)
+    slow = SingularitySlowdown(here / 2, 2 * here, actions, reader, kinematics, ahead)
     executed, verdict = slow(observation, outwards, 0)
     np.testing.assert_allclose(executed, [outwards[0] * 2 / 3, 0, 0, 0.5], atol=1e-5)
     assert verdict.reasons == ("singularity",)
     assert slow(observation, inwards, 0)[1] is PASSED
-    stop = SingularitySlowdown(here / 4, here / 2, actions, reader, kinematics)
+    stop = SingularitySlowdown(here / 4, here / 2, actions, reader, kinematics, ahead)
     np.testing.assert_allclose(stop(observation, outwards, 0)[0], [0, 0, 0, 0.5], atol=1e-6)
-    assert SingularitySlowdown(2 * here, 3 * here, actions, reader, kinematics)(observation, outwards, 0)[1] is PASSED
+    assert (
+        SingularitySlowdown(2 * here, 3 * here, actions, reader, kinematics, ahead)(observation, outwards, 0)[1]
+        is PASSED
+    )
 
 
 def test_the_quick_look_at_singularity_is_never_wrong_and_mostly_enough():

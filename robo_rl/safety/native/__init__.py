@@ -21,6 +21,10 @@ _POINTERS = (
     *("inverse_acceleration", "inverse_jerk", "fine"),
     *("low", "high", "cone_axis", "directions", "box_low", "box_high"),
 )
+_PADDED = ("lower", "upper", "velocity", "acceleration", "jerk", "braking_acceleration", "braking_jerk")
+_PADDED += ("inverse_acceleration", "inverse_jerk")
+_LANES = 8
+"""As kLanes in stopping.cpp: its arrays of joints have a multiple of this length."""
 _NUMBERS = ("period", "rate", "linear", "angular", "cone_angle", "damping")
 
 
@@ -72,6 +76,7 @@ class NativeStopPlanner:
         values |= {name: getattr(problem, name) for name in _POINTERS if hasattr(problem, name)}
         values["inverse_acceleration"] = 1 / problem.braking_acceleration
         values["inverse_jerk"] = 1 / problem.braking_jerk
+        values |= {name: np.append(values[name], np.ones(-n % _LANES)) for name in _PADDED}
         values["directions"] = np.zeros((6, 1)) if control is None else control.directions
         values["box_low"], values["box_high"] = np.zeros((2, 3)) if box is None else box
         self.fine = problem.fine

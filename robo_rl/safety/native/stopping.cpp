@@ -1,7 +1,11 @@
 // Stop trajectories of an arm in C++: what StopPlanner (../stopping.py) defines, step by step, on arrays of its own.
+//
+// Arrays of joints are padded to a multiple of kLanes, so that the compiler turns loops over joints into vector
+// instructions without a remainder. A joint of the padding rests at 0, with limits of 1.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -12,8 +16,12 @@ constexpr double kLength = 1e-6;  // as LENGTH_SLACK
 constexpr double kShare = 0.9;   // as BRAKING_SHARE
 constexpr double kRest = 1e-12;   // as REST
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int kLanes = 8;
 
-// As in __init__.py. Arrays have one element a joint unless a size is given.
+// The number of joints with the padding.
+inline int padded(int joints) { return (joints + kLanes - 1) / kLanes * kLanes; }
+
+// As in __init__.py. Arrays have one element a joint unless a size is given; from `lower` to `inverse_jerk` with padding.
 struct Planner {
   int32_t joints, controls, end_effector, local, holds_box, stride, steps, looks;
   const int32_t *order, *slides;
@@ -27,73 +35,146 @@ struct Planner {
   double period, rate, linear, angular, cone_angle, damping;
 };
 
+// Numbers of kLanes joints.
+typedef double Lanes __attribute__((vector_size(8 * kLanes)));
+
+Lanes lanes(const double *values) {
+  Lanes loaded;
+  std::memcpy(&loaded, values, sizeof loaded);
+  return loaded;
+}
+
+void store(Lanes values, double *out) { std::memcpy(out, &values, sizeof values); }
+
+Lanes larger(Lanes one, Lanes other) { return one > other ? one : other; }
+
+Lanes smaller(Lanes one, Lanes other) { return one < other ? one : other; }
+
+Lanes absolute(Lanes values) { return values < 0 ? -values : values; }
+
+double largest(Lanes values) {
+  double most[kLanes];
+  store(values, most);
+  for (int half = kLanes / 2; half; half /= 2)
+    for (int lane = 0; lane < half; lane++) most[lane] = std::max(most[lane], most[lane + half]);
+  return most[0];
+}
+
+// Of matrix @ vector the first kLanes rows, where columns of the matrix are `step` apart.
+Lanes combined(const double *matrix, int step, const double *vector, int columns) {
+  Lanes sum = Lanes{};
+  for (int j = 0; j < columns; j++) sum += lanes(matrix + step * j) * vector[j];
+  return sum;
+}
+
 struct Frame {
   double position[3], rotation[9];
 };
 
-void multiply(const double *a, const double *b, double *out) {  // 3 x 3
-  for (int r = 0; r < 3; r++)
-    for (int c = 0; c < 3; c++) out[3 * r + c] = a[3 * r] * b[c] + a[3 * r + 1] * b[3 + c] + a[3 * r + 2] * b[6 + c];
-}
+// Three numbers and a fourth that is not used: a column of a rotation matrix, or a position.
+typedef double Column __attribute__((vector_size(32)));
 
-void rotate(const double *matrix, const double *vector, double *out) {
-  for (int r = 0; r < 3; r++)
-    out[r] = matrix[3 * r] * vector[0] + matrix[3 * r + 1] * vector[1] + matrix[3 * r + 2] * vector[2];
-}
+Column column(const double *values, int step = 1) { return Column{values[0], values[step], values[2 * step], 0.0}; }
+
+// Sine and cosine of angles, one a joint. They follow small changes by series, several times as fast as anew.
+class Turns {
+ public:
+  explicit Turns(int joints) : n_(joints), angle_(padded(n_)), sine_(padded(n_)), cosine_(padded(n_)) {}
+
+  void turn_to(const std::vector<double> &angles) {
+    const double *to = angles.data();
+    double *__restrict angle = angle_.data(), *__restrict sine = sine_.data(), *__restrict cosine = cosine_.data();
+    int64_t small = known_;
+    for (int i = 0, w = padded(n_); i < w; i++) small &= std::fabs(to[i] - angle[i]) < kSmall ? 1 : 0;
+    if (small) {
+      for (int i = 0, w = padded(n_); i < w; i++) {
+        const double by = to[i] - angle[i], square = by * by;
+        const double s = by * (1 - square / 6 * (1 - square / 20 * (1 - square / 42)));
+        const double c = 1 - square / 2 * (1 - square / 12 * (1 - square / 30 * (1 - square / 56)));
+        const double turned = sine[i] * c + cosine[i] * s;
+        cosine[i] = cosine[i] * c - sine[i] * s;
+        sine[i] = turned;
+      }
+    } else {
+      for (int i = 0; i < n_; i++) {
+        sine[i] = std::sin(to[i]);
+        cosine[i] = std::cos(to[i]);
+      }
+    }
+    known_ = 1;
+    angle_ = angles;
+  }
+
+  double sine(int i) const { return sine_[i]; }
+  double cosine(int i) const { return cosine_[i]; }
+
+ private:
+  static constexpr double kSmall = 0.05;  // what the series leave out is less than a rounding error
+
+  int n_;
+  int64_t known_ = 0;
+  std::vector<double> angle_, sine_, cosine_;
+};
 
 class Motion {
  public:
   explicit Motion(const Planner &planner)
-      : p(planner), n(planner.joints), k(planner.controls), anchors_(3 * n), axes_(3 * n), jacobian_(6 * n) {}
+      : p(planner), n(planner.joints), w(padded(n)), k(planner.controls), turns_(n), values_(w), anchors_(n), axes_(n),
+        jacobian_(6 * w) {
+    if (!p.end_effector) return;
+    for (int r = 0; r < 6; r++)
+      for (int j = 0; j < kLanes; j++) directions_[r][j] = j < k ? p.directions[k * r + j] : 0.0;
+  }
 
   // The end effector's frame at joint positions q; anchors and axes of the joints in the base frame stay behind.
   void forward(const double *q, Frame &frame) {
-    double position[3] = {0, 0, 0}, rotation[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1}, moved[3], turned[9];
+    for (int i = 0; i < n; i++) values_[i] = q[p.order[i]] - p.references[i];
+    turns_.turn_to(values_);
+    Column position = {0, 0, 0, 0}, x = {1, 0, 0, 0}, y = {0, 1, 0, 0}, z = {0, 0, 1, 0};
+    const auto turned = [&](const double *by, int step) { return x * by[0] + y * by[step] + z * by[2 * step]; };
     for (int i = 0; i < n; i++) {
-      rotate(rotation, p.offsets + 3 * i, moved);
-      for (int c = 0; c < 3; c++) position[c] += moved[c];
-      multiply(rotation, p.rotations + 9 * i, turned);
-      const double value = q[p.order[i]] - p.references[i];
-      double *axis = &axes_[3 * i], *anchor = &anchors_[3 * i];
-      for (int c = 0; c < 3; c++) axis[c] = turned[3 * c + 2];
-      if (p.slides[i])
-        for (int c = 0; c < 3; c++) position[c] += value * axis[c];
-      const double s = p.slides[i] ? 0.0 : std::sin(value), cosine = p.slides[i] ? 1.0 : std::cos(value);
-      for (int c = 0; c < 3; c++) {
-        anchor[c] = position[c];
-        rotation[3 * c] = cosine * turned[3 * c] + s * turned[3 * c + 1];
-        rotation[3 * c + 1] = cosine * turned[3 * c + 1] - s * turned[3 * c];
-        rotation[3 * c + 2] = axis[c];
+      const double *by = p.rotations + 9 * i;
+      position += turned(p.offsets + 3 * i, 1);
+      const Column first = turned(by, 3), second = turned(by + 1, 3);
+      z = turned(by + 2, 3);
+      if (p.slides[i]) {
+        position += values_[i] * z;
+        x = first;
+        y = second;
+      } else {
+        x = turns_.cosine(i) * first + turns_.sine(i) * second;
+        y = turns_.cosine(i) * second - turns_.sine(i) * first;
       }
+      axes_[i] = z;
+      anchors_[i] = position;
     }
-    rotate(rotation, p.tool_offset, moved);
-    for (int c = 0; c < 3; c++) frame.position[c] = position[c] + moved[c];
-    multiply(rotation, p.tool_rotation, frame.rotation);
+    position += turned(p.tool_offset, 1);
+    const Column tool[3] = {turned(p.tool_rotation, 3), turned(p.tool_rotation + 1, 3), turned(p.tool_rotation + 2, 3)};
+    for (int r = 0; r < 3; r++) {
+      frame.position[r] = position[r];
+      for (int c = 0; c < 3; c++) frame.rotation[3 * r + c] = tool[c][r];
+    }
   }
 
-  // Joint velocities (n x k) by controls at q. `factor_` stays behind for joint_velocity(). Controls in the end
-  // effector's frame are in the `measured` one (9), if that is given.
+  // Joint velocities by controls at q, a column after another. `factor_` stays behind for joint_velocity(). Controls in
+  // the end effector's frame are in the `measured` one (9), if that is given.
   void map(const double *q, Frame &frame, double *matrix, const double *measured = nullptr) {
     forward(q, frame);
     if (measured && p.local) std::copy(measured, measured + 9, frame.rotation);
     for (int i = 0; i < n; i++) {
-      const double *axis = &axes_[3 * i], *anchor = &anchors_[3 * i];
-      double *column = &jacobian_[6 * p.order[i]];  // column by column
-      if (p.slides[i]) {
-        std::copy(axis, axis + 3, column);
-        std::fill(column + 3, column + 6, 0.0);
-        continue;
+      const Column axis = axes_[i], r = column(frame.position) - anchors_[i];
+      const double turned[3] = {axis[1] * r[2] - axis[2] * r[1], axis[2] * r[0] - axis[0] * r[2],
+                                axis[0] * r[1] - axis[1] * r[0]};
+      double *entry = &jacobian_[p.order[i]];
+      for (int c = 0; c < 3; c++) {
+        entry[w * c] = p.slides[i] ? axis[c] : turned[c];
+        entry[w * (3 + c)] = p.slides[i] ? 0.0 : axis[c];
       }
-      const double r[3] = {frame.position[0] - anchor[0], frame.position[1] - anchor[1], frame.position[2] - anchor[2]};
-      column[0] = axis[1] * r[2] - axis[2] * r[1];
-      column[1] = axis[2] * r[0] - axis[0] * r[2];
-      column[2] = axis[0] * r[1] - axis[1] * r[0];
-      std::copy(axis, axis + 3, column + 3);
     }
     for (int r = 0; r < 6; r++)
       for (int c = 0; c <= r; c++) {
         double sum = r == c ? p.damping * p.damping : 0.0;
-        for (int i = 0; i < n; i++) sum += jacobian_[6 * i + r] * jacobian_[6 * i + c];
+        for (int i = 0; i < n; i++) sum += jacobian_[w * r + i] * jacobian_[w * c + i];
         factor_[6 * r + c] = sum;
       }
     for (int c = 0; c < 6; c++)  // Cholesky: J J^T + damping^2 = L L^T; of the diagonal of L the inverse is kept
@@ -102,129 +183,171 @@ class Motion {
         for (int i = 0; i < c; i++) sum -= factor_[6 * r + i] * factor_[6 * c + i];
         factor_[6 * r + c] = r == c ? 1 / std::sqrt(sum) : sum * factor_[6 * c + c];
       }
+    double x[6][kLanes];  // a lane a control
+    for (int half = 0; half < 6; half += 3)
+      for (int r = 0; r < 3; r++)
+        for (int j = 0; j < kLanes; j++) {
+          const double *rotation = frame.rotation + 3 * r;
+          x[half + r][j] = p.local ? rotation[0] * directions_[half][j] + rotation[1] * directions_[half + 1][j] +
+                                         rotation[2] * directions_[half + 2][j]
+                                   : directions_[half + r][j];
+        }
+    solve(x);
     for (int j = 0; j < k; j++) {
-      double direction[6];
-      displacement_of(frame, j, direction);
-      joint_velocity(direction, matrix + j, k);
+      const double single[6] = {x[0][j], x[1][j], x[2][j], x[3][j], x[4][j], x[5][j]};
+      transposed(single, matrix + w * j);
     }
   }
 
-  // Joint velocities (n), `step` apart, that move the end effector by `displacement` (6) in a period; after map().
-  void joint_velocity(const double *displacement, double *out, int step) const {
-    double x[6];
-    for (int r = 0; r < 6; r++) {
-      double sum = displacement[r];
-      for (int c = 0; c < r; c++) sum -= factor_[6 * r + c] * x[c];
-      x[r] = sum * factor_[6 * r + r];
-    }
-    for (int r = 5; r >= 0; r--) {
-      double sum = x[r];
-      for (int c = r + 1; c < 6; c++) sum -= factor_[6 * c + r] * x[c];
-      x[r] = sum * factor_[6 * r + r];
-    }
-    for (int i = 0; i < n; i++) {
-      double sum = 0;
-      for (int r = 0; r < 6; r++) sum += jacobian_[6 * i + r] * x[r];
-      out[step * i] = sum * p.rate;
-    }
+  // Joint velocities that move the end effector by `displacement` (6) in a period; after map().
+  void joint_velocity(const double *displacement, double *out) const {
+    double x[6][1];
+    for (int r = 0; r < 6; r++) x[r][0] = displacement[r];
+    solve(x);
+    transposed(x[0], out);
   }
 
-  void displacement_of(const Frame &frame, int control, double *out) const {
-    double direction[6];
-    for (int r = 0; r < 6; r++) direction[r] = p.directions[k * r + control];
-    if (p.local) {
-      rotate(frame.rotation, direction, out);
-      rotate(frame.rotation, direction + 3, out + 3);
-    } else {
-      std::copy(direction, direction + 6, out);
-    }
+  // The displacement (6) in the base frame that `controls` (k) ask for, for an end effector in `frame`.
+  void displacement(const Frame &frame, const double *controls, double *out) const {
+    double asked[6] = {0};
+    for (int r = 0; r < 6; r++)
+      for (int j = 0; j < k; j++) asked[r] += directions_[r][j] * controls[j];
+    for (int half = 0; half < 6; half += 3)
+      for (int r = 0; r < 3; r++) {
+        const double *rotation = frame.rotation + 3 * r, *part = asked + half;
+        out[half + r] =
+            p.local ? rotation[0] * part[0] + rotation[1] * part[1] + rotation[2] * part[2] : asked[half + r];
+      }
+  }
+
+ private:
+  // Solves (J J^T + damping^2) X = X in place, lane by lane; after map().
+  template <int lanes>
+  void solve(double (&x)[6][lanes]) const {
+    for (int r = 0; r < 6; r++)
+      for (int j = 0; j < lanes; j++) {
+        double sum = x[r][j];
+        for (int c = 0; c < r; c++) sum -= factor_[6 * r + c] * x[c][j];
+        x[r][j] = sum * factor_[6 * r + r];
+      }
+    for (int r = 5; r >= 0; r--)
+      for (int j = 0; j < lanes; j++) {
+        double sum = x[r][j];
+        for (int c = r + 1; c < 6; c++) sum -= factor_[6 * c + r] * x[c][j];
+        x[r][j] = sum * factor_[6 * r + r];
+      }
+  }
+
+  // J^T x (6), as velocities.
+  void transposed(const double *x, double *__restrict out) const {
+    const double *jacobian = jacobian_.data(), rate = p.rate;
+    for (int i = 0; i < w; i++)
+      out[i] = rate * (jacobian[i] * x[0] + jacobian[w + i] * x[1] + jacobian[2 * w + i] * x[2] +
+                       jacobian[3 * w + i] * x[3] + jacobian[4 * w + i] * x[4] + jacobian[5 * w + i] * x[5]);
   }
 
   const Planner &p;
-  const int n, k;
-  std::vector<double> anchors_, axes_, jacobian_;
-  double factor_[36];
+  const int n, w, k;
+  Turns turns_;
+  std::vector<double> values_;
+  std::vector<Column> anchors_, axes_;
+  std::vector<double> jacobian_;  // 6 rows
+  double factor_[36], directions_[6][kLanes];
 };
 
-// The strongest deceleration from `speed` that can still be eased out by `jerk` until rest.
-double strongest(double speed, double jerk, double period) {
-  const double step = jerk * period;
-  const double whole = std::floor((std::sqrt(1 + 8 * speed / (period * step)) - 1) / 2);
-  return (speed / period + step * whole * (whole + 1) / 2) / (whole + 1);
+// The strongest deceleration from `speed` that can still be eased out by a jerk until rest. `jolt` is by how much it
+// may change in a period, `doubled` is 2 / (jolt * period): every period of a stop waits for this.
+double strongest(double speed, double jolt, double doubled, double rate) {
+  const double whole = std::floor(std::sqrt(0.25 + speed * doubled) - 0.5);
+  return (speed * rate + jolt * (whole * (whole + 1) / 2)) / (whole + 1);
 }
 
 double clamp(double value, double low, double high) { return std::min(std::max(value, low), high); }
 
-// The next velocity of a joint that stops.
-double slower(double velocity, double acceleration, double limit, double jerk, double period) {
-  const double speed = std::fabs(velocity);
-  // From this speed on the limit can be eased out: no need to ask for more.
-  const bool fast = speed * jerk > limit * (limit / 2 + jerk * period) * (1 + kSlack);
-  const double strength = fast ? limit : std::min(limit, strongest(speed, jerk, period));
-  const double wanted = velocity > 0 ? -strength : strength;
-  return velocity + clamp(wanted, acceleration - jerk * period, acceleration + jerk * period) * period;
+// The next velocities of joints that stop.
+void slower(const Planner &p, const double *velocity, const double *acceleration, double *__restrict out) {
+  const double *limit = p.braking_acceleration, *jerk = p.braking_jerk, *inverse = p.inverse_jerk;
+  const double period = p.period, rate = p.rate;
+  for (int i = 0, w = padded(p.joints); i < w; i++) {
+    const double jolt = jerk[i] * period, doubled = 2 * rate * rate * inverse[i];
+    const double strength = std::min(limit[i], strongest(std::fabs(velocity[i]), jolt, doubled, rate));
+    const double wanted = velocity[i] > 0 ? -strength : strength;
+    out[i] = velocity[i] + clamp(wanted, acceleration[i] - jolt, acceleration[i] + jolt) * period;
+  }
 }
 
 // How often a way of `steps` times what is worth looking for is halved.
 int halvings(double steps) { return std::min(std::max(static_cast<int>(std::ceil(std::log2(steps))), 2), 6); }
+
+// Of `size` numbers a copy with room for `room`.
+std::vector<double> with_room(const double *values, int size, int room) {
+  std::vector<double> copy(room);
+  std::copy(values, values + size, copy.begin());
+  return copy;
+}
 
 struct State {
   std::vector<double> q, velocity, acceleration, controls, rates;
 
   // From joint positions, velocities, accelerations (n), controls and their rates of change (k), one after another.
   State(const double *values, int n, int k)
-      : q(values, values + n), velocity(values + n, values + 2 * n), acceleration(values + 2 * n, values + 3 * n),
-        controls(values + 3 * n, values + 3 * n + k), rates(values + 3 * n + k, values + 3 * n + 2 * k) {}
+      : q(with_room(values, n, padded(n))), velocity(with_room(values + n, n, padded(n))),
+        acceleration(with_room(values + 2 * n, n, padded(n))), controls(with_room(values + 3 * n, k, padded(k))),
+        rates(with_room(values + 3 * n + k, k, padded(k))) {}
 
-  void write(double *out) const {
-    for (const auto *part : {&q, &velocity, &acceleration, &controls, &rates})
-      out = std::copy(part->begin(), part->end(), out);
+  void write(double *out, int n, int k) const {
+    for (const auto *part : {&q, &velocity, &acceleration}) out = std::copy_n(part->begin(), n, out);
+    for (const auto *part : {&controls, &rates}) out = std::copy_n(part->begin(), k, out);
   }
 };
 
-// The next controls of an arm that stops, where joint velocities are matrix (n x k) @ controls.
+// matrix @ vector, where the matrix is padded columns of `joints`, one after another.
+void combine(const double *matrix, int joints, const double *vector, int columns, double *out) {
+  const int w = padded(joints);
+  for (int block = 0; block < w; block += kLanes) store(combined(matrix + block, w, vector, columns), out + block);
+}
+
+// The next controls of an arm that stops, where joint velocities are matrix @ controls; column after column of matrix.
 void slower_controls(const Planner &p, const double *matrix, const State &state, double *out) {
-  const int n = p.joints, k = p.controls;
-  const double period = p.period;
-  bool rests = true;
-  double heaviest = 0, jerkiest = 0;  // shares of the limits that controls of this size are, per second
-  for (int i = 0; i < n; i++) {
+  const int k = p.controls, w = padded(p.joints);
+  const double period = p.period, rate = p.rate;
+  Lanes moves = Lanes{};  // by how much joints exceed what they may do to stand still
+  Lanes heaviest = Lanes{}, jerkiest = Lanes{};  // shares of the limits that controls of this size are, per second
+  for (int block = 0; block < w; block += kLanes) {
     // Whole limits: to stand still needs no Jacobian, so it cannot have changed.
-    const double needed = -state.velocity[i] * p.rate, jolt = p.jerk[i] * period * (1 + kSlack);
-    rests = rests && std::fabs(needed) <= std::min(p.acceleration[i], jolt) &&
-            std::fabs(needed - state.acceleration[i]) <= jolt;
-    double speed = 0;
-    for (int j = 0; j < k; j++) speed += matrix[k * i + j] * state.controls[j];
-    speed = std::fabs(speed) + 1e-12;
-    heaviest = std::max(heaviest, speed * p.inverse_acceleration[i]);
-    jerkiest = std::max(jerkiest, speed * p.inverse_jerk[i]);
+    const Lanes needed = -rate * lanes(&state.velocity[block]), jolt = lanes(p.jerk + block) * (period * (1 + kSlack));
+    moves = larger(moves, absolute(needed) - smaller(lanes(p.acceleration + block), jolt));
+    moves = larger(moves, absolute(needed - lanes(&state.acceleration[block])) - jolt);
+    const Lanes speed = absolute(combined(matrix + block, w, state.controls.data(), k)) + 1e-12;
+    heaviest = larger(heaviest, speed * lanes(p.inverse_acceleration + block));
+    jerkiest = larger(jerkiest, speed * lanes(p.inverse_jerk + block));
   }
-  if (rests) {
+  if (largest(moves) <= 0) {
     std::fill(out, out + k, 0.0);
     return;
   }
-  const double strength = kShare * std::min(1 / heaviest, strongest(1.0 / kShare, 1 / jerkiest, period));
-  double kept[6], change[6];  // of an end effector there are at most six
+  const double jolting = largest(jerkiest), jolt = period / jolting, doubled = 2 * rate * rate * jolting;
+  const double strength = kShare * std::min(1 / largest(heaviest), strongest(1.0 / kShare, jolt, doubled, rate));
+  double kept[kLanes], change[kLanes];
   for (int j = 0; j < k; j++) {
     kept[j] = state.controls[j] + state.rates[j] * period;
     change[j] = (-strength * state.controls[j] - state.rates[j]) * period;
   }
-  double least = -kInfinity, most = kInfinity;
-  for (int i = 0; i < n; i++) {
-    const double jolt = p.braking_jerk[i] * period;
-    const double low = std::max(state.acceleration[i] - jolt, -p.braking_acceleration[i]);
-    const double high = std::min(state.acceleration[i] + jolt, p.braking_acceleration[i]);
-    double start = -state.velocity[i], slope = 0;
-    for (int j = 0; j < k; j++) {
-      start += matrix[k * i + j] * kept[j];
-      slope += matrix[k * i + j] * change[j];
-    }
-    if (std::fabs(slope) < 1e-12) continue;
-    const double inverse = 1 / slope, one = (low * period - start) * inverse, other = (high * period - start) * inverse;
-    least = std::max(least, std::min(one, other));
-    most = std::min(most, std::max(one, other));
+  Lanes least = Lanes{} - kInfinity, most = Lanes{} + kInfinity;
+  for (int block = 0; block < w; block += kLanes) {
+    const Lanes jolt = lanes(p.braking_jerk + block) * period, limit = lanes(p.braking_acceleration + block);
+    const Lanes acceleration = lanes(&state.acceleration[block]);
+    const Lanes low = larger(acceleration - jolt, -limit) * period, high = smaller(acceleration + jolt, limit) * period;
+    const Lanes start = combined(matrix + block, w, kept, k) - lanes(&state.velocity[block]);
+    const Lanes slope = combined(matrix + block, w, change, k);
+    const auto counts = absolute(slope) >= 1e-12;
+    const Lanes inverse = 1 / (counts ? slope : Lanes{} + 1.0);
+    const Lanes one = (low - start) * inverse, other = (high - start) * inverse;
+    least = larger(least, counts ? smaller(one, other) : least);
+    most = smaller(most, counts ? larger(one, other) : most);
   }
-  const double blend = least > most ? clamp((least + most) / 2, 0.0, 1.0) : clamp(1.0, least, most);
+  const double from = largest(least), to = -largest(-most);
+  const double blend = from > to ? clamp((from + to) / 2, 0.0, 1.0) : clamp(1.0, from, to);
   for (int j = 0; j < k; j++) out[j] = kept[j] + blend * change[j];
 }
 
@@ -254,34 +377,45 @@ bool may_go(const Planner &p, const Frame &from, const Frame &to, double periods
 }
 
 bool within_limits(const Planner &p, const State &state, const double *velocity, const double *start) {
-  for (int i = 0; i < p.joints; i++) {
-    const double acceleration = (velocity[i] - state.velocity[i]) * p.rate;
-    const double jerk = (acceleration - state.acceleration[i]) * p.rate;
-    const double reached = state.q[i] + velocity[i] * p.period;
-    if (!(std::fabs(velocity[i]) <= p.velocity[i] * (1 + kSlack) &&
-          std::fabs(acceleration) <= p.acceleration[i] * (1 + kSlack) &&
-          std::fabs(jerk) <= p.jerk[i] * (1 + kSlack) && reached <= std::max(p.upper[i] + kLength, start[i]) &&
-          reached >= std::min(p.lower[i] - kLength, start[i])))
-      return false;
+  const double *before = state.velocity.data(), *acceleration = state.acceleration.data(), *q = state.q.data();
+  const double period = p.period, rate = p.rate;
+  int64_t kept = 1;  // false with NaN, too
+  for (int i = 0, w = padded(p.joints); i < w; i++) {
+    const double next = (velocity[i] - before[i]) * rate, jerk = (next - acceleration[i]) * rate;
+    const double reached = q[i] + velocity[i] * period;
+    kept &= std::fabs(velocity[i]) <= p.velocity[i] * (1 + kSlack) ? 1 : 0;
+    kept &= std::fabs(next) <= p.acceleration[i] * (1 + kSlack) ? 1 : 0;
+    kept &= std::fabs(jerk) <= p.jerk[i] * (1 + kSlack) ? 1 : 0;
+    kept &= reached <= std::max(p.upper[i] + kLength, start[i]) ? 1 : 0;
+    kept &= reached >= std::min(p.lower[i] - kLength, start[i]) ? 1 : 0;
   }
-  return true;
+  return kept;
 }
 
 void advance(const Planner &p, State &state, const std::vector<double> &velocity, const std::vector<double> &controls) {
-  for (int j = 0; j < p.controls; j++) state.rates[j] = (controls[j] - state.controls[j]) * p.rate;
-  state.controls = controls;
-  for (int i = 0; i < p.joints; i++) {
-    state.acceleration[i] = (velocity[i] - state.velocity[i]) * p.rate;
-    state.velocity[i] = velocity[i];
-    state.q[i] += velocity[i] * p.period;
+  const double period = p.period, rate = p.rate;
+  double *__restrict before = state.velocity.data(), *__restrict acceleration = state.acceleration.data();
+  double *__restrict q = state.q.data(), *__restrict rates = state.rates.data();
+  double *__restrict last = state.controls.data();
+  for (int j = 0, w = padded(p.controls); j < w; j++) {
+    rates[j] = (controls[j] - last[j]) * rate;
+    last[j] = controls[j];
+  }
+  for (int i = 0, w = padded(p.joints); i < w; i++) {
+    acceleration[i] = (velocity[i] - before[i]) * rate;
+    before[i] = velocity[i];
+    q[i] += velocity[i] * period;
   }
 }
 
 bool at_rest(const Planner &p, const State &state) {
-  for (int i = 0; i < p.joints; i++)
-    if (std::fabs(state.velocity[i]) > kRest || std::fabs(state.acceleration[i]) > p.jerk[i] * p.period * (1 + kSlack))
-      return false;
-  return true;
+  const double *velocity = state.velocity.data(), *acceleration = state.acceleration.data(), period = p.period;
+  int64_t rests = 1;
+  for (int i = 0, w = padded(p.joints); i < w; i++) {
+    rests &= std::fabs(velocity[i]) <= kRest ? 1 : 0;
+    rests &= std::fabs(acceleration[i]) <= p.jerk[i] * period * (1 + kSlack) ? 1 : 0;
+  }
+  return rests;
 }
 
 enum { kClear = 0, kJoints = 1, kEndEffector = 2 };
@@ -290,8 +424,9 @@ enum { kClear = 0, kJoints = 1, kEndEffector = 2 };
 class Question {
  public:
   Question(const Planner &planner, const double *values, const double *measured)
-      : p(planner), n(p.joints), k(p.controls), state_(values, n, k), measured_(measured), motion_(p), matrix_(n * k),
-        ahead_(n * k), velocity_(n), next_(k), predicted_(n), first_(n * k), here_(p) {
+      : p(planner), n(p.joints), w(padded(n)), k(p.controls), state_(values, n, k), measured_(measured), motion_(p),
+        matrix_(p.end_effector ? w * k : 0), ahead_(matrix_), velocity_(w), next_(padded(k)), predicted_(w),
+        first_(matrix_), here_(p) {
     if (p.end_effector)
       here_.map(state_.q.data(), frame_, first_.data(), measured + 3);
     else if (p.looks)
@@ -308,18 +443,52 @@ class Question {
       slower_controls(p, first_.data(), state_, out);
       return;
     }
-    for (int i = 0; i < n; i++)
-      out[i] = slower(state_.velocity[i], state_.acceleration[i], p.braking_acceleration[i], p.braking_jerk[i], p.period);
+    std::vector<double> next(w);
+    slower(p, state_.velocity.data(), state_.acceleration.data(), next.data());
+    std::copy_n(next.begin(), n, out);
   }
 
-  // Controls (k) that are nearer to `stop` than `wanted` (both k) as far as single joints need it.
+  // Controls (k) that are nearer to `stop` than `wanted` (both k) as far as single joints need it in the next period.
   void limit(const double *stop, const double *wanted, double *out) const {
     if (p.end_effector) {
       const double share = share_of_joints(stop, wanted);
       for (int j = 0; j < k; j++) out[j] = stop[j] + share * (wanted[j] - stop[j]);
-    } else {
-      for (int i = 0; i < n; i++) out[i] = limit_joint(i, wanted[i]);
+      return;
     }
+    for (int i = 0; i < n; i++) {
+      const double velocity = state_.velocity[i], acceleration = state_.acceleration[i], top = p.velocity[i];
+      const double limit = p.braking_acceleration[i], change = p.braking_jerk[i] * p.period;
+      const double low = clamp(acceleration - change, -limit, limit), high = clamp(acceleration + change, -limit, limit);
+      out[i] = clamp(clamp(wanted[i], -top, top), velocity + low * p.period, velocity + high * p.period);
+    }
+  }
+
+  // Brings velocities (n) so near to those of a `stop` that joints can stop after them, each looked at by itself.
+  // Returns whether that changed one.
+  bool limit_ahead(const double *stop, double *velocity) const {
+    std::vector<double> fastest = with_room(velocity, n, w), share(w), stops(w);
+    std::vector<int> count(n);
+    std::fill_n(stops.begin(), n, 1.0);
+    joints_stop(fastest, stops);
+    int most = 0;
+    for (int i = 0; i < n; i++)
+      if (stops[i] == 0) {
+        count[i] = halvings(std::fabs(fastest[i] - stop[i]) / p.fine[i]);
+        most = std::max(most, count[i]);
+      }
+    std::vector<double> option = fastest;
+    for (int tried = 0; tried < most; tried++) {
+      const double half = std::ldexp(0.5, -tried);
+      for (int i = 0; i < n; i++) {
+        stops[i] = tried < count[i];
+        if (tried < count[i]) option[i] = stop[i] + (share[i] + half) * (fastest[i] - stop[i]);
+      }
+      joints_stop(option, stops);
+      for (int i = 0; i < n; i++) share[i] += half * stops[i];
+    }
+    for (int i = 0; i < n; i++)
+      if (count[i]) velocity[i] = stop[i] + share[i] * (fastest[i] - stop[i]);
+    return most > 0;
   }
 
   // Simulates one period with `controls` (k) and the stop after it. `path` gets the postures (m x n) that were looked
@@ -336,11 +505,11 @@ class Question {
       cut_off();
       matrix_ = first_;
     } else {
-      std::copy(controls, controls + k, velocity_.begin());
+      std::copy(controls, controls + n, velocity_.begin());
     }
     State then = now;
     advance(p, then, velocity_, next_);
-    then.write(next_state);
+    then.write(next_state, n, k);
     int since = 0, block = 1;  // the first block is one period
     for (int done = 0; done < p.steps; done++) {
       if (p.end_effector)
@@ -372,11 +541,8 @@ class Question {
  private:
   // Joint velocities of the first period, and what of its controls the robot's own controller leaves at its box.
   void cut_off() {
-    double displacement[6] = {0}, single[6];
-    for (int j = 0; j < k; j++) {
-      here_.displacement_of(frame_, j, single);
-      for (int r = 0; r < 6; r++) displacement[r] += single[r] * next_[j];
-    }
+    double displacement[6];
+    here_.displacement(frame_, next_.data(), displacement);
     if (p.holds_box)
       for (int c = 0; c < 3; c++) {
         const double kept = clamp(measured_[c] + displacement[c], p.box_low[c], p.box_high[c]) - measured_[c];
@@ -386,19 +552,17 @@ class Question {
           for (int j = 0; j < k; j++)
             if (p.directions[k * c + j] != 0) next_[j] = kept / p.directions[k * c + j];
       }
-    here_.joint_velocity(displacement, velocity_.data(), 1);
+    here_.joint_velocity(displacement, velocity_.data());
   }
 
   // Whether the robot's own controller would cut something off the next controls: that is no part of a stop.
   bool is_cut_off(const Frame &from) const {
-    double single[6], target[3];
-    std::copy(from.position, from.position + 3, target);
-    for (int j = 0; j < k; j++) {
-      here_.displacement_of(from, j, single);
-      for (int c = 0; c < 3; c++) target[c] += single[c] * next_[j];
+    double displacement[6];
+    here_.displacement(from, next_.data(), displacement);
+    for (int c = 0; c < 3; c++) {
+      const double target = from.position[c] + displacement[c];
+      if (target > p.box_high[c] + slip_ || target < p.box_low[c] - slip_) return true;
     }
-    for (int c = 0; c < 3; c++)
-      if (target[c] > p.box_high[c] + slip_ || target[c] < p.box_low[c] - slip_) return true;
     return false;
   }
 
@@ -417,20 +581,16 @@ class Question {
   // The next period of a stop, `since` periods after the last look.
   void go_on(const State &now, int since) {
     if (!p.end_effector) {
-      for (int i = 0; i < n; i++)
-        next_[i] = velocity_[i] =
-            slower(now.velocity[i], now.acceleration[i], p.braking_acceleration[i], p.braking_jerk[i], p.period);
+      slower(p, now.velocity.data(), now.acceleration.data(), velocity_.data());
+      next_ = velocity_;
       return;
     }
     if (p.stride > 1 && since > 0) {  // the map turns steadily from one look to the next
       const double share = 1.0 / (p.stride - since + 1);
-      for (int e = 0; e < n * k; e++) matrix_[e] += share * (ahead_[e] - matrix_[e]);
+      for (int e = 0; e < w * k; e++) matrix_[e] += share * (ahead_[e] - matrix_[e]);
     }
     slower_controls(p, matrix_.data(), now, next_.data());
-    for (int i = 0; i < n; i++) {
-      velocity_[i] = 0;
-      for (int j = 0; j < k; j++) velocity_[i] += matrix_[k * i + j] * next_[j];
-    }
+    combine(matrix_.data(), n, next_.data(), k, velocity_.data());
   }
 
   // How far on the way from `stop` to `wanted` controls (k) the next period is within the limits of all joints.
@@ -444,49 +604,45 @@ class Question {
       high = std::min(velocity + high * p.period, p.velocity[i]);
       double start = 0, slope = 0;
       for (int j = 0; j < k; j++) {
-        start += first_[k * i + j] * stop[j];
-        slope += first_[k * i + j] * (wanted[j] - stop[j]);
+        start += first_[w * j + i] * stop[j];
+        slope += first_[w * j + i] * (wanted[j] - stop[j]);
       }
       share = std::min(share, (slope > 0 ? high - start : start - low) / std::max(std::fabs(slope), 1e-12));
     }
     return std::max(share, 0.0);
   }
 
-  // The nearest velocity to `wanted` after which a joint can stop, looked at by itself.
-  double limit_joint(int i, double wanted) const {
-    const double velocity = state_.velocity[i], acceleration = state_.acceleration[i], top = p.velocity[i];
-    const double limit = p.braking_acceleration[i], jerk = p.braking_jerk[i], change = jerk * p.period;
-    const double low = clamp(acceleration - change, -limit, limit), high = clamp(acceleration + change, -limit, limit);
-    const double fastest =
-        clamp(clamp(wanted, -top, top), velocity + low * p.period, velocity + high * p.period);
-    if (joint_stops(i, fastest)) return fastest;
-    const double slowest = slower(velocity, acceleration, limit, jerk, p.period);
-    double share = 0.0;
-    for (int count = halvings(std::fabs(fastest - slowest) / p.fine[i]), tried = 0; tried < count; tried++) {
-      const double half = std::ldexp(0.5, -tried);
-      if (joint_stops(i, slowest + (share + half) * (fastest - slowest))) share += half;
-    }
-    return slowest + share * (fastest - slowest);
-  }
-
-  // Whether a joint that goes on at velocity `next` can stop within its own limits.
-  bool joint_stops(int i, double next) const {
-    const double limit = p.braking_acceleration[i], jerk = p.braking_jerk[i], jolt = p.jerk[i] * p.period;
-    double place = state_.q[i], speed = state_.velocity[i];
-    const double top = std::max(p.upper[i] + kLength, place), bottom = std::min(p.lower[i] - kLength, place);
+  // Whether joints that go on at velocities `next` can stop within their own limits. `stops` is 1 for the joints of
+  // which it is asked, else 0; of those that cannot it becomes 0.
+  void joints_stop(const std::vector<double> &next, std::vector<double> &stops) const {
+    const double period = p.period, rate = p.rate;
+    std::vector<double> place = state_.q, speed = state_.velocity, change(w), then = next, open = stops;
+    double *__restrict q = place.data(), *__restrict v = speed.data(), *__restrict a = change.data();
+    double *__restrict asked = open.data(), *__restrict good = stops.data();
+    const double *start = state_.q.data(), *following = then.data();
     for (int step = 0; step < p.steps; step++) {
-      const double change = (next - speed) * p.rate;
-      speed = next;
-      place += speed * p.period;
-      if (place > top || place < bottom || std::fabs(speed) > p.velocity[i] * (1 + kSlack)) return false;
-      if (std::fabs(speed) <= kRest && std::fabs(change) <= jolt * (1 + kSlack)) return true;
-      next = slower(speed, change, limit, jerk, p.period);
+      int64_t rest = 0;
+      for (int i = 0; i < w; i++) {
+        a[i] = (following[i] - v[i]) * rate;
+        v[i] = following[i];
+        q[i] += v[i] * period;
+        const bool breaks = q[i] > std::max(p.upper[i] + kLength, start[i]) ||
+                            q[i] < std::min(p.lower[i] - kLength, start[i]) ||
+                            std::fabs(v[i]) > p.velocity[i] * (1 + kSlack);
+        const bool rests = std::fabs(v[i]) <= kRest && std::fabs(a[i]) <= p.jerk[i] * period * (1 + kSlack);
+        good[i] = asked[i] != 0 && breaks ? 0.0 : good[i];
+        asked[i] = breaks || rests ? 0.0 : asked[i];
+        rest |= asked[i] != 0 ? 1 : 0;
+      }
+      if (!rest) return;
+      slower(p, v, a, then.data());
     }
-    return false;
+    for (int i = 0; i < w; i++)
+      if (asked[i] != 0) good[i] = 0;  // not at rest in time
   }
 
   const Planner &p;
-  const int n, k;
+  const int n, w, k;
   const State state_;
   const double *measured_;
   Motion motion_;
@@ -526,7 +682,8 @@ EXPORT int32_t robo_rl_nearest(const Planner *planner, const double *state, cons
     return answer % 4;
   };
   question.limit(stop, wanted, far.data());
-  const int outcome = take(1.0);
+  int outcome = take(1.0);
+  if (outcome != kClear && !planner->end_effector && question.limit_ahead(stop, far.data())) outcome = take(1.0);
   reasons |= outcome;
   if (outcome != kClear) {
     double share = 0, last = 1, steps = 1;
