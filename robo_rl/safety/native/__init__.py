@@ -21,8 +21,10 @@ _POINTERS = (
     *("inverse_acceleration", "inverse_jerk", "fine"),
     *("low", "high", "cone_axis", "directions", "box_low", "box_high"),
 )
-_PADDED = ("lower", "upper", "velocity", "acceleration", "jerk", "braking_acceleration", "braking_jerk")
-_PADDED += ("inverse_acceleration", "inverse_jerk")
+_PADDED = (
+    *("lower", "upper", "velocity", "acceleration", "jerk", "braking_acceleration", "braking_jerk"),
+    *("inverse_acceleration", "inverse_jerk"),
+)
 _LANES = 8
 """As kLanes in stopping.cpp: its arrays of joints have a multiple of this length."""
 _NUMBERS = ("period", "rate", "linear", "angular", "cone_angle", "damping")
