@@ -1,6 +1,7 @@
 """Control barrier functions: the robot keeps clear of itself and of keep-out volumes."""
 
 import math
+from bisect import bisect_left
 from typing import NamedTuple
 
 import mujoco
@@ -76,10 +77,13 @@ class Clearances:
             pairs += [(names.index(name), geom) for geom in arm if level[geom] >= 2]  # what stands on it is not moved
         self._pairs = pairs
         self._bodies = model.geom_bodyid.tolist()
-        self._points = np.empty(6)
-        self._jacobians = np.empty((2, 3, model.nv))
+        self._rests = (model.body_weldid[model.geom_bodyid] == 0).tolist()
+        self._points = np.empty((len(pairs), 6))  # the nearest of each pair when it was measured last
+        self._elsewhere = np.empty(6)
+        self._jacobian = np.empty((3, model.nv))
         self._levers = joint_levers(robot, pairs)
         self._bounds = np.full(len(pairs), -np.inf)  # lower bounds of the distances at ``_joints``
+        self._measured = np.zeros(len(pairs), bool)  # whether they are the distances themselves
         self._joints = np.zeros(len(robot.joints))
         self._at = self._joints.tobytes()
 
@@ -104,48 +108,48 @@ class Clearances:
         doubtful = bounds - loss < margin
         if not doubtful.any():
             return True
-        pairs = np.nonzero(doubtful)[0]
-        for pair in pairs.tolist():
-            bounds[pair] = self._distance(pair, joints)
-        pairs = pairs[bounds[pairs] - loss[pairs] < margin]
+        self._measure(doubtful, joints)
+        pairs = np.nonzero(doubtful & (bounds - loss < margin))[0]
         if not len(pairs):
             return True
-        postures = np.concatenate([joints[None], path])
-        losses = np.abs(postures[1:] - postures[:-1]) @ self._levers[pairs].T
-        return self._keeps(margin, pairs, postures, np.concatenate([np.zeros((1, len(pairs))), losses.cumsum(axis=0)]))
-
-    def _keeps(self, margin: float, pairs: NDArray[np.int64], postures: Array, losses: Array) -> bool:
-        """Whether ``pairs`` (k,) keep ``margin`` [m], or what they have in the first posture if less, in all (m, n).
-
-        From one posture to another a distance changes by no more than the difference of its ``losses`` (m, k). Between
-        two postures in which it was measured it can therefore be no less than half of what is left of their sum. Where
-        that may be too little it is measured halfway.
-        """
-        start = self._bounds[pairs]
+        start, end = bounds[pairs], self._distances(pairs, path[-1])
         allowed = np.minimum(margin - 1e-6, start) - 1e-9
-        end = self._distances(pairs, postures[-1])
         if (end < allowed).any():
             return False
-        spans = [(0, len(postures) - 1, np.arange(len(pairs)), start, end)]
+        # No distance in between is less than half of what the way leaves of the sum of both.
+        doubtful = (start + end - loss[pairs]) / 2 < allowed
+        if not doubtful.any():
+            return True
+        postures = np.concatenate([joints[None], path])
+        losses = np.zeros((np.count_nonzero(doubtful), len(postures)))
+        moved = np.abs(postures[1:] - postures[:-1])
+        np.cumsum(self._levers[pairs[doubtful]] @ moved.T, axis=1, out=losses[:, 1:])
+        values = zip(*(each[doubtful].tolist() for each in (pairs, allowed, start, end)), losses.tolist(), strict=True)
+        return all(self._keeps(*value, postures) for value in values)
+
+    def _keeps(self, pair: int, allowed: float, start: float, end: float, losses: list[float], postures: Array) -> bool:
+        """Whether the distance of a pair, from ``start`` to ``end`` [m], stays ``allowed`` [m] in ``postures`` (m, n).
+
+        From the first posture to another it may have changed by as much as that one's of ``losses`` (m,), and between
+        any two by their difference. It is measured where it may be smallest, until it cannot be too small anywhere
+        (Piyavskii 1972, Shubert 1972).
+        """
+        spans = [(0, len(losses) - 1, start, end)]
         while spans:
-            first, last, chosen, before, after = spans.pop()
-            if last - first < 2:
+            first, last, before, after = spans.pop()
+            if last - first < 2 or (before + after - losses[last] + losses[first]) / 2 >= allowed:
                 continue
-            left = (before + after - losses[last, chosen] + losses[first, chosen]) / 2
-            doubtful = left < allowed[chosen]
-            if not doubtful.any():
-                continue
-            chosen, before, after = chosen[doubtful], before[doubtful], after[doubtful]
-            middle = (first + last) // 2
-            there = self._distances(pairs[chosen], postures[middle])
-            if (there < allowed[chosen]).any():
+            lowest = (before - after + losses[first] + losses[last]) / 2
+            middle = bisect_left(losses, lowest, first + 1, last - 1)
+            there = self._distance(pair, postures[middle], self._elsewhere)
+            if there < allowed:
                 return False
-            spans += [(first, middle, chosen, before, there), (middle, last, chosen, there, after)]
+            spans += [(first, middle, before, there), (middle, last, there, after)]
         return True
 
     def _distances(self, pairs: NDArray[np.int64], joints: Array) -> Array:
         """Return the distances (k,) of ``pairs`` (k,) [m], at most :data:`FAR`."""
-        return np.array([self._distance(pair, joints) for pair in pairs.tolist()])
+        return np.array([self._distance(pair, joints, self._elsewhere) for pair in pairs.tolist()])
 
     def near(self, joints: Array, motion: Array, margin: float, share: float) -> list[Clearance]:
         """Return the clearances that a ``motion`` (n,) from ``joints`` (n,) may use up.
@@ -158,25 +162,20 @@ class Clearances:
         doubtful = bounds < needed
         if not doubtful.any():
             return []
-        for pair in np.nonzero(doubtful)[0].tolist():
-            bounds[pair] = self._distance(pair, joints)
-        chosen = np.nonzero(bounds < needed.max(initial=-np.inf))[0].tolist()
+        self._measure(doubtful, joints)
+        chosen = bounds < needed.max(initial=-np.inf)
         if not (bounds[chosen] < needed[chosen]).any():
             return []
+        self._measure(chosen, joints)
         self._kinematics.place(joints)
         mujoco.mj_comPos(self._model, self._data)  # Jacobians need it
-        found = []
-        for pair in chosen:
-            bounds[pair] = distance = self._distance(pair, joints)
-            if distance < self._reach:
-                found.append(Clearance(distance, self._gradient(pair, distance)))
-        return found
+        near = np.nonzero(chosen & (bounds < self._reach))[0]
+        return [Clearance(float(bounds[pair]), self._gradient(pair, float(bounds[pair]))) for pair in near.tolist()]
 
     def smallest(self, joints: Array) -> float:
         """Return the smallest distance of all pairs [m], at most ``reach``."""
         bounds = self._bounds_at(joints)
-        for pair in np.nonzero(bounds < self._reach)[0].tolist():
-            bounds[pair] = self._distance(pair, joints)
+        self._measure(bounds < self._reach, joints)
         return min(float(bounds.min(initial=np.inf)), self._reach)
 
     def _bounds_at(self, joints: Array) -> Array:
@@ -185,28 +184,39 @@ class Clearances:
         if content != self._at:
             self._bounds -= self._levers @ np.abs(joints - self._joints)
             self._joints, self._at = joints.copy(), content
+            self._measured[:] = False
         return self._bounds
 
-    def _distance(self, pair: int, joints: Array) -> float:
-        """Return the distance of a pair [m], at most :data:`FAR`. Its nearest points are in ``_points``."""
+    def _measure(self, chosen: NDArray[np.bool_], joints: Array) -> None:
+        """Raise the bounds of pairs where ``chosen`` (pairs,) to their distances at ``joints`` (n,)."""
+        missing = chosen & ~self._measured
+        if missing.any():
+            for pair in np.nonzero(missing)[0].tolist():
+                self._bounds[pair] = self._distance(pair, joints, self._points[pair])
+            self._measured |= missing
+
+    def _distance(self, pair: int, joints: Array, points: Array) -> float:
+        """Return the distance of a pair [m], at most :data:`FAR`. ``points`` (6,) get the nearest of both."""
         self._kinematics.place(joints)
         first, second = self._pairs[pair]
-        return geom_distance(self._model, self._data, first, second, FAR, self._points)
+        return geom_distance(self._model, self._data, first, second, FAR, points)
 
     def _gradient(self, pair: int, distance: float) -> Array:
-        """Return the gradient of the distance measured last."""
+        """Return the gradient of the ``distance`` of a pair, at the joint positions where it was measured last."""
         model, data, geoms = self._model, self._data, self._pairs[pair]
-        one, other = self._points[:3].copy(), self._points[3:].copy()
+        one, other = self._points[pair, :3], self._points[pair, 3:]
         apart = other - one
         length = math.hypot(*apart.tolist())
         if length < 1e-9:  # they just touch: from centre to centre is the best that is known
             apart, distance = data.geom_xpos[geoms[1]] - data.geom_xpos[geoms[0]], 1.0
             length = math.hypot(*apart.tolist()) or 1.0
         normal = apart * math.copysign(1.0 / length, distance)
-        for jacobian, point, geom in zip(self._jacobians, (one, other), geoms, strict=True):
-            mujoco.mj_jac(model, data, jacobian, None, point, self._bodies[geom])
-        change: Array = (normal @ (self._jacobians[1] - self._jacobians[0]))[self._kinematics.dofs]
-        return change
+        change = np.zeros(model.nv)
+        for direction, point, geom in ((-normal, one, geoms[0]), (normal, other, geoms[1])):
+            if not self._rests[geom]:
+                mujoco.mj_jac(model, data, self._jacobian, None, point, self._bodies[geom])
+                change += direction.dot(self._jacobian)
+        return change[self._kinematics.dofs]
 
 
 def joint_levers(robot: RobotDescription, pairs: list[tuple[int, int]]) -> Array:
@@ -282,18 +292,18 @@ class BarrierFilter:
         near = self._clearances.near(joints, motion, self._margin, self._approach)
         if not near:
             return action, PASSED
-        changed = action
+        # What is closer than the margin already must not come closer still.
+        least = [-self._approach * max(clearance.distance - self._margin, 0.0) for clearance in near]
+        changes = [float(clearance.gradient.dot(motion)) for clearance in near]
+        if all(change >= bound - 1e-6 for change, bound in zip(changes, least, strict=True)):
+            return action, PASSED
         matrix, offset = self._actions.linear(observation, action)
         gradients = np.stack([clearance.gradient for clearance in near])
-        room = np.array([clearance.distance for clearance in near]) - self._margin
-        # What is closer than the margin already must not come closer still.
-        normals = gradients @ matrix
-        offsets = -self._approach * np.maximum(room, 0.0) - gradients @ offset
         wanted = action[self._actions.moves].astype(np.float64)
         ones = np.ones(len(wanted))
-        if (normals @ wanted < offsets - 1e-6).any():
-            point = nearest_point(wanted, normals, offsets, -ones, ones)
-            changed = (
-                self._actions.hold(observation, action) if point is None else self._actions.with_elements(action, point)
-            )
-        return changed, PASSED if changed is action else Verdict(changed=True, reasons=("barrier",))
+        point = nearest_point(wanted, gradients @ matrix, least - gradients @ offset, -ones, ones)
+        if point is None:
+            changed = self._actions.hold(observation, action)
+        else:
+            changed = self._actions.with_elements(action, point)
+        return changed, Verdict(changed=True, reasons=("barrier",))
