@@ -151,14 +151,22 @@ class Clearances:
         """Return the distances (k,) of ``pairs`` (k,) [m], at most :data:`FAR`."""
         return np.array([self._distance(pair, joints, self._elsewhere) for pair in pairs.tolist()])
 
+    def needed(self, motion: Array, margin: float, share: float) -> Array:
+        """Return distances (pairs,) [m] of which a ``motion`` (n,) takes no more than ``share`` above ``margin``."""
+        distances: Array = self._levers @ np.abs(motion) / share + margin
+        return distances
+
+    def exceed(self, joints: Array, needed: Array | float) -> bool:
+        """Whether all distances at ``joints`` (n,) surely are above ``needed`` (pairs,) [m]; none is measured."""
+        return bool((self._bounds_at(joints) > needed).all())
+
     def near(self, joints: Array, motion: Array, margin: float, share: float) -> list[Clearance]:
         """Return the clearances that a ``motion`` (n,) from ``joints`` (n,) may use up.
 
         Those are of the pairs of which it may take more than ``share`` of what they have above ``margin`` [m], and of
         all that are nearer to each other than those.
         """
-        bounds = self._bounds_at(joints)
-        needed = self._levers @ np.abs(motion) / share + margin
+        bounds, needed = self._bounds_at(joints), self.needed(motion, margin, share)
         doubtful = bounds < needed
         if not doubtful.any():
             return []
@@ -270,15 +278,23 @@ class BarrierFilter:
         clearances: of the robot.
         actions: what actions mean.
         reader: of the observation.
+        largest: joint motion (n,) that a filter after this one lets happen at most [rad]; None: there is none.
     """
 
     def __init__(
-        self, margin: float, approach: float, clearances: Clearances, actions: ActionMap, reader: ArmReader
+        self,
+        margin: float,
+        approach: float,
+        clearances: Clearances,
+        actions: ActionMap,
+        reader: ArmReader,
+        largest: Array | None,
     ) -> None:
         self._margin, self._approach = margin, approach
         self._clearances = clearances
         self._actions = actions
         self._reader = reader
+        self._enough = np.inf if largest is None else clearances.needed(largest, margin, approach)
 
     def reset(self) -> None:
         """Nothing to forget."""
@@ -286,8 +302,11 @@ class BarrierFilter:
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return the nearest action that keeps clear."""
         joints = self._reader.joint_positions(observation)
+        # What is not finite is for the filter after this one to refuse.
+        if not math.isfinite(sum(joints.tolist())) or self._clearances.exceed(joints, self._enough):
+            return action, PASSED
         motion = self._actions.motion(observation, action).joints
-        if not math.isfinite(sum(joints.tolist()) + sum(motion.tolist())):  # what comes after says so
+        if not math.isfinite(sum(motion.tolist())):
             return action, PASSED
         near = self._clearances.near(joints, motion, self._margin, self._approach)
         if not near:

@@ -42,7 +42,7 @@ from .serial_chain import serial_chain
 from .slowing import ContactLimits, EndEffectorSpeed, SingularitySlowdown
 from .specification import SpecificationMonitor
 from .start import StartCheck
-from .stopping import EndEffectorControl, StopPlanner, StopProblem
+from .stopping import SLACK, EndEffectorControl, StopPlanner, StopProblem
 from .workspace import OrientationCone, WorkspaceBox
 
 Array = NDArray[np.float64]
@@ -105,16 +105,17 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
     actions = ActionMap(spec, robot, kinematics, reader)
     filters = _arm_filters(config, robot, actions, reader, kinematics)
     keeps_clear: Callable[[Array, Array, Array], bool] | None = None
+    problem = _stop_problem(config, robot, actions) if config.joints.enabled else None
     if config.barrier.enabled:
         barrier, clearances = config.barrier, _clearances(config, robot, kinematics)
-        filters.append(BarrierFilter(barrier.margin, barrier.approach, clearances, actions, reader))
+        largest = None if problem is None else (1 + SLACK) * problem.velocity * problem.period
+        filters.append(BarrierFilter(barrier.margin, barrier.approach, clearances, actions, reader, largest))
         dip = CLEARANCE_DIP if _stride(actions) > 1 else 0.0
         keeps_clear = partial(clearances.keeps, barrier.margin + dip)
     filters += _watched(config, spec, actions.hold)
     filters += own
-    if config.joints.enabled:  # last: what this filter returns is what the joints do
-        planner = make_stop_planner(_stop_problem(config, robot, actions))
-        filters.append(JointLimits(planner, actions, reader, keeps_clear))
+    if problem is not None:  # last: what this filter returns is what the joints do
+        filters.append(JointLimits(make_stop_planner(problem), actions, reader, keeps_clear))
     learned = _learned(config, spec, actions.hold, actions.scaled)
     return FilterChain(filters, actions.hold, config.violation_budget, learned, actions.with_measured_gripper)
 

@@ -1,7 +1,6 @@
 """What an action asks the arm to do, and back."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +15,53 @@ Action = NDArray[np.float32]
 AXES = ("x", "y", "z", "roll", "pitch", "yaw")
 
 
-class Motion(NamedTuple):
-    """What one action asks for in one control period.
+class Motion:
+    """What one action asks for in one control period. Nothing in it is to be written to.
 
-    Attributes:
+    Either the joint motion or the displacement is given; the other is computed when it is asked for.
+
+    Args:
+        kinematics: between them.
+        start: joint positions (n,) [rad].
         joints: joint motion (n,) [rad].
-        displacement: motion of the end effector (6,) in the base frame: translation [m], rotation vector [rad]. What
-            the robot's own controller cuts off at its workspace is not in it.
-        uncut: the same with what is cut off; the same array where nothing is.
+        displacement: as :attr:`displacement`.
+        uncut: as :attr:`uncut`; None: as ``displacement``.
     """
 
-    joints: Array
-    displacement: Array
-    uncut: Array
+    __slots__ = ("_displacement", "_joints", "_kinematics", "_start", "_uncut")
+
+    def __init__(
+        self,
+        kinematics: Kinematics,
+        start: Array,
+        joints: Array | None = None,
+        displacement: Array | None = None,
+        uncut: Array | None = None,
+    ) -> None:
+        self._kinematics, self._start = kinematics, start
+        self._joints, self._displacement, self._uncut = joints, displacement, uncut
+
+    @property
+    def joints(self) -> Array:
+        """Joint motion (n,) [rad]."""
+        if self._joints is None:
+            self._joints = self._kinematics.joint_motion(self._start, self.displacement)
+        return self._joints
+
+    @property
+    def displacement(self) -> Array:
+        """Motion of the end effector (6,) in the base frame: translation [m], rotation vector [rad].
+
+        What the robot's own controller cuts off at its workspace is not in it.
+        """
+        if self._displacement is None:
+            self._displacement = self._kinematics.jacobian(self._start).dot(self._joints)
+        return self._displacement
+
+    @property
+    def uncut(self) -> Array:
+        """The displacement (6,) with what is cut off; the same array where nothing is."""
+        return self.displacement if self._uncut is None else self._uncut
 
 
 class ArmReader:
@@ -136,7 +169,7 @@ class ActionMap:
         self._sides = list(zip(robot.workspace_low, robot.workspace_high, strict=True))
         self._local = spec.action_frame == "end_effector"
         self._asked = (b"", b"")
-        self._motion = Motion(np.zeros(0), np.zeros(0), np.zeros(0))
+        self._motion = Motion(kinematics, np.zeros(0))
         names = spec.action.names
         self.has_gripper = bool(names) and names[-1] == "gripper"
         size = spec.action.shape[0]
@@ -151,7 +184,8 @@ class ActionMap:
         elif self.space == "joint_delta":
             self._scales = np.full(len(robot.joints), robot.joint_delta)
         elif self.space == "joint_position":
-            self._lower, self._endless = np.array(robot.command_lower), robot.endless
+            self._lower = np.array(robot.command_lower)
+            self._endless = robot.endless if robot.endless.any() else None
             self._scales = (np.array(robot.command_upper) - self._lower) / 2
         else:
             raise ConfigError(f"safety knows no action space {self.space!r} of an arm; choose safety=none")
@@ -213,14 +247,16 @@ class ActionMap:
             displacement = uncut = self._displacement(observation, action)
             if self._box:
                 displacement = self._cut_off(observation, uncut)
-            return Motion(self._kinematics.joint_motion(joints, displacement), displacement, uncut)
+            return Motion(self._kinematics, joints, displacement=displacement, uncut=uncut)
         values = action[self.moves].astype(np.float64)
         if self.space == "joint_delta":
             change = self._scales * values
         else:
-            change = shortest(self._lower + self._scales * (values + 1) - joints, self._endless)
-        displacement = self._kinematics.jacobian(joints) @ change
-        return Motion(change, displacement, displacement)
+            change = self._shortest(self._lower + self._scales * (values + 1) - joints)
+        return Motion(self._kinematics, joints, joints=change)
+
+    def _shortest(self, difference: Array) -> Array:
+        return difference if self._endless is None else shortest(difference, self._endless)
 
     def _cut_off(self, observation: Observation, displacement: Array) -> Array:
         """Return what the robot's own controller leaves of a ``displacement`` (6,) at the sides of its box."""
@@ -261,7 +297,7 @@ class ActionMap:
         if self.space == "joint_delta":
             return self.with_elements(action, change / self._scales)
         # Endless joints are commanded in [-pi, pi), as they are observed.
-        target = shortest(self._reader.joint_positions(observation) + change, self._endless)
+        target = self._shortest(self._reader.joint_positions(observation) + change)
         return self.with_elements(action, (target - self._lower) / self._scales - 1)
 
     def with_displacement(self, action: Action, displacement: Array) -> Action:
@@ -280,7 +316,8 @@ class ActionMap:
 
         Of an action that the robot's own controller cuts off at its workspace, a share may still be the whole motion.
         """
-        _, motion, asked = self.motion(observation, action)
+        made = self.motion(observation, action)
+        motion, asked = made.displacement, made.uncut
         if asked is motion:
             return self.scaled(observation, action, factor)
         if self.moves_base_axes:

@@ -26,12 +26,12 @@ class EndEffectorSpeed:
 
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return ``action`` at no more than the largest speed."""
-        _, displacement, uncut = self._actions.motion(observation, action)
-        excess = self._excess(displacement)
+        motion = self._actions.motion(observation, action)
+        excess = self._excess(motion.displacement)
         if excess <= 1.0 + 1e-6:
             return action, PASSED
-        if uncut is not displacement:  # what the robot's own controller cuts off is not slowed: it is cut off less
-            excess = max(excess, self._excess(uncut))
+        # What the robot's own controller cuts off is not slowed by scaling: it is cut off less.
+        excess = max(excess, self._excess(motion.uncut))
         return self._actions.scaled(observation, action, 1 / excess), Verdict(changed=True, reasons=("speed",))
 
     def _excess(self, displacement: Array) -> float:

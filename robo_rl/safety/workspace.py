@@ -41,7 +41,8 @@ class WorkspaceBox:
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return ``action``, shortened where it leads out of the box."""
         position = self._reader.position(observation).tolist()
-        _, displacement, uncut = self._actions.motion(observation, action)
+        motion = self._actions.motion(observation, action)
+        displacement = motion.displacement
         shift = displacement[:3].tolist()
         if not math.isfinite(sum(position) + sum(shift)):  # no action: the chain holds still, and stops
             return np.full_like(action, np.nan), Verdict(changed=True, reasons=("workspace",))
@@ -55,7 +56,7 @@ class WorkspaceBox:
         if self._actions.moves_base_axes:
             changed = self._actions.with_displacement(action, np.array([*kept, *displacement[3:]]))
         else:
-            asked = uncut[:3].tolist()  # it is this that is scaled
+            asked = motion.uncut[:3].tolist()  # it is this that is scaled
             ways = zip(kept, shift, asked, strict=True)
             share = min((rest / whole for rest, move, whole in ways if rest != move and whole), default=0.0)
             changed = self._actions.scaled(observation, action, max(share, 0.0))
