@@ -124,8 +124,11 @@ class Clearances:
         losses = np.zeros((np.count_nonzero(doubtful), len(postures)))
         moved = np.abs(postures[1:] - postures[:-1])
         np.cumsum(self._levers[pairs[doubtful]] @ moved.T, axis=1, out=losses[:, 1:])
-        values = zip(*(each[doubtful].tolist() for each in (pairs, allowed, start, end)), losses.tolist(), strict=True)
-        return all(self._keeps(*value, postures) for value in values)
+        chosen = (each[doubtful].tolist() for each in (pairs, allowed, start, end))
+        return all(
+            self._keeps(pair, least, first, last, lost, postures)
+            for pair, least, first, last, lost in zip(*chosen, losses.tolist(), strict=True)
+        )
 
     def _keeps(self, pair: int, allowed: float, start: float, end: float, losses: list[float], postures: Array) -> bool:
         """Whether the distance of a pair, from ``start`` to ``end`` [m], stays ``allowed`` [m] in ``postures`` (m, n).

@@ -144,13 +144,12 @@ class FilterChain:
             verdicts = [*verdicts, Verdict(stop=True, reasons=("violation_budget",), message=message)]
         if len(verdicts) == 1:
             return verdicts[0]
-        stop, reasons, messages = False, [], []
-        for verdict in verdicts:
-            stop = stop or verdict.stop
-            reasons += verdict.reasons
-            if verdict.message:
-                messages.append(verdict.message)
-        return Verdict(changed=changed, stop=stop, reasons=tuple(reasons), message="; ".join(messages))
+        return Verdict(
+            changed=changed,
+            stop=any(verdict.stop for verdict in verdicts),
+            reasons=tuple(reason for verdict in verdicts for reason in verdict.reasons),
+            message="; ".join(verdict.message for verdict in verdicts if verdict.message),
+        )
 
 
 def _fault(result: object, verdict: object, action: Action) -> str | None:

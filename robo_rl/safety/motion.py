@@ -55,6 +55,7 @@ class Motion:
         What the robot's own controller cuts off at its workspace is not in it.
         """
         if self._displacement is None:
+            assert self._joints is not None
             self._displacement = self._kinematics.jacobian(self._start).dot(self._joints)
         return self._displacement
 

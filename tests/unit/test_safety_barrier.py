@@ -1,5 +1,7 @@
 """The barrier filter: its quadratic programme against a dense optimiser, its distances and what it keeps clear of."""
 
+from collections import Counter
+
 import mujoco
 import numpy as np
 import pytest
@@ -163,6 +165,24 @@ def test_no_distance_changes_faster_than_its_bound():
         )
         outside = (before > 0) & (after > 0)  # depths are not exact
         assert (np.abs(after - before) <= clearances._levers @ np.abs(motion) + 1e-6)[outside].all()
+
+
+def test_a_way_is_clear_exactly_if_it_is_in_every_posture():
+    exact = ExactArm("six_joints")
+    clearances = Clearances(exact.robot, exact.kinematics, ("keep_out1",), 0.5)
+    everything, rng, margin = np.arange(len(clearances._pairs)), np.random.default_rng(0), 0.05
+    outcomes = Counter()
+    while min(outcomes[True], outcomes[False]) < 40:
+        joints = rng.uniform(exact.lower, exact.upper)
+        steps = np.cumsum(rng.normal(0, 0.01, (50, len(joints))), axis=0) * rng.choice([0.02, 0.2, 1.0])
+        path = joints + np.cumsum(steps, axis=0)
+        start, then = clearances._distances(everything, joints), [clearances._distances(everything, q) for q in path]
+        if min(start.min(), np.min(then)) < 0:
+            continue  # depths are not exact
+        expected = bool((np.min(then, axis=0) >= np.minimum(margin - 1e-6, start) - 1e-9).all())
+        travel = np.abs(np.diff(path, axis=0, prepend=joints[None])).sum(axis=0)
+        assert clearances.keeps(margin, joints, path, travel) == expected
+        outcomes[expected] += 1
 
 
 def test_five_joints_are_not_singular_by_their_number():
