@@ -1,7 +1,9 @@
 """RLDS data sets and HDF5 files that claim or expand to far more than they declare."""
 
 import json
+import os
 import struct
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -167,7 +169,58 @@ def texts(obs):
     state[...] = "x" * 2**20
 
 
+def pipe(obs):
+    """Return the path of a pipe beside the file, which nobody ever opens to write."""
+    path = Path(obs.file.filename).with_suffix(".pipe")
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    return path
+
+
+def external_link(place):
+    """Return a maker of a link at ``place`` to an object in a pipe."""
+
+    def make(obs):
+        obs["state"] = np.zeros((STEPS, 3))
+        obs.file[place] = h5py.ExternalLink(pipe(obs), "/x")
+
+    return make
+
+
+def soft_link_to_external(obs):
+    obs["state"] = h5py.SoftLink("/others/far/state")
+    obs.file["others/far"] = h5py.ExternalLink(pipe(obs), "/x")
+
+
+def virtual_of_pipe(obs):
+    """The extent depends on that of the source, which HDF5 opens to tell the shape."""
+    layout = h5py.VirtualLayout((STEPS, 3), "f4", maxshape=(None, 3))
+    source = h5py.VirtualSource(pipe(obs), "state", (STEPS, 3), maxshape=(None, 3))
+    layout[: h5py.h5s.UNLIMITED, :] = source[: h5py.h5s.UNLIMITED, :]
+    obs.create_virtual_dataset("state", layout)
+
+
+def external_pipe(obs):
+    obs.create_dataset("state", (STEPS, 3), "f4", external=[(pipe(obs), 0, 1 << 40)])
+
+
+def groups_in_a_circle(obs):
+    """A hundred groups, each of which holds all others."""
+    groups = [obs.file.create_group(f"round/{number}") for number in range(100)]
+    for group in groups:
+        for number, other in enumerate(groups):
+            group[f"to_{number}"] = other
+    obs["state"] = obs["all"] = obs.file
+
+
 HDF5 = {
+    "external_link": hdf5(external_link("data/demo_0/obs/far")),
+    "external_link_of_demo": hdf5(external_link("data/demo_1")),
+    "external_link_aside": hdf5(external_link("mask/train")),
+    "soft_link_to_external": hdf5(soft_link_to_external),
+    "virtual_of_pipe": hdf5(virtual_of_pipe),
+    "external_pipe": hdf5(external_pipe),
+    "groups_in_a_circle": hdf5(groups_in_a_circle),
     "chunks_that_are_absent": hdf5(lambda obs: obs.create_dataset("state", (STEPS, 1 << 40), "f4", chunks=(1, 1024))),
     "never_written": hdf5(lambda obs: obs.create_dataset("state", (STEPS, 1 << 30), "f4")),
     "filled": hdf5(lambda obs: obs.create_dataset("state", (STEPS, 1 << 30), "f4", fillvalue=1, chunks=(1, 1 << 20))),

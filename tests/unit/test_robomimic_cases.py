@@ -10,7 +10,7 @@ import pytest
 from robo_rl.cli import main
 from robo_rl.core import ConfigError, DataError, ImageConfig
 from robo_rl.replay import EpisodeStore
-from robo_rl.replay.interchange import ForeignConfig, Robomimic
+from robo_rl.replay.interchange import ForeignConfig, Robomimic, hdf5
 
 CASES = Path(__file__).parents[1] / "data/cases/robomimic"
 STATES = "Members of episodes left out: 1 (states)"
@@ -282,6 +282,29 @@ def test_an_episode_of_nothing_is_left_out(tmp_path):
     data, episodes = load(path)
     assert [episode.record.session for episode in episodes] == [1]
     assert data.notes.lines() == ["Episodes without an action between two observations, left out: 1 (0)"]
+
+
+def test_links_within_the_file_are_followed(tmp_path):
+    """Soft and hard links, also to a group that holds the link; h5py makes such files of filtered data sets."""
+    path = write(tmp_path / "a.hdf5", **{"obs/state": None, "obs/x": np.zeros((STEPS, 3))})
+    with h5py.File(path, "r+") as file:
+        for number in range(2):
+            file[f"pool/{number}"] = np.full((STEPS, 3), number, float)
+            file[f"data/demo_{number}/obs/soft"] = h5py.SoftLink(f"/pool/{number}")
+            file[f"data/demo_{number}/obs/hard"] = file[f"pool/{number}"]
+            file[f"data/demo_{number}/obs/up"] = file
+    _, episodes = load(path)
+    for key in ("soft", "hard"):
+        assert [float(episode.observation[key].mean()) for episode in episodes] == [0, 1]
+
+
+def test_more_members_than_a_file_may_have_are_refused(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.hdf5")
+    monkeypatch.setattr(hdf5, "_LINKS", 13)
+    assert len(load(path)[1]) == 2  # data, two episodes of four, and a state in each obs
+    monkeypatch.setattr(hdf5, "_LINKS", 12)
+    with pytest.raises(DataError, match="more than 12 members"):
+        load(path)
 
 
 # --- flags and large numbers -----------------------------------------------------------------------------------------

@@ -16,17 +16,19 @@ Array = NDArray[Any]
 
 _PACKED = 2000
 """More than this to one no compression of HDF5 packs; gzip comes to 1032."""
+_LINKS = 2**20
+"""Members of all groups of a file at most; 10 000 demonstrations have a few hundred thousand."""
 
 
 def open_hdf5(path: Path, group: str) -> Any:
-    """Open a file to read.
+    """Open a file to read, all of whose links stay in it.
 
     Args:
         path: of the file.
         group: that it must have.
 
     Raises:
-        DataError: if there is none, or it is none of HDF5.
+        DataError: if there is none, or it is none of HDF5, or names other files.
     """
     h5py = library("h5py")
     if not path.is_file():
@@ -35,10 +37,52 @@ def open_hdf5(path: Path, group: str) -> Any:
         file = h5py.File(path, "r")
     except OSError as error:
         raise DataError(f"{path} is no HDF5 file, or unfinished, damaged or open elsewhere ({error})") from error
-    if group not in file:
+    try:
+        _check_links(h5py, file, path)
+        if group not in file or file.get(group, getclass=True) is not h5py.Group:
+            raise DataError(f"{path} is no robomimic file: it has no group {group!r}")
+    except (OSError, RuntimeError, KeyError) as error:
         file.close()
-        raise DataError(f"{path} is no robomimic file: it has no group {group!r}")
+        raise DataError(f"{path} is damaged ({error})") from error
+    except DataError:
+        file.close()
+        raise
     return file
+
+
+def _check_links(h5py: Any, file: Any, path: Path) -> None:
+    """Refuse links to other files: HDF5 opens what they name, a pipe too, as soon as a member is looked at.
+
+    No link is followed but those that hold the groups themselves, each group once. Soft links lead along these.
+    """
+    to_visit, known, count = [(file.id, b"/")], {h5py.h5o.get_info(file.id).addr}, 0
+    while to_visit:
+        group = h5py.h5g.open(*to_visit.pop())
+        links = _links(group)
+        count += len(links)
+        if count > _LINKS:
+            raise DataError(f"{path} has more than {_LINKS} members; split it, or copy what is needed (h5copy)")
+        for name, kind in links:
+            if kind == h5py.h5l.TYPE_HARD:
+                about = h5py.h5o.get_info(group, name)
+                if about.type == h5py.h5o.TYPE_GROUP and about.addr not in known:
+                    known.add(about.addr)
+                    to_visit.append((group, name))
+            elif kind != h5py.h5l.TYPE_SOFT:
+                place = b"/".join([h5py.h5i.get_name(group).rstrip(b"/"), name]).decode(errors="replace")
+                raise DataError(f"{path}: {place} lies in another file; copy it into this one (h5copy, h5repack)")
+
+
+def _links(group: Any) -> list[tuple[bytes, int]]:
+    """Return names and kinds of the members of a group, one more than are allowed at most."""
+    found: list[tuple[bytes, int]] = []
+
+    def add(name: bytes, about: Any) -> bool | None:  # ``about`` is another link's afterwards; None goes on
+        found.append((name, about.type))
+        return len(found) > _LINKS or None
+
+    group.links.iterate(add, info=True)
+    return found
 
 
 def find_array(demo: Any, name: str, path: Path) -> Any:

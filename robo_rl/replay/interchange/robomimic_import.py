@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from robo_rl.core import ArraySpec, DataError, EnvSpec, ImageLayout
 
 from ..layout import EpisodeArrays
-from .data import IMAGES, DataSet, counted, make_episode, read_facts, read_record
+from .data import IMAGES, DataSet, counted, library, make_episode, read_facts, read_record
 from .foreign import ForeignConfig, as_float32, foreign_images, foreign_spec
 from .foreign_episodes import ForeignEpisode, foreign_episodes
 from .hdf5 import find_array, open_hdf5, read_array
@@ -259,8 +259,9 @@ def _arrays_of_steps(demo: Any) -> list[str]:
 
 
 def _is_array(group: Any, name: str) -> bool:
+    """Tell whether a member is an array; its shape is not asked for, for which HDF5 opens files that it may name."""
     try:
-        return hasattr(group.get(name), "shape")
+        return group.get(name, getclass=True) is library("h5py").Dataset
     except (OSError, RuntimeError):  # a link to nowhere, or in a circle
         return False
 
