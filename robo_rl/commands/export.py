@@ -6,7 +6,7 @@ from typing import cast
 from omegaconf import DictConfig
 
 from ..app import build
-from ..core import DataError, draft_of
+from ..core import DataError, draft_of, printable
 from ..replay import EpisodeStore
 from ..replay.interchange import DataFormat, DataSet
 from ..telemetry import Console
@@ -43,5 +43,5 @@ def data_set(store: EpisodeStore, instruction: str | None) -> DataSet:
     listed = store.metadata.get("instructions", [])
     told = [str(text) for text in (listed if isinstance(listed, list) else [])][: len(store)]
     instructions = told + [instruction or store.spec.task] * (len(store) - len(told))
-    metadata = {**store.metadata, "exported_from": {"path": str(store.path), "versions": versions()}}
+    metadata = {**store.metadata, "exported_from": {"path": printable(str(store.path)), "versions": versions()}}
     return DataSet(store.spec, metadata, instructions, lambda: map(store.arrays, range(len(store))))

@@ -8,9 +8,10 @@ from typing import cast
 from omegaconf import DictConfig
 
 from ..app import build, section
-from ..core import DataError, RoboRLError, draft_of
+from ..core import DataError, RoboRLError, draft_of, printable
 from ..replay import EpisodeStore
 from ..replay.interchange import DataFormat, ForeignConfig, ImportNotes
+from ..replay.interchange.data import check_storable
 from ..telemetry import Console
 from .recording import print_summary
 from .summary import versions
@@ -35,8 +36,9 @@ def run(config: DictConfig) -> int:
 def _import(format_: DataFormat, path: Path, output: Path, foreign: ForeignConfig) -> list[str]:
     """Import, and return what was left out or changed, as lines."""
     data = format_.load(path, foreign)
+    check_storable(data, path)
     notes = data.notes or ImportNotes()
-    origin = {"path": str(path), "format": type(format_).__name__, "versions": versions()}
+    origin = {"path": printable(str(path)), "format": type(format_).__name__, "versions": versions()}
     metadata = {**data.metadata, "imported_from": origin}
     instructions = []
     with draft_of(output) as draft:

@@ -177,20 +177,20 @@ def open_regular(path: Path) -> Iterator[int]:
         yield file
 
 
-def parse_json(text: str | bytes, where: str, finite: bool = True) -> Any:
+def parse_json(text: str | bytes, where: str, finite: bool = True, depth: int = DEPTH) -> Any:
     """Return the value in a JSON text; ``where`` it is from is named in the error.
 
     Raises:
-        DataError: if it is not JSON, nests deeper than :data:`DEPTH`, or, where it has to be ``finite``, holds NaN or
-            infinities by name.
+        DataError: if it is not JSON, nests deeper than ``depth``, has half of a surrogate pair, or, where it has to be
+            ``finite``, holds NaN or infinities by name.
     """
     try:
         value = json.loads(text, parse_constant=_refuse_constant if finite else None)
-        _check_depth(value, DEPTH)
-        if (r"\ud" if isinstance(text, str) else rb"\ud") in text.lower():  # type: ignore[operator]
+        _check_depth(value, depth)
+        if not text.isascii() or (r"\ud" if isinstance(text, str) else rb"\ud") in text.lower():  # type: ignore[operator]
             check_characters(value)
     except (ValueError, RecursionError) as error:
-        reason = f"nested deeper than {DEPTH} levels" if isinstance(error, RecursionError) else str(error)
+        reason = f"nested deeper than {depth} levels" if isinstance(error, RecursionError) else str(error)
         raise NoJsonError(f"{where}: expected JSON ({reason})") from error
     return value
 

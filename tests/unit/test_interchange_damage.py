@@ -193,7 +193,9 @@ def test_what_lies_in_another_file_is_not_read(foreign_hdf5, tmp_path, kind):
             layout = h5py.VirtualLayout((7, 3), "f4")
             layout[:] = h5py.VirtualSource(str(tmp_path / "other.hdf5"), "data/demo_0/obs/state", shape=(7, 3))
             demo.create_virtual_dataset("obs/state", layout)
-    with pytest.raises(DataError, match=r"demo_0/obs/(state|images_front|front_image) lies in another file; copy it"):
+    with pytest.raises(
+        DataError, match=r"demo_0/obs(/(state|images_front|front_image))? lies in another file; copy it"
+    ):
         run_import(foreign_hdf5, tmp_path / "out", "Robomimic")
     assert not (tmp_path / "out").exists()
 
@@ -271,7 +273,7 @@ def test_nonsense_is_answered_by_a_message(tmp_path, capsys):
     for name in ("features.json", "robo_rl.json"):
         kept = (tmp_path / "rlds" / name).read_bytes()
         (tmp_path / "rlds" / name).write_bytes(b"\xff\xfe")
-        with pytest.raises(DataError, match="damaged"):
+        with pytest.raises(DataError, match=r"(features|robo_rl)\.json.*(damaged|expected JSON)"):
             run_import(tmp_path / "rlds", tmp_path / "out", "Rlds")
         (tmp_path / "rlds" / name).write_bytes(kept)
     assert names(tmp_path) == ["lerobot", "rlds", "set"], "nothing is left, here or outside"

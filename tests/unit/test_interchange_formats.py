@@ -84,7 +84,7 @@ def test_what_a_robot_was_told_is_read_from_where_robosuite_has_it(recorded, tmp
     ]
     with h5py.File(path, "r+") as file:
         file["data/demo_2"].attrs["ep_meta"] = "{"
-    with pytest.raises(DataError, match="demo_2/ep_meta is damaged"):
+    with pytest.raises(DataError, match="demo_2/ep_meta: expected JSON"):
         Robomimic().load(path, ForeignConfig())
 
 

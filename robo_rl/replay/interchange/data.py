@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ConfigError, DataError, EnvSpec, SpecError, read_bytes
+from robo_rl.core import ConfigError, DataError, EnvSpec, SpecError, parse_json, read_bytes
 
 from ..layout import EpisodeArrays, EpisodeRecord, step_fields
 from .notes import ImportNotes
@@ -154,7 +154,7 @@ def read_facts(text: str | bytes, where: Path) -> tuple[EnvSpec, dict[str, Any],
         DataError: if ``text`` is damaged or of another version.
     """
     try:
-        facts = json.loads(text)
+        facts = parse_json(text, str(where))
         if (facts["format"], facts["format_version"]) != (_KIND, _VERSION):
             raise DataError(
                 f"{where}: expected {_KIND!r} of version {_VERSION}, found {facts['format']!r} of version "
@@ -177,7 +177,7 @@ def read_record(text: str | bytes, where: Path) -> EpisodeRecord:
         DataError: if ``text`` is no record.
     """
     try:
-        return EpisodeRecord.from_line(json.dumps({**json.loads(text), "crc32": {}}).encode())
+        return EpisodeRecord.from_line(json.dumps({**parse_json(text, "the record"), "crc32": {}}).encode())
     except (ValueError, TypeError) as error:
         raise DataError(f"{where}: the record of an episode is damaged ({error}); export the data again") from error
 
@@ -232,12 +232,41 @@ def _shaped(rows: Array, shape: tuple[int, ...], dtype: str, name: str, where: o
     """Return ``rows`` (n, *shape) as ``dtype``; whole numbers and flags as they are, or not at all."""
     if rows.shape[1:] != tuple(shape):
         raise DataError(f"{where}: expected rows of shape {shape} in {name!r}, found {rows.shape[1:]}")
-    with np.errstate(invalid="ignore", over="ignore"):
-        values = np.ascontiguousarray(rows, dtype=dtype)
-    if values.dtype.kind in "biu" and (values != rows).any():
-        wrong = rows[values != rows].reshape(-1)[0]
-        raise DataError(f"{where}: expected values of type {dtype} in {name!r}, found {wrong}; the data is damaged")
-    return values
+    try:
+        return np.ascontiguousarray(as_type(rows, dtype))
+    except ValueError as error:
+        told = f"expected values of type {dtype} in {name!r}, {error}"
+        raise DataError(f"{where}: {told}; the data is damaged") from error
+
+
+def as_type(rows: Array, dtype: str) -> Array:
+    """Return numbers as ``dtype``; fractions may lose digits, and what is not finite stays so.
+
+    Raises:
+        ValueError: if a number is out of the range of ``dtype``, or no whole number where it has to be one.
+    """
+    wanted = np.dtype(dtype)
+    if rows.dtype == wanted or rows.dtype.kind not in "biuf":
+        return rows.astype(wanted, copy=False)
+    with np.errstate(all="ignore"):
+        found = rows.astype(wanted)
+        wrong = np.isinf(found) & np.isfinite(rows) if wanted.kind == "f" else found != rows
+    if wrong.any():
+        place = np.argwhere(wrong)[0].tolist()
+        raise ValueError(f"found {rows[tuple(place)]:g} in row {place[0]}")
+    return found
+
+
+def check_storable(data: DataSet, path: Path) -> None:
+    """Check that what is known of a whole data set can be stored and read again.
+
+    Raises:
+        DataError: if it cannot; the message names ``path``, from which it was read.
+    """
+    try:
+        parse_json(facts_json(data), f"{path}: names, descriptions or instructions in it cannot be stored")
+    except ValueError as error:
+        raise DataError(f"{path}: a description in it cannot be stored ({error})") from error
 
 
 def counted(episodes: Iterator[EpisodeArrays], count: int, where: Path) -> Iterator[EpisodeArrays]:

@@ -24,6 +24,10 @@ GAP = 0.4
 _OTHER_RATE = 0.1
 """Deviation of the usual interval from the control period, in periods, that is another rate."""
 
+_LARGEST = float(np.finfo(np.float32).max)
+_LATEST = 9e9
+"""Times beyond this [s] have no whole number of nanoseconds in 64 bits."""
+
 LAST_LEFT_OUT = "Last actions left out with what came of them, since no observation follows and nothing says 'done'"
 
 
@@ -89,8 +93,6 @@ def foreign_episodes(
         if len(rows) not in (count, count + 1):
             name = episode.names.get(key, key)
             raise DataError(f"{_place(episode)}: {name!r} has {len(rows)} rows, there are {count} actions")
-    if episode.rewards is not None:
-        episode = replace(episode, rewards=as_float32(episode.rewards, "reward", notes))
     ends_alike = all(len(rows) == count for rows in episode.observation.values())
     observation = {
         key: np.concatenate([rows, rows[-1:]]) if ends_alike else _whole(episode, key, rows)
@@ -99,6 +101,8 @@ def foreign_episodes(
     valid = _finite(config, episode, observation, notes)
     if valid is None:
         return
+    if episode.rewards is not None:
+        episode = replace(episode, rewards=as_float32(episode.rewards, "reward", notes))
     done, success = _done(episode, valid, notes), _success(episode, notes)
     if ends_alike and not done[-1:].any():
         valid[-1:] = False  # nothing was observed after the last action
@@ -166,6 +170,17 @@ def _episode(
     return make_episode(record, spec, observation, step_columns, episode.where)
 
 
+def check_times(seconds: Array, where: str) -> None:
+    """Check times (n,) in seconds.
+
+    Raises:
+        DataError: if one cannot be told in nanoseconds.
+    """
+    if (wrong := ~(np.abs(seconds) < _LATEST)).any():
+        frame = int(wrong.argmax())
+        raise DataError(f"{where}: expected times in seconds, frame {frame} has {seconds[frame]:g}")
+
+
 def _place(episode: ForeignEpisode) -> str:
     return f"{episode.where}: episode {episode.number}"
 
@@ -192,12 +207,16 @@ def _finite(
     for name, rows in {**named, **steps}.items():
         if rows is None:
             continue
-        wrong = np.asarray(~np.isfinite(rows).all(tuple(range(1, rows.ndim))))
+        held = np.isfinite(rows)
+        if rows.dtype.kind == "f" and rows.dtype.itemsize > 4:
+            held &= np.abs(rows) <= _LARGEST
+        wrong = np.asarray(~held.all(tuple(range(1, rows.ndim))))
         if wrong.any():
             frame = int(wrong.argmax())
-            element = int((~np.isfinite(rows[frame].reshape(-1))).argmax())
+            element = int((~held[frame].reshape(-1)).argmax())
             value = rows[frame].reshape(-1)[element]
-            faults.append((frame, f"{name!r} of frame {frame} has {value} in element {element}", wrong))
+            large = "" if np.isnan(value) else " (or too large)" if np.isinf(value) else " (too large for float32)"
+            faults.append((frame, f"{name!r} of frame {frame} has {value:g} in element {element}{large}", wrong))
     for key, frames in episode.missing.items():
         if len(frames):
             wrong = np.isin(np.arange(len(observation[key])), frames)
@@ -266,7 +285,8 @@ def _scaled(
             raise DataError(
                 f"{_place(episode)}: foreign.action_low has {low.size} elements, an action {values.shape[1]}"
             )
-        values = 2 * (values - low) / (high - low) - 1
+        with np.errstate(over="ignore", invalid="ignore"):  # what is infinite or none then is out of range
+            values = 2 * (values - low) / (high - low) - 1
     values = np.where(valid[:, None], values, 0)
     outside = np.abs(values) > 1 + 1e-6  # a last bit of rounding is no other action
     if outside.any():

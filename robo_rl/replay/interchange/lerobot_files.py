@@ -1,7 +1,6 @@
 """The files of a LeRobotDataset: metadata, tables, images and videos, each read as far as its sizes are expected."""
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from robo_rl.core import DataError, ImageHeader, SpecError, decode_image_file, r
 
 from . import lerobot_layout as layout
 from .data import library, read_small
+from .foreign_json import read_foreign_json
 from .parquet import ColumnLimit, ParquetReader
 from .pictures import VideoDecoder
 
@@ -72,10 +72,7 @@ class LeRobotFiles:
         path = self.root / name
         if not path.is_file():
             raise DataError(f"{self.root} is no LeRobotDataset: it has no {name}")
-        try:
-            return json.loads(read_small(path))
-        except ValueError as error:
-            raise DataError(f"{path} is damaged ({error})") from error
+        return read_foreign_json(read_small(path), path)
 
     # --- numbers -----------------------------------------------------------------------------------------------------
 
@@ -246,10 +243,8 @@ class LeRobotFiles:
             rows = [row for file in files for row in self._read_table(file, count)]
         else:
             path = self.root / layout.EPISODES_V21
-            try:
-                rows = [json.loads(line) for line in read_small(path).splitlines() if line]
-            except ValueError as error:
-                raise DataError(f"{path} is damaged ({error})") from error
+            lines = enumerate(read_small(path).splitlines(), 1)
+            rows = [read_foreign_json(line, f"{path}, line {number}") for number, line in lines if line]
         rows.sort(key=lambda row: int(row["episode_index"]))
         if [row["episode_index"] for row in rows] != list(range(count)):
             raise DataError(
@@ -268,7 +263,11 @@ class LeRobotFiles:
         ]
         numbers = ["episode_index", "length", "data/chunk_index", "data/file_index", *places]
         limits = {name: ColumnLimit() for name in numbers} | {"tasks": ColumnLimit(64, _TASK_BYTES)}
-        rows: list[dict[str, Any]] = ParquetReader(path, count, limits, optional=("tasks",)).read().to_pylist()
+        table = ParquetReader(path, count, limits, optional=("tasks",)).read()
+        try:
+            rows: list[dict[str, Any]] = table.to_pylist()
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path}: expected UTF-8 text in 'tasks' ({error})") from error
         return rows
 
 

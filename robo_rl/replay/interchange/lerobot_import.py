@@ -13,7 +13,7 @@ from ..layout import EpisodeArrays, step_fields
 from . import lerobot_layout as layout
 from .data import IMAGES, DataSet, counted, make_episode, read_facts, read_record, read_small
 from .foreign import ForeignConfig, as_float32, foreign_images, foreign_spec
-from .foreign_episodes import GAP, ForeignEpisode, foreign_episodes
+from .foreign_episodes import GAP, ForeignEpisode, check_times, foreign_episodes
 from .lerobot_files import LeRobotFiles
 from .notes import ImportNotes
 from .parquet import ColumnLimit, ParquetReader
@@ -234,6 +234,7 @@ class ForeignReader:
                     f"{place}: frame_index goes from {frames[frame]} to {frames[frame + 1]}, timestamp from "
                     f"{seconds[frame]:.4g} to {seconds[frame + 1]:.4g} s: they contradict each other"
                 )
+        check_times(np.asarray(seconds), f"{place}: 'timestamp' or 'frame_index'")
         stamps: Array = np.rint(np.asarray(seconds, np.float64) * 1e9).astype(np.int64)
         return stamps
 

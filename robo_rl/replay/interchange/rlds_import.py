@@ -1,6 +1,5 @@
 """Reading an RLDS data set of TensorFlow Datasets."""
 
-import json
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,8 @@ from ..layout import EpisodeArrays
 from . import rlds_layout as layout
 from .data import IMAGES, DataSet, counted, make_episode, read_facts, read_record, read_small
 from .foreign import ForeignConfig, as_float32, foreign_images, foreign_spec
-from .foreign_episodes import ForeignEpisode, foreign_episodes
+from .foreign_episodes import ForeignEpisode, check_times, foreign_episodes
+from .foreign_json import read_foreign_json
 from .notes import ImportNotes
 from .rlds_layout import STEPS, Feature
 from .tfrecord import Values, decode_example, read_records
@@ -65,8 +65,9 @@ def _declared_episodes(path: Path, split: str) -> int | None:
     """Return the number of episodes that the data set declares; None: it does not."""
     if not (path / layout.INFO).is_file():
         return None
+    about = read_foreign_json(read_small(path / layout.INFO), path / layout.INFO)
     try:
-        splits = json.loads(read_small(path / layout.INFO)).get("splits", [])
+        splits = about.get("splits", [])
         return next((sum(map(int, each["shardLengths"])) for each in splits if each["name"] == split), None)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path / layout.INFO} is damaged ({type(error).__name__}: {error})") from error
@@ -171,7 +172,9 @@ class ForeignReader:
         instructions = []
         for _, example in _examples(self._shards, {told}):
             texts = example.get(told, [])
-            instructions.append(texts[0].decode() if isinstance(texts, list) and texts else self._config.task)
+            instructions.append(
+                texts[0].decode(errors="replace") if isinstance(texts, list) and texts else self._config.task
+            )
         where = self._shards[0].parent
         if not instructions or declared not in (None, len(instructions)):
             expected = "an episode at least" if declared is None else f"{declared} episodes, as {layout.INFO} says"
@@ -254,6 +257,8 @@ class ForeignReader:
         times = None if self._time is None else np.asarray(rows[self._time], np.float64)
         if times is not None and (times.ndim != 1 or not np.isfinite(times).all()):
             raise DataError(f"{where}: {self._time!r} must be one finite number a step")
+        if times is not None:
+            check_times(times, f"{where}: {self._time!r}")
         terminal = rows.get(f"{STEPS}/is_terminal")
         rewards = rows.get(f"{STEPS}/reward")
         return ForeignEpisode(

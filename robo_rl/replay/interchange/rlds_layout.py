@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from robo_rl.core import ArraySpec, DataError, EnvSpec, SpecError, decode_image_file, read_image_header
 
 from ..layout import step_fields
-from .data import IMAGES, check_packed
+from .data import IMAGES, as_type, check_packed
+from .foreign_json import read_foreign_json
 from .pictures import to_png
 from .tfrecord import Values
 
@@ -78,7 +79,7 @@ class Feature:
             size = math.prod(_known(self.shape))
             if None in self.shape or len(rows) % max(size, 1) or not size:
                 raise ValueError(f"they are {len(rows)}, which is no multiple")
-            return rows.astype(self.dtype).reshape(len(rows) // size, *_known(self.shape))
+            return as_type(rows, self.dtype).reshape(len(rows) // size, *_known(self.shape))
         except (ValueError, TypeError) as error:
             raise DataError(f"{where}: expected {self.kind} values of shape {self.shape} ({error})") from error
 
@@ -183,7 +184,7 @@ def read_features(text: str | bytes, where: Path) -> dict[str, Feature]:
             found[name] = _read_feature(node)
 
     try:
-        visit(json.loads(text), "")
+        visit(read_foreign_json(text, where), "")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{where} is damaged ({type(error).__name__}: {error})") from error
     return found

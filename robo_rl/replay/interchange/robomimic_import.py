@@ -1,6 +1,5 @@
 """Reading HDF5 files of robomimic."""
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from ..layout import EpisodeArrays
 from .data import IMAGES, DataSet, counted, library, make_episode, read_facts, read_record
 from .foreign import ForeignConfig, as_float32, foreign_images, foreign_spec
 from .foreign_episodes import ForeignEpisode, foreign_episodes
+from .foreign_json import check_text, read_foreign_json
 from .hdf5 import find_array, open_hdf5, read_array
 from .notes import ImportNotes
 
@@ -274,10 +274,7 @@ def _key(name: str, rows: Any) -> str:
 
 def _environment(group: Any, path: Path) -> tuple[Mapping[str, Any], float | None]:
     """Return what the file says of its environment, and the control rate [Hz] where it is told."""
-    try:
-        environment = json.loads(group.attrs.get("env_args", "{}"))
-    except (ValueError, TypeError) as error:
-        raise DataError(f"{path}: data/env_args is damaged ({error})") from error
+    environment = _json(group, "env_args", path)
     environment = environment if isinstance(environment, dict) else {"env_args": environment}
     arguments = environment.get("env_kwargs")
     rate = arguments.get("control_freq") if isinstance(arguments, dict) else None
@@ -288,10 +285,17 @@ def _environment(group: Any, path: Path) -> tuple[Mapping[str, Any], float | Non
 
 def _instruction(demo: Any, path: Path) -> str:
     """Return what the robot was told: in ``ep_meta`` where robosuite recorded it; empty where nothing says."""
-    try:
-        about = json.loads(demo.attrs.get("ep_meta", "{}"))
-        told = about.get("lang") if about is not None else None
-    except (ValueError, TypeError, AttributeError) as error:
-        raise DataError(f"{path}: {demo.name}/ep_meta is damaged ({error})") from error
-    words = np.ravel(demo.attrs.get("lang", [])).tolist() or [told or ""]
-    return "; ".join(word.decode(errors="replace") if isinstance(word, bytes) else str(word) for word in words)
+    about = _json(demo, "ep_meta", path)
+    if not isinstance(about, dict | None):
+        raise DataError(f"{path}: {demo.name}/ep_meta: expected an object, found {str(about)[:40]!r}")
+    words = np.ravel(demo.attrs.get("lang", [])).tolist() or [(about or {}).get("lang") or ""]
+    told = "; ".join(word.decode(errors="replace") if isinstance(word, bytes) else str(word) for word in words)
+    return check_text(told, f"{path}: {demo.name}/lang")
+
+
+def _json(group: Any, attribute: str, path: Path) -> Any:
+    """Return the value of an attribute that is a JSON text; an empty object where there is none."""
+    text, where = group.attrs.get(attribute, "{}"), f"{path}: {group.name}/{attribute}"
+    if not isinstance(text, str | bytes):
+        raise DataError(f"{where}: expected a text of JSON, found {type(text).__name__}")
+    return read_foreign_json(text, where)

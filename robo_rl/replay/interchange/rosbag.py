@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import DataError, EnvSpec, nearest, require
+from robo_rl.core import DataError, EnvSpec, nearest, printable, require
 
 from ..layout import EpisodeArrays
 from .data import (
@@ -106,7 +106,7 @@ class Rosbag:
                 spec, metadata, instructions, lambda: counted(_own_episodes(opened, bags[0], spec), count, path)
             )
         reader = TopicsReader(bags, self.topics, foreign, opened, notes)
-        metadata = {"imported": {"format": "rosbag2", "bags": [str(bag) for bag in bags]}}
+        metadata = {"imported": {"format": "rosbag2", "bags": [printable(str(bag)) for bag in bags]}}
         return DataSet(reader.spec, metadata, [foreign.task] * len(bags), reader.episodes, notes)
 
     def _store(self) -> Any:

@@ -16,7 +16,7 @@ from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec, SpecError, 
 from ..encoding import SUCCESS_UNKNOWN
 from ..layout import EpisodeArrays
 from .data import IMAGES, check_packed
-from .foreign import ForeignConfig, foreign_spec
+from .foreign import ForeignConfig, as_float32, foreign_spec
 from .foreign_episodes import ForeignEpisode, foreign_episodes
 from .notes import ImportNotes
 from .rosbag_messages import ImageReader, NumberReader, TopicConfig, stamp_ns
@@ -28,6 +28,7 @@ __all__ = ["TopicConfig", "TopicsReader"]
 Array = NDArray[Any]
 Times = NDArray[np.int64]
 
+_LATEST_NS = (1 << 63) - 1
 ACTION, REWARD, SUCCESS = "action", "reward", "success"
 
 
@@ -165,6 +166,8 @@ class TopicsReader:
             if missing := [name for name in names if name not in bag.types]:
                 raise DataError(f"{path} has no topic {missing[0]}; {nearest(missing[0], bag.types)}")
             for place, (name, at_ns, message) in enumerate(bag.messages(names)):
+                if not 0 <= at_ns <= _LATEST_NS:
+                    raise DataError(f"{path}: a message of {name} was logged at {at_ns} ns, expected at most 2^63 ns")
                 for index, topic in enumerate(self._topics):
                     if topic.full_name != name:
                         continue
@@ -246,13 +249,16 @@ class TopicsReader:
         return ForeignEpisode(
             number,
             f"{path}, {part.ticks[0] / 1e9:.3f} s on",
-            {key: joined[key].astype(self.spec.observation[key].dtype) for key in self._keys},
+            {key: self._as_stored(key, joined[key]) for key in self._keys},
             joined[ACTION][1:],
             rewards=joined[REWARD][1:, 0] if REWARD in joined else None,
             success=success,
             stamp_ns=part.ticks,
             names={key: ", ".join(self._topics[each].full_name for each in self._given[key]) for key in self._keys},
         )
+
+    def _as_stored(self, key: str, rows: Array) -> Array:
+        return rows if key.startswith(IMAGES) else as_float32(rows, key, self._notes)
 
     def _newest(self, gives: str, path: Path, messages: Sequence[_Messages], part: _Part) -> Array:
         columns = []
