@@ -195,15 +195,22 @@ def parse_json(text: str | bytes, where: str, finite: bool = True, depth: int = 
     return value
 
 
-def check_yaml(text: str, where: str) -> None:
+def check_yaml(text: str, where: str, most: int = YAML_NODES) -> int:
     """Refuse a YAML text that is not worth building; only its events are read, no value is made.
 
+    Args:
+        text: of a file.
+        where: for messages.
+        most: values that it may have.
+
+    Returns:
+        the number of values, each counted as often as an alias repeats it.
+
     Raises:
-        DataError: if it is not YAML, nests deeper than :data:`DEPTH`, or has more than :data:`YAML_NODES` values, each
-            counted as often as an alias repeats it.
+        DataError: if it is not YAML, nests deeper than :data:`DEPTH`, or has more than ``most`` values.
     """
     try:
-        _count_yaml(text)
+        return _count_yaml(text, most)
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise DataError(f"{where}: expected YAML ({error.problem}{line})") from error
@@ -211,8 +218,8 @@ def check_yaml(text: str, where: str) -> None:
         raise DataError(f"{where}: expected YAML ({str(error).partition(chr(10))[0]})") from error
 
 
-def _count_yaml(text: str) -> None:
-    """Raise a ValueError where a text nests too deep or holds too much."""
+def _count_yaml(text: str, most: int) -> int:
+    """Return the number of values; raise a ValueError where a text nests too deep or holds too much."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the slow one would take seconds for some short texts
     sizes: dict[str, int] = {}
     open_nodes: list[list[Any]] = [["", 0]]  # anchor and size of each collection that is not closed yet
@@ -237,8 +244,9 @@ def _count_yaml(text: str) -> None:
         else:
             continue
         open_nodes[-1][1] += size
-        if open_nodes[-1][1] > YAML_NODES:
-            raise ValueError(f"more than {YAML_NODES:,} values, with those that aliases repeat")
+        if open_nodes[-1][1] > most:
+            raise ValueError(f"more than {most:,} values, with those that aliases repeat")
+    return int(open_nodes[-1][1])
 
 
 def check_characters(value: Any) -> None:

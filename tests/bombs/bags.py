@@ -1,5 +1,6 @@
 """Bags of rosbag2 whose files expand to, or compute, far more than they hold."""
 
+import os
 import sqlite3
 import struct
 from functools import cache
@@ -106,7 +107,172 @@ def sparse_metadata(folder):
     return folder
 
 
+SEPARATOR = "=" * 80
+PROFILE = "- history: 3\n  depth: 0\n"
+
+
+def defined(text, data=bytes(8), storage="MCAP", kind="ros2msg", count=3):
+    """Return a maker of a bag whose topics have messages of a type that ``text`` defines, and no hash of it."""
+    digest = f"RIHS01_{'0' * 64}"
+
+    def make(folder):
+        writer = Writer(folder, version=8, storage_plugin=StoragePlugin[storage])
+        with writer as bag:
+            names = ("/state", "/command")
+            topics = [bag.add_connection(name, "a/msg/A", msgdef=text, rihs01=digest) for name in names]
+            for step in range(count):
+                for topic in topics:
+                    bag.write(topic, START + step * 10**8, b"\x00\x01\x00\x00" + data)
+        about = folder / "metadata.yaml"
+        about.write_text(about.read_text().replace(digest, "''"))
+        if kind != "ros2msg":
+            (path,) = folder.glob("*.mcap")
+            path.write_bytes(path.read_bytes().replace(b"ros2msg", kind.encode()))
+        return folder
+
+    return make
+
+
+def nested(count, length):
+    """Return the definition of messages in messages, each an array of ``length`` of the next."""
+    parts = [f"float64 data\nA0[{length}] v\n"]
+    parts += [f"MSG: a/A{n}\nA{n + 1}[{length}] v\n" for n in range(count)]
+    return f"{SEPARATOR}\n".join([*parts, f"MSG: a/A{count}\nuint8 v\n"])
+
+
+def long_metadata(folder):
+    """Half a million numbers in a megabyte."""
+    path = write(folder) / "metadata.yaml"
+    path.write_text(f"{path.read_text()}\nextra: [{'1,' * 500_000}1]\n")
+    return folder
+
+
+def many_values(folder):
+    path = write(folder) / "metadata.yaml"
+    path.write_text(f"{path.read_text()}\nextra: [{'1,' * 100_000}1]\n")
+    return folder
+
+
+def long_profiles(folder):
+    """A hundred topics with profiles of three hundred values each, as texts in the metadata."""
+    path = write(folder) / "metadata.yaml"
+    about = yaml.safe_load(path.read_text())
+    topics = about["rosbag2_bagfile_information"]["topics_with_message_count"]
+    topics[0]["topic_metadata"]["offered_qos_profiles"] = PROFILE * 60
+    topics += [{**topics[0], "topic_metadata": {**topics[0]["topic_metadata"], "name": f"/t{n}"}} for n in range(100)]
+    path.write_text(yaml.safe_dump(about))
+    return folder
+
+
+def record(kind, *texts, numbers=b""):
+    content = numbers + b"".join(struct.pack("<I", len(text)) + text for text in texts)
+    return struct.pack("<BQ", kind, len(content)) + content
+
+
+def channels(packed=False):
+    """Return a maker of an MCAP file without a summary that tells of ten thousand topics, in a chunk or beside."""
+
+    def make(folder):
+        (path,) = write(folder).glob("*.mcap")
+        (folder / "metadata.yaml").unlink()
+        content = path.read_bytes()
+        begin = 8 + 9 + struct.unpack_from("<Q", content, 9)[0]
+        parts = []
+        for topic in range(10_000):
+            about = record(0, b"offered_qos_profiles", PROFILE.encode() * 5)[9:]
+            ids = struct.pack("<HH", topic, 0)
+            parts.append(record(4, b"/t%d" % topic, b"cdr", about, numbers=ids))
+        told = b"".join(parts)
+        if packed:
+            data = zstd.compress(told)
+            head = struct.pack("<QQQII", START, START, len(told), 0, 4) + b"zstd" + struct.pack("<Q", len(data))
+            told = struct.pack("<BQ", 6, len(head) + len(data)) + head + data
+        footer = struct.pack("<BQQQI", 2, 20, 0, 0, 0) + content[:8]
+        path.write_bytes(content[:begin] + told + footer)
+        return path
+
+    return make
+
+
+def under_another_name(folder):
+    """A view in a file that its ending makes MCAP."""
+    (path,) = BAGS["view"](folder).glob("*.db3")
+    path.rename(path.with_suffix(".mcap"))
+    about = folder / "metadata.yaml"
+    about.write_text(about.read_text().replace(".db3", ".mcap"))
+    return folder
+
+
+def pipe_under_another_name(folder):
+    (path,) = write(folder).glob("*.mcap")
+    path.unlink()
+    os.mkfifo(path.with_suffix(".bin"))
+    about = folder / "metadata.yaml"
+    about.write_text(about.read_text().replace(".mcap", ".bin"))
+    return folder
+
+
+def packed_file_of_packed_chunk(folder):
+    """An MCAP file within a Zstandard file, of which a chunk expands to far more."""
+    (path,) = mcap("zstd", lambda: zeros(2 << 30), 1000)(folder).glob("*.mcap")
+    path.with_suffix(".mcap.zstd").write_bytes(zstd.compress(path.read_bytes()))
+    path.unlink()
+    about = folder / "metadata.yaml"
+    text = about.read_text().replace(".mcap", ".mcap.zstd")
+    text = text.replace("compression_format: ''", "compression_format: zstd")
+    about.write_text(text.replace("compression_mode: ''", "compression_mode: FILE"))
+    return folder
+
+
 BAGS = {
+    "fixed_texts": defined("float64 data\nstring[20000] a\n"),
+    "fixed_texts_of_sqlite": defined("float64 data\nstring[20000] a\n", storage="SQLITE3"),
+    "fixed_texts_of_idl": defined(
+        "module a { module msg { typedef string t[20000]; struct A { double data; t x; }; }; };", kind="ros2idl"
+    ),
+    "fixed_messages": defined(f"float64 data\nB[20000] a\n{SEPARATOR}\nMSG: a/B\nfloat64 v\n"),
+    "nested_arrays": defined(nested(6, 100)),
+    "nested_messages": defined(nested(400, 1)),
+    "empty_arrays": defined(
+        f"float64 data\nB[] a\n{SEPARATOR}\nMSG: a/B\nC[1000] v\n{SEPARATOR}\nMSG: a/C\nbool[0] v\n"
+    ),
+    "negative_arrays": defined("float64 data\nfloat64[-1] a\n"),
+    "of_itself": defined("float64 data\nA[] a\n"),
+    "in_a_circle": defined(f"float64 data\nB a\n{SEPARATOR}\nMSG: a/B\nA[] v\n"),
+    "many_fields": defined("float64 data\n" + "".join(f"float64 f{n}\n" for n in range(60_000))),
+    "many_text_fields": defined("float64 data\n" + "".join(f"string[] f{n}\n" for n in range(5000))),
+    "blank_lines": defined("float64 data\n" + "\n" * 100_000),
+    "long_default": defined("float64 data\nuint8[] a [" + "1," * 400_000 + "1]\n"),
+    "idl_shift": defined(
+        "module a { module msg { const long N = 1 << 99999999999; struct A { double data; }; }; };", kind="ros2idl"
+    ),
+    "idl_long": defined(
+        "module a { module msg { struct A {"
+        + '@verbatim (language="comment", text="a" "b")' * 2000
+        + " double data; }; }; };",
+        kind="ros2idl",
+    ),
+    "small_elements": defined(
+        f"float64 data\nB[] a\n{SEPARATOR}\nMSG: a/B\nuint8 v\n",
+        bytes(8) + struct.pack("<I", 50 << 20) + bytes(50 << 20),
+        count=1,
+    ),
+    "chain_of_messages": defined(
+        nested(30, 1).replace("A0[1] v", "A0[] v"), bytes(8) + struct.pack("<I", 1000) + bytes(1000)
+    ),
+    "many_constants": defined("float64 data\n" + "".join(f"bool A{n}=1\n" for n in range(9000))),
+    "long_metadata": long_metadata,
+    "many_values": many_values,
+    "long_profiles": long_profiles,
+    "many_channels": channels(),
+    "many_channels_packed": channels(packed=True),
+    "topics_of_one_number": changed(
+        "ALTER TABLE topics RENAME TO others",
+        "CREATE TABLE topics AS SELECT others.* FROM others JOIN messages ON true JOIN messages AS more ON true",
+    ),
+    "under_another_name": under_another_name,
+    "pipe_under_another_name": pipe_under_another_name,
+    "packed_file_of_packed_chunk": packed_file_of_packed_chunk,
     "zstd_chunk": mcap("zstd", lambda: zeros(2 << 30), 1000),
     "zstd_chunk_of_stated_size": mcap("zstd", lambda: zeros(2 << 30), 2 << 30),
     "lz4_chunk": mcap("lz4", lambda: zeros(1 << 29, "lz4"), 1000),

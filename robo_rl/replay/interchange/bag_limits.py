@@ -1,4 +1,4 @@
-"""Limits on what the files of a bag may expand to: checked before rosbags, which has none, reads them.
+"""Limits on what the files of a bag may expand to and describe: checked before rosbags, which has none, reads them.
 
 Written from https://mcap.dev/spec and https://www.sqlite.org/lang.html.
 """
@@ -7,10 +7,13 @@ import mmap
 import sqlite3
 import struct
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from robo_rl.core import DataError
+import yaml
+
+from robo_rl.core import DataError, check_yaml, read_bytes
 
 from .data import library
 
@@ -19,11 +22,20 @@ FREE_BYTES = 2**28
 RATIO = 200
 """Bytes more, for each packed byte: sensors' data comes to about ten."""
 
-_METADATA_BYTES = 2**24
-_SCHEMA_BYTES = 2**20
-"""Bytes of a message definition; rosbags takes seconds for a megabyte of it."""
+_METADATA_BYTES = 2**19
+_YAML_VALUES = 20_000
+"""Values of YAML in ``metadata.yaml``, or in the QoS profiles of a file, of which a profile has 27. rosbags takes 50 to
+80 us for each, and a bag is opened three times; one of 150 topics in 1000 files, as many as it can open, has 20 000."""
+_TOPIC_VALUES = 10
+"""What a topic counts without its profiles."""
+_DEFINITIONS = 4000
+"""Message definitions of a SQLite file."""
+_ENTRIES = 1000
+"""Tables and indices of a SQLite file."""
+_SUFFIXES = {"mcap": ".mcap", "sqlite3": ".db3"}
 _PIECE = 2**20
-_SCHEMA, _CHUNK = 0x03, 0x06
+_FOOTER, _SCHEMA, _CHANNEL, _CHUNK, _CHUNK_INDEX, _STATISTICS, _SUMMARY_OFFSET = 2, 3, 4, 6, 8, 0x0B, 0x0E
+_FOOTER_BYTES = 37
 _MAGIC = b"\x89MCAP0\r\n"
 
 
@@ -76,7 +88,7 @@ def check_bag_files(path: Path) -> None:
     """Check the files of a bag, or the one file ``path``.
 
     Raises:
-        DataError: if one would expand beyond the limits, or computes what it holds.
+        DataError: if one would expand beyond the limits, describes more than is read, or computes what it holds.
     """
     for file in sorted(path.iterdir()) if path.is_dir() else [path]:
         if not file.is_file():
@@ -84,12 +96,10 @@ def check_bag_files(path: Path) -> None:
         try:
             if file.name.endswith(".zstd"):
                 _check_packed_file(file)
-            elif file.suffix == ".mcap":
-                _check_mcap(file)
-            elif file.suffix == ".db3":
-                _check_sqlite(file)
-            elif file.name == "metadata.yaml" and file.stat().st_size > _METADATA_BYTES:
-                raise DataError(f"{file} has {file.stat().st_size} bytes, expected are at most {_METADATA_BYTES}")
+            elif file.suffix in _CHECKS:
+                _CHECKS[file.suffix](file, file)
+            elif file.name == "metadata.yaml":
+                _check_metadata(file)
         except (DataError, OSError):
             raise
         except Exception as error:  # of the libraries that unpack
@@ -97,64 +107,196 @@ def check_bag_files(path: Path) -> None:
 
 
 def _check_packed_file(file: Path) -> None:
-    with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        expansion = Expansion(file)
+    """Check what a file expands to, and what that is: rosbags expands it into such a file and reads it."""
+    with (
+        file.open("rb") as stream,
+        mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        TemporaryDirectory() as folder,
+    ):
+        expansion, target = Expansion(file), Path(folder, file.stem)
         expansion.add_packed(len(data))
-        for _ in expansion.pieces(data, "zstd"):
-            pass
+        with target.open("wb") as expanded:
+            for piece in expansion.pieces(data, "zstd"):
+                expanded.write(piece)
+        if target.suffix in _CHECKS:
+            _CHECKS[target.suffix](target, file)
 
 
-def _check_mcap(file: Path) -> None:
-    """Compare the size that each chunk states with what it expands to."""
+# --- descriptions ----------------------------------------------------------------------------------------------------
+
+
+class _Profiles:
+    """Counts values of YAML in the QoS profiles of topics, and refuses more than are read.
+
+    Args:
+        place: the file, for messages.
+        values: that the file has beside them.
+    """
+
+    def __init__(self, place: Path, values: int = 0) -> None:
+        self._place, self._values = place, values
+
+    def add(self, text: str) -> None:
+        """Count a topic with the text of its profiles."""
+        where = f"{self._place}: offered_qos_profiles"
+        self._values += _TOPIC_VALUES + check_yaml(text, where, _YAML_VALUES)
+        if self._values > _YAML_VALUES:
+            raise DataError(f"{where}: more than {_YAML_VALUES} values in all topics, those of the metadata included")
+
+
+def _check_metadata(file: Path) -> None:
+    """Check the size of the metadata, and that the files that it lists are those that were checked for its storage."""
+    try:
+        text = read_bytes(file, _METADATA_BYTES).decode()
+        profiles = _Profiles(file, check_yaml(text, str(file), _YAML_VALUES))
+        about = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))["rosbag2_bagfile_information"]
+        for topic in about["topics_with_message_count"]:
+            if isinstance(given := topic["topic_metadata"].get("offered_qos_profiles"), str):
+                profiles.add(given)
+        packed = str(about.get("compression_mode", "")).lower() == "file"
+        if (storage := about["storage_identifier"]) not in _SUFFIXES:
+            raise DataError(f"{file} names the storage {storage!r}; {' and '.join(_SUFFIXES)} are read")
+        suffix = f"{_SUFFIXES[storage]}{'.zstd' if packed else ''}"
+        for name in about["relative_file_paths"]:
+            if not PurePath(name).name.endswith(suffix):
+                kind = f"{storage}{', packed as files' if packed else ''}"
+                raise DataError(
+                    f"{file} lists {name!r} in a bag of storage {kind}; expected names that end in {suffix}"
+                )
+    except (KeyError, TypeError, AttributeError, ValueError, yaml.YAMLError) as error:
+        raise DataError(f"{file} is damaged ({type(error).__name__}: {error})") from error
+
+
+# --- MCAP ------------------------------------------------------------------------------------------------------------
+
+
+def _check_mcap(file: Path, place: Path) -> None:
+    """Compare the size that each chunk states with what it expands to, and count what rosbags reads of topics."""
     with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if data[: len(_MAGIC)] != _MAGIC:
             return  # rosbags says what it is instead
-        expansion, position = Expansion(file), len(_MAGIC)
-        while position + 9 <= len(data):
-            kind, size = struct.unpack_from("<BQ", data, position)
-            begin = position + 9
-            position = begin + size
-            if position > len(data):
-                return  # a recorder was killed; rosbags says so
-            if kind == _SCHEMA and size > _SCHEMA_BYTES:
-                raise DataError(f"{file}: a message definition of {size} bytes; at most {_SCHEMA_BYTES} are read")
-            if kind == _CHUNK and size >= 40:
-                _check_chunk(file, data[begin:position], expansion)
+        expansion, profiles, indexed = Expansion(place), _Profiles(place), _check_summary(data, _Profiles(place))
+        for kind, begin, end in _records(data, len(_MAGIC)):
+            if kind == _CHANNEL and not indexed:
+                _add_channel(data[begin:end], profiles)
+            elif kind == _CHUNK and end - begin >= 40:
+                content = _check_chunk(place, data[begin:end], expansion, keep=not indexed)
+                for inner, first, last in _records(content, 0):
+                    if inner == _CHANNEL:
+                        _add_channel(content[first:last], profiles)
 
 
-def _check_chunk(file: Path, chunk: bytes, expansion: Expansion) -> None:
+def _records(data: mmap.mmap | bytes, position: int) -> Iterator[tuple[int, int, int]]:
+    """Yield kind, begin and end of the records that are whole; a recorder may have been killed."""
+    while position + 9 <= len(data):
+        kind, size = struct.unpack_from("<BQ", data, position)
+        begin, position = position + 9, position + 9 + size
+        if position > len(data):
+            return  # rosbags says so
+        yield kind, begin, position
+
+
+def _check_summary(data: mmap.mmap, profiles: _Profiles) -> bool:
+    """Count what the summary tells; return whether rosbags takes it, and does not look into each chunk instead."""
+    begin = len(data) - _FOOTER_BYTES
+    if begin < 0 or data[begin] != _FOOTER or not (summary := struct.unpack_from("<Q", data, begin + 9)[0]):
+        return False
+    kinds = set()
+    for kind, first, last in _records(data, summary):
+        if kind in (_FOOTER, _SUMMARY_OFFSET):
+            break
+        kinds.add(kind)
+        if kind == _CHANNEL:
+            _add_channel(data[first:last], profiles)
+    return _SCHEMA in kinds and bool(kinds & {_STATISTICS, _CHUNK_INDEX})
+
+
+def _add_channel(record: bytes, profiles: _Profiles) -> None:
+    """Count a topic of which ``record`` tells: two numbers, name, encoding, and a map of texts."""
+    texts, position = [], 4
+    for _ in range(2):
+        text, position = _text(record, position)
+    end = position + 4 + struct.unpack_from("<I", record, position)[0]
+    position += 4
+    while position < end:
+        text, position = _text(record, position)
+        texts.append(text)
+    named = dict(zip(texts[::2], texts[1::2], strict=False))
+    profiles.add(named.get(b"offered_qos_profiles", b"").decode())
+
+
+def _text(record: bytes, position: int) -> tuple[bytes, int]:
+    begin = position + 4
+    end = begin + struct.unpack_from("<I", record, position)[0]
+    return record[begin:end], end
+
+
+def _check_chunk(place: Path, chunk: bytes, expansion: Expansion, keep: bool) -> bytes:
+    """Compare what a chunk states with what it holds; return that, if it is to be kept."""
     stated, _, length = struct.unpack_from("<QII", chunk, 16)
     kind = chunk[32 : 32 + length].decode()
     packed = chunk[40 + length :]
     if not kind:
-        return
+        return packed if keep else b""
     expansion.add_packed(len(packed))
-    found = 0
+    found, content = 0, bytearray()
     for piece in expansion.pieces(packed, kind):
         found += len(piece)
         if found > stated:
             break
+        if keep:
+            content += piece
     if found != stated:
-        raise DataError(f"{file}: a chunk states {stated} bytes and holds {found} or more; it is damaged")
+        raise DataError(f"{place}: a chunk states {stated} bytes and holds {found} or more; it is damaged")
+    return bytes(content)
 
 
-def _check_sqlite(file: Path) -> None:
+# --- SQLite ----------------------------------------------------------------------------------------------------------
+
+
+def _check_sqlite(file: Path, place: Path) -> None:
     """Check that the database holds plain tables: what views, triggers and generated columns give is computed."""
     database = sqlite3.connect(f"file:{file.absolute()}?mode=ro&immutable=1", uri=True)
     try:
-        for kind, name, text in database.execute("SELECT type, name, sql FROM sqlite_master LIMIT 1000"):
+        entries = database.execute(f"SELECT type, name, sql FROM sqlite_master LIMIT {_ENTRIES + 1}").fetchall()
+        if len(entries) > _ENTRIES:
+            raise DataError(f"{place} has more than {_ENTRIES} tables and indices, which no recorder writes")
+        for kind, name, text in entries:
             virtual = kind == "table" and "VIRTUAL" in str(text).upper()[:40]
             if kind in ("view", "trigger") or virtual:
                 raise DataError(
-                    f"{file}: {name!r} is a {'virtual table' if virtual else kind}, which no recorder writes"
+                    f"{place}: {name!r} is a {'virtual table' if virtual else kind}, which no recorder writes"
                 )
             columns = database.execute("SELECT name, hidden FROM pragma_table_xinfo(?)", (name,)).fetchall()
             if computed := [column for column, hidden in columns if hidden]:
-                raise DataError(f"{file}: column {computed[0]!r} of {name!r} is computed, which no recorder writes")
+                raise DataError(f"{place}: column {computed[0]!r} of {name!r} is computed, which no recorder writes")
+            if name.lower() == "topics":
+                _check_topics(database, place, {column.lower() for column, _ in columns})
+            elif name.lower() == "message_definitions":
+                (count,) = database.execute("SELECT count(*) FROM message_definitions").fetchone()
+                if count > _DEFINITIONS:
+                    raise DataError(f"{place} has {count} message definitions; at most {_DEFINITIONS} are read")
     except sqlite3.Error as error:
-        raise DataError(f"{file} is no SQLite file, or damaged ({error})") from error
+        raise DataError(f"{place} is no SQLite file, or damaged ({error})") from error
     finally:
         database.close()
+
+
+def _check_topics(database: sqlite3.Connection, place: Path, columns: set[str]) -> None:
+    """Check that topics have numbers of their own, as rosbags joins messages to them, and count their profiles."""
+    count, numbers = database.execute("SELECT count(*), count(DISTINCT id) FROM topics").fetchone()
+    if count != numbers:
+        raise DataError(f"{place} has {count} topics of {numbers} numbers, which no recorder writes")
+    profiles = _Profiles(place)
+    column = "offered_qos_profiles" if "offered_qos_profiles" in columns else "''"
+    for (text,) in database.execute(f"SELECT substr({column}, 1, {_METADATA_BYTES + 1}) FROM topics"):
+        if len(given := str(text or "")) > _METADATA_BYTES:
+            raise DataError(f"{place}: offered_qos_profiles of more than {_METADATA_BYTES} characters")
+        profiles.add(given)
+
+
+_CHECKS = {".mcap": _check_mcap, ".db3": _check_sqlite}
+"""By the ending of a file: what it is checked for, and the place for messages."""
 
 
 def _expander(kind: str) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 from robo_rl.core import DataError
 
+from .bag_definitions import MessageTypes
 from .bag_limits import Expansion, check_bag_files
 from .data import library
 from .notes import ImportNotes
@@ -28,7 +29,8 @@ class Bag:
 
     Args:
         path: of the bag, for messages.
-        reader: an open AnyReader of rosbags.
+        reader: an open Reader of rosbags.
+        store: message types that the bag does not define.
         logged: whether a log was merged into its files: they may have more messages than its metadata states.
         incomplete: whether any other numbers of messages than the bag states are taken, with a note.
         notes: of the import.
@@ -38,10 +40,11 @@ class Bag:
         types: of messages, by topic.
     """
 
-    def __init__(self, path: Path, reader: Any, logged: bool, incomplete: bool, notes: ImportNotes) -> None:
+    def __init__(self, path: Path, reader: Any, store: Any, logged: bool, incomplete: bool, notes: ImportNotes) -> None:
         self.path = path
-        self._reader, self._logged, self._incomplete, self._notes = reader, logged, incomplete, notes
-        self._storage = reader.readers[0].storage
+        self._reader, self._store = reader, store
+        self._logged, self._incomplete, self._notes = logged, incomplete, notes
+        self._storage = reader.storage
         self._files: Sequence[Any] = getattr(self._storage, "storages", [self._storage])
         self.types: dict[str, str] = {connection.topic: connection.msgtype for connection in reader.connections}
 
@@ -51,13 +54,18 @@ class Bag:
         The order of the file tells where a clock was put back, which the times alone do not.
 
         Raises:
-            DataError: if a message cannot be decoded or, at the end, their numbers are not those that the bag states.
+            DataError: if a message cannot be decoded, is defined to be more than is read, or, at the end, their numbers
+                are not those that the bag states.
         """
         found = Counter[str]()
+        wanted = [connection for connection in self._reader.connections if connection.topic in topics]
+        types = MessageTypes(wanted, self._store, self.path)
         for topic, at_ns, data, kind in self._records(topics):
             found[topic] += 1
             try:
-                message = self._reader.deserialize(data, kind)
+                message = types.decode(data, kind)
+            except DataError:
+                raise
             except Exception as error:  # whatever rosbags meets in a message that is damaged or of an unknown type
                 raise DataError(
                     f"{self.path}: message {found[topic]} of {topic} is no {kind} as the bag, or else "
@@ -153,7 +161,7 @@ def open_bag(path: Path, store: Any, incomplete: bool, notes: ImportNotes) -> It
     Raises:
         DataError: if it is damaged, or has files that its metadata does not list.
     """
-    make_reader = library("rosbags.highlevel").AnyReader
+    make_reader = library("rosbags.rosbag2").Reader
     for file in path.iterdir() if path.is_dir() else ():
         if file.name.endswith((_METADATA, *_STORAGES)) and not file.is_file():
             raise DataError(f"{file} is no regular file")  # to open a pipe may take for ever
@@ -161,7 +169,7 @@ def open_bag(path: Path, store: Any, incomplete: bool, notes: ImportNotes) -> It
         merged = _merged(path, Path(folder), notes)
         check_bag_files(merged)
         try:
-            reader = make_reader([merged], default_typestore=store)
+            reader = make_reader(merged)
             reader.open()
         except Exception as error:  # whatever rosbags meets in a damaged file
             raise DataError(
@@ -169,9 +177,9 @@ def open_bag(path: Path, store: Any, incomplete: bool, notes: ImportNotes) -> It
                 "mcap recover, or by ros2 bag reindex (SQLite)"
             ) from error
         try:
-            bag = Bag(path, reader, merged != path, incomplete, notes)
+            bag = Bag(path, reader, store, merged != path, incomplete, notes)
             if path.is_dir():
-                _check_listed(path, reader.readers[0].storage)
+                _check_listed(path, reader.storage)
             yield bag
         finally:
             reader.close()

@@ -1,0 +1,210 @@
+"""Message types that a bag defines: measured before rosbags makes code of them, and only of what is read."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from robo_rl.core import DataError
+
+from .data import library
+
+_TEXT_BYTES = 2**17
+"""Bytes of a definition with all that it uses; the longest of ROS 2 has 4 kB without comments."""
+_ALL_BYTES, _ALL_LINES = 2**18, 20_000
+"""Of the definitions of all topics that are read. rosbags takes up to 10 us for a byte, and 0.1 ms for a line."""
+_IDL_FACTOR = 8
+"""How many bytes one of IDL counts."""
+_IDL_LINES = {"@": 50, '"': 2, "const": 15}
+"""How many lines a part of IDL counts, by the time that rosbags takes for it."""
+_MEMBERS = 1500
+"""Fields of all messages that are read, each text or message of a fixed array counted: code is made for each of them,
+which takes a millisecond and 60 kB. An array of numbers is one, as NumPy reads it; so are three constants."""
+_DEPTH = 32
+"""Messages within messages; those of ROS 2 go to seven."""
+_OBJECTS = 2_000_000
+"""Python objects that one message may become, of 100 to 200 bytes and a microsecond each."""
+_DENSITY = 4
+"""Objects a byte; a message of a single byte is one, and few stand within another alone."""
+_TEXT = 0.25
+"""What a text counts among them."""
+
+_SKIPPED = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
+"""Comments and texts of IDL."""
+
+
+@dataclass(frozen=True)
+class _Extent:
+    """What an instance of a type takes at least, without the elements of its sequences.
+
+    Attributes:
+        size: bytes.
+        objects: Python objects, texts weighed.
+        density: objects a byte at most, of the elements of all sequences.
+        depth: messages within it.
+    """
+
+    size: int
+    objects: float
+    density: float
+    depth: int
+
+
+_BASE, _NAME, _ARRAY, _SEQUENCE = 1, 2, 3, 4
+"""Kinds of fields, as rosbags numbers them (``Nodetype``)."""
+
+
+class MessageTypes:
+    """Types of the messages on some topics of a bag.
+
+    Args:
+        connections: of the topics, as rosbags gives them.
+        default: types where the bag defines none.
+        where: for messages.
+
+    Raises:
+        DataError: if a definition is damaged, or more than is read.
+    """
+
+    def __init__(self, connections: Sequence[Any], default: Any, where: object) -> None:
+        self._where = where
+        self._measured: dict[str, _Extent | None] = {}
+        defined = {each.msgtype: each for each in connections if each.msgdef.format.name != "NONE"}
+        self._store = self._define(defined) if defined else default
+
+    def decode(self, data: bytes, kind: str) -> Any:
+        """Return the message in ``data``.
+
+        Raises:
+            DataError: if it would become too many objects.
+            Exception: whatever rosbags meets in a damaged message.
+        """
+        extent = self._measure(kind)
+        objects = int(extent.objects + extent.density * len(data))
+        if objects > _OBJECTS or extent.density > _DENSITY:
+            raise DataError(
+                f"{self._where}: a {kind} of {len(data)} bytes may hold {objects} texts and messages, "
+                f"{extent.density:g} a byte; at most {_OBJECTS} and {_DENSITY} a byte are read. Leave its topic out"
+            )
+        return self._store.deserialize_cdr(data, kind)
+
+    def _define(self, connections: Mapping[str, Any]) -> Any:
+        _check_texts([each.msgdef for each in connections.values()], self._where)
+        stores = library("rosbags.typesys")
+        store = stores.get_typestore(stores.Stores.EMPTY)
+        types: dict[str, Any] = {}
+        try:
+            for name, each in connections.items():
+                if _is_idl(each.msgdef):
+                    for part in _idl_parts(each.msgdef.data):
+                        types |= stores.get_types_from_idl(part)
+                else:
+                    types |= stores.get_types_from_msg(each.msgdef.data, name)
+            self._check_members(types)
+            store.register(types)
+            for name, each in connections.items():
+                if each.digest and (found := store.hash_rihs01(name)) != each.digest:
+                    raise ValueError(f"hash mismatch: that of {name} is {found}, stated is {each.digest}")
+        except DataError:
+            raise
+        except Exception as error:  # of the parser, which quotes the whole text, or of the code that is made
+            reason = f"{type(error).__name__}: {str(error)[:300]}"
+            raise DataError(f"{self._where}: a message definition is damaged ({reason})") from error
+        return store
+
+    def _check_members(self, types: Mapping[str, Any]) -> None:
+        members = 0
+        for name, (constants, fields) in types.items():
+            members += len(constants) // 3
+            for field, description in fields:
+                element, length = _unfold(description)
+                if length < 1:
+                    raise DataError(f"{self._where}: {name}.{field} is an array of {length} elements, not of 1 or more")
+                members += 1 if _is_number(element) else length
+        if members > _MEMBERS:
+            raise DataError(
+                f"{self._where}: the messages that are read have {members} members, each text or message of a fixed "
+                f"array counted; at most {_MEMBERS} are read. Read fewer topics (format.topics)"
+            )
+
+    def _measure(self, name: str) -> _Extent:
+        if name not in self._measured:
+            self._measured[name] = None
+            self._measured[name] = self._sum(description for _, description in self._store.fielddefs[name][1])
+        if (extent := self._measured[name]) is None:
+            raise DataError(f"{self._where}: {name} is defined to hold another {name}")
+        if extent.depth > _DEPTH:
+            raise DataError(f"{self._where}: {name} nests {extent.depth} messages; at most {_DEPTH} are read")
+        return extent
+
+    def _sum(self, fields: Iterable[Any]) -> _Extent:
+        size, objects, density, depth = 0, 1.0, 0.0, 0
+        for description in fields:
+            element, length = _unfold(description)
+            each = self._element(element)
+            depth, density = max(depth, each.depth), max(density, each.density)
+            if description[0] == _SEQUENCE:
+                size, objects = size + 4, objects + 1
+                density = max(density, each.objects / each.size)
+            else:
+                size, objects = size + length * each.size, objects + length * each.objects
+        return _Extent(max(1, size), objects, density, depth + 1)
+
+    def _element(self, element: Any) -> _Extent:
+        if element[0] == _NAME:
+            return self._measure(element[1])
+        if not _is_number(element):
+            return _Extent(5, _TEXT, 0, 0)
+        bits = re.search(r"\d+$", element[1][0])
+        return _Extent(int(bits[0]) // 8 if bits else 1, 0, 0, 0)
+
+
+def _check_texts(definitions: Sequence[Any], where: object) -> None:
+    """Check how long texts are that rosbags is to parse."""
+    for definition in definitions:
+        if not isinstance(definition.data, str):
+            raise DataError(f"{where}: a message definition is no text; the bag is damaged")
+        if len(definition.data) > _TEXT_BYTES:
+            found = len(definition.data)
+            raise DataError(f"{where}: a message definition of {found} characters; at most {_TEXT_BYTES} are read")
+        if _is_idl(definition) and re.search(r"<<|\*", _SKIPPED.sub(" ", definition.data)):
+            raise DataError(f"{where}: a message definition (IDL) computes with << or *; write its constants out")
+    size = sum(len(each.data) * (_IDL_FACTOR if _is_idl(each) else 1) for each in definitions)
+    lines = sum(map(_lines, definitions))
+    if size > _ALL_BYTES or lines > _ALL_LINES:
+        raise DataError(
+            f"{where}: the message definitions of the topics that are read have {size} characters and {lines} lines, "
+            f"those of IDL counted several times; at most {_ALL_BYTES} and {_ALL_LINES} are read. Read fewer topics "
+            "(format.topics)"
+        )
+
+
+def _lines(definition: Any) -> int:
+    lines: int = definition.data.count("\n")
+    if _is_idl(definition):
+        lines += sum(count * definition.data.count(part) for part, count in _IDL_LINES.items())
+    return lines
+
+
+def _is_idl(definition: Any) -> bool:
+    return bool(definition.format.name == "IDL")
+
+
+def _idl_parts(text: str) -> list[str]:
+    """Return the files that a definition is joined of."""
+    separator = f"{'=' * 80}\n"
+    if not text.startswith(f"{separator}IDL: "):
+        return [text]
+    return [part.partition("\n")[2] for part in text.split(separator)[1:]]
+
+
+def _unfold(description: Any) -> tuple[Any, int]:
+    """Return the element of a field, and how often it is there; 1 for a sequence."""
+    node, about = description
+    if node == _ARRAY:
+        return about[0], about[1]
+    return (about[0], 1) if node == _SEQUENCE else (description, 1)
+
+
+def _is_number(element: Any) -> bool:
+    return bool(element[0] == _BASE and element[1][0] not in ("string", "wstring"))
