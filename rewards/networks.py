@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from robo_rl.core import CheckpointError, State
+from robo_rl.core import CheckpointError, State, claim_parameters
 
 from .module import take_over
 
@@ -50,6 +50,7 @@ def _tower(height: int, width: int, channels: int) -> nn.Sequential:
     for filters in (16, 32, 32):
         layers += [nn.Conv2d(channels, filters, 3, stride=2, padding=1), nn.ReLU()]
         height, width, channels = -(-height // 2), -(-width // 2), filters
+    claim_parameters(height * width * channels * FEATURES, "pictures")
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(height * width * channels, FEATURES), nn.LayerNorm(FEATURES))
 
 
@@ -85,8 +86,10 @@ class TrainedNetwork:
             self._encoder = PictureEncoder(inputs, pictures) if pictures else None
             inputs = inputs if self._encoder is None else self._encoder.size
             for width in hidden:
+                claim_parameters(inputs * width, name)
                 layers += [nn.Linear(inputs, width), nn.LayerNorm(width), nn.ReLU()]
                 inputs = width
+            claim_parameters(inputs * outputs, name)
             self._network = nn.Sequential(*layers, nn.Linear(inputs, outputs))
         self._parameters = dict(self._network.named_parameters())
         if self._encoder is not None:

@@ -31,6 +31,7 @@ from .config import (
     check_resources,
 )
 from .expert import make_intervention
+from .network_limits import networks_of, networks_of_run
 from .stops import emergency_stop, find_emergency_stop, press_emergency_stop, robot_name
 from .trained import (
     RESUMED,
@@ -76,6 +77,8 @@ __all__ = [
     "load_reward",
     "make_intervention",
     "needed_packages",
+    "networks_of",
+    "networks_of_run",
     "press_emergency_stop",
     "register_all_configs",
     "register_configs",

@@ -23,6 +23,7 @@ from ..core import (
     RoboRLError,
     config_node,
     derive_seed,
+    networks_within_memory,
 )
 from ..replay.interchange import register_configs as register_formats
 from ..reset import register_configs as register_resets
@@ -128,8 +129,13 @@ def has_robot(config: DictConfig) -> bool:
 
 
 def build_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:
-    """Make the agent that ``agent`` configures, for an environment of ``spec``."""
-    return cast(Agent, build(node, spec=spec, seed=seed))
+    """Make the agent that ``agent`` configures, for an environment of ``spec``.
+
+    Raises:
+        ConfigError: if a value is out of range, or its networks are too large for this machine.
+    """
+    with networks_within_memory():
+        return cast(Agent, build(node, spec=spec, seed=seed))
 
 
 def build_acting_agent(node: DictConfig, spec: EnvSpec, seed: int) -> Agent:
@@ -152,7 +158,8 @@ def agent_facts(node: DictConfig) -> dict[str, Any]:
 
 def build_reward(node: DictConfig, spec: EnvSpec, seed: int) -> Reward:
     """Make the reward that ``reward`` configures, for an environment of ``spec``."""
-    return cast(RewardConfig, build(node)).make(spec, seed)
+    with networks_within_memory():
+        return cast(RewardConfig, build(node)).make(spec, seed)
 
 
 def build_resets(node: DictConfig, backend: EnvBackend, seed: int) -> ResetController | None:

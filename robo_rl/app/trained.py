@@ -26,6 +26,7 @@ from ..core import (
 from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
 from .allow_list import check_saved
 from .composition import build_agent, build_reward, has_robot, register_all_configs
+from .network_limits import networks_of
 
 OTHER = "use another checkpoint"
 
@@ -168,6 +169,7 @@ class TrainedPolicy:
         config: of the run.
         step: environment steps after which it was saved.
         action_chunk: how many actions it decides at once.
+        checkpoint: folder that it was loaded from.
     """
 
     policy: Policy
@@ -175,6 +177,7 @@ class TrainedPolicy:
     config: DictConfig
     step: int
     action_chunk: int
+    checkpoint: Path
 
 
 def load_policy(run: Path, spec: EnvSpec | None = None, checkpoint: str = "best") -> TrainedPolicy:
@@ -189,12 +192,14 @@ def load_policy(run: Path, spec: EnvSpec | None = None, checkpoint: str = "best"
         CheckpointError: if there is no such checkpoint, it is damaged, or it was trained for another spec.
     """
     config = run_config(run)
-    loaded = _load_part(run, spec, checkpoint, "policy")
+    folder = _folder(run, checkpoint)
+    loaded = _load_part(folder, spec, "policy")
     spec = _spec(loaded)
-    agent = build_agent(config.agent, spec, config.seed)
+    with networks_of(folder, "policy"):
+        agent = build_agent(config.agent, spec, config.seed)
     with reading(f"{run}: the policy of step {loaded.step}", CheckpointError, OTHER):
         agent.load_policy(loaded.parts["policy"])
-    return TrainedPolicy(agent, spec, config, loaded.step, agent.config.action_chunk)
+    return TrainedPolicy(agent, spec, config, loaded.step, agent.config.action_chunk, folder)
 
 
 def load_agent(run: Path, spec: EnvSpec, checkpoint: str = "best") -> Agent:
@@ -204,10 +209,12 @@ def load_agent(run: Path, spec: EnvSpec, checkpoint: str = "best") -> Agent:
         CheckpointError: as :func:`load_policy`.
     """
     config = run_config(run)
-    agent = build_agent(config.agent, spec, config.seed)
-    loaded = _load_part(run, spec, checkpoint, "agent")
+    folder = _folder(run, checkpoint)
+    loaded = _load_part(folder, spec, "agent")
     if "agent" not in loaded.parts:
         raise CheckpointError(f"{run}: its checkpoint of step {loaded.step} has a policy and no agent to load")
+    with networks_of(folder, "agent"):
+        agent = build_agent(config.agent, spec, config.seed)
     with reading(f"{run}: the agent of step {loaded.step}", CheckpointError, OTHER):
         agent.load(loaded.parts["agent"])
     return agent
@@ -230,16 +237,18 @@ def load_reward(run: Path, spec: EnvSpec, checkpoint: str = "newest") -> Trained
     """
     config = run_config(run)
     _use_own_cache(config.reward)
-    reward = build_reward(config.reward, spec, config.seed)
-    loaded = _load_part(run, spec, checkpoint, "reward")
+    folder = _folder(run, checkpoint)
+    loaded = _load_part(folder, spec, "reward")
+    with networks_of(folder, "reward"):
+        reward = build_reward(config.reward, spec, config.seed)
     if reward.scorer is not None:
         with reading(f"{run}: the reward of step {loaded.step}", CheckpointError, OTHER):
             reward.scorer.load(loaded.parts["reward"])
     return TrainedReward(reward, config, loaded.step)
 
 
-def _load_part(run: Path, spec: EnvSpec | None, checkpoint: str, part: str) -> Checkpoint:
-    """Return a checkpoint of a run with one part alone, or without it where it has none."""
+def _folder(run: Path, checkpoint: str) -> Path:
+    """Return the folder of a checkpoint of a run."""
     folder = CheckpointFolder(run / "checkpoints")
     if checkpoint == "best":
         path = folder.best()
@@ -254,6 +263,11 @@ def _load_part(run: Path, spec: EnvSpec | None, checkpoint: str, part: str) -> C
                 f"{run} has no checkpoint {checkpoint!r}, nor any other; go on with it by resume={run}"
             )
         raise CheckpointError(f"{run} has no checkpoint {checkpoint!r}; choose best, newest or a step of: {held}")
+    return path
+
+
+def _load_part(path: Path, spec: EnvSpec | None, part: str) -> Checkpoint:
+    """Return the checkpoint in a folder with one part alone, or without it where it has none."""
     loaded = load_checkpoint(path, only=(part,))
     differences = _spec(loaded).differences(spec) if spec is not None else []
     if differences:

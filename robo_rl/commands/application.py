@@ -17,7 +17,7 @@ from omegaconf import DictConfig, ListConfig, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from ..app import allow_packages, register_all_configs
-from ..core import ConfigError, RoboRLError
+from ..core import ConfigError, RoboRLError, is_too_large
 from . import ray_launcher
 from .usage import (
     explain,
@@ -67,9 +67,15 @@ def run_command(command: str, overrides: list[str]) -> int:
                 gc.freeze()  # nor need later collections, which stop control loops meanwhile, look at it again
             gc.enable()
             status = max(status, run(config))
-        except (OmegaConfBaseException, OSError, RoboRLError) as error:
-            is_choice = isinstance(error, OmegaConfBaseException)
-            failure = ConfigError(explain(error, name, overrides)) if is_choice else error
+        except Exception as error:
+            if isinstance(error, OmegaConfBaseException):
+                failure = ConfigError(explain(error, name, overrides))
+            elif isinstance(error, OSError | RoboRLError):
+                failure = error
+            elif is_too_large(error):
+                failure = ConfigError(_too_large(error))
+            else:
+                raise  # a defect of ours
             if os.getpid() != process:
                 raise failure from error  # A launcher of Hydra has begun this: nothing else comes back from there.
             # Hydra would print lines of its own about an exception; not about this.
@@ -95,6 +101,14 @@ def run_command(command: str, overrides: list[str]) -> int:
             raise
         raise ConfigError(explain(error, name, overrides)) from error
     return status
+
+
+def _too_large(error: Exception) -> str:
+    told = str(error).partition("\n")[0][:200] or type(error).__name__
+    return (
+        f"this needs more memory than there is ({told}): lower the sizes that are given, such as agent.batch_size or "
+        "run.replay_capacity (--debug shows where)"
+    )
 
 
 def _quote_home(word: str) -> str:

@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.table import Table
 
-from ..app import acting_config, build_backend, build_reward, load_policy, robot_note
+from ..app import acting_config, build_backend, build_reward, load_policy, networks_of, robot_note
 from ..core import ConfigError, RenderingError, nearest, require, write_durably
 from ..evaluation import DecisionPeriods, EvaluationResult, check_periods, evaluate, evaluate_decision_periods
 from ..telemetry import Console
@@ -62,7 +62,8 @@ def run(config: DictConfig) -> int:
     backend = build_backend(trained)
     try:
         policy = load_policy(folder, backend.spec, settings.checkpoint)
-        reward = build_reward(trained.reward, backend.spec, trained.seed).task
+        with networks_of(policy.checkpoint, "reward"):
+            reward = build_reward(trained.reward, backend.spec, trained.seed).task
         terms = backend.spec.reward_terms
         measure = partial(
             evaluate,

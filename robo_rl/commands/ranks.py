@@ -4,13 +4,14 @@ import contextlib
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from omegaconf import DictConfig
 
 from ..agents.sac.ranks import TIMEOUT, end_ranks, several_ranks
-from ..app import build_agent, build_backend, set_threads
+from ..app import build_agent, build_backend, networks_of_run, set_threads
 from ..core import Agent, ConfigError, RankedLearner, RankError
 
 
@@ -67,7 +68,8 @@ def follow(config: DictConfig) -> int:
         spec = backend.spec
     finally:
         backend.close()
-    agent = build_agent(config.agent, spec, config.seed)
+    with networks_of_run(None if config.resume is None else Path(str(config.resume))):
+        agent = build_agent(config.agent, spec, config.seed)
     check_ranks(config, agent)
     assert isinstance(agent, RankedLearner)
     agent.follow()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 
 from ..actor import InterventionConfig
-from ..app import Components, RunConfig, needed_packages, section
+from ..app import Components, RunConfig, needed_packages, networks_of_run, section
 from ..core import (
     CheckpointError,
     ComparisonLearner,
@@ -74,7 +74,8 @@ class Training(ABC):
         logging: LoggingConfig = section(config, "logging")
         intervention: InterventionConfig = section(config, "intervention")
         check_logging(logging)  # before demonstrations are recorded
-        self.parts: Components = Components(config)
+        with networks_of_run(None if config.resume is None else folder):
+            self.parts: Components = Components(config)
         check_ranks(config, self.parts.agent)
         check_evaluations(self.parts)
         self._interruption = interruption

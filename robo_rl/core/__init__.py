@@ -48,6 +48,7 @@ from .image_layout import ImageConfig, ImageLayout, image_axes, image_layout, im
 from .latch import plain_text, read_short
 from .mjcf_limits import check_mjcf
 from .native import native_library
+from .network_size import claim_parameters, is_too_large, memory_bytes, networks_within, networks_within_memory
 from .own_stop import OwnStop
 from .packed import blosc_size, zstd_size
 from .protocols import (
@@ -180,6 +181,7 @@ __all__ = [
     "blosc_size",
     "check_mjcf",
     "check_yaml",
+    "claim_parameters",
     "config_node",
     "deadman_file",
     "decode_image_file",
@@ -192,9 +194,13 @@ __all__ = [
     "image_axes",
     "image_layout",
     "image_override",
+    "is_too_large",
     "load_config",
+    "memory_bytes",
     "native_library",
     "nearest",
+    "networks_within",
+    "networks_within_memory",
     "open_regular",
     "parse_json",
     "parse_ros_arguments",

@@ -21,12 +21,22 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 
-from robo_rl.core import CheckpointError, DataError, State, parse_json, read_bytes, sync_folder, write_durably
+from robo_rl.core import (
+    CheckpointError,
+    DataError,
+    State,
+    memory_bytes,
+    parse_json,
+    read_bytes,
+    sync_folder,
+    write_durably,
+)
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST_BYTES = 16 << 20
 PART_BYTES = 1 << 38
-_WITHOUT_DIGEST = 1  # the format before: its manifest has no hash of its own
+_WITHOUT_SIZES = 2  # its manifest does not say how large the files are
+_WITHOUT_DIGEST = 1  # nor has it a hash of its own
 
 _PART = re.compile(r"\w+")
 _REPLACED = ".partial_replaced_"
@@ -93,12 +103,13 @@ class CheckpointFolder:
         for left in self.path.glob(".partial_*"):  # by a process that was killed, or still open elsewhere
             shutil.rmtree(left, ignore_errors=True)
         partial.mkdir()
-        hashes = {}
+        hashes, sizes = {}, {}
         for name, state in checkpoint.parts.items():
             data = save_safetensors({key: np.asarray(value, order="C") for key, value in state.items()})
-            hashes[name] = hashlib.sha256(data).hexdigest()
+            hashes[name], sizes[name] = hashlib.sha256(data).hexdigest(), len(data)
             write_durably(partial / f"{name}.safetensors", data)
-        _write_manifest(partial, {"step": checkpoint.step, "sha256": hashes, "facts": dict(checkpoint.facts)})
+        content = {"step": checkpoint.step, "sha256": hashes, "bytes": sizes, "facts": dict(checkpoint.facts)}
+        _write_manifest(partial, content)
         if target.exists():
             target.rename(self.path / f"{_REPLACED}{target.name}")
         partial.rename(target)
@@ -220,11 +231,14 @@ def load_checkpoint(folder: Path, only: tuple[str, ...] | None = None) -> Checkp
         file = folder / f"{name}.safetensors"
         if only is not None and name not in only:
             continue
+        size = manifest["bytes"].get(name)
         try:
-            data = read_bytes(file, PART_BYTES)
+            data = read_bytes(file, min(memory_bytes(), PART_BYTES if size is None else size))
         except (DataError, OSError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise CheckpointError(f"{file}: cannot be read ({reason})") from error
+        if size not in (None, len(data)):
+            raise CheckpointError(f"{file}: expected {size:,} bytes, found {len(data):,}; use another checkpoint")
         if hashlib.sha256(data).hexdigest() != expected:
             raise CheckpointError(f"{file}: its SHA-256 is not the manifest's; it is damaged, use another checkpoint")
         try:
@@ -241,25 +255,32 @@ def _write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
-    """Return ``step``, ``sha256`` and ``facts``."""
+    """Return ``step``, ``sha256``, ``bytes`` and ``facts``; older ones have no sizes."""
     file = folder / "manifest.json"
     try:
         manifest = parse_json(read_bytes(file, MANIFEST_BYTES), str(file), finite=False)
     except (DataError, OSError, ValueError) as error:
         raise CheckpointError(f"{file}: no readable manifest ({error}); this is no complete checkpoint") from error
     found = manifest.get("format") if isinstance(manifest, dict) else manifest
-    if not isinstance(manifest, dict) or found not in (FORMAT, _WITHOUT_DIGEST):
+    if not isinstance(manifest, dict) or found not in (FORMAT, _WITHOUT_SIZES, _WITHOUT_DIGEST):
         raise CheckpointError(f"{file}: expected checkpoint format {FORMAT}, found {found!r}")
-    content: dict[str, Any] = {name: manifest.get(name) for name in ("step", "sha256", "facts")}
-    kinds = (("step", int), ("sha256", dict), ("facts", dict))
-    good = all(isinstance(content[name], kind) for name, kind in kinds) and all(map(_PART.fullmatch, content["sha256"]))
-    if not good:
-        raise CheckpointError(f"{file}: expected a step, hashes and facts; it is damaged, use another checkpoint")
-    if found == FORMAT and manifest.get("digest") != _digest(content):
+    kinds = {"step": int, "sha256": dict, "facts": dict} | ({"bytes": dict} if found == FORMAT else {})
+    content: dict[str, Any] = {name: manifest.get(name) for name in kinds}
+    good = all(isinstance(content[name], kind) for name, kind in kinds.items())
+    content = {"bytes": {}, **content}
+    if not (good and all(map(_PART.fullmatch, content["sha256"])) and all(map(_is_size, content["bytes"].values()))):
+        raise CheckpointError(
+            f"{file}: expected a step, hashes, sizes and facts; it is damaged, use another checkpoint"
+        )
+    if found != _WITHOUT_DIGEST and manifest.get("digest") != _digest({name: content[name] for name in kinds}):
         raise CheckpointError(f"{file}: its SHA-256 is not that of its content; it is damaged, use another checkpoint")
     if folder.name != _folder_name(content["step"]):
         raise CheckpointError(f"{file}: it is of step {content['step']}, not of {folder.name}; use another checkpoint")
     return content
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and value >= 0
 
 
 def _digest(content: Mapping[str, Any]) -> str:

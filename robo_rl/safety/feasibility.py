@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from robo_rl.core import DataError, require
+from robo_rl.core import DataError, claim_parameters, require
 
 Floats = NDArray[np.float32]
 
@@ -181,5 +181,6 @@ def _network(inputs: int, hidden: tuple[int, ...]) -> nn.Sequential:
     sizes = (inputs, *hidden)
     layers: list[nn.Module] = []
     for before, after in itertools.pairwise(sizes):
+        claim_parameters(before * after, "feasibility")
         layers += [nn.Linear(before, after), nn.Tanh()]
     return nn.Sequential(*layers, nn.Linear(sizes[-1], 1))

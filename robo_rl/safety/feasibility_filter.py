@@ -20,6 +20,7 @@ from robo_rl.core import (
     SpecError,
     Verdict,
     generator,
+    networks_within,
     parse_json,
     read_bytes,
     whole_number,
@@ -84,8 +85,10 @@ def load_model(folder: Path, spec: EnvSpec) -> FeasibilityModel:
     if differences := learned.differences(_without_images(spec)):
         raise ConfigError(f"safety.feasibility.model: {folder} was learned elsewhere: {'; '.join(differences)}")
     size = sum(spec.observation[key].shape[0] for key in state_keys(spec))
-    model = FeasibilityModel(size, spec.action.shape[0], hidden)
+    stored = sum(array.size for array in numbers.values())
     try:
+        with networks_within(stored, WEIGHTS, DataError):
+            model = FeasibilityModel(size, spec.action.shape[0], hidden)
         model.load(numbers)
     except DataError as error:
         raise DataError(f"safety.feasibility.model: {folder}: {error}") from error

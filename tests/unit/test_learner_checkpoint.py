@@ -14,7 +14,7 @@ import pytest
 
 from robo_rl.core import CheckpointError, DivergenceError
 from robo_rl.learner import Checkpoint, CheckpointFolder, Learner, load_checkpoint
-from robo_rl.learner.checkpoint import _digest
+from robo_rl.learner.checkpoint import FORMAT, _digest
 
 
 def make(step: int, score: float | None = None) -> Checkpoint:
@@ -185,7 +185,7 @@ def test_a_manifest_of_before_it_had_a_hash_is_read_and_has_one_once_it_is_chang
         folder.load(1)
     for name in ("step", "sha256", "facts"):
         file.write_text(json.dumps({key: value for key, value in old.items() if key != name}))
-        with pytest.raises(CheckpointError, match="expected a step, hashes and facts"):
+        with pytest.raises(CheckpointError, match="expected a step, hashes, sizes and facts"):
             folder.load(1)
 
 
@@ -280,9 +280,34 @@ def test_malicious_pickle_is_not_executed(tmp_path: Path) -> None:
     path = CheckpointFolder(tmp_path).save(make(1))
     canary = tmp_path / "canary"
     (path / "agent.safetensors").write_bytes(b"cos\nsystem\n(S'touch %s'\ntR." % os.fsencode(canary))
-    with pytest.raises(CheckpointError, match="SHA-256"):
+    with pytest.raises(CheckpointError, match=r"expected [0-9,]+ bytes, found"):
         load_checkpoint(path)
     assert not canary.exists()
+
+
+def test_a_file_is_read_as_far_as_the_manifest_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = CheckpointFolder(tmp_path).save(make(1))
+    size = (path / "agent.safetensors").stat().st_size
+    with (path / "agent.safetensors").open("r+b") as stream:
+        stream.truncate(1 << 40)  # a hole of a terabyte
+    with pytest.raises(CheckpointError, match=rf"agent\.safetensors: cannot be read .*expected at most {size:,} bytes"):
+        load_checkpoint(path)
+    monkeypatch.setattr("robo_rl.learner.checkpoint.memory_bytes", lambda: 1000)
+    manifest = {key: value for key, value in json.loads((path / "manifest.json").read_text()).items() if key != "bytes"}
+    content = {key: manifest[key] for key in ("step", "sha256", "facts")}
+    (path / "manifest.json").write_text(json.dumps(manifest | {"format": 2, "digest": _digest(content)}))
+    with pytest.raises(CheckpointError, match="expected at most 1,000 bytes"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize("size", [-1, 1.5, "1", None, True])
+def test_a_size_that_is_none_is_damage(tmp_path: Path, size: object) -> None:
+    path = CheckpointFolder(tmp_path).save(make(1))
+    manifest = json.loads((path / "manifest.json").read_text())
+    content = {key: manifest[key] for key in ("step", "sha256", "bytes", "facts")} | {"bytes": {"agent": size}}
+    (path / "manifest.json").write_text(json.dumps({"format": FORMAT, **content, "digest": _digest(content)}))
+    with pytest.raises(CheckpointError, match="expected a step, hashes, sizes and facts"):
+        load_checkpoint(path)
 
 
 def safetensors(dtype: str, shape: list[int], size: int) -> bytes:
@@ -309,8 +334,8 @@ def test_a_file_that_fits_its_hash_and_holds_no_arrays_is_named(tmp_path: Path, 
     path = CheckpointFolder(tmp_path).save(make(1))
     (path / "agent.safetensors").write_bytes(data)
     manifest = json.loads((path / "manifest.json").read_text())
-    manifest["sha256"]["agent"] = hashlib.sha256(data).hexdigest()
-    content = {key: manifest[key] for key in ("step", "sha256", "facts")}
+    manifest["sha256"]["agent"], manifest["bytes"]["agent"] = hashlib.sha256(data).hexdigest(), len(data)
+    content = {key: manifest[key] for key in ("step", "sha256", "bytes", "facts")}
     (path / "manifest.json").write_text(json.dumps(manifest | {"digest": _digest(content)}))
     with pytest.raises(CheckpointError, match=r"step_000000001/agent\.safetensors: it holds no arrays"):
         load_checkpoint(path)

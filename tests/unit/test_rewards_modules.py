@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from robo_rl.commands.record import record_expert
+from robo_rl.core import CheckpointError, network_size, networks_within
 from robo_rl.replay import EpisodeStore
 from robo_rl.rewards import MODULES
 from robo_rl.rewards.classifier import ViceConfig
@@ -42,7 +43,8 @@ def options(tmp_path):
 
 @pytest.mark.rendering
 @pytest.mark.parametrize("kind", MODULES)
-def test_every_module_scores_an_episode_and_goes_on_from_what_it_saved(kind, episode, options):
+def test_every_module_scores_an_episode_and_goes_on_from_what_it_saved(kind, episode, options, monkeypatch):
+    monkeypatch.setattr(network_size, "SMALL", 5000)
     spec, rows = episode
     config = MODULES[kind](**options.get(kind, {}))
     module, other = (config.make("mine", spec, seed) for seed in (0, 1))
@@ -56,5 +58,7 @@ def test_every_module_scores_an_episode_and_goes_on_from_what_it_saved(kind, epi
     other.load(state)
     np.testing.assert_array_equal(other(rows), module(rows))
     assert other.version == module.version
+    with networks_within(sum(value.size for value in state.values()), "checkpoint", CheckpointError):
+        config.make("mine", spec, 0)
     for key, value in other.state().items():
         np.testing.assert_array_equal(value, state[key], err_msg=key)

@@ -131,8 +131,9 @@ def test_the_manifest_of_a_checkpoint(tmp_path: Path) -> None:
 
     def read_signed(text: str) -> None:
         content = json.loads(text)
-        signed = {name: content.get(name) for name in ("step", "sha256", "facts")} if isinstance(content, dict) else {}
-        read(json.dumps({"format": 2, **signed, "digest": _digest(signed)}))
+        names = ("step", "sha256", "bytes", "facts")
+        signed = {name: content.get(name) for name in names} if isinstance(content, dict) else {}
+        read(json.dumps({"format": 3, **signed, "digest": _digest(signed)}))
 
     assert check(document, read, (CheckpointError, SpecError)) >= 300
     for _, changed in mutations(document):

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.init import orthogonal_
 
-from robo_rl.core import ConfigError, EnvSpec, nearest
+from robo_rl.core import ConfigError, EnvSpec, claim_parameters, nearest
 
 from ..sac.networks import LAYER_NORM_EPSILON, Parameters
 from .config import EncoderConfig
@@ -100,6 +100,7 @@ class ImageEncoder:
             else:
                 channels = shape[2]
                 for layer, wide in enumerate(self._config.channels):
+                    claim_parameters(wide * channels * 9, name)
                     weight = torch.empty(wide, channels, 3, 3)
                     parameters[f"{name}/conv{layer}/weight"] = orthogonal_(weight, math.sqrt(2), generator)
                     parameters[f"{name}/conv{layer}/bias"] = torch.zeros(wide)
@@ -123,9 +124,11 @@ class ImageEncoder:
         inputs = channels * places
         if config.head == "spatial_embeddings":
             # Variance one over the number of summands, as LeCun et al. 1998.
+            claim_parameters(channels * places * config.embeddings, name)
             spatial = torch.randn(channels, places, config.embeddings, generator=generator) / math.sqrt(places)
             parameters[f"{name}/spatial"] = spatial
             inputs = channels * config.embeddings
+        claim_parameters(inputs * config.latent, name)
         weight = torch.empty(inputs, config.latent)
         return parameters | {
             f"{name}/dense/weight": orthogonal_(weight, 1.0, generator),

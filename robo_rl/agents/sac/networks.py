@@ -31,6 +31,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from robo_rl.core import claim_parameters
+
 from .categorical import expected_value
 
 Parameters = dict[str, Tensor]
@@ -76,6 +78,7 @@ def initialise_network(
 
     def add_dense(layer: str, fan_in: int, fan_out: int, gain: float | None) -> None:
         """Add an orthogonal layer, or one of He where there is no gain."""
+        claim_parameters(fan_in * fan_out, name, ensemble or 1)
         weight = torch.empty(*lead, fan_in, fan_out)
         for matrix in weight.view(-1, fan_in, fan_out):
             if gain is None:

@@ -73,8 +73,6 @@ class TanhGaussianPolicy:
         if len(spec.action.shape) != 1:
             raise SpecError(f"action: expected a vector, got shape {spec.action.shape}")
         self.action_size = config.action_chunk * spec.action.shape[0]
-        # Exploring and not: an evaluation in mid-episode leaves alone what training has planned.
-        self._plans = {explore: ActionPlan(config.action_chunk, spec.action.shape[0]) for explore in (False, True)}
         self.observations = ObservationVector(spec, config.observation_keys, config.normalise_observations)
         self.input_size = further_inputs + self.observations.size
         self.device = choose_device(config.device)
@@ -83,6 +81,8 @@ class TanhGaussianPolicy:
         self.parameters: Parameters = {name: tensor.to(self.device) for name, tensor in parameters.items()}
         self.averaged: Parameters = {name: tensor.clone() for name, tensor in self.parameters.items()}
         self.exploration = torch.Generator().manual_seed(derive_seed(seed, "agent", "exploration"))
+        # Exploring and not: an evaluation in mid-episode leaves alone what training has planned.
+        self._plans = {explore: ActionPlan(config.action_chunk, spec.action.shape[0]) for explore in (False, True)}
 
     def initial_actor(self, generator: torch.Generator) -> Parameters:
         """Return new parameters ``actor/...``, as before anything is learned."""

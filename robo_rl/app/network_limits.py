@@ -1,0 +1,55 @@
+"""Limits on the networks of a run: its configuration may ask for no larger ones than its checkpoints hold."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..core import CheckpointError, networks_within
+
+NO_NETWORKS = ("demonstrations", "intervention", "replay", "run")
+"""Parts of a checkpoint without networks."""
+CRITICS = 64
+"""How much larger than its policy an agent may be, where a checkpoint has the policy alone."""
+
+
+NUMBER = 4
+"""Bytes of a parameter in a checkpoint."""
+
+
+@contextlib.contextmanager
+def networks_of(checkpoint: Path, part: str) -> Iterator[None]:
+    """Refuse, in a block, networks that are larger than what a checkpoint holds.
+
+    Args:
+        checkpoint: its folder.
+        part: ``agent``, ``reward`` or ``policy``, in which the networks are. A policy is made with its critics, which
+            are in the part ``agent``.
+
+    Raises:
+        CheckpointError: in the block, before such a network is made.
+    """
+    sizes = _sizes(checkpoint)
+    size = sizes.get("agent", CRITICS * sizes.get(part, 0)) if part == "policy" else sizes.get(part, 0)
+    with networks_within(size // NUMBER, checkpoint, CheckpointError):
+        yield
+
+
+@contextlib.contextmanager
+def networks_of_run(run: Path | None) -> Iterator[None]:
+    """Refuse, in a block, networks that are larger than what any checkpoint of a run holds.
+
+    Args:
+        run: its folder. None, or a run that has no checkpoint yet: this sets no limit.
+
+    Raises:
+        CheckpointError: in the block, before such a network is made.
+    """
+    steps = [] if run is None else sorted((run / "checkpoints").glob("step_*"))
+    held = [sum(size for part, size in _sizes(step).items() if part not in NO_NETWORKS) for step in steps]
+    with networks_within(max(held) // NUMBER, run, CheckpointError) if held else contextlib.nullcontext():
+        yield
+
+
+def _sizes(checkpoint: Path) -> dict[str, int]:
+    """Return how large the files of a checkpoint are [B], by part."""
+    return {file.stem: file.stat().st_size for file in checkpoint.glob("*.safetensors") if file.is_file()}
