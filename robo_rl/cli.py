@@ -10,9 +10,8 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from .commands.interruption import sigterm_unwinds
-from .commands.output import printable_output
-from .core import ConfigError, RoboRLError, nearest, printable
+from .command_line.output import printable_output
+from .core import ConfigError, RoboRLError, nearest, printable, sigterm_unwinds
 
 COMMANDS = {
     "train": "train an agent: robo-rl train task=pick_cube",
@@ -133,7 +132,7 @@ def _dispatch(words: list[str]) -> int:
             raise ConfigError(f"unknown command '{command} {overrides[0]}': {nearest(overrides[0], following)}")
         raise ConfigError(f"unknown command {command!r}: {nearest(command, COMMANDS, UNSUGGESTED)}")
     if "--ros-args" in overrides:
-        from .commands.ros_arguments import without_ros_arguments
+        from .command_line.ros_arguments import without_ros_arguments
 
         overrides = without_ros_arguments(command, overrides)
     if command in AT_ONCE:
@@ -155,10 +154,10 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _run(command: str, overrides: list[str]) -> int:
-    from .commands.application import run_command
+    from .command_line.application import run_command
 
     if command in LASTING:
-        from .commands.output import lenient_output
+        from .command_line.output import lenient_output
 
         with lenient_output():
             return run_command(command, overrides)

@@ -37,7 +37,9 @@ def make_backend(name: str, **values: Any) -> "ArmBackend | CarBackend":
 
     from robo_rl.core import ConfigError, nearest
 
+    from .backend import ArmBackend
     from .tasks import TASKS
+    from .tasks.base import Task
 
     if name not in TASKS:
         raise ConfigError(f"unknown task {name!r}; {nearest(name, TASKS)}")
@@ -46,6 +48,8 @@ def make_backend(name: str, **values: Any) -> "ArmBackend | CarBackend":
     for key in values:
         if key not in valid:
             raise ConfigError(f"task {name!r} has no field {key!r}; {nearest(key, valid)}")
+    if issubclass(task_class, Task):
+        return ArmBackend(task_class(task_class.config_class(name=name, **values)))
     return task_class.make_backend(name=name, **values)
 
 

@@ -1,7 +1,5 @@
 """An arm's kinematics and the meaning of its actions, for the driver of a robot like it."""
 
-from typing import TYPE_CHECKING
-
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +8,7 @@ from robo_rl.core import ArmPose, ArmTarget, shortest
 
 from .controller import EndEffectorController, JointController
 from .observation import endless
-
-if TYPE_CHECKING:
-    from .backend import ArmBackend
+from .simulation import ArmSimulation
 
 Array = NDArray[np.float64]
 
@@ -30,7 +26,7 @@ class ArmModel:
         finger_strokes: closed and open position (k, 2) of each finger joint [m or rad].
     """
 
-    def __init__(self, backend: "ArmBackend") -> None:
+    def __init__(self, backend: ArmSimulation) -> None:
         model = backend.model
         self._model, self._data, self._controller = model, backend.data, backend.controller
         joints = [model.joint(name) for name in backend.config.arm.joints]

@@ -24,7 +24,6 @@ from robo_rl.core import (
     Step,
 )
 
-from .gymnasium_config import GymnasiumConfig
 from .gymnasium_making import (
     META_WORLD,
     arguments_named,
@@ -35,6 +34,7 @@ from .gymnasium_making import (
     task_name,
 )
 from .gymnasium_observations import ObservationReader
+from .gymnasium_options import GymnasiumConfig
 from .gymnasium_outcomes import FINAL_OBSERVATIONS, SuccessReader, final, read_flag, read_number
 from .gymnasium_pictures import rendered_picture
 from .rendering import begin_drawing

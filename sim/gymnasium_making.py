@@ -11,7 +11,7 @@ from gymnasium.envs.registration import load_env_creator
 
 from robo_rl.core import ConfigError, RoboRLError, nearest
 
-from .gymnasium_config import GymnasiumConfig
+from .gymnasium_options import GymnasiumConfig
 
 META_WORLD = "Meta-World/MT1"
 """Id of all of Meta-World's single tasks; ``env_name`` says which."""

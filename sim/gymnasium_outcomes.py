@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .gymnasium_config import GymnasiumConfig
+from .gymnasium_options import GymnasiumConfig
 
 SUCCESS_KEYS = ("is_success", "success", "succeed")
 """Names under which environments report success: Gymnasium-Robotics and Stable-Baselines3, Meta-World, gym-hil."""

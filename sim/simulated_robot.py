@@ -1,7 +1,6 @@
 """A simulated arm that goes on by itself, as a robot does: told by targets, not stepped by actions."""
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 import mujoco
 import numpy as np
@@ -13,9 +12,7 @@ from .controller import EndEffectorController, JointController
 from .filming import Filming
 from .frames import ArmFrames
 from .observation import endless
-
-if TYPE_CHECKING:
-    from .backend import ArmBackend
+from .simulation import ArmSimulation
 
 Array = NDArray[np.float64]
 
@@ -37,7 +34,7 @@ class SimulatedRobot:
         object_names: of the elements of :meth:`objects`.
     """
 
-    def __init__(self, backend: "ArmBackend") -> None:
+    def __init__(self, backend: ArmSimulation) -> None:
         config, model = backend.config, backend.model
         self._backend = backend
         self.joints = tuple(config.arm.joints)

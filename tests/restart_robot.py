@@ -10,7 +10,7 @@ from typing import Any
 from hydra import compose, initialize_config_module
 
 from robo_rl.app import build, register_all_configs
-from robo_rl.commands.interruption import Interruption
+from robo_rl.core import Interruption
 from robo_rl.drivers.ros2 import open_node
 from robo_rl.drivers.ros2.dds.services import DdsService
 

@@ -1,7 +1,7 @@
 """A robot over ROS 2 as an ``EnvBackend``."""
 
 import os
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -37,9 +37,9 @@ from ..ros2 import Node, open_node
 from .agreement import MismatchError
 from .assembly import ObservationAssembler, Selection
 from .bodies import make_body
+from .camera_readers import open_cameras
 from .config import IMAGES, RobotConfig
 from .controllers import ControllerSwitch
-from .layout import SourceLayout
 from .listening import Listener, timings_of
 from .rate import RateKeeper
 from .resetting import ResetService
@@ -443,25 +443,3 @@ class RobotBackend:
     def _stopped(self, reason: str, message: str) -> SafetyStop:
         self.stop(message)
         return SafetyStop(reason, message)
-
-
-def open_cameras(
-    layout: SourceLayout,
-    clock: Clock,
-    take: Callable[[str, Any, int], None],
-    ignored: Container[str] = (),
-) -> dict[str, CameraReader]:
-    """Begin to read the cameras of this machine that give what is observed; return them by source.
-
-    Args:
-        layout: says which, and how large pictures are.
-        clock: monotonic time.
-        take: called with the source, each of its pictures and their stamp [ns], in threads of their own.
-        ignored: what sources give that is not wanted.
-    """
-    readers = {}
-    for name, source in layout.used.items():
-        if source.camera.device and source.gives not in ignored:
-            height, width, _ = layout.spec.observation[source.gives].shape
-            readers[name] = CameraReader(name, source.camera, (width, height), clock, partial(take, name))
-    return readers

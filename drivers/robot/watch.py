@@ -10,7 +10,7 @@ from ..cameras.reader import CameraReader
 from ..ros2 import QoSProfile, Subscription, open_node
 from ..stop_topic import STOP
 from .assembly import ObservationAssembler
-from .backend import open_cameras
+from .camera_readers import open_cameras
 from .config import IMAGES, RobotConfig
 from .layout import SourceLayout
 from .listening import Listener, timings_of

@@ -1,17 +1,14 @@
 """The virtual robot's cameras, in a thread of their own: a picture takes longer than a state."""
 
 import threading
-from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from .config import VirtualRobotConfig
+from .simulated import Simulated
 from .topics import Topics
-
-if TYPE_CHECKING:
-    from .robot import Simulated
 
 NOISY_PICTURES = 8
 """Noise is drawn for so many pictures at once, and taken from another place of it for each: drawing as many random
@@ -30,7 +27,7 @@ class CameraThread:
         noise: standard deviation of the noise on pixels, of 255.
     """
 
-    def __init__(self, config: VirtualRobotConfig, robot: "Simulated", topics: Topics) -> None:
+    def __init__(self, config: VirtualRobotConfig, robot: Simulated, topics: Topics) -> None:
         self._robot, self._topics = robot, topics
         self.noise = config.camera_noise
         self._period_ns = round(1e9 / config.camera_rate)

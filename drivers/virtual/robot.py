@@ -5,12 +5,12 @@ import math
 import queue
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ArmTarget, BaseTarget, Clock, FrameTransform, MonotonicClock, derive_seed
+from robo_rl.core import ArmTarget, BaseTarget, Clock, MonotonicClock, derive_seed
 
 from ..real_time import RealTime
 from ..ros2 import open_node
@@ -18,6 +18,7 @@ from ..stop_topic import listen_for_rearm, listen_for_stop
 from ..watchdog import Watch, Watchdog
 from .config import VirtualRobotConfig
 from .filming import CameraThread
+from .simulated import SimulatedArm, SimulatedVehicle
 from .topics import ArmTopics, CarTopics, Topics
 
 Array = NDArray[np.float64]
@@ -26,56 +27,6 @@ LONGEST_CATCH_UP = 0.1
 """Simulated time that one turn of the loop makes up for; what a slow machine lacks beyond that is lost [s]."""
 DIAGNOSTICS_SECONDS = 1.0
 ANSWER_SECONDS = 5.0
-
-
-class Simulated(Protocol):
-    """What a virtual robot moves."""
-
-    cameras: tuple[str, ...]
-    tick: float
-    object_names: tuple[str, ...]
-
-    def reset(self, seed: int) -> None: ...
-
-    def advance(self, ticks: int) -> None: ...
-
-    def hold(self) -> None: ...
-
-    def command(self, target: Any) -> None: ...
-
-    def measure(self) -> dict[str, Array]: ...
-
-    def objects(self) -> Array: ...
-
-    def rewards(self) -> dict[str, float]: ...
-
-    def look(self) -> None: ...
-
-    def image(self, camera: str) -> NDArray[np.uint8]: ...
-
-    def close_cameras(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class SimulatedArm(Simulated, Protocol):
-    """An arm; :class:`robo_rl.sim.simulated_robot.SimulatedRobot` is one."""
-
-    joints: tuple[str, ...]
-    fingers: tuple[str, ...]
-    finger_strokes: NDArray[np.float64]
-    takes: str
-
-    def fixed_frames(self) -> list[FrameTransform]: ...
-
-    def moving_frames(self, measured: dict[str, Array]) -> list[FrameTransform]: ...
-
-
-class SimulatedVehicle(Simulated, Protocol):
-    """A car; :class:`robo_rl.sim.driving.simulated_car.SimulatedCar` is one."""
-
-    max_steering: float
-    top_speed: float
 
 
 class VirtualRobot:

@@ -4,7 +4,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cv2
 import numpy as np
@@ -16,11 +16,9 @@ from ..robot.rotation import to_matrix, to_quaternion
 from ..ros2 import LATCHED, Node, QoSProfile, Repeater, ServerGoal
 from .config import VirtualRobotConfig
 from .controllers import ControllerManager, arm_controllers
+from .simulated import Simulated, SimulatedArm, SimulatedVehicle
 from .trajectories import NAME as TRAJECTORIES
 from .trajectories import TRAJECTORY, TrajectoryController
-
-if TYPE_CHECKING:
-    from .robot import Simulated, SimulatedArm, SimulatedVehicle
 
 Array = NDArray[np.float64]
 
@@ -64,7 +62,7 @@ class Topics(ABC):
         robot: what is moved.
     """
 
-    def __init__(self, node: Node, config: VirtualRobotConfig, robot: "Simulated") -> None:
+    def __init__(self, node: Node, config: VirtualRobotConfig, robot: Simulated) -> None:
         self._node, self._robot = node, robot
         self._compressed = config.compressed
         self._image_type = f"sensor_msgs/msg/{'CompressedImage' if config.compressed else 'Image'}"
@@ -195,7 +193,7 @@ class ArmTopics(Topics):
         self,
         node: Node,
         config: VirtualRobotConfig,
-        arm: "SimulatedArm",
+        arm: SimulatedArm,
         obey: Callable[[ArmTarget], None],
         hold: Callable[[], None],
     ) -> None:
@@ -334,7 +332,7 @@ class CarTopics(Topics):
     """
 
     def __init__(
-        self, node: Node, config: VirtualRobotConfig, car: "SimulatedVehicle", obey: Callable[[BaseTarget], None]
+        self, node: Node, config: VirtualRobotConfig, car: SimulatedVehicle, obey: Callable[[BaseTarget], None]
     ) -> None:
         super().__init__(node, config, car)
         self._car, self._obey = car, obey

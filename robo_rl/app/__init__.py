@@ -32,6 +32,7 @@ from .config import (
 )
 from .expert import make_intervention
 from .network_limits import networks_of, networks_of_run
+from .options import check_seed, typed
 from .stops import emergency_stop, find_emergency_stop, press_emergency_stop, robot_name
 from .trained import (
     RESUMED,
@@ -68,6 +69,7 @@ __all__ = [
     "build_resets",
     "build_reward",
     "check_resources",
+    "check_seed",
     "complete_config",
     "emergency_stop",
     "find_emergency_stop",
@@ -88,4 +90,5 @@ __all__ = [
     "saved_config",
     "section",
     "set_threads",
+    "typed",
 ]

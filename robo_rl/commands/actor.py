@@ -6,11 +6,10 @@ import torch
 from omegaconf import DictConfig, open_dict
 
 from ..app import ActorConfig, build_backend, emergency_stop, has_robot, run_config, section
-from ..core import RobotAwayError
-from .actor_processes import EXIT_AWAY
-from .interruption import Interruption
-from .remote_actor import RemoteActor
-from .takeover import Takeover, open_takeover
+from ..core import Interruption, RobotAwayError
+from ..operators.takeover import Takeover, open_takeover
+from ..training.actor_processes import EXIT_AWAY
+from ..training.remote_actor import RemoteActor
 
 
 def run(config: DictConfig) -> int:

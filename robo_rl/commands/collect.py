@@ -5,10 +5,10 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from ..app import acting_config, build_backend, load_policy, robot_note
+from ..app import acting_config, build_backend, load_policy, robot_note, typed
 from ..core import require
-from ..telemetry import Console
-from .recording import (
+from ..recording.disk_space import DiskSpace
+from ..recording.episodes import (
     IF_EXISTS,
     EpisodePrinter,
     PolicyChooser,
@@ -17,9 +17,8 @@ from .recording import (
     print_summary,
     record_episodes,
     summary_if_ended,
-    typed,
 )
-from .recording_space import DiskSpace
+from ..telemetry import Console
 
 
 @dataclass(frozen=True)

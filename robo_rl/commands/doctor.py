@@ -17,11 +17,11 @@ from robo_rl.drivers.ros2 import choose as choose_ros2
 from robo_rl.drivers.ros2 import missing_packages
 from robo_rl.drivers.teleop import find_devices
 
-from ..agents.sac import native
+from ..agents.parts import native
+from ..app import typed
+from ..command_line import machine
+from ..command_line.machine import Check, Status
 from ..safety.native import available as stops_in_cpp
-from . import machine
-from .machine import Check, Status
-from .recording import typed
 
 EXIT_FAILED = 1
 

@@ -10,13 +10,11 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.table import Table
 
-from ..app import acting_config, build_backend, build_reward, load_policy, networks_of, robot_note
-from ..core import ConfigError, RenderingError, nearest, require, write_durably
+from ..app import acting_config, build_backend, build_reward, load_policy, networks_of, robot_note, typed
+from ..command_line.destination import output_file
+from ..core import ConfigError, RenderingError, counted, nearest, require, write_durably
 from ..evaluation import DecisionPeriods, EvaluationResult, check_periods, evaluate, evaluate_decision_periods
 from ..telemetry import Console
-from .command_words import counted
-from .destination import output_file
-from .recording import typed
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,10 @@ from typing import cast
 from omegaconf import DictConfig
 
 from ..app import build
-from ..core import DataError, draft_of, printable
+from ..core import DataError, counted, draft_of, printable
 from ..replay import EpisodeStore
 from ..replay.interchange import DataFormat, DataSet
-from ..telemetry import Console
-from .command_words import counted
-from .summary import versions
+from ..telemetry import Console, versions
 
 
 def run(config: DictConfig) -> int:

@@ -9,12 +9,11 @@ from omegaconf import DictConfig
 
 from ..app import build, section
 from ..core import DataError, RoboRLError, draft_of, printable
+from ..recording.episodes import print_summary
 from ..replay import EpisodeStore
 from ..replay.interchange import DataFormat, ForeignConfig, ImportNotes
 from ..replay.interchange.data import check_storable
-from ..telemetry import Console
-from .recording import print_summary
-from .summary import versions
+from ..telemetry import Console, versions
 
 
 def run(config: DictConfig) -> int:

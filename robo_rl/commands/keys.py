@@ -5,8 +5,8 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from ..app import typed
 from ..transport import make_keys
-from .recording import typed
 
 
 @dataclass(frozen=True)

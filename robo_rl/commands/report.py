@@ -7,13 +7,13 @@ from omegaconf import DictConfig, ListConfig
 from rich.table import Table
 from rich.text import Text
 
+from ..app import typed
+from ..command_line.destination import output_file
 from ..core import require, write_durably
 from ..evaluation.aggregate import group_runs
 from ..evaluation.report import RESULTS, markdown_table, repeated_seeds, results, write_report
 from ..evaluation.runs import find_runs, load_run
 from ..telemetry import Console
-from .destination import output_file
-from .recording import typed
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,10 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from ..app import section
-from ..core import ConfigError, require
+from ..app import section, typed
+from ..core import ConfigError, Interruption, require
+from ..operators.questions import QuestionServer, serving
 from ..telemetry import Console
-from .interruption import Interruption
-from .questions import QuestionServer, serving
-from .recording import typed
 
 DEVICES = ("terminal", "browser")
 FENCE = "```"
@@ -50,7 +48,7 @@ def run(config: DictConfig) -> int:
 
 def _ask_in_browser(server: QuestionServer, config: DictConfig) -> None:
     try:
-        from .answer_page import AnswerPage
+        from ..operators.answer_page import AnswerPage
     except ImportError as error:
         raise ConfigError(f"pages need the package websockets ({error}): pip install 'robo-rl[web]'") from error
     page = AnswerPage(section(config, "web"), server.questions)

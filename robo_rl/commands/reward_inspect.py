@@ -8,15 +8,14 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig
 from rich.table import Table
 
-from ..app import build_backend, load_reward, run_config
+from ..app import build_backend, load_reward, run_config, typed
+from ..command_line.destination import output_file
 from ..core import ConfigError, generator, require
 from ..evaluation.viewer import Recording, import_rerun
+from ..monitoring.reward_comparison import compare_rewards, print_comparison, true_progress
+from ..monitoring.viewer import record_episodes
 from ..replay import EpisodeArrays, EpisodeStore
 from ..telemetry import Console
-from .destination import output_file
-from .recording import typed
-from .reward_comparison import compare_rewards, print_comparison, true_progress
-from .view import record_episodes
 
 FRAMES = 8
 SUFFIXES = (".png", ".svg", ".pdf", ".html", ".rrd")

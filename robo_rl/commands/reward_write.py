@@ -9,13 +9,12 @@ from typing import Protocol, cast
 import numpy as np
 from omegaconf import DictConfig
 
-from ..app import build, build_backend
+from ..app import build, build_backend, typed
+from ..command_line.destination import new_output
 from ..core import Batch, ConfigError, EnvSpec, RewardModule, require
 from ..evaluation.correlation import rank_correlation
+from ..monitoring.reward_benchmark import NOISES, graded_episodes
 from ..telemetry import Console
-from .destination import new_output
-from .recording import typed
-from .reward_benchmark import NOISES, graded_episodes
 
 
 @dataclass(frozen=True)

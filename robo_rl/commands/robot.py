@@ -5,8 +5,7 @@ import os
 from omegaconf import DictConfig
 
 from ..app import build
-from ..core import ConfigError
-from .interruption import Interruption
+from ..core import ConfigError, Interruption
 
 
 def run(config: DictConfig) -> int:

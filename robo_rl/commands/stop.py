@@ -8,11 +8,10 @@ import tty
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..core import ConfigError, DeadmanSwitch, DriverError, RoboRLError, deadman_file, nearest
+from ..core import ConfigError, DeadmanSwitch, DriverError, Interruption, RoboRLError, deadman_file, nearest
 from ..core.emergency import default_file
 from ..core.latch import Latch
-from .interruption import Interruption
-from .rearming import Hold, find_holds
+from ..operators.rearming import Hold, find_holds
 
 CONFIRMATION = "rearm"
 

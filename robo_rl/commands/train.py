@@ -7,15 +7,13 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from ..agents.sac.ranks import several_ranks
-from ..app import RESUMED, RayRuntimeConfig, emergency_stop, has_robot, run_config, section
-from ..core import ConfigError
-from .async_training import AsyncTraining
-from .interruption import Interruption
-from .local_training import LocalTraining
-from .ranks import follow, joined_ranks
-from .recording import check_seed
-from .run_folder import claimed
-from .takeover import has_person
+from ..app import RESUMED, RayRuntimeConfig, check_seed, emergency_stop, has_robot, run_config, section
+from ..core import ConfigError, Interruption
+from ..operators.takeover import has_person
+from ..training.asynchronous import AsyncTraining
+from ..training.local import LocalTraining
+from ..training.ranks import follow, joined_ranks
+from ..training.run_folder import claimed
 
 RESUMABLE = (*(f"{name}." for name in RESUMED), "resume", "allow")
 
@@ -63,7 +61,7 @@ def _with_ray(config: DictConfig, folder: Path) -> int:
         if has_person(config):
             raise ConfigError("nobody takes over from simulators that Ray places: leave out teleop.device and steering")
         try:
-            from .ray_training import connect, learn
+            from ..training.with_ray import connect, learn
         except ModuleNotFoundError as error:
             raise ConfigError("runtime=ray needs Ray: pip install 'robo-rl[ray]'") from error
         connect(settings)

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig
 from rich.table import Table
 
-from ..app import build
+from ..app import build, typed
+from ..command_line.destination import new_output
+from ..command_line.model_making import make_model
 from ..core import ConfigError, generator, nearest, require
 from ..replay import EpisodeStore
 from ..telemetry import Console
-from .destination import new_output
-from .model_making import make_model
-from .recording import typed
 
 PREFIX = "images/"
 Frames = NDArray[np.uint8]

@@ -13,14 +13,13 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.table import Table
 
-from ..app import build
+from ..app import build, typed
+from ..command_line.destination import new_output
+from ..command_line.model_making import make_model
 from ..core import ConfigError, EnvBackend, derive_seed, nearest, require
 from ..evaluation.correlation import ranks
+from ..recording.pictures import Pictures, take_pictures
 from ..telemetry import Console
-from .destination import new_output
-from .model_making import make_model
-from .pictures import Pictures, take_pictures
-from .recording import typed
 
 
 @dataclass(frozen=True)

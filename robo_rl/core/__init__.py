@@ -45,6 +45,7 @@ from .folders import user_folder
 from .foreign import ENTRIES, ForeignFolder, NoJsonError, check_yaml, open_regular, parse_json, read_bytes, read_secret
 from .image_files import MAX_PIXELS, ImageHeader, decode_image_file, read_image_header
 from .image_layout import ImageConfig, ImageLayout, image_axes, image_layout, image_override
+from .interruption import Interruption, sigterm_unwinds
 from .latch import plain_text, read_short
 from .mjcf_limits import check_mjcf
 from .native import native_library
@@ -91,6 +92,7 @@ from .types import (
     happened,
 )
 from .wire_protocols import TransitionInbox, TransitionOutbox
+from .wording import counted, override
 
 __all__ = [
     "DEADMAN",
@@ -132,6 +134,7 @@ __all__ = [
     "ImageConfig",
     "ImageHeader",
     "ImageLayout",
+    "Interruption",
     "Intervention",
     "ManualClock",
     "Metrics",
@@ -183,6 +186,7 @@ __all__ = [
     "check_yaml",
     "claim_parameters",
     "config_node",
+    "counted",
     "deadman_file",
     "decode_image_file",
     "decode_ros_compressed_image",
@@ -202,6 +206,7 @@ __all__ = [
     "networks_within",
     "networks_within_memory",
     "open_regular",
+    "override",
     "parse_json",
     "parse_ros_arguments",
     "parse_specification",
@@ -216,6 +221,7 @@ __all__ = [
     "reading",
     "require",
     "shortest",
+    "sigterm_unwinds",
     "sync_folder",
     "user_folder",
     "whole_number",

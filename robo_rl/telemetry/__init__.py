@@ -10,10 +10,12 @@ from .live import COMMANDS, EPISODE_COMMANDS, Command, LiveRobot, LiveRun, LiveS
 from .logger import RunLogger, check_logging
 from .metrics_file import read_metrics
 from .progress import ProgressLine
+from .summary import SUMMARY, git_commit, versions, write_summary
 
 __all__ = [
     "COMMANDS",
     "EPISODE_COMMANDS",
+    "SUMMARY",
     "Command",
     "Console",
     "LiveRobot",
@@ -25,8 +27,11 @@ __all__ = [
     "RunLogger",
     "WandbConfig",
     "check_logging",
+    "git_commit",
     "read_metrics",
     "register_configs",
+    "versions",
+    "write_summary",
 ]
 
 

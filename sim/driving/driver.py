@@ -1,7 +1,6 @@
 """A scripted driver: pure pursuit of a path (Coulter 1992), at a speed that its bends allow."""
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,10 +8,8 @@ from numpy.typing import NDArray
 from robo_rl.core import Observation
 
 from .config import DriverConfig
+from .simulation import CarSimulation
 from .track import ClosedPath
-
-if TYPE_CHECKING:
-    from .backend import CarBackend
 
 BRAKING_SHARE = 0.5
 """Braking that the driver counts on, as a share of its lateral acceleration."""
@@ -32,7 +29,7 @@ class PurePursuit:
         config: how fast, and how far ahead it looks.
     """
 
-    def __init__(self, backend: "CarBackend", path: ClosedPath, config: DriverConfig) -> None:
+    def __init__(self, backend: CarSimulation, path: ClosedPath, config: DriverConfig) -> None:
         self._backend = backend
         self._path = path
         self._config = config

@@ -1,7 +1,6 @@
 """A simulated car that goes on by itself, as a robot does: told by targets, not stepped by actions."""
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 import mujoco
 import numpy as np
@@ -11,9 +10,7 @@ from robo_rl.core import BaseTarget, require
 
 from ..filming import Filming
 from .car import CRASH_FILTER
-
-if TYPE_CHECKING:
-    from .backend import CarBackend
+from .simulation import CarSimulation
 
 Array = NDArray[np.float64]
 
@@ -35,7 +32,7 @@ class SimulatedCar:
         ConfigError: if a control period is no whole number of ticks.
     """
 
-    def __init__(self, backend: "CarBackend") -> None:
+    def __init__(self, backend: CarSimulation) -> None:
         config = backend.config
         whole = config.ticks % CRASH_FILTER == 0
         require(whole, "a control period", f"a multiple of {CRASH_FILTER} steps of physics", config.ticks)

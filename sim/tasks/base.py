@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
 import mujoco
 import numpy as np
@@ -11,9 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from robo_rl.core import Observation, ScriptedExpert
 
 from ..config import ArmConfig, TaskConfig
-
-if TYPE_CHECKING:
-    from ..backend import ArmBackend
+from ..simulation import ArmSimulation
 
 Array = NDArray[np.float64]
 
@@ -40,13 +38,6 @@ class Task(ABC):
 
     def __init__(self, config: TaskConfig) -> None:
         self.config = config
-
-    @classmethod
-    def make_backend(cls, **values: Any) -> "ArmBackend":
-        """Return an arm before this task, as fields of ``config_class`` have it."""
-        from ..backend import ArmBackend  # which imports this module
-
-        return ArmBackend(cls(cls.config_class(**values)))
 
     @abstractmethod
     def build(self, spec: mujoco.MjSpec) -> None:
@@ -84,7 +75,7 @@ class Task(ABC):
         return {}
 
     @abstractmethod
-    def expert(self, backend: "ArmBackend", rng: np.random.Generator) -> ScriptedExpert:
+    def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> ScriptedExpert:
         """Return a scripted solution that works from the true state of ``backend``."""
 
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from robo_rl.core import ConfigError, nearest, require
 
 from ..arm import looking_at
-from ..backend import ArmBackend
 from ..config import ControllerConfig, TaskConfig
+from ..simulation import ArmSimulation
 from .base import Array, FunctionExpert, GraspSensor, Task, add_free_box, set_free_pose
 
 DIRECTIONS = ("forward", "backward", "random")
@@ -194,7 +194,7 @@ class BinRelocate(Task):
             "carried": 1.0 - math.tanh(5.0 * math.hypot(*away.tolist())),
         }
 
-    def expert(self, backend: ArmBackend, rng: np.random.Generator) -> FunctionExpert:
+    def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> FunctionExpert:
         """Over the cube, down, close, up, across, down, open; which of them follows from the present state alone."""
 
         def act() -> NDArray[np.float32]:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from robo_rl.core import ConfigError, require
 
 from ..arm import looking_at
-from ..backend import ArmBackend
 from ..config import ArmConfig, ControllerConfig, TaskConfig
+from ..simulation import ArmSimulation
 from . import cable_model
 from .base import Array, FunctionExpert, Task
 
@@ -197,7 +197,7 @@ class CableRoute(Task):
             terms[name] = 1.0 - math.tanh(15.0 * math.hypot(*(max(0.0, float(part)) for part in outside)))
         return terms
 
-    def expert(self, backend: ArmBackend, rng: np.random.Generator) -> FunctionExpert:
+    def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> FunctionExpert:
         """Over the first clip, down, over the second, down; which of them follows from the present state alone.
 
         The hand keeps as far from where the cable leaves the table (anchor or first clip) as the cable hangs there

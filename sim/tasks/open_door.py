@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from robo_rl.core import require
 
 from ..arm import looking_at
-from ..backend import ArmBackend
 from ..config import ArmConfig, ControllerConfig, TaskConfig
+from ..simulation import ArmSimulation
 from . import door_model
 from .base import Array, FunctionExpert, Task, distance_captions
 
@@ -168,7 +168,7 @@ class OpenDoor(Task):
             "the door is open": angle >= self.config.success_angle,
         }
 
-    def expert(self, backend: ArmBackend, rng: np.random.Generator) -> FunctionExpert:
+    def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> FunctionExpert:
         """Over the lever, down with it, forward; which of them follows from the present state alone."""
 
         def act() -> NDArray[np.float32]:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from robo_rl.core import require
 
 from ..arm import looking_at
-from ..backend import ArmBackend
 from ..config import ArmConfig, ControllerConfig, TaskConfig
+from ..simulation import ArmSimulation
 from . import peg_model
 from .base import Array, FunctionExpert, Task
 
@@ -205,7 +205,7 @@ class PegInsert(Task):
             "inserted": min(1.0, self.depth(data) / (INSERTED_SHARE * peg_model.HOLE_DEPTH)),
         }
 
-    def expert(self, backend: ArmBackend, rng: np.random.Generator) -> FunctionExpert:
+    def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> FunctionExpert:
         """Down a funnel to the hole's mouth, then straight in; all of it a function of the present state."""
         allowed = ALLOWED * self.config.clearance
         allowed_turn = ALLOWED * self.config.clearance / peg_model.PEG_WIDTH

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from robo_rl.core import require
 
-from ..backend import ArmBackend
 from ..config import ControllerConfig, TaskConfig
+from ..simulation import ArmSimulation
 from .base import Array, FunctionExpert, GraspSensor, Task, add_free_box, cube_axes, distance_captions, set_free_pose
 
 COLOURS = {
@@ -117,7 +117,7 @@ class PickCube(Task):
             f"{cube} is lifted high": held and height >= self.config.lift_height,
         }
 
-    def expert(self, backend: ArmBackend, rng: np.random.Generator) -> FunctionExpert:
+    def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> FunctionExpert:
         """Over the cube, down, close, up; which of them follows from the present state alone."""
 
         def act() -> NDArray[np.float32]:

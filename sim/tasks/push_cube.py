@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from robo_rl.core import require
 
-from ..backend import ArmBackend
 from ..config import ArmConfig, ControllerConfig, TaskConfig
+from ..simulation import ArmSimulation
 from .base import Array, FunctionExpert, Task, add_free_box, cube_axes, distance_captions, set_free_pose
 from .pick_cube import COLOURS
 
@@ -145,7 +145,7 @@ class PushCube(Task):
             f"{cube} is on the yellow disc": left < self.config.tolerance,
         }
 
-    def expert(self, backend: ArmBackend, rng: np.random.Generator) -> FunctionExpert:
+    def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> FunctionExpert:
         """Behind the cube, then towards the goal; which of them follows from the present state alone."""
 
         def act() -> NDArray[np.float32]:

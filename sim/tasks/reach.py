@@ -9,8 +9,8 @@ import numpy as np
 from robo_rl.core import require
 
 from ..arm import looking_at
-from ..backend import ArmBackend
 from ..config import ControllerConfig, TaskConfig
+from ..simulation import ArmSimulation
 from .base import Array, FunctionExpert, Task, distance_captions
 
 CAMERAS = (("ahead", (1.15, 0.0, 0.1)), ("side", (0.0, -1.15, 0.1)))
@@ -97,7 +97,7 @@ class Reach(Task):
         between = {"the green ball is between the fingers": distance < 0.015}
         return distance_captions("the green ball", distance, (0.15, 0.08, 0.03)) | between
 
-    def expert(self, backend: ArmBackend, rng: np.random.Generator) -> FunctionExpert:
+    def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> FunctionExpert:
         return FunctionExpert(lambda: backend.action_towards(backend.data.mocap_pos[self._goal]))
 
     def _to_goal(self, data: mujoco.MjData) -> Array:

@@ -33,8 +33,8 @@ from safetensors.torch import save_file
 from update_problem import Problem
 
 from robo_rl.agents.drq import DrQ, DrQConfig, EncoderConfig
+from robo_rl.agents.parts.device import choose_device
 from robo_rl.agents.sac import SAC, SACConfig
-from robo_rl.agents.sac.device import choose_device
 from robo_rl.core import ArraySpec, Batch, EnvSpec
 
 OBSERVATION, ACTION = 40, 7

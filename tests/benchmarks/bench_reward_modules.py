@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from robo_rl.commands.record import record_expert
+from robo_rl.recording.teleoperation import record_expert
 from robo_rl.replay import EpisodeStore, ReplayRing
 from robo_rl.rewards import MODULES, ComposedRewardConfig
 from robo_rl.rewards.images import ImagesConfig

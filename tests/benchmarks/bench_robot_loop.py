@@ -27,10 +27,10 @@ import torch
 from hydra import compose, initialize_config_module
 
 from robo_rl.app import build, register_all_configs
-from robo_rl.commands.interruption import Interruption
-from robo_rl.commands.remote_actor import RemoteActor
+from robo_rl.core import Interruption
 from robo_rl.drivers.robot.rate import RateKeeper, percentiles
 from robo_rl.drivers.ros2 import open_node
+from robo_rl.training.remote_actor import RemoteActor
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))

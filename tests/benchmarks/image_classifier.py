@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from robo_rl.commands.record import record_expert
 from robo_rl.core import Batch, EnvSpec, derive_seed
+from robo_rl.recording.teleoperation import record_expert
 from robo_rl.replay import EpisodeStore
 from robo_rl.rewards.classifier import ClassifierConfig
 from robo_rl.rewards.images import Floats, ImagesConfig

@@ -54,8 +54,8 @@ class Ours:
     def __init__(self, problem: Problem, backend: str, precision: str) -> None:
         from bench_replay import spec_of
 
+        from robo_rl.agents.parts.native import available
         from robo_rl.agents.sac import SAC, SACConfig
-        from robo_rl.agents.sac.native import available
         from robo_rl.core import ArraySpec, RewardWeights, generator
         from robo_rl.replay import MixedSampler, ReplayRing
 

@@ -97,7 +97,7 @@ def memory() -> dict[str, float]:
 
 def native_peak(precision: str, threads: int) -> tuple[float, float]:
     """Multiply-adds on registers: floating-point operations a second of the clock, and of one thread's time."""
-    from robo_rl.agents.sac.native import library_path
+    from robo_rl.agents.parts.native import library_path
 
     library = ctypes.CDLL(str(library_path()))
     library.robo_rl_saturate.restype = ctypes.c_double

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from robo_rl.agents.drq.resnet import load_resnet
+from robo_rl.agents.parts.resnet import load_resnet
 from robo_rl.commands.import_ import _reading
 from robo_rl.core import ArraySpec, RoboRLError, check_mjcf, decode_image_file
 from robo_rl.replay import EpisodeStore

@@ -17,11 +17,11 @@ from omegaconf import OmegaConf
 from robo_rl.actor import ActionChoice, Actor
 from robo_rl.app import emergency_stop
 from robo_rl.cli import main
-from robo_rl.commands.interruption import Interruption
 from robo_rl.core import (
     ConfigError,
     DeadmanSwitch,
     EmergencyStop,
+    Interruption,
     ManualClock,
     SafetyStop,
     Source,

@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
-from robo_rl.commands.top import TopConfig, look
 from robo_rl.core import DataError, EmergencyStop, ForeignFolder
 from robo_rl.evaluation.report import write_report
 from robo_rl.evaluation.runs import find_runs, load_run
+from robo_rl.monitoring.run_table import TopConfig, look
 from robo_rl.telemetry import Command, Console, LiveRun, LiveStatus, LiveWatch
 
 from ..hostile_runs import KINDS, LINE, make_hostile
 
 pytest.importorskip("websockets")
 
-from robo_rl.commands.web import Dashboard, WatchConfig
+from robo_rl.monitoring.dashboard import Dashboard, WatchConfig
 
 from ..unit.test_web_commands_of_pages import PATIENCE_SECONDS, PRESS, Page
 
@@ -117,7 +117,7 @@ def test_the_page_stops_robots_and_shows_the_honest_run_with_all_of_them_in_view
 def test_a_folder_that_never_answers_hides_no_other(
     tmp_path: Path, emergency: EmergencyStop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from robo_rl.commands import web
+    from robo_rl.monitoring import dashboard as web
 
     runs = tmp_path / "runs"
     own, slow = honest(runs), honest(runs / "x").rename(runs / "slow")

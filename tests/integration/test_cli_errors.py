@@ -10,9 +10,11 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 
 from robo_rl.cli import COMMANDS, main
-from robo_rl.commands import application, report, train, training
+from robo_rl.command_line import application
+from robo_rl.commands import report, train
 from robo_rl.core import DataError, RoboRLError
 from robo_rl.telemetry import Command, LiveRun, LiveStatus
+from robo_rl.training import base as training
 
 
 def fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:

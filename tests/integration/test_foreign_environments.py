@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from robo_rl.cli import main
-from robo_rl.commands import results, training
 from robo_rl.evaluation import plots, report, video
 from robo_rl.learner import CheckpointFolder
+from robo_rl.training import base as training
+from robo_rl.training import results
 
 from ..odd_environments import LIMIT, registered
 from ..run_folder import records

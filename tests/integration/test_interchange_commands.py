@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from robo_rl.cli import main
-from robo_rl.commands.record import record_expert
+from robo_rl.recording.teleoperation import record_expert
 from robo_rl.replay import EpisodeStore
 from robo_rl.sim import make_backend
 

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from robo_rl.cli import main
-from robo_rl.commands.label import FAST, Viewer
-from robo_rl.commands.record import record_expert
 from robo_rl.core import ConfigError, Intervention, ManualClock
+from robo_rl.recording.labelling import FAST, Viewer
+from robo_rl.recording.teleoperation import record_expert
 from robo_rl.replay import UNKNOWN, EpisodeStore, LabelBook
 from robo_rl.rewards.stages import StagesConfig
 from robo_rl.sim import make_backend

@@ -136,7 +136,7 @@ def test_ctrl_c_interrupts_the_runs_of_a_sweep_as_it_does_one_run(tmp_path: Path
 PENDING = """
 import os, signal, sys
 from robo_rl.cli import main
-from robo_rl.commands import ray_training
+from robo_rl.training import with_ray as ray_training
 
 is_done = ray_training._is_done
 ray_training._lacking = lambda asked: ""  # a cluster might grow: it does not refuse

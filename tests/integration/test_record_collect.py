@@ -22,11 +22,6 @@ from scipy.stats import kstest, norm
 
 from robo_rl.app import load_policy
 from robo_rl.cli import main
-from robo_rl.commands import recording
-from robo_rl.commands.panel import Panel
-from robo_rl.commands.record import SOURCES, HumanChooser, record_expert
-from robo_rl.commands.recording import ExpertChooser, PolicyChooser, open_data_set, record_episodes
-from robo_rl.commands.recording_space import SPARE_BYTES, DiskSpace
 from robo_rl.core import (
     PASSED,
     DataError,
@@ -41,6 +36,11 @@ from robo_rl.core import (
     derive_seed,
 )
 from robo_rl.drivers.fake import make_fake_arm
+from robo_rl.operators.panel import Panel
+from robo_rl.recording import episodes as recording
+from robo_rl.recording.disk_space import SPARE_BYTES, DiskSpace
+from robo_rl.recording.episodes import ExpertChooser, PolicyChooser, open_data_set, record_episodes
+from robo_rl.recording.teleoperation import SOURCES, HumanChooser, record_expert
 from robo_rl.replay import EpisodeStore
 from robo_rl.safety import make_safe_backend
 from robo_rl.safety.config import ObservationsConfig

@@ -26,6 +26,7 @@ from robo_rl.evaluation.plots import DARK, plot_runs
 from robo_rl.evaluation.report import markdown_table
 from robo_rl.evaluation.runs import load_run
 from robo_rl.evaluation.viewer import Recording, check_viewer, quantities, viewer_command, web_address
+from robo_rl.monitoring.viewer import export_video, record_episodes, record_run
 from robo_rl.replay import EpisodeStore
 
 from ..videos import read_video, write_video
@@ -270,7 +271,7 @@ class Notes:
 def test_episodes_are_laid_end_to_end(tmp_path):
     notes = Notes()
     with EpisodeStore.open(make_dataset(tmp_path / "data")) as store:
-        view.record_episodes(notes, store.spec, [(number, store.arrays(number)) for number in (0, 1)])
+        record_episodes(notes, store.spec, [(number, store.arrays(number)) for number in (0, 1)])
     assert notes.pictures == ["images/front", "images/wrist"]
     assert notes.plots["observation/state"] == ["observation/state/joint", "observation/state/gripper"]
     names, values, steps, seconds = notes.series["observation/state/joint"][1]
@@ -297,7 +298,7 @@ def test_episodes_are_laid_end_to_end(tmp_path):
 
 def test_a_run_is_shown_by_its_metrics_and_videos(tmp_path):
     notes = Notes()
-    view.record_run(notes, load_run(make_run(tmp_path / "run", killed=True)))
+    record_run(notes, load_run(make_run(tmp_path / "run", killed=True)))
     names, values, steps, seconds = notes.series["metrics/evaluation/success_rate"][0]
     assert (names, values[:, 0].tolist(), steps.tolist()) == (["success_rate"], [0.0, 0.4, 1.0], [0, 500, 1000])
     assert seconds.tolist() == [0, 30, 60]
@@ -371,7 +372,7 @@ def test_an_interrupted_export_leaves_no_video(tmp_path, monkeypatch):
         read = store.arrays
         monkeypatch.setattr(store, "arrays", lambda number, keys: interrupted() if number else read(number, keys))
         with pytest.raises(KeyboardInterrupt):
-            view.export_video(store, [0, 1], path)
+            export_video(store, [0, 1], path)
     assert path.read_bytes() == b"the one before" and not list(tmp_path.glob("*.partial"))
 
 
@@ -400,7 +401,7 @@ def test_a_damaged_video_of_a_run_is_named_and_the_rest_is_shown(tmp_path):
     with Recording(tmp_path / "view.rrd", "run") as recording:
         with pytest.raises(DataError, match=r"cut\.mp4 cannot be shown \(.*empty"):
             recording.video("videos/cut", run / "videos" / "cut.mp4")
-        view.record_run(recording, load_run(run))
+        record_run(recording, load_run(run))
     assert (tmp_path / "view.rrd").stat().st_size > 0
 
 

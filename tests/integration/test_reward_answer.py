@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from robo_rl.commands import reward_answer
-from robo_rl.commands.questions import Question, read_form, read_parts, serving
+from robo_rl.operators.questions import Question, read_form, read_parts, serving
 from robo_rl.rewards.keypoints import read_cells, under_grid
 from robo_rl.rewards.oracles import ComparingOracle, ScoringOracle
 from robo_rl.rewards.vlm.endpoint import Endpoint, EndpointConfig, EndpointError

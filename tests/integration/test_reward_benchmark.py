@@ -14,9 +14,9 @@ from scipy.stats import spearmanr
 
 from robo_rl.cli import main
 from robo_rl.commands import reward_benchmark
-from robo_rl.commands.reward_comparison import agreement, compare_rewards, print_comparison
 from robo_rl.core import Batch, Scorer
 from robo_rl.evaluation.correlation import calibration_error, rank_correlation
+from robo_rl.monitoring.reward_comparison import agreement, compare_rewards, print_comparison
 from robo_rl.replay import EpisodeStore
 
 from ..replay_episodes import SPEC, make_episode

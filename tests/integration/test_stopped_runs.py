@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from robo_rl.agents.parts.policy import TanhGaussianPolicy
 from robo_rl.agents.sac.agent import SAC
-from robo_rl.agents.sac.policy import TanhGaussianPolicy
 from robo_rl.app import run_config
 from robo_rl.cli import main
-from robo_rl.commands import evaluations
 from robo_rl.core import DataError, EmergencyStop, RenderingError, SafetyStop, Step
 from robo_rl.evaluation.runs import load_run
 from robo_rl.learner import CheckpointFolder
 from robo_rl.replay import EpisodeStore
 from robo_rl.safety import SafeBackend
 from robo_rl.telemetry import Command, LiveWatch
+from robo_rl.training import evaluations
 
 from ..run_folder import newest_state, records
 

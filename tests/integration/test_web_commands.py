@@ -14,11 +14,10 @@ from hydra import compose, initialize_config_module
 from omegaconf import open_dict
 
 from robo_rl.app import register_all_configs
-from robo_rl.commands import operators
-from robo_rl.commands.interruption import Interruption
-from robo_rl.commands.local_training import LocalTraining
-from robo_rl.core import DataError
+from robo_rl.core import DataError, Interruption
 from robo_rl.telemetry import Command, LiveWatch
+from robo_rl.training import operators
+from robo_rl.training.local import LocalTraining
 
 from ..browser import PATIENCE_SECONDS
 from ..command_line import heeding

@@ -15,8 +15,8 @@ import pytest
 pytest.importorskip("websockets")
 
 from robo_rl.actor import jpeg
-from robo_rl.commands.web import PAGES, Dashboard, WatchConfig
 from robo_rl.core import EmergencyStop
+from robo_rl.monitoring.dashboard import PAGES, Dashboard, WatchConfig
 from robo_rl.telemetry import Command, LiveRobot, LiveRun, LiveStatus
 from robo_rl.web import WebConfig
 from robo_rl.web.server import PageServer

@@ -8,7 +8,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 from robo_rl.app import acting_config, register_all_configs, robot_note, run_config
-from robo_rl.commands.application import run_command
+from robo_rl.command_line.application import run_command
 from robo_rl.core import ConfigError
 
 

@@ -12,17 +12,16 @@ from omegaconf import OmegaConf, open_dict
 
 from robo_rl.agents.bc import BCConfig, make_bc
 from robo_rl.agents.drq import make_drq
-from robo_rl.agents.drq.config import EncoderConfig
+from robo_rl.agents.parts.encoder_config import EncoderConfig
+from robo_rl.agents.parts.networks import apply_network
 from robo_rl.agents.sac import SAC, SACConfig, make_sac
-from robo_rl.agents.sac.networks import apply_network
 from robo_rl.agents.sac.update import critic_target
 from robo_rl.app import register_all_configs
 from robo_rl.app.trained import load_agent
-from robo_rl.commands.interruption import Interruption
-from robo_rl.commands.local_training import LocalTraining
-from robo_rl.commands.recording import PolicyChooser
-from robo_rl.core import ArraySpec, ConfigError, Observation, RewardWeights, Source, Transition, generator
+from robo_rl.core import ArraySpec, ConfigError, Interruption, Observation, RewardWeights, Source, Transition, generator
+from robo_rl.recording.episodes import PolicyChooser
 from robo_rl.replay import MixedSampler, ReplayRing
+from robo_rl.training.local import LocalTraining
 
 from ..specs import toy_spec
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from robo_rl.commands import actor_processes
-from robo_rl.commands.actor_processes import ActorProcesses, free_names
 from robo_rl.core import DriverError
+from robo_rl.training import actor_processes
+from robo_rl.training.actor_processes import ActorProcesses, free_names
 from robo_rl.transport import TransportConfig
 from robo_rl.transport.control import is_command, wanted_actors
 

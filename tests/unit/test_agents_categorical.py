@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from robo_rl.agents.sac.adam import adam_step, bias_corrections
-from robo_rl.agents.sac.categorical import expected_value, hl_gauss
+from robo_rl.agents.parts.adam import adam_step, bias_corrections
+from robo_rl.agents.parts.categorical import expected_value, hl_gauss
 from robo_rl.agents.sac.update import critic_loss
 
 from .test_agents_update import SMALL, A, O, initial, moments

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from robo_rl.agents.drq import DrQConfig
+from robo_rl.agents.parts.networks import initialise_network
 from robo_rl.agents.sac import SACConfig, make_sac
 from robo_rl.agents.sac.critic_pretraining import CANDIDATES, CalQL, Candidates, cal_ql_loss
-from robo_rl.agents.sac.networks import initialise_network
 from robo_rl.agents.sac.update import Minibatches
 from robo_rl.core import ArraySpec, ConfigError, DivergenceError
 

@@ -9,12 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from robo_rl.agents.drq.config import DrQConfig, EncoderConfig
+from robo_rl.agents.drq.config import DrQConfig
 from robo_rl.agents.drq.policy import PixelPolicy
 from robo_rl.agents.drq.update import DrQUpdate, PixelMinibatches
+from robo_rl.agents.parts.device import CapturedFunction, captured, choose_device, map_tensors
+from robo_rl.agents.parts.encoder_config import EncoderConfig
+from robo_rl.agents.parts.networks import initialise_network
 from robo_rl.agents.sac import SAC, SACConfig
-from robo_rl.agents.sac.device import CapturedFunction, captured, choose_device, map_tensors
-from robo_rl.agents.sac.networks import initialise_network
 from robo_rl.agents.sac.update import METRICS, Minibatches, TorchUpdate, adam_corrections, draw_noise
 from robo_rl.core import ArraySpec, ConfigError
 

@@ -12,8 +12,8 @@ from torch.distributions.transforms import TanhTransform
 
 from robo_rl.agents.drq import DrQ, DrQConfig, EncoderConfig, make_drq
 from robo_rl.agents.drq import agent as drq_agent
-from robo_rl.agents.drq.augmentation import draw_shifts, shift_images
 from robo_rl.agents.drq.update import DrQUpdate, PixelMinibatches
+from robo_rl.agents.parts.augmentation import draw_shifts, shift_images
 from robo_rl.agents.sac.update import METRICS, Minibatches, draw_noise
 from robo_rl.core import ArraySpec, ConfigError
 
@@ -369,7 +369,7 @@ def test_bfloat16_sees_nearly_the_same():
 
 
 def test_a_processor_that_would_emulate_products_of_bfloat16_computes_in_float32(monkeypatch):
-    monkeypatch.setattr("robo_rl.agents.sac.native.multiplies_bfloat16", lambda: False)
+    monkeypatch.setattr("robo_rl.agents.parts.native.multiplies_bfloat16", lambda: False)
     agents = [make(backend="auto", precision=precision) for precision in ("bfloat16", "float32")]
     assert agents[0].backend == "torch, in float32: this processor has no products of bfloat16 (AVX512_BF16)"
     for agent in agents:

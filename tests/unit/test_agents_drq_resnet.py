@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from robo_rl.agents.drq import DrQ, DrQConfig, EncoderConfig
-from robo_rl.agents.drq.resnet import DEVIATION, MEAN, apply_resnet, load_resnet, output_shape
+from robo_rl.agents.parts.resnet import DEVIATION, MEAN, apply_resnet, load_resnet, output_shape
 from robo_rl.core import ArraySpec, CheckpointError, ConfigError
 
 from ..specs import toy_spec

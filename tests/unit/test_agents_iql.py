@@ -9,7 +9,7 @@ from scipy.stats import expectile
 from torch import nn
 
 from robo_rl.agents.iql import IQLConfig, make_iql
-from robo_rl.agents.sac.critic_pretraining import expectile_loss
+from robo_rl.agents.parts.losses import expectile_loss
 from robo_rl.core import ArraySpec, CheckpointError, ConfigError, DivergenceError
 
 from ..specs import toy_spec

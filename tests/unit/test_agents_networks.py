@@ -5,8 +5,8 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from robo_rl.agents.sac.adam import adam_step, bias_corrections
-from robo_rl.agents.sac.networks import (
+from robo_rl.agents.parts.adam import adam_step, bias_corrections
+from robo_rl.agents.parts.networks import (
     actor_distribution,
     apply_network,
     hidden_outputs,

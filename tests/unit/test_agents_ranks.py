@@ -12,9 +12,9 @@ from omegaconf import OmegaConf
 from robo_rl.agents.sac import ranks
 from robo_rl.agents.sac.ranks import RankedUpdate, end_ranks
 from robo_rl.agents.sac.update import TorchUpdate
-from robo_rl.commands import ranks as commands_ranks
-from robo_rl.commands.ranks import check_ranks
 from robo_rl.core import ConfigError, RankError
+from robo_rl.training import ranks as commands_ranks
+from robo_rl.training.ranks import check_ranks
 
 from .test_agents_update import SMALL, VARIANTS, experience, initial, moments
 

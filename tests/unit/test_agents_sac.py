@@ -8,8 +8,8 @@ from hydra.utils import instantiate
 from scipy import linalg
 
 from robo_rl.agents import bc, cpl, iql, sac
+from robo_rl.agents.parts.native import available as native_available
 from robo_rl.agents.sac import SAC, SACConfig, make_sac
-from robo_rl.agents.sac.native import available as native_available
 from robo_rl.agents.sac.update import METRICS
 from robo_rl.core import ArraySpec, CheckpointError, ConfigError, DivergenceError
 
@@ -330,7 +330,7 @@ def test_presets_make_agents(preset, expected):
 
 
 def test_without_a_compiler_torch_stands_in_or_the_reason_is_given(monkeypatch):
-    monkeypatch.setattr("robo_rl.agents.sac.native.available", lambda precision: (False, f"no {precision} here"))
+    monkeypatch.setattr("robo_rl.agents.parts.native.available", lambda precision: (False, f"no {precision} here"))
     agent = make(backend="auto")
     assert agent.backend == "torch (native cannot be had: no float32 here)"
     agent.update(make_batch(agent.update_rows))
@@ -345,8 +345,8 @@ def test_without_products_of_bfloat16_float32_stands_in(monkeypatch):
     def available(precision):
         return (False, "no products") if precision == "bfloat16" else native_available(precision)
 
-    monkeypatch.setattr("robo_rl.agents.sac.native.multiplies_bfloat16", lambda: True)
-    monkeypatch.setattr("robo_rl.agents.sac.native.available", available)
+    monkeypatch.setattr("robo_rl.agents.parts.native.multiplies_bfloat16", lambda: True)
+    monkeypatch.setattr("robo_rl.agents.parts.native.available", available)
     agent, exact = make(backend="auto", precision="bfloat16"), make(backend="native", precision="float32")
     assert agent.backend == "native, in float32 (no products)"
     for each in (agent, exact):
@@ -357,9 +357,9 @@ def test_without_products_of_bfloat16_float32_stands_in(monkeypatch):
 @pytest.mark.parametrize("compiler", [True, False])
 @pytest.mark.parametrize("fields", [{}, RESIDUAL])
 def test_a_processor_that_would_emulate_products_of_bfloat16_computes_in_float32(monkeypatch, compiler, fields):
-    monkeypatch.setattr("robo_rl.agents.sac.native.multiplies_bfloat16", lambda: False)
+    monkeypatch.setattr("robo_rl.agents.parts.native.multiplies_bfloat16", lambda: False)
     if not compiler:
-        monkeypatch.setattr("robo_rl.agents.sac.native.available", lambda precision: (False, "no compiler"))
+        monkeypatch.setattr("robo_rl.agents.parts.native.available", lambda precision: (False, "no compiler"))
     fields = fields | {"pretrain_critics": "cal_ql", "offline_steps": 1}
     agents = [make(backend="auto", precision=precision, **fields) for precision in ("bfloat16", "float32")]
     assert agents[0].backend == (

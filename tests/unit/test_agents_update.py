@@ -15,8 +15,8 @@ from torch import nn
 from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions.transforms import TanhTransform
 
+from robo_rl.agents.parts.networks import initialise_network
 from robo_rl.agents.sac.config import SACConfig
-from robo_rl.agents.sac.networks import initialise_network
 from robo_rl.agents.sac.update import METRICS, Minibatches, Noise, TorchUpdate, draw_noise
 
 O, A = 4, 2  # noqa: E741

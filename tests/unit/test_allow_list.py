@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from robo_rl.app import allow_list, allow_packages, build, needed_packages, register_all_configs, run_config
 from robo_rl.app.trained import complete_config
-from robo_rl.commands.application import run_command
+from robo_rl.command_line.application import run_command
 from robo_rl.core import ConfigError, RoboRLError
 from robo_rl.evaluation.runs import load_run
 from robo_rl.learner import load_checkpoint
@@ -51,7 +51,7 @@ TARGETS = [
     ("functools.partial", "{marker}"),
     ("robo_rl.app.composition.os.system", "touch {marker}"),
     ("robo_rl.app.composition.instantiate", {"_target_": "os.system", "command": "touch {marker}"}),
-    ("robo_rl.commands.actor_processes.subprocess.run", ["touch", "{marker}"]),
+    ("robo_rl.training.actor_processes.subprocess.run", ["touch", "{marker}"]),
     ("robo_rl.core.durable.Path.touch", "{marker}"),
     ("robo_rl.core.native.native_library", "{marker}"),
     ("robo_rl.commands.keys.run", "{marker}"),
@@ -332,7 +332,7 @@ def test_an_array_whose_codec_unpickles_is_refused(hostile: Path, codec: str) ->
 def test_other_processes_of_a_run_may_make_what_the_run_may(saved: dict[str, Any], hostile: Path) -> None:
     """Those that Ray places; those that a learner starts itself are told on their command line."""
     pytest.importorskip("ray")
-    from robo_rl.commands.ray_training import _parsed, _text
+    from robo_rl.training.with_ray import _parsed, _text
 
     (hostile.parent / "own_resets.py").write_text("def make(**fields):\n    return 7\n")
     values = put(saved, "choices", {"reset": "seeded"})

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from robo_rl.commands.async_operators import AsyncOperators, StandingActor, _Rate
 from robo_rl.core import Verdict
 from robo_rl.replay import Intake
 from robo_rl.telemetry import Command, LiveRun, LiveWatch
+from robo_rl.training.async_operators import AsyncOperators, StandingActor, _Rate
 from robo_rl.transport import ActorView, LearnerServer, TransportConfig
 from robo_rl.transport import messages_pb2 as messages
 from robo_rl.transport.leases import Lease

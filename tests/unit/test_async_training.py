@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from robo_rl.cli import main
-from robo_rl.commands.async_training import AsyncTraining
-from robo_rl.commands.safety_record import SafetyRecord
-from robo_rl.commands.training import Training
 from robo_rl.core import RewardWeights, Transition, Verdict
 from robo_rl.learner import Checkpoint
 from robo_rl.replay.intake import IntakeTotals
+from robo_rl.training.asynchronous import AsyncTraining
+from robo_rl.training.base import Training
+from robo_rl.training.safety_record import SafetyRecord
 
 from ..transport_rig import steps_of
 

@@ -14,11 +14,11 @@ import pytest
 from numpy.typing import NDArray
 
 from robo_rl.app import RunConfig
-from robo_rl.commands.async_training import AsyncTraining
-from robo_rl.commands.evaluations import BackgroundEvaluations, Evaluations
 from robo_rl.core import RewardWeights, SafetyStop, State, Step, derive_seed
 from robo_rl.evaluation.hacking import RewardWatch
 from robo_rl.learner import Checkpoint, CheckpointFolder
+from robo_rl.training.asynchronous import AsyncTraining
+from robo_rl.training.evaluations import BackgroundEvaluations, Evaluations
 
 from .test_evaluation_rollout import Line
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from robo_rl.agents.parts.networks import initialise_network
 from robo_rl.agents.sac import SACConfig
-from robo_rl.agents.sac.networks import initialise_network
 from robo_rl.agents.sac.update import Minibatches, TorchUpdate, draw_noise
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from robo_rl.commands.pictures import take_pictures
 from robo_rl.commands.vision_pretrain import area_under_curve
 from robo_rl.core import ArraySpec, ConfigError, EnvSpec, Step
+from robo_rl.recording.pictures import take_pictures
 from robo_rl.sim import make_backend
 
 AXES = ("_x", "_y", "_z")

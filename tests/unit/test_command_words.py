@@ -5,7 +5,7 @@ import shlex
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from robo_rl.commands.command_words import override
+from robo_rl.core import override
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from robo_rl.cli import main
-from robo_rl.commands.destination import new_output
+from robo_rl.command_line.destination import new_output
 from robo_rl.core import ConfigError
 
 

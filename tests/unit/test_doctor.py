@@ -10,8 +10,9 @@ import pytest
 from packaging.requirements import Requirement
 
 from robo_rl.cli import main
-from robo_rl.commands import doctor, machine
-from robo_rl.commands.machine import Check, Status
+from robo_rl.command_line import machine
+from robo_rl.command_line.machine import Check, Status
+from robo_rl.commands import doctor
 from robo_rl.core import DriverError
 
 OK, WARN, FAIL = Status.OK, Status.WARN, Status.FAIL

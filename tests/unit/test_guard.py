@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 
 from robo_rl.cli import main
-from robo_rl.commands.guard import Guard, GuardConfig
-from robo_rl.commands.pulse import Pulse
 from robo_rl.core import (
     ArraySpec,
     ConfigError,
@@ -25,6 +23,8 @@ from robo_rl.core import (
     latch,
 )
 from robo_rl.drivers.robot.watch import Seen
+from robo_rl.operators.guard import Guard, GuardConfig
+from robo_rl.operators.pulse import Pulse
 from robo_rl.safety import SafetyWatch, WatchConfig
 from robo_rl.sim import make_backend
 

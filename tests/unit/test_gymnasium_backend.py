@@ -14,7 +14,7 @@ from hydra.utils import instantiate
 from robo_rl.app import register_all_configs
 from robo_rl.core import ConfigError, RenderingError, SpecError
 from robo_rl.sim.gymnasium_backend import GymnasiumBackend
-from robo_rl.sim.gymnasium_config import GymnasiumConfig
+from robo_rl.sim.gymnasium_options import GymnasiumConfig
 
 
 def make(env_id: str, **fields: Any) -> GymnasiumBackend:

@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from robo_rl.core import ConfigError
 from robo_rl.sim.gymnasium_backend import GymnasiumBackend
-from robo_rl.sim.gymnasium_config import GymnasiumConfig
+from robo_rl.sim.gymnasium_options import GymnasiumConfig
 
 from ..odd_environments import Odd
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from robo_rl.commands.interruption import _Terminated
 from robo_rl.core import ConfigError, DriverError, Step
+from robo_rl.core.interruption import _Terminated
 from robo_rl.sim.gymnasium_backend import GymnasiumBackend
-from robo_rl.sim.gymnasium_config import GymnasiumConfig
+from robo_rl.sim.gymnasium_options import GymnasiumConfig
 
 from ..odd_environments import LIMIT, Odd, registered
 

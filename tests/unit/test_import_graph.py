@@ -1,6 +1,7 @@
 """The import rules of docs/architecture.md, and the package list of pyproject.toml."""
 
 import ast
+import graphlib
 import subprocess
 import sys
 import tomllib
@@ -9,9 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from robo_rl.cli import COMMANDS
+
 ROOT = Path(__file__).resolve().parents[2]
 OUTSIDE = ("sim", "rewards", "drivers")
-COMPOSITION = ("robo_rl/app/", "robo_rl/cli.py", "robo_rl/commands/")
+COMPOSITION = ("app", "operators", "recording", "monitoring", "training", "command_line", "commands", "cli")
+"""What stands above the rooms; each imports only those before it, and any room."""
+LOOKING_UP = ("robo_rl/commands/doctor.py", "robo_rl/command_line/machine.py")
+"""They check that what is below works."""
 
 
 def sources() -> list[Path]:
@@ -47,15 +53,37 @@ def room(name: str) -> str:
 @pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_rooms_import_only_core(path: Path) -> None:
     relative = str(path.relative_to(ROOT))
-    if relative.startswith(COMPOSITION):
-        forbidden = {name for name in imported(path) if room(name) in OUTSIDE and not relative.endswith("doctor.py")}
+    own = room(".".join(module_of(path)))
+    if own in COMPOSITION:
+        above = (*OUTSIDE, *COMPOSITION[COMPOSITION.index(own) + 1 :])
+        forbidden = {name for name in imported(path) if room(name) in above and relative not in LOOKING_UP}
     else:
-        own = room(".".join(module_of(path)))
         allowed = {own} if own == "core" else {own, "core", "__version__"}
         if not own:  # robo_rl itself, and a module beside it in its folder
             allowed.add("graphics")
         forbidden = {name for name in imported(path) if room(name) not in allowed}
     assert not forbidden, f"{relative} imports {sorted(forbidden)}; across folders only robo_rl.core may be imported"
+
+
+def test_no_import_leads_in_a_circle() -> None:
+    """Those for type checking alone and those within functions count, too."""
+    modules = {".".join(module_of(path)): path for path in sources()}
+
+    def source_of(name: str) -> str:
+        return name if name in modules else name.rpartition(".")[0]  # a module, or what is defined in one
+
+    graph = {name: {source_of(other) for other in imported(path)} - {name} for name, path in modules.items()}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        raise AssertionError(f"imports go in a circle: {' <- '.join(error.args[1])}") from error
+
+
+def test_commands_has_one_thin_module_for_each_command() -> None:
+    modules = {path.stem: path for path in (ROOT / "robo_rl" / "commands").glob("*.py") if path.stem != "__init__"}
+    commands = {name.replace(" ", "_") for name in COMMANDS} - {"rearm", "enable"}  # these two are in stop.py
+    assert {stem.removesuffix("_") for stem in modules} == commands
+    assert {stem: lines for stem, path in modules.items() if (lines := len(path.read_text().splitlines())) > 150} == {}
 
 
 def test_package_list_is_complete() -> None:
@@ -79,7 +107,7 @@ def test_wheel_has_one_top_level_name(tmp_path: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.startswith("robo_rl-")} == {"robo_rl"}
-    launch = "robo_rl/commands/launches/train.yaml"
+    launch = "robo_rl/command_line/launches/train.yaml"
     definition = "robo_rl/drivers/ros2/interfaces/common/std_srvs/srv/Trigger.srv"
     for wanted in ("robo_rl/sim/__init__.py", "robo_rl/configs/train.yaml", "robo_rl/py.typed", launch, definition):
         assert wanted in names

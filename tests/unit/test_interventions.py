@@ -9,10 +9,9 @@ from omegaconf import OmegaConf, open_dict
 
 from robo_rl.actor import ActionChoice, InterventionConfig, SimulatedIntervention
 from robo_rl.app import load_agent, register_all_configs
-from robo_rl.commands.interruption import Interruption
-from robo_rl.commands.local_training import LocalTraining
-from robo_rl.core import CheckpointError, ConfigError, Source
+from robo_rl.core import CheckpointError, ConfigError, Interruption, Source
 from robo_rl.rewards.interventions import InterventionsConfig
+from robo_rl.training.local import LocalTraining
 
 P, R, H, S = Source.POLICY, Source.RANDOM, Source.HUMAN, Source.SCRIPT
 

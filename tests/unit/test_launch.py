@@ -14,9 +14,8 @@ import pytest
 import yaml
 
 from robo_rl.cli import main
-from robo_rl.commands.interruption import Interruption
-from robo_rl.commands.launch import LAUNCHES, Launch, ProcessPlan, read_plans
-from robo_rl.core import ConfigError
+from robo_rl.command_line.launching import LAUNCHES, Launch, ProcessPlan, read_plans
+from robo_rl.core import ConfigError, Interruption
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = sorted(file.stem for file in LAUNCHES.glob("*.yaml"))
@@ -136,11 +135,11 @@ def test_mistakes_are_answered_by_a_line(capsys):
         assert said in capsys.readouterr().err
 
 
-PULSE = "from robo_rl.commands.pulse import Pulse; import os, signal, time; p = Pulse.inherited()\n"
+PULSE = "from robo_rl.operators.pulse import Pulse; import os, signal, time; p = Pulse.inherited()\n"
 
 
 def test_a_process_that_watches_a_robot_and_hangs_ends_all(capsys, monkeypatch):
-    monkeypatch.setattr("robo_rl.commands.launch.WATCHING", ("-c",))
+    monkeypatch.setattr("robo_rl.command_line.launching.WATCHING", ("-c",))
     hangs = f"{PULSE}for _ in range(9): p.turn(); time.sleep(0.02)\nos.kill(os.getpid(), signal.SIGSTOP)"
     beats = f"{PULSE}while True: p.turn(); time.sleep(0.02)"
     assert run(plan("guard", hangs), plan("train", beats, main=True)) == 1
@@ -167,7 +166,7 @@ def test_without_a_main_process_all_are_waited_for(capsys):
 
 
 def test_what_does_not_end_is_killed(monkeypatch, capsys):
-    monkeypatch.setattr("robo_rl.commands.launch.GRACE_SECONDS", 0.5)
+    monkeypatch.setattr("robo_rl.command_line.launching.GRACE_SECONDS", 0.5)
     stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
     ready = "import time; time.sleep(3)"
     assert run(plan("robot", stubborn), plan("train", ready, main=True)) == 0
@@ -175,7 +174,7 @@ def test_what_does_not_end_is_killed(monkeypatch, capsys):
 
 
 def test_what_a_process_left_behind_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr("robo_rl.commands.launch.PRINT_SECONDS", 0.5)
+    monkeypatch.setattr("robo_rl.command_line.launching.PRINT_SECONDS", 0.5)
     began = time.monotonic()
     left = "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']).pid)"
     assert run(plan("train", left, main=True)) == 0
@@ -195,7 +194,7 @@ def test_signals_are_passed_on_once(tmp_path, number):
     )
     code = (
         "import signal, sys\nfor each in (2, 15): signal.signal(each, signal.default_int_handler)\n"
-        "from robo_rl.commands.interruption import Interruption\nfrom robo_rl.commands.launch import *\n"
+        "from robo_rl.core.interruption import Interruption\nfrom robo_rl.command_line.launching import *\n"
         f"plans = [ProcessPlan(name, ({str(listener)!r}, name), False) for name in 'ab']\n"
         "with Interruption() as interruption: sys.exit(Launch(plans, [sys.executable]).run(interruption))\n"
     )

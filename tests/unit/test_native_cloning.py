@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from robo_rl.agents.bc import make_bc
+from robo_rl.agents.parts.native import available
+from robo_rl.agents.parts.networks import actor_distribution
 from robo_rl.agents.sac import make_sac
-from robo_rl.agents.sac.native import available
-from robo_rl.agents.sac.networks import actor_distribution
 from robo_rl.core import ArraySpec, DivergenceError
 
 from ..specs import toy_spec

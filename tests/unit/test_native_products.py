@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from robo_rl.agents.sac.native import available, library_path
+from robo_rl.agents.parts.native import available, library_path
 
 PRECISIONS = [
     pytest.param(name, marks=pytest.mark.skipif(not available(name)[0], reason=available(name)[1]))

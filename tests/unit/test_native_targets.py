@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from robo_rl.agents.sac.native import available
+from robo_rl.agents.parts.native import available
 
 FILES = [str(Path(__file__).with_name(f"test_native_{name}.py")) for name in ("products", "update")]
 COMPILER = """#!/bin/sh

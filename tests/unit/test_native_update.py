@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from robo_rl.agents.parts.native import available, library_path
+from robo_rl.agents.parts.networks import Parameters, initialise_network
 from robo_rl.agents.sac.config import SACConfig
-from robo_rl.agents.sac.native import NativeUpdate, available, library_path
-from robo_rl.agents.sac.networks import Parameters, initialise_network
+from robo_rl.agents.sac.native_update import NativeUpdate
 from robo_rl.agents.sac.update import METRICS, Minibatches, Noise, TorchUpdate, draw_noise
 from robo_rl.core import NativeBuildError, native_library
 
@@ -360,7 +361,7 @@ def test_refuses_tensors_that_it_cannot_read():
         native_update(SMALL, *state)
 
 
-_REPORT = "from robo_rl.agents.sac.native import available; print(*available())"
+_REPORT = "from robo_rl.agents.parts.native import available; print(*available())"
 
 
 def _available_with(**environment: str) -> str:

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from robo_rl.actor import marked
-from robo_rl.commands.interruption import Interruption
-from robo_rl.commands.operators import LocalOperators
-from robo_rl.core import SafetyStop, Source, Transition
+from robo_rl.core import Interruption, SafetyStop, Source, Transition
 from robo_rl.telemetry import Command
+from robo_rl.training.operators import LocalOperators
 
 VECTOR = np.zeros(1, np.float32)
 STEP = Transition(

@@ -12,7 +12,7 @@ needs_full_device = pytest.mark.skipif(not Path("/dev/full").exists(), reason="h
 PROGRAM = """
 import sys
 from pathlib import Path
-from robo_rl.commands.output import lenient_output
+from robo_rl.command_line.output import lenient_output
 from robo_rl.telemetry import LoggingConfig, RunLogger
 with lenient_output(), RunLogger(Path(sys.argv[1]), LoggingConfig()) as logger:
     for step in range(200):
@@ -37,7 +37,9 @@ def test_a_full_disk_under_the_output_ends_nothing(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_went_away_is_still_noticed() -> None:
-    program = "from robo_rl.commands.output import lenient_output\nwith lenient_output():\n while True: print('y' * 99)"
+    program = """from robo_rl.command_line.output import lenient_output
+with lenient_output():
+    while True: print('y' * 99)"""
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.readline()

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from robo_rl.commands.pace import AHEAD, Ratios, allowed_steps, may_update
+from robo_rl.training.pace import AHEAD, Ratios, allowed_steps, may_update
 
 MOST = [0.003, 0.1, 0.2, 0.25, 0.29, 1 / 3, 0.5, 0.7, 1.0, 1.5, 3.0, 20.0]
 

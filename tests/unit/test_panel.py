@@ -8,12 +8,12 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from robo_rl.actor import ActionChoice, Actor
-from robo_rl.commands.panel import ActionFrame, Panel
-from robo_rl.commands.record import HumanChooser
-from robo_rl.commands.takeover import Takeover
 from robo_rl.core import ArraySpec, ConfigError, EnvSpec, Intervention, ManualClock, RenderingError, Source
 from robo_rl.drivers.teleop import TeleopConfig
 from robo_rl.drivers.teleop.keys import KeyMotion
+from robo_rl.operators.panel import ActionFrame, Panel
+from robo_rl.operators.takeover import Takeover
+from robo_rl.recording.teleoperation import HumanChooser
 from robo_rl.sim import make_backend
 from robo_rl.sim.config import ControllerConfig
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from robo_rl.cli import main
-from robo_rl.commands.output import lenient_output, printable_output
+from robo_rl.command_line.output import lenient_output, printable_output
 from robo_rl.core import printable
 from robo_rl.telemetry.console import Console
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from robo_rl.cli import main
-from robo_rl.commands import ray_training
-from robo_rl.commands.summary import write_summary
+from robo_rl.telemetry import write_summary
+from robo_rl.training import with_ray as ray_training
 
 SWEEP = ["-m", "hydra/launcher=ray"]
 

@@ -16,10 +16,10 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from robo_rl.app import RayRuntimeConfig, register_all_configs
 from robo_rl.cli import main
-from robo_rl.commands import ray_training, train
-from robo_rl.commands.interruption import Interruption
-from robo_rl.commands.ray_training import RayLearner, Simulators, connect
-from robo_rl.core import ConfigError, DataError, DriverError
+from robo_rl.commands import train
+from robo_rl.core import ConfigError, DataError, DriverError, Interruption
+from robo_rl.training import with_ray as ray_training
+from robo_rl.training.with_ray import RayLearner, Simulators, connect
 from robo_rl.transport import TransportConfig
 
 
@@ -299,7 +299,7 @@ def test_mistakes_are_one_line_before_anything_begins(
 ) -> None:
     """On a machine without Ray, what to install is said last."""
     monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.delitem(sys.modules, "robo_rl.commands.ray_training")
+    monkeypatch.delitem(sys.modules, "robo_rl.training.with_ray")
     with pytest.raises(SystemExit) as ended:
         main(["train", "task=reach", "runtime=ray", f"run.dir={tmp_path}/run", *words])
     assert ended.value.code == 2

@@ -13,13 +13,12 @@ from hydra import compose, initialize_config_module
 from omegaconf import open_dict
 
 from robo_rl.actor import Spool
-from robo_rl.agents.sac.policy import TanhGaussianPolicy
+from robo_rl.agents.parts.policy import TanhGaussianPolicy
 from robo_rl.app import build_agent, build_backend, register_all_configs
-from robo_rl.commands.interruption import Interruption
-from robo_rl.commands.panel import Panel
-from robo_rl.commands.remote_actor import RemoteActor
-from robo_rl.commands.takeover import Takeover
-from robo_rl.core import Intervention, ManualClock, SafetyStop, Source, State, Step, Transition
+from robo_rl.core import Interruption, Intervention, ManualClock, SafetyStop, Source, State, Step, Transition
+from robo_rl.operators.panel import Panel
+from robo_rl.operators.takeover import Takeover
+from robo_rl.training.remote_actor import RemoteActor
 from robo_rl.transport import LinkStatus
 from robo_rl.transport.codec import RecordDecoder
 from robo_rl.transport.messages_pb2 import Record

@@ -11,8 +11,6 @@ import pytest
 import yaml
 
 from robo_rl.actor import ActionChoice, Actor, EpisodeRefusedError
-from robo_rl.commands.panel import Panel
-from robo_rl.commands.takeover import Takeover
 from robo_rl.core import (
     ConfigError,
     DriverError,
@@ -23,6 +21,8 @@ from robo_rl.core import (
     Transition,
     generator,
 )
+from robo_rl.operators.panel import Panel
+from robo_rl.operators.takeover import Takeover
 from robo_rl.replay import ReplayRing
 from robo_rl.reset import HomingConfig, HomingReset, PracticeState, ScriptConfig, WaypointConfig
 from robo_rl.safety import make_safe_backend

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from robo_rl.cli import main
-from robo_rl.commands.reward_publish import PublishConfig, RewardNode, rows_of
 from robo_rl.core import ConfigError, SpecError
 from robo_rl.drivers.robot.watch import Seen
+from robo_rl.monitoring.reward_node import PublishConfig, RewardNode, rows_of
 from robo_rl.rewards import ComposedRewardConfig, Module
 from robo_rl.sim import make_backend
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from robo_rl.commands.record import record_expert
 from robo_rl.core import ArraySpec, CheckpointError, ConfigError, DataError, EnvSpec
+from robo_rl.recording.teleoperation import record_expert
 from robo_rl.replay import EpisodeStore
 from robo_rl.rewards import MODULES, ComposedRewardConfig
 from robo_rl.rewards.classifier import ClassifierConfig, ViceConfig

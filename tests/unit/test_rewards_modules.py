@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from robo_rl.commands.record import record_expert
 from robo_rl.core import CheckpointError, network_size, networks_within
+from robo_rl.recording.teleoperation import record_expert
 from robo_rl.replay import EpisodeStore
 from robo_rl.rewards import MODULES
 from robo_rl.rewards.classifier import ViceConfig

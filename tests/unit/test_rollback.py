@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from robo_rl.app import RunConfig
-from robo_rl.commands.rollback import Rollbacks
 from robo_rl.core import DivergenceError, State
 from robo_rl.learner import Checkpoint, CheckpointFolder, Learner
+from robo_rl.training.rollback import Rollbacks
 
 ERROR = DivergenceError("critic_loss is nan")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from robo_rl.commands.safety_record import NOTICE_SHARE, WINDOW_STEPS, ChangeNotices, SafetyRecord
 from robo_rl.core import PASSED, Verdict
+from robo_rl.training.safety_record import NOTICE_SHARE, WINDOW_STEPS, ChangeNotices, SafetyRecord
 
 
 def notices_of(verdicts: list[Verdict]) -> list[str]:

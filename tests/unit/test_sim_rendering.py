@@ -212,7 +212,7 @@ from robo_rl.core import RenderingError
 from robo_rl.sim import make_backend
 from robo_rl.sim.config import ObservationConfig
 from robo_rl.sim.gymnasium_backend import GymnasiumBackend
-from robo_rl.sim.gymnasium_config import GymnasiumConfig
+from robo_rl.sim.gymnasium_options import GymnasiumConfig
 
 gymnasium.register("test/Hopper-v0", "gymnasium.envs.mujoco.hopper_v5:HopperEnv", kwargs={"width": 64, "height": 48})
 

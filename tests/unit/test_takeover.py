@@ -12,9 +12,9 @@ from hydra import compose, initialize_config_module
 from robo_rl.actor import ActionChoice, Actor, marked
 from robo_rl.app import register_all_configs
 from robo_rl.cli import main
-from robo_rl.commands.panel import Panel
-from robo_rl.commands.takeover import Takeover, check_device, open_takeover
 from robo_rl.core import ConfigError, Intervention, ManualClock, Source, Transition
+from robo_rl.operators.panel import Panel
+from robo_rl.operators.takeover import Takeover, check_device, open_takeover
 from robo_rl.sim import make_backend
 
 QUICK = ["demonstrations.episodes=0", "agent.hidden=[8]", "agent.ensemble_size=2", "agent.backend=torch"]
@@ -203,7 +203,7 @@ def test_nothing_is_drawn_over_the_progress(
 ) -> None:
     from omegaconf import OmegaConf
 
-    monkeypatch.setattr("robo_rl.commands.takeover.PACKAGES", {})
+    monkeypatch.setattr("robo_rl.operators.takeover.PACKAGES", {})
     config = OmegaConf.create({"teleop": {"device": device, "screen": screen}})
     if allowed:
         check_device(config, "none")

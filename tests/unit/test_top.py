@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from robo_rl.cli import main
-from robo_rl.commands.top import TopConfig, duration, look, sparkline, step_rate
 from robo_rl.core import ConfigError
+from robo_rl.monitoring.run_table import TopConfig, duration, look, sparkline, step_rate
 from robo_rl.telemetry import LiveRobot, LiveRun, LiveStatus
 
 LINES = [

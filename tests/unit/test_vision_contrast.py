@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from robo_rl.agents.drq.resnet import apply_resnet, load_resnet
+from robo_rl.agents.parts.resnet import apply_resnet, load_resnet
 from robo_rl.core import ConfigError, DataError
 from robo_rl.rewards.vision.config import ContrastConfig
 from robo_rl.rewards.vision.contrast import TimeContrastiveTrainer, contrastive_loss, misalignment

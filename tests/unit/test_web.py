@@ -18,9 +18,9 @@ pytest.importorskip("websockets")
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
 
-from robo_rl.commands.curves import POINTS, curves
 from robo_rl.core import ConfigError
 from robo_rl.evaluation.runs import Run
+from robo_rl.monitoring.curves import POINTS, curves
 from robo_rl.transport import make_keys
 from robo_rl.web import WebConfig
 from robo_rl.web.listening import GRACE_SECONDS, MOST_STRANGERS

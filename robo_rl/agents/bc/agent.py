@@ -6,9 +6,9 @@ from torch import Tensor
 
 from robo_rl.core import Batch, EnvSpec, Metrics
 
-from ..sac.cloning import BehaviourCloning
-from ..sac.offline import OfflineAgent
-from ..sac.policy import TanhGaussianPolicy
+from ..parts.cloning import BehaviourCloning
+from ..parts.offline_agent import OfflineAgent
+from ..parts.policy import TanhGaussianPolicy
 from .config import BCConfig
 
 

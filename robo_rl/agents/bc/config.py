@@ -5,14 +5,14 @@ from typing import ClassVar
 
 from robo_rl.core import require
 
-from ..sac.offline_config import OfflineConfig
+from ..parts.offline_config import OfflineConfig
 
 
 @dataclass(frozen=True)
 class BCConfig(OfflineConfig):
     """Behaviour cloning: a baseline that never learns from its own experience, only from what others did.
 
-    Attributes (besides those of :class:`~robo_rl.agents.sac.offline_config.OfflineConfig`):
+    Attributes (besides those of :class:`~robo_rl.agents.parts.offline_config.OfflineConfig`):
         learns_online: whether it acts while it learns, from the demonstrations and what those do who take over from it
             (HG-DAgger, Kelly et al. 2019); else from demonstrations alone.
         update_to_data: steps on these for each environment step, where it acts.

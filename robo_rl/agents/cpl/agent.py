@@ -9,11 +9,11 @@ from torch.nn.functional import softplus
 
 from robo_rl.core import Batch, Comparisons, ConfigError, DivergenceError, EnvSpec, Metrics, derive_seed, generator
 
-from ..sac.adam import adam_step, bias_corrections
-from ..sac.networks import Parameters, actor_distribution
-from ..sac.offline import OfflineAgent
-from ..sac.policy import TanhGaussianPolicy
-from ..sac.slots import prefixed
+from ..parts.adam import adam_step, bias_corrections
+from ..parts.networks import Parameters, actor_distribution
+from ..parts.offline_agent import OfflineAgent
+from ..parts.policy import TanhGaussianPolicy
+from ..parts.slots import prefixed
 from .config import CPLConfig
 
 

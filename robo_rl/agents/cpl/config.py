@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from robo_rl.core import require
 
-from ..sac.offline_config import OfflineConfig
+from ..parts.offline_config import OfflineConfig
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class CPLConfig(OfflineConfig):
     The first ``cloning_steps`` of ``pretrain_steps`` imitate ``batch_size`` rows of the whole data set each. With more
     of the others wrong answers are learned by heart.
 
-    Attributes (besides those of :class:`~robo_rl.agents.sac.offline_config.OfflineConfig`):
+    Attributes (besides those of :class:`~robo_rl.agents.parts.offline_config.OfflineConfig`):
         gamma: discount of the likelihoods within a segment; the authors' code has none, which is 1.
         temperature: alpha of the paper: by how much a preferred action is taken to be better, for each unit of the
             squared distance of another to it.

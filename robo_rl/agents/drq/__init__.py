@@ -4,8 +4,9 @@ from hydra.core.config_store import ConfigStore
 
 from robo_rl.core import config_node
 
+from ..parts.encoder_config import EncoderConfig
 from .agent import DrQ, make_drq
-from .config import DormancyConfig, DrQConfig, EncoderConfig
+from .config import DormancyConfig, DrQConfig
 
 __all__ = ["DormancyConfig", "DrQ", "DrQConfig", "EncoderConfig", "make_drq", "register_configs"]
 

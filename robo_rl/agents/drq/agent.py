@@ -8,15 +8,15 @@ from torch import Tensor
 
 from robo_rl.core import Batch, ConfigError, EnvSpec, Metrics, Observation, derive_seed
 
+from ..parts.features import FrozenFeatures
+from ..parts.observations import ObservationVector
+from ..parts.slots import prefixed
 from ..sac.agent import SAC
 from ..sac.backend import describe_torch
-from ..sac.observations import ObservationVector
 from ..sac.ranks import several_ranks
-from ..sac.slots import prefixed
 from ..sac.update import draw_noise
 from .config import DrQConfig
 from .dormancy import dormant_ratio, perturb, perturbation_factor
-from .features import FrozenFeatures
 from .policy import PixelPolicy
 from .update import DrQUpdate, PixelMinibatches
 

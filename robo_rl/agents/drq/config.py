@@ -4,58 +4,11 @@ from dataclasses import dataclass, field
 
 from robo_rl.core import require
 
-from ..sac.config import SACConfig, require_choice
+from ..parts.choices import require_choice
+from ..parts.encoder_config import EncoderConfig
+from ..sac.config import SACConfig
 
-HEADS = ("dense", "spatial_embeddings")
-STAGES = 4
 BACKENDS = ("auto", "compile", "torch")
-
-
-@dataclass(frozen=True)
-class EncoderConfig:
-    """How the image of a camera becomes a vector. Every camera has an encoder of its own.
-
-    Attributes:
-        channels: of the convolutions, 3x3 with stride 2; not used with a checkpoint.
-        checkpoint: safetensors file of a ResNet-10, -18 or -34, which takes the place of the convolutions; null: none.
-        stages: how many of its four stages are used; each after the first halves the map and doubles the channels.
-        frozen: whether the checkpoint's network stays as it is (and is one for all cameras).
-        cached_views: randomly shifted views of each image for which the replay keeps what the frozen network makes of
-            them (in half precision), computed once; 0: it computes anew at every update.
-        head: what makes a vector of the last map: ``dense`` (of all its elements), or ``spatial_embeddings``
-            (weighted sums over places, learned for each channel, as in SERL; then dense).
-        embeddings: weighted sums of each channel for ``head=spatial_embeddings``.
-        latent: width of the vector of each camera, after LayerNorm and tanh.
-    """
-
-    channels: tuple[int, ...] = (16, 32, 64, 64)
-    checkpoint: str | None = None
-    stages: int = 4
-    frozen: bool = True
-    cached_views: int = 0
-    head: str = "dense"
-    embeddings: int = 8
-    latent: int = 64
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "channels", tuple(self.channels))
-        require(
-            len(self.channels) >= 1 and all(width >= 1 for width in self.channels),
-            "agent.encoder.channels",
-            "one or more numbers of 1 or more",
-            list(self.channels),
-        )
-        require(1 <= self.stages <= STAGES, "agent.encoder.stages", f"in [1, {STAGES}]", self.stages)
-        require(self.cached_views >= 0, "agent.encoder.cached_views", "0 or more", self.cached_views)
-        require(
-            self.cached_views == 0 or (self.checkpoint is not None and self.frozen),
-            "agent.encoder.cached_views",
-            "0 unless there is a checkpoint and it is frozen",
-            self.cached_views,
-        )
-        for key in ("embeddings", "latent"):
-            require(getattr(self, key) >= 1, f"agent.encoder.{key}", "1 or more", getattr(self, key))
-        require_choice("agent.encoder.head", self.head, HEADS)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ..sac.networks import Parameters, hidden_outputs
+from ..parts.networks import Parameters, hidden_outputs
 from .config import DormancyConfig
 
 

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from robo_rl.core import Batch, EnvSpec, Observation, derive_seed
 
-from ..sac.networks import Parameters, actor_distribution
-from ..sac.policy import TanhGaussianPolicy
-from .augmentation import draw_shifts, shift_images
+from ..parts.augmentation import draw_shifts, shift_images
+from ..parts.encoder import ImageEncoder
+from ..parts.networks import Parameters, actor_distribution
+from ..parts.policy import TanhGaussianPolicy
 from .config import DrQConfig
-from .encoder import ImageEncoder
 
 
 class PixelPolicy(TanhGaussianPolicy):
@@ -62,13 +62,13 @@ class PixelPolicy(TanhGaussianPolicy):
         return [shift_images(x, shift) for x, shift in zip(images, shifts, strict=True)]
 
     def row(self, parameters: Parameters, observation: Observation) -> Tensor:
-        """As of :class:`~robo_rl.agents.sac.policy.TanhGaussianPolicy`, of images as they are."""
+        """As of :class:`~robo_rl.agents.parts.policy.TanhGaussianPolicy`, of images as they are."""
         images: list[NDArray[np.uint8]] = [observation[key] for key in self.encoder.keys]
         rows = [torch.from_numpy(image).unsqueeze(0).to(self.device) for image in images]
         return self.inputs(parameters, rows, super().row(parameters, observation))
 
     def distribution(self, batch: Batch) -> Callable[[Parameters], tuple[Tensor, Tensor]]:
-        """As of :class:`~robo_rl.agents.sac.policy.TanhGaussianPolicy`, of shifted images."""
+        """As of :class:`~robo_rl.agents.parts.policy.TanhGaussianPolicy`, of shifted images."""
         shifted = self.training_images(batch)
         vector = torch.from_numpy(self.observations.rows(batch)).to(self.device)
         activation = self.config.activation

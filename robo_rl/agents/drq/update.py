@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..sac.adam import adam_step
-from ..sac.device import captured, fused
-from ..sac.networks import Parameters, actor_distribution, sample_action
+from ..parts.adam import adam_step
+from ..parts.device import captured, fused
+from ..parts.networks import Parameters, actor_distribution, sample_action
 from ..sac.update import (
     Corrections,
     Minibatches,

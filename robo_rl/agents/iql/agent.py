@@ -8,12 +8,12 @@ from torch import Tensor
 
 from robo_rl.core import Batch, DivergenceError, EnvSpec, Metrics, derive_seed
 
-from ..sac.adam import adam_step, bias_corrections
-from ..sac.critic_pretraining import expectile_loss
-from ..sac.networks import Parameters, actor_distribution, apply_network, critic_values, initialise_network
-from ..sac.offline import OfflineAgent
-from ..sac.policy import TanhGaussianPolicy
-from ..sac.slots import prefixed
+from ..parts.adam import adam_step, bias_corrections
+from ..parts.losses import expectile_loss
+from ..parts.networks import Parameters, actor_distribution, apply_network, critic_values, initialise_network
+from ..parts.offline_agent import OfflineAgent
+from ..parts.policy import TanhGaussianPolicy
+from ..parts.slots import prefixed
 from .config import IQLConfig
 
 CRITICS = 2

@@ -5,14 +5,14 @@ from typing import ClassVar
 
 from robo_rl.core import require
 
-from ..sac.offline_config import OfflineConfig
+from ..parts.offline_config import OfflineConfig
 
 
 @dataclass(frozen=True)
 class IQLConfig(OfflineConfig):
     """Implicit Q-learning (Kostrikov et al. 2022) from a data set alone, good or bad, whatever rewards it gets.
 
-    Attributes (besides those of :class:`~robo_rl.agents.sac.offline_config.OfflineConfig`):
+    Attributes (besides those of :class:`~robo_rl.agents.parts.offline_config.OfflineConfig`):
         layer_norm: LayerNorm between each hidden layer of critics and value and its activation.
         gamma: discount per environment step.
         tau: share of the critics that goes into their targets after each update.

@@ -21,14 +21,14 @@ from robo_rl.core import (
     require,
 )
 
+from ..parts.cloning import BehaviourCloning
+from ..parts.networks import Parameters, critic_values, initialise_network
+from ..parts.policy import TanhGaussianPolicy
+from ..parts.slots import load_generators, load_slots, prefixed, save_generators, save_slots
 from .backend import computable, make_update
-from .cloning import BehaviourCloning
 from .config import SACConfig
 from .critic_pretraining import make_critic_pretraining
-from .networks import Parameters, critic_values, initialise_network
-from .policy import TanhGaussianPolicy
 from .ranks import RankedUpdate
-from .slots import load_generators, load_slots, prefixed, save_generators, save_slots
 from .update import METRICS, Minibatches, draw_noise
 
 

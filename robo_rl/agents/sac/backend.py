@@ -8,9 +8,10 @@ from torch import Tensor
 
 from robo_rl.core import ConfigError
 
-from . import native
+from ..parts import native
+from ..parts.networks import Parameters
 from .config import SACConfig
-from .networks import Parameters
+from .native_update import NativeUpdate
 from .ranks import RankedUpdate, several_ranks
 from .update import Minibatches, Noise, TorchUpdate
 
@@ -46,10 +47,10 @@ def make_update(config: SACConfig, parameters: Parameters, first: Parameters, se
         lacking = native.lacks(config)
         available, why = (False, f"it has no {lacking}") if lacking else native.available(config.precision)
         if available:
-            return native.NativeUpdate(config, parameters, first, second), f"native ({why})"
+            return NativeUpdate(config, parameters, first, second), f"native ({why})"
         if config.backend == "auto" and not lacking and native.available("float32")[0]:
             instead = dataclasses.replace(config, precision="float32")
-            return native.NativeUpdate(instead, parameters, first, second), f"native, in float32 ({why})"
+            return NativeUpdate(instead, parameters, first, second), f"native, in float32 ({why})"
         if config.backend == "native":
             raise ConfigError(f"agent.backend=native cannot be had: {why}. Use agent.backend=auto")
         return TorchUpdate(config, parameters, first, second), f"torch (native cannot be had: {why})"

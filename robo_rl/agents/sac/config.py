@@ -5,10 +5,11 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from robo_rl.core import ConfigError, nearest, require
+from robo_rl.core import require
+
+from ..parts.choices import ACTIVATIONS, require_choice
 
 NETWORKS = ("mlp", "simba")
-ACTIVATIONS = ("relu", "silu", "tanh")
 BACKENDS = ("auto", "compile", "native", "torch")
 PRECISIONS = ("bfloat16", "float32")
 ACTOR_Q = ("mean", "min")
@@ -204,9 +205,3 @@ class SACConfig:
         )
         require_choice("agent.backend", self.backend, BACKENDS)
         require_choice("agent.precision", self.precision, PRECISIONS)
-
-
-def require_choice(key: str, value: str, valid: tuple[str, ...]) -> None:
-    """Raise :class:`ConfigError` naming the choices unless ``value`` is one of ``valid``."""
-    if value not in valid:
-        raise ConfigError(f"unknown {key} {value!r}; {nearest(value, valid)}")

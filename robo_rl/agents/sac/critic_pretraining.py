@@ -9,9 +9,9 @@ from torch import Tensor
 
 from robo_rl.core import Metrics
 
-from .adam import adam_step, bias_corrections
-from .config import SACConfig
-from .networks import (
+from ..parts.adam import adam_step, bias_corrections
+from ..parts.losses import expectile_loss
+from ..parts.networks import (
     Parameters,
     actor_distribution,
     apply_network,
@@ -22,7 +22,8 @@ from .networks import (
     output_values,
     sample_action,
 )
-from .slots import prefixed
+from ..parts.slots import prefixed
+from .config import SACConfig
 from .update import (
     METRICS,
     Minibatches,
@@ -271,12 +272,6 @@ class ImplicitQ(CriticPretraining):
     def _values(self, parameters: Parameters, observation: Tensor) -> Tensor:
         config = self._config
         return apply_network(parameters, "value", observation, config.activation, config.precision).squeeze(-1)
-
-
-def expectile_loss(difference: Tensor, expectile: float) -> Tensor:
-    """Return the mean of |expectile - 1(u < 0)| u^2 over differences u (B,)."""
-    share = torch.where(difference < 0, 1 - expectile, expectile)
-    return (share * difference.square()).mean()
 
 
 def make_critic_pretraining(

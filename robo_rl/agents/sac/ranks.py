@@ -15,8 +15,8 @@ from torch import Tensor
 
 from robo_rl.core import ConfigError, RankError, require
 
+from ..parts.networks import Parameters, input_size
 from .config import SACConfig
-from .networks import Parameters, input_size
 from .update import METRICS, Minibatches, Noise, TorchUpdate
 
 TIMEOUT = timedelta(days=1)

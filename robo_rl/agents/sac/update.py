@@ -14,18 +14,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .adam import adam_step, bias_corrections
-from .categorical import hl_gauss
+from ..parts.adam import adam_step, bias_corrections
+from ..parts.categorical import hl_gauss
+from ..parts.device import captured, fused
+from ..parts.networks import Parameters, actor_distribution, critic_outputs, critic_values, output_values, sample_action
 from .config import SACConfig
-from .device import captured, fused
-from .networks import (
-    Parameters,
-    actor_distribution,
-    critic_outputs,
-    critic_values,
-    output_values,
-    sample_action,
-)
 
 METRICS = ("critic_loss", "q_mean", "q_abs_max", "target_mean", "actor_loss", "entropy", "temperature")
 """What the elements of an update's result are.

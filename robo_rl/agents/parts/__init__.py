@@ -1,0 +1,1 @@
+"""Parts of agents: networks, policies, encoders, the optimiser, native kernels and losses, one of each."""

@@ -1,0 +1,54 @@
+"""What the configurations of agents that learn from a data set alone have in common."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from robo_rl.core import require
+
+from .choices import ACTIVATIONS, require_choice
+
+
+@dataclass(frozen=True)
+class OfflineConfig:
+    """An actor, and how it is trained on what others did.
+
+    Attributes:
+        hidden: widths of the hidden layers of all networks.
+        actor_layer_norm: LayerNorm between each hidden layer of the actor and its activation.
+        activation: ``relu``, ``silu`` or ``tanh``.
+        learning_rate: of Adam, for all networks [1].
+        batch_size: rows of each step.
+        pretrain_steps: steps on the data set before the first environment step.
+        observation_keys: what the networks see; null: every key that is not an image.
+        normalise_observations: shift and scale observations by mean and deviation of the data set.
+    """
+
+    # What the composition asks of every agent: all rows are of the data set.
+    initial_log_std: ClassVar[float] = 0.0
+    demonstration_ratio: ClassVar[float] = 1.0
+    learning_starts: ClassVar[int] = 0
+    random_steps: ClassVar[int] = 0
+    # Networks this small are trained as fast on the CPU.
+    device: ClassVar[str] = "cpu"
+    network: ClassVar[str] = "mlp"
+
+    hidden: tuple[int, ...] = (256, 256)
+    actor_layer_norm: bool = False
+    activation: str = "relu"
+    learning_rate: float = 3e-4
+    batch_size: int = 256
+    pretrain_steps: int = 10_000
+    observation_keys: tuple[str, ...] | None = None
+    normalise_observations: bool = True
+
+    def __post_init__(self) -> None:
+        # Hydra hands lists over.
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        if self.observation_keys is not None:
+            object.__setattr__(self, "observation_keys", tuple(self.observation_keys))
+        widths = len(self.hidden) >= 1 and all(width >= 1 for width in self.hidden)
+        require(widths, "agent.hidden", "one or more widths of 1 or more", list(self.hidden))
+        require(0 < self.learning_rate < 1, "agent.learning_rate", "in (0, 1)", self.learning_rate)
+        require(self.batch_size >= 1, "agent.batch_size", "1 or more", self.batch_size)
+        require(self.pretrain_steps >= 0, "agent.pretrain_steps", "0 or more", self.pretrain_steps)
+        require_choice("agent.activation", self.activation, ACTIVATIONS)

@@ -1,0 +1,135 @@
+"""Whole updates in C++."""
+
+import ctypes
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from ...core import NativeBuildError
+from ..parts.native.library import WITHOUT_NORM, Stores, available, library, made, pointer
+from ..parts.networks import Parameters
+from .config import SACConfig
+from .update import METRICS, Minibatches, Noise
+
+
+class _Settings(ctypes.Structure):
+    """``Settings`` of update.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("observation_size", "action_size", "ensemble", "subset", "batch")),
+        *((name, ctypes.c_int32) for name in ("updates", "threads", "entropy_backup", "actor_minimum")),
+        ("bins", ctypes.c_int32),
+        *((name, ctypes.c_double) for name in ("actor_learning_rate", "critic_learning_rate")),
+        *((name, ctypes.c_double) for name in ("temperature_learning_rate", "tau", "target_entropy")),
+        *((name, ctypes.c_double) for name in ("value_low", "value_high")),
+    )
+
+
+class _Inputs(ctypes.Structure):
+    """``Inputs`` of update.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("observation", "action", "reward", "discount", "next_observation")),
+        *((name, ctypes.c_void_p) for name in ("next_noise", "subset", "actor_noise", "cloning", "proposed_action")),
+    )
+
+
+class NativeUpdate:
+    """Same arguments and same result as :class:`..update.TorchUpdate`; see there.
+
+    The tensors' memory must stay where it is as long as this object is used: change values in place. It has as many
+    threads as PyTorch uses; they do not survive a fork: make the object in the process that uses it.
+
+    Raises:
+        NativeBuildError: if :func:`available` is false.
+        ValueError: if a tensor is not a contiguous float32 tensor on the CPU of the shape that the config says.
+    """
+
+    def __init__(self, config: SACConfig, parameters: Parameters, first: Parameters, second: Parameters) -> None:
+        self._handle: int | None = None
+        self._library = library()
+        self._config = config
+        self._action_size = parameters["actor/output/bias"].shape[0] // 2
+        self._observation_size = parameters["actor/0/weight"].shape[0]
+        value_low, value_high = config.value_range or (0.0, 0.0)
+        settings = _Settings(
+            observation_size=self._observation_size,
+            action_size=self._action_size,
+            ensemble=config.ensemble_size,
+            subset=config.target_subset,
+            batch=config.batch_size,
+            updates=config.update_to_data,
+            threads=torch.get_num_threads(),
+            entropy_backup=config.entropy_backup,
+            actor_minimum=config.actor_q == "min",
+            bins=config.value_bins,
+            actor_learning_rate=config.actor_learning_rate,
+            critic_learning_rate=config.critic_learning_rate,
+            temperature_learning_rate=config.temperature_learning_rate,
+            tau=config.tau,
+            target_entropy=-0.5 * self._action_size if config.target_entropy is None else config.target_entropy,
+            value_low=value_low,
+            value_high=value_high,
+        )
+        works, why = available(config.precision)
+        if not works:
+            raise NativeBuildError(why)
+        # Kept, so that the memory lives as long as the pointers to it.
+        self._tensors = list(self._stored_tensors(Stores(parameters, first, second)))
+        self._handle = made(
+            self._library.robo_rl_update_new,
+            (ctypes.byref(settings), ctypes.c_int(config.precision == "bfloat16")),
+            config,
+            self._tensors,
+            "the native update",
+        )
+
+    def __call__(self, batch: Minibatches, noise: Noise, updates: int) -> Tensor:
+        """Do one whole update; other Python threads run meanwhile.
+
+        Args:
+            batch: rows.
+            noise: randomness.
+            updates: whole updates done before this one.
+
+        Returns:
+            (len(METRICS),) float32.
+
+        Raises:
+            ValueError: if a tensor has another shape or dtype or is not contiguous.
+        """
+        config, o, a = self._config, self._observation_size, self._action_size
+        u, b = config.update_to_data, config.batch_size
+        inputs = _Inputs(
+            observation=pointer("observation", batch.observation, (u, b, o)),
+            action=pointer("action", batch.action, (u, b, a)),
+            reward=pointer("reward", batch.reward, (u, b)),
+            discount=pointer("discount", batch.discount, (u, b)),
+            next_observation=pointer("next_observation", batch.next_observation, (u, b, o)),
+            next_noise=pointer("noise.next_action", noise.next_action, (u, b, a)),
+            subset=pointer("noise.subset", noise.subset, (u, config.target_subset), torch.int64),
+            actor_noise=pointer("noise.action", noise.action, (b, a)),
+            cloning=pointer("cloning", batch.cloning, (u, b)),
+            proposed_action=pointer("proposed_action", batch.proposed_action, (u, b, a)),
+        )
+        if noise.subset.min() < 0 or noise.subset.max() >= config.ensemble_size:
+            raise ValueError(f"noise.subset: expected indices below {config.ensemble_size}, got {noise.subset}")
+        metrics = torch.empty(len(METRICS))
+        self._library.robo_rl_update_run(self._handle, ctypes.byref(inputs), updates, metrics.data_ptr())
+        return metrics
+
+    def __del__(self) -> None:
+        if self._handle:
+            self._library.robo_rl_update_delete(self._handle)
+            self._handle = None
+
+    def _stored_tensors(self, stores: Stores) -> Iterator[Tensor | None]:
+        """Yield value, moments and target of each parameter, in the order that library.cpp reads."""
+        config, o, a = self._config, self._observation_size, self._action_size
+        widths = (o + a, *config.hidden, config.value_bins or 1)
+        yield from stores.network("critic", widths, config.layer_norm, (config.ensemble_size,))
+        if config.value_bins:
+            yield from WITHOUT_NORM
+        yield from stores.actor(o, a, config)
+        yield from stores.tensor("temperature/log_alpha", ())

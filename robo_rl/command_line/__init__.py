@@ -1,0 +1,1 @@
+"""The command line: Hydra applications, help texts, output streams and checks of the machine."""

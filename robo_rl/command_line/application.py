@@ -1,0 +1,168 @@
+"""Commands with a configuration, as Hydra applications."""
+
+import contextlib
+import gc
+import importlib
+import keyword
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig, ListConfig, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from ..app import allow_packages, register_all_configs
+from ..core import ConfigError, RoboRLError, is_too_large
+from . import ray_launcher
+from .usage import (
+    explain,
+    help_text,
+    require_flags,
+    require_known,
+    require_known_additions,
+    require_options,
+    require_read,
+)
+
+EXIT_SIGNAL = 128
+"""A command that a signal interrupted ends with this plus the signal's number."""
+
+ROS_NAMES = ("robot", "success", "topic")
+"""Sections and options with names of ROS 2, where ~/ stands for the node."""
+
+
+def run_command(command: str, overrides: list[str]) -> int:
+    """Compose the command's configuration and call its ``run``; Hydra's errors become ours."""
+    register_all_configs()
+    ray_launcher.register(run_command)
+    name = command.replace(" ", "_")
+    overrides = [_quote_home(word) for word in overrides]
+    if {"-h", "--help"} & set(overrides):
+        return _help(command, name, [word for word in overrides if not word.startswith("-")])
+    require_flags(command, overrides)
+    require_read(command, overrides)
+    require_known_additions(name, overrides)
+    require_options(name, overrides)
+    status = 0
+    failure: Exception | None = None
+    composed = False
+    process = os.getpid()
+
+    def job(config: DictConfig) -> None:
+        nonlocal status, failure, composed
+        composed = True
+        try:
+            require_known(config)
+            _expand_home(config)
+            with open_dict(config):
+                allow_packages(config.pop("allow", ()))
+            module = f"{name}_" if keyword.iskeyword(name) else name
+            run: Callable[[DictConfig], int] = importlib.import_module(f"robo_rl.commands.{module}").run
+            if not gc.get_freeze_count():  # before the first run of a sweep: what that leaves is garbage to the next
+                gc.freeze()  # nor need later collections, which stop control loops meanwhile, look at it again
+            gc.enable()
+            status = max(status, run(config))
+        except Exception as error:
+            if isinstance(error, OmegaConfBaseException):
+                failure = ConfigError(explain(error, name, overrides))
+            elif isinstance(error, OSError | RoboRLError):
+                failure = error
+            elif is_too_large(error):
+                failure = ConfigError(_too_large(error))
+            else:
+                raise  # a defect of ours
+            if os.getpid() != process:
+                raise failure from error  # A launcher of Hydra has begun this: nothing else comes back from there.
+            # Hydra would print lines of its own about an exception; not about this.
+            raise SystemExit from error
+        if status and os.getpid() != process:
+            raise RoboRLError(f"robo-rl {command} ended with exit code {status}")
+        if status > EXIT_SIGNAL:
+            raise SystemExit  # Who interrupts a run of a sweep wants no other to begin.
+
+    application = hydra.main(config_path="pkg://robo_rl.configs", config_name=name, version_base="1.3")(job)
+    try:
+        with _command_line(command, overrides):
+            application()
+    except SystemExit as stop:
+        if failure is not None:
+            raise failure from stop.__cause__
+        if status > EXIT_SIGNAL:
+            return status
+        raise
+    except Exception as error:
+        # Hydra has others beside its own, for flags that contradict each other or a dictionary where there is none yet.
+        if composed and not isinstance(error, (HydraException, OmegaConfBaseException)):
+            raise
+        raise ConfigError(explain(error, name, overrides)) from error
+    return status
+
+
+def _too_large(error: Exception) -> str:
+    told = str(error).partition("\n")[0][:200] or type(error).__name__
+    return (
+        f"this needs more memory than there is ({told}): lower the sizes that are given, such as agent.batch_size or "
+        "run.replay_capacity (--debug shows where)"
+    )
+
+
+def _quote_home(word: str) -> str:
+    """Return ``word`` with quotes around paths that begin with ~, which Hydra takes only so."""
+    return word if re.search("[\"']", word) else re.sub(r"(?<=[=\[,])~[^,\[\]]*", r'"\g<0>"', word)
+
+
+def _expand_home(config: Any) -> None:
+    """Write the home folder in the place of the ~ that paths begin with: shells do so at the start of a word alone.
+
+    Args:
+        config: a dictionary or list of OmegaConf.
+
+    Raises:
+        ConfigError: if this user has none.
+    """
+    if config._is_none() or config._is_missing() or config._is_interpolation():
+        return
+    for key in range(len(config)) if isinstance(config, ListConfig) else config.keys():
+        if key in ROS_NAMES:
+            continue
+        node = config._get_node(key)
+        value = node._value()  # as it is written: an interpolation is resolved later
+        if isinstance(node, DictConfig | ListConfig):
+            _expand_home(node)
+        elif isinstance(value, str) and value.partition("/")[0] == "~":
+            try:
+                config[key] = str(Path(value).expanduser())
+            except RuntimeError as error:  # as some containers have it
+                raise ConfigError(f"{config._get_full_key(key)}={value}: there is no home folder ({error})") from error
+
+
+def _help(command: str, name: str, overrides: list[str]) -> int:
+    try:
+        print(help_text(command, name, overrides))
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(explain(error, name, overrides)) from error
+    return 0
+
+
+@contextlib.contextmanager
+def _command_line(command: str, overrides: list[str]) -> Iterator[None]:
+    """Have Hydra find the command's words, and raise its errors to us."""
+    saved = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    # Between overrides argparse does not take the flag; people put it anywhere.
+    sweep = [word for word in overrides if word in ("-m", "--multirun")]
+    sys.argv = [f"robo-rl {command}", *sweep, *(word for word in overrides if word not in sweep)]
+    # Hydra would print its errors and exit with 1 by itself.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    try:
+        yield
+    finally:
+        sys.argv = saved[0]
+        if saved[1] is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = saved[1]

@@ -1,0 +1,1 @@
+"""Views of runs and rewards: curves, tables and comparisons."""

@@ -1,0 +1,136 @@
+"""robo-rl reward publish: a node that scores a live robot with reward modules."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..core import (
+    Batch,
+    ConfigError,
+    EnvSpec,
+    Observation,
+    Scorer,
+    Source,
+    SpecError,
+    nearest,
+    require,
+)
+from ..operators.guard import Seen
+from ..operators.panel import Steering
+
+SUCCESS = "success"
+
+
+@dataclass(frozen=True)
+class PublishConfig:
+    """The section ``publish`` of configs/reward_publish.yaml, where what each option means and its default stand."""
+
+    rate: float
+    topic: str
+    success: str | None
+    threshold: float
+
+    def __post_init__(self) -> None:
+        require(0 < self.rate <= 1000, "publish.rate", "in (0, 1000]", self.rate)
+        require(bool(self.topic), "publish.topic", "the name of a topic", self.topic)
+        require(bool(np.isfinite(self.threshold)), "publish.threshold", "finite", self.threshold)
+
+
+class Scored(Protocol):
+    """Sees a robot and publishes what it is worth; :class:`robo_rl.drivers.robot.watch.ScoredRobot` is one."""
+
+    def look(self) -> Seen: ...
+
+    def publish(self, terms: Mapping[str, float], success: bool) -> None: ...
+
+
+class RewardNode:
+    """Looks at a robot again and again, and publishes the terms of reward modules and whether it has succeeded.
+
+    Nothing is published while a source of the robot is silent, or a person pauses it: whoever relies on it notices that
+    as of any other source.
+
+    Args:
+        settings: rate, and what is a success.
+        robot: is seen, and takes what is to be published.
+        scorer: the modules, fitted; all of them judge states.
+        spec: of what is observed.
+        steering: buttons of people, and where to tell.
+
+    Attributes:
+        settings: as they are now; people may change rate and threshold.
+
+    Raises:
+        ConfigError: if a module needs more than a state, or it is not clear which one decides about success.
+    """
+
+    def __init__(
+        self, settings: PublishConfig, robot: Scored, scorer: Scorer, spec: EnvSpec, steering: Steering
+    ) -> None:
+        if scorer.needs_steps:
+            raise ConfigError(
+                f"{', '.join(scorer.needs_steps)}: reward modules that need more than a state (the action, the state "
+                "before, a whole episode) cannot score a robot that is only looked at"
+            )
+        self.settings = settings
+        self._robot, self._scorer, self._spec, self._steering = robot, scorer, spec, steering
+        names = [name for name in scorer.terms if "/" not in name]  # not what shaping adds
+        if settings.success is None and len(names) > 1:
+            raise ConfigError(f"publish.success: which module decides about success? One of {', '.join(names)}")
+        deciding = names[0] if settings.success is None else settings.success
+        if deciding not in names:
+            raise ConfigError(f"publish.success: there is no module {deciding!r}: {nearest(deciding, names)}")
+        self._names, self._deciding = names, deciding
+        self._paused = False
+        self._looks = 0
+        steering.offer("publish.topic", settings.topic)
+        steering.offer("publish.success", self._deciding)
+        for key in ("rate", "threshold"):
+            steering.offer(f"publish.{key}", getattr(settings, key), partial(self._change, key))
+
+    def turn(self) -> None:
+        """Look once, publish what is seen, and tell."""
+        self._paused ^= "pause" in self._steering.take_buttons()
+        terms: dict[str, float] = {}
+        state, alarm = "paused", False
+        if not self._paused:
+            try:
+                seen = self._robot.look()
+                state = f"waits for {', '.join(seen.silent)}"
+                if seen.observation is not None and not seen.silent:
+                    terms = self._score(seen.observation)
+                    state = "scores"
+            except SpecError as error:
+                state, alarm = str(error), True
+        facts = {"looks": str(self._looks)} | {name: f"{value:.6g}" for name, value in terms.items()}
+        self._steering.tell(state, not terms, alarm, facts)
+
+    def _score(self, observation: Observation) -> dict[str, float]:
+        scores = self._scorer.score(rows_of(observation, self._spec), online=False)
+        terms = {name: float(scores[name][0]) for name in self._names}
+        success = terms[self._deciding] > self.settings.threshold
+        terms[SUCCESS] = float(success)
+        self._robot.publish(terms, success)
+        self._looks += 1
+        return terms
+
+    def _change(self, key: str, value: Any) -> None:
+        self.settings = dataclasses.replace(self.settings, **{key: value})
+
+
+def rows_of(observation: Observation, spec: EnvSpec) -> Batch:
+    """Return a state as the one row, (1, ...), that modules which judge states want; its action is unknown."""
+    rows: Batch = {"action": np.zeros((1, *spec.action.shape), np.float32)}
+    for key, value in observation.items():
+        rows |= {f"observation/{key}": value[np.newaxis], f"next_observation/{key}": value[np.newaxis]}
+    rows |= {f"term/{name}": np.zeros(1, np.float32) for name in spec.reward_terms}
+    return rows | {
+        "terminated": np.zeros(1, np.bool_),
+        "truncated": np.zeros(1, np.bool_),
+        "source": np.full(1, Source.POLICY, np.uint8),
+        "success": np.full(1, -1, np.int8),
+    }

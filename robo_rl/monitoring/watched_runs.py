@@ -1,0 +1,89 @@
+"""What the page of robo-rl web is told about runs. All of this reads files, so it is called in threads."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ..core import RoboRLError
+from ..evaluation.runs import Run, folders_in, is_run, matching, runs_below
+from ..telemetry import COMMANDS, LiveStatus, LiveWatch
+from .curves import curves
+from .run_table import clip, facts, newest_change
+
+PICTURES_BYTES = 8 << 20
+"""Most that is read of pictures at a time."""
+
+
+def places(pattern: str) -> list[Path]:
+    """Return the folders in which a pattern has runs to be looked for: each entry of a folder that is no run."""
+    matches = matching(pattern)
+    return [entry for match in matches for entry in ([match] if is_run(match) else folders_in(match))]
+
+
+def dated_runs(folder: Path) -> list[tuple[float, Path, Path]]:
+    """Return the runs at or below a folder: when each last changed, its path, and where it lies without links."""
+    return [(newest_change(run), run, run.resolve()) for run in runs_below(folder)]
+
+
+def new_pictures(run: Path, shown: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], tuple[bytes, int]]:
+    """Return the pictures of a run that are not ``shown`` yet, by robot and camera, and their numbers."""
+    watch = LiveWatch(run)
+    watch.watch()
+    found, room = {}, PICTURES_BYTES
+    for name, (file, stamp) in sorted(watch.pictures().items()):
+        if shown.get(name) != stamp and room > 0 and (picture := watch.read_picture(file)) is not None:
+            found[name] = picture, stamp
+            room -= len(picture)
+    return found
+
+
+def stamp_of(file: Path) -> tuple[int, int] | None:
+    """Return what changes with a file; None: it is not there, or cannot be looked at."""
+    try:
+        status = os.lstat(file)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+def describe(run: Run, going_on: bool) -> dict[str, Any]:
+    """Return what the files of a run say: facts, curves, faults; as JSON values."""
+    told = facts(run, going_on)
+    stops = [line for line in run.metrics if line.get("kind") == "episode" and line.get("stopped")]
+    return {
+        "path": str(run.path),
+        "title": clip(f"{run.task}  {run.agent}  seed {run.seed}"),
+        "status": clip(run.status),
+        # What the curves show is not told twice.
+        "facts": [(name, text) for name, text in told if name not in ("evaluations", "learning", "stopped")],
+        "faults": [clip(f"step {line['step']:,}: {line['stopped']}") for line in reversed(stops[-10:])],
+        "curves": curves(run),
+    }
+
+
+def unreadable(path: Path, error: Exception) -> dict[str, Any]:
+    """Return what there is to tell of a run that cannot be shown."""
+    reason = str(error) if isinstance(error, RoboRLError | OSError) else f"{type(error).__name__} in its files"
+    return {
+        "path": str(path),
+        "title": clip(path.name),
+        "status": "cannot be shown",
+        "facts": [("note", clip(reason))],
+        "faults": [],
+        "curves": [],
+        "going_on": False,
+        "live": asdict(LiveStatus("")),
+        "refused": dict.fromkeys(COMMANDS, "the run cannot be read"),
+        "waiting": [],
+    }
+
+
+def refused_commands(status: LiveStatus | None, going_on: bool) -> dict[str, str]:
+    """Return the commands that a run does not take now, and why; an emergency stop is never among them."""
+    if not going_on:
+        return dict.fromkeys(COMMANDS, "the run is not going on")
+    if status is None:
+        return dict.fromkeys(COMMANDS, "the run is starting")
+    return {name: why for name, why in status.refused.items() if name in COMMANDS}

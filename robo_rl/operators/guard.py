@@ -1,0 +1,170 @@
+"""robo-rl guard: a process of its own that watches a robot and stops it, whoever drives it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..app import press_emergency_stop
+from ..core import Clock, EmergencyStop, EnvSpec, GuardBeat, Observation, OwnStop, SpecError, Verdict, require
+from ..safety import WatchConfig
+from .panel import Steering
+from .pulse import SILENT_SECONDS, Pulse
+
+RETRY_SECONDS = 1.0
+BEAT_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class GuardConfig(WatchConfig):
+    """The section ``guard`` of configs/guard.yaml; what each option means stands there and in :class:`WatchConfig`."""
+
+    rate: float = 50.0
+    silence: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.rate > 0, "guard.rate", "above 0", self.rate)
+        require(self.silence > 0, "guard.silence", "above 0", self.silence)
+
+
+class Seen(Protocol):
+    """What is known of a robot; see :class:`robo_rl.drivers.robot.watch.Seen`."""
+
+    @property
+    def observation(self) -> Observation | None: ...
+
+    @property
+    def stamp_ns(self) -> int: ...
+
+    @property
+    def silent(self) -> Mapping[str, float]: ...
+
+
+class Watch(Protocol):
+    """Sees a robot, and has it stop; :class:`robo_rl.drivers.robot.watch.RobotWatch` is one."""
+
+    @property
+    def spec(self) -> EnvSpec: ...
+
+    def look(self) -> Seen: ...
+
+    def stop(self) -> tuple[bool, str]: ...
+
+    def rearm_facts(self) -> Mapping[str, str] | None:
+        """Return how the robot's own stop is taken back; None where it has none."""
+        ...
+
+
+class Guard:
+    """Looks at a robot again and again. What is beyond its limits presses the emergency stop, which is latched.
+
+    It is *inactive* until every source has spoken once, and while a person pauses it; then it is active. A stop that
+    somebody else pressed is passed on to the robot as well. When a person has re-armed, it watches again.
+
+    Each look is a heartbeat for whoever drives the robot: a guard that hangs or is killed stops it. Where ``robo-rl
+    launch`` started the guard each hears the other's, and a launch that hangs or is killed stops the robot too.
+
+    Args:
+        settings: rate and longest silence.
+        watch: sees the robot.
+        judge: says of an observation whether the robot has to be stopped.
+        button: the emergency stop.
+        steering: buttons of people, and where to tell.
+        clock: monotonic time.
+        robot: its name.
+        pulse: of ``robo-rl launch``; None: it did not start this guard.
+    """
+
+    def __init__(
+        self,
+        settings: GuardConfig,
+        watch: Watch,
+        judge: Callable[[Observation, int, int], Verdict],
+        button: EmergencyStop,
+        steering: Steering,
+        clock: Clock,
+        robot: str = "robot",
+        pulse: Pulse | None = None,
+    ) -> None:
+        self._settings, self._watch, self._judge = settings, watch, judge
+        self._button, self._steering, self._clock = button, steering, clock
+        self._paused = self._active = self._robot_stops = False
+        self._reason: str | None = None
+        self._retry_ns = 0
+        self._looks = self._stops = 0
+        self._beat, self._own, self._pulse = GuardBeat(robot, clock=clock), OwnStop(robot), pulse
+        self._beat_ns = 0
+
+    def close(self) -> None:
+        """Leave in good order: the robot may move without a guard again."""
+        self._beat.end()
+
+    def turn(self) -> None:
+        """Look once, stop the robot where that has to be, and tell."""
+        self._give_sign_of_life()
+        self._paused ^= "pause" in self._steering.take_buttons()
+        if self._reason is not None and self._button.pressed() is None:
+            print("Re-armed: watching again", flush=True)
+            self._reason, self._active = None, False
+        state = "paused" if self._paused else self._look()
+        reason = self._button.pressed()
+        if reason is not None:
+            self._pass_on(reason)
+            state = f"stopped: {reason}"
+        inactive = self._paused or not self._active
+        facts = {"looks": str(self._looks), "stops": str(self._stops)}
+        self._steering.tell(state, inactive, reason is not None, facts)
+
+    def _give_sign_of_life(self) -> None:
+        """Beat for whoever drives the robot, and for ``robo-rl launch``; stop the robot where that is gone."""
+        now_ns = self._clock.now_ns()
+        if now_ns >= self._beat_ns:
+            self._beat_ns = now_ns + round(BEAT_SECONDS * 1e9)
+            self._beat.beat()
+        if self._pulse is None:
+            return
+        self._pulse.turn()
+        if self._pulse.gone:
+            self._pulse = None
+            self._press("robo-rl launch has ended, and nobody watches this guard")
+        elif self._pulse.is_silent:
+            self._press(f"robo-rl launch has said nothing for {SILENT_SECONDS:g} s")
+
+    def _look(self) -> str:
+        """Look once; return what there is to tell."""
+        self._looks += 1
+        try:
+            seen = self._watch.look()
+        except SpecError as error:
+            return self._press(str(error))
+        self._active |= not seen.silent
+        if not self._active:
+            return f"waits for {', '.join(seen.silent)}"
+        longest = max(seen.silent.values(), default=0.0)
+        if longest > self._settings.silence:
+            topic = next(topic for topic, age in seen.silent.items() if age == longest)
+            return self._press(f"{topic} has been silent for {longest:.2f} s")
+        if seen.observation is None:
+            return "watching"
+        verdict = self._judge(seen.observation, seen.stamp_ns, self._clock.now_ns())
+        return self._press(verdict.message) if verdict.stop else "watching"
+
+    def _press(self, reason: str) -> str:
+        if self._button.pressed() is None:
+            self._stops += 1
+            press_emergency_stop(self._button, f"safety guard: {reason}")
+        return reason
+
+    def _pass_on(self, reason: str) -> None:
+        """Have the robot itself stop, once; again and again while it does not answer."""
+        if reason != self._reason:
+            self._reason, self._robot_stops, self._retry_ns = reason, False, 0
+            print(f"Stopped: {reason}", flush=True)
+        if self._robot_stops or self._clock.now_ns() < self._retry_ns:
+            return
+        self._robot_stops, said = self._watch.stop()
+        facts = self._watch.rearm_facts()
+        if facts is not None:
+            self._own.note(facts)
+        self._retry_ns = self._clock.now_ns() + round(RETRY_SECONDS * 1e9)
+        print(said, flush=True)

@@ -1,0 +1,379 @@
+"""What record and collect share: episodes of one backend into a data set."""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from ..actor import ActionChoice, Actor, marked
+from ..core import (
+    DataError,
+    EnvBackend,
+    EnvSpec,
+    Observation,
+    Policy,
+    SafetyStop,
+    ScriptedExpert,
+    Source,
+    counted,
+    derive_seed,
+    generator,
+)
+from ..replay import EpisodeStore
+from ..telemetry import versions
+from .disk_space import check_space
+
+IF_EXISTS = ("fail", "append", "overwrite")
+
+ATTEMPTS_PER_EPISODE = 5
+
+PLAY_STEPS = (3, 12)
+"""How long a script that plays does one thing [control periods]."""
+PLAY_WANDERING = 0.4
+"""Share of the turns in which it moves without purpose."""
+
+Config = TypeVar("Config")
+
+
+class RecordingStopped(Exception):  # noqa: N818 - an outcome, not a mistake
+    """The operator wants to stop; the open episode is discarded."""
+
+
+class Chooser(Protocol):
+    """Chooses the actions of one episode, and may end it. A person's raises :class:`RecordingStopped` to stop."""
+
+    def begin(self, actor: Actor) -> None:
+        """Begin the episode with ``actor``, when whoever chooses is ready."""
+        ...
+
+    def __call__(self, observation: Observation) -> ActionChoice: ...
+
+    def button(self) -> str | None:
+        """Return ``success``, ``failure`` or ``discard`` to end the episode after the step just taken, or None."""
+        ...
+
+
+class Outcome(NamedTuple):
+    """How an episode went: steps, success (None where nobody knows), whether it was stored, why it was stopped."""
+
+    steps: int
+    success: bool | None
+    kept: bool
+    stopped: str = ""
+
+    def describe(self) -> str:
+        """Return the outcome in words."""
+        if self.stopped:
+            return f"stopped after {counted(self.steps, 'step')}, not stored: {self.stopped}"
+        ended = {True: "success", False: "no success", None: "ended"}[self.success]
+        return f"{ended} after {counted(self.steps, 'step')}{'' if self.kept else ', not stored'}"
+
+
+class EpisodePrinter:
+    """Prints a line for each episode.
+
+    Args:
+        console: where to print.
+        episodes: how many are wanted.
+        space: says how much room the disk has.
+    """
+
+    def __init__(self, console: Console, episodes: int, space: Callable[[], str]) -> None:
+        self._console = console
+        self._episodes = episodes
+        self._space = space
+
+    def __call__(self, stored: int, outcome: Outcome) -> None:
+        self._console.print(f"{stored}/{self._episodes} stored: {outcome.describe()}; {self._space()}", soft_wrap=True)
+
+
+def default_path(spec: EnvSpec, source: str) -> Path:
+    """Return where a data set goes if nothing else is said."""
+    return Path("datasets") / f"{spec.task.replace('/', '_')}_{source}"
+
+
+def print_summary(path: Path, console: Console) -> None:
+    """Print what the data set at ``path`` holds."""
+    if not path.exists():
+        console.print("Nothing was recorded")
+        return
+    store = EpisodeStore.open(path)
+    summary = store.summary()
+    seconds = summary.steps / store.spec.control_rate
+    successes = f", {summary.successes} successful" if store.spec.reports_success else ""
+    episodes, steps = counted(summary.episodes, "episode"), counted(summary.steps, "step")
+    console.print(f"{path} holds {episodes}{successes}: {steps}, {seconds / 60:.1f} minutes", soft_wrap=True)
+
+
+@contextmanager
+def summary_if_ended(path: Path, console: Console) -> Iterator[None]:
+    """Print what the data set at ``path`` holds where somebody ends the block by Ctrl-C or SIGTERM."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        console.print("Ended; the open episode is not stored")
+        if path.exists():  # else not one was stored
+            print_summary(path, console)
+        raise
+
+
+def explored(action: NDArray[np.float32], deviation: float, rng: np.random.Generator) -> NDArray[np.float32]:
+    """Return ``action`` (A,) with Gaussian noise of ``deviation``, within [-1, 1]."""
+    if deviation == 0:
+        return action
+    return np.clip(action + deviation * rng.standard_normal(action.shape), -1, 1).astype(np.float32)
+
+
+class ExpertChooser:
+    """The scripted expert, with Gaussian noise on what is executed: the data shows how to recover.
+
+    What the expert wanted is stored beside it, as the proposed action (DART, Laskey et al. 2017).
+
+    Args:
+        expert: of the backend.
+        noise: standard deviation, in units of the action.
+        rng: for the noise.
+    """
+
+    def __init__(self, expert: ScriptedExpert, noise: float, rng: np.random.Generator) -> None:
+        self._expert = expert
+        self._noise = noise
+        self._rng = rng
+        self._begun = False
+
+    def begin(self, actor: Actor) -> None:
+        actor.begin_episode()
+
+    def __call__(self, observation: Observation) -> ActionChoice:
+        if not self._begun:  # the backend is reset by now
+            self._expert.reset()
+            self._begun = True
+        action = np.asarray(self._expert.act(observation), np.float32)
+        return ActionChoice(explored(action, self._noise, self._rng), Source.SCRIPT, proposed=action)
+
+    def button(self) -> str | None:
+        return None
+
+
+class PlayChooser:
+    """A script that plays: by turns it does what the expert does and moves some way without purpose, both with noise.
+
+    So things are touched, moved and left, and states are seen from many sides (play data, Lynch et al. 2019).
+
+    Args:
+        expert: of the backend.
+        noise: standard deviation, in units of the action.
+        rng: for turns and noise.
+    """
+
+    def __init__(self, expert: ScriptedExpert, noise: float, rng: np.random.Generator) -> None:
+        self._expert = ExpertChooser(expert, noise, rng)
+        self._noise = noise
+        self._rng = rng
+        self._left = 0
+        self._direction: NDArray[np.float32] | None = None
+
+    def begin(self, actor: Actor) -> None:
+        self._expert.begin(actor)
+
+    def __call__(self, observation: Observation) -> ActionChoice:
+        wanted = self._expert(observation)
+        if self._left == 0:
+            self._left = int(self._rng.integers(*PLAY_STEPS, endpoint=True))
+            wanders = self._rng.random() < PLAY_WANDERING
+            self._direction = self._rng.uniform(-1, 1, wanted.action.shape).astype(np.float32) if wanders else None
+        self._left -= 1
+        if self._direction is None:
+            return wanted
+        return ActionChoice(explored(self._direction, self._noise, self._rng), Source.SCRIPT, proposed=wanted.proposed)
+
+    def button(self) -> str | None:
+        return None
+
+
+class PolicyChooser:
+    """A trained policy.
+
+    Args:
+        policy: what acts.
+        version: its number, stored with each step.
+        explore: whether it draws actions as in training; otherwise the mode.
+        noise: standard deviation of Gaussian noise on top, in units of the action.
+        rng: for the noise.
+    """
+
+    def __init__(self, policy: Policy, version: int, explore: bool, noise: float, rng: np.random.Generator) -> None:
+        self._policy = policy
+        self._version = version
+        self._explore = explore
+        self._noise = noise
+        self._rng = rng
+
+    def begin(self, actor: Actor) -> None:
+        actor.begin_episode()
+        self._policy.forget_plan(explore=self._explore)
+
+    def __call__(self, observation: Observation) -> ActionChoice:
+        action = self._policy.act(observation, explore=self._explore)
+        noisy = explored(action, self._noise, self._rng)
+        return ActionChoice(noisy, Source.POLICY, self._version, proposed=action)
+
+    def button(self) -> str | None:
+        return None
+
+
+@contextmanager
+def open_data_set(
+    path: Path, spec: EnvSpec, if_exists: str, metadata: Mapping[str, Any], section: str = ""
+) -> Iterator[EpisodeStore]:
+    """Open the data set at ``path`` to add episodes, after making it if need be; one that stays empty is removed.
+
+    One that is overwritten lies beside it, as ``NAME.replaced``, until there are new episodes: a device that is not
+    there or a person who changes their mind costs nobody their demonstrations.
+
+    Args:
+        path: folder of the data set.
+        spec: what will be recorded.
+        if_exists: what to do with a data set that is there: ``fail``, ``append`` to it or ``overwrite`` it.
+        metadata: how a new data set is made, as JSON values.
+        section: that holds the command's option ``if_exists``, with a dot, for messages.
+
+    Raises:
+        DataError: if one is there and ``if_exists`` is ``fail``, or it was recorded for another spec (``append``), or
+            what is there is no data set, or a recording that was killed left what it was to replace.
+    """
+    replaced: Path | None = None
+    if path.exists() and if_exists == "append":
+        store = EpisodeStore.open(path, "a")
+        try:
+            store.check_against(spec)
+        except BaseException:
+            store.close()
+            raise
+    else:
+        if path.exists() and (path.is_file() or any(path.iterdir())):
+            if if_exists == "fail":
+                raise DataError(
+                    f"{path} exists already: choose another path, or {section}if_exists=append to add episodes or "
+                    f"{section}if_exists=overwrite to replace it"
+                )
+            replaced = path.with_name(f"{path.name}.replaced")
+            if replaced.exists():
+                raise DataError(
+                    f"{replaced} is what a recording that was killed was to replace: remove it, or move it to {path}"
+                )
+            EpisodeStore.open(path, "a").close()  # nothing but a data set that nobody writes is replaced
+            path.rename(replaced)
+        try:
+            store = EpisodeStore.create(path, spec, {"versions": versions(), **metadata})
+        except BaseException:
+            if replaced is not None:
+                shutil.rmtree(path, ignore_errors=True)
+                replaced.rename(path)
+            raise
+    try:
+        with store:
+            yield store
+    finally:
+        if len(store) == 0:
+            shutil.rmtree(path)
+            if replaced is not None:
+                replaced.rename(path)
+        elif replaced is not None:
+            shutil.rmtree(replaced)
+
+
+def record_episodes(
+    backend: EnvBackend,
+    store: EpisodeStore,
+    episodes: int,
+    make_chooser: Callable[[np.random.Generator], Chooser],
+    *,
+    actor: str,
+    seed: int,
+    only_successful: bool,
+    report: Callable[[int, Outcome], None] | None = None,
+    attempts_per_episode: int | None = ATTEMPTS_PER_EPISODE,
+    section: str | None = "",
+) -> int:
+    """Record until ``episodes`` were stored; return how many were.
+
+    Each episode is a session of its own, numbered on from those in the data set, and all its randomness follows from
+    ``seed`` and that number: episodes that are appended with the same seed are new ones.
+
+    Args:
+        backend: robot or simulator.
+        store: where episodes go, open for writing.
+        episodes: how many to store.
+        make_chooser: called with a random generator for each episode.
+        actor: who records, part of every transition.
+        seed: of start states and noise.
+        only_successful: discard episodes that end without success, where the task knows.
+        report: called after each episode with the number stored so far.
+        attempts_per_episode: so many episodes are tried for each that is to be stored; None: a person tries as often
+            as need be, as long as the robot makes a step.
+        section: that holds the command's options, with a dot, for messages; None: the command has none of these.
+
+    Raises:
+        DataError: if far fewer episodes succeed than are asked for, or the disk has no room for another one.
+    """
+    session = 1 + max((record.session for record in store.records if record.actor == actor), default=-1)
+    limit = None if attempts_per_episode is None else episodes * attempts_per_episode
+    stored = attempts = without_step = 0
+    while stored < episodes:
+        check_space(store, "the same command" if section is None else f"{section}if_exists=append")
+        number = session + attempts
+        episode_seed = derive_seed(seed, "record", actor, number)
+        try:
+            chooser = make_chooser(generator(episode_seed, "noise"))
+            outcome = _record_episode(Actor(backend, episode_seed, actor, number), store, chooser, only_successful)
+        except RecordingStopped:
+            break
+        attempts += 1
+        stored += outcome.kept
+        without_step = 0 if outcome.steps else without_step + 1
+        if report is not None:
+            report(stored, outcome)
+        vain = without_step == ATTEMPTS_PER_EPISODE if limit is None else attempts == limit
+        if vain and stored < episodes:
+            went = "ended in success" if only_successful else "could be stored"
+            advice = "Use less noise" if section is None else f"Use {section}only_successful=false, or less noise"
+            why = f"The last: {outcome.describe()}" if outcome.stopped else advice
+            raise DataError(
+                f"{store.path}: only {stored} of {attempts} episodes {went}{'; they are stored' * (stored > 0)}, "
+                f"{episodes} were asked for. {why}"
+            )
+    return stored
+
+
+def _record_episode(actor: Actor, store: EpisodeStore, chooser: Chooser, only_successful: bool) -> Outcome:
+    with store.writer() as writer:
+        while True:
+            try:
+                if actor.is_between_episodes:
+                    chooser.begin(actor)
+                transition = actor.take_step(chooser)
+            except SafetyStop as stop:
+                if stop.waits:
+                    raise
+                writer.discard()
+                return Outcome(actor.episode_length, False, kept=False, stopped=str(stop))
+            button = chooser.button()
+            if button is not None:
+                transition = marked(transition, button)
+            ended = transition.terminated or transition.truncated
+            if button != "discard":
+                writer.append(transition)
+            if ended:
+                break
+        kept = button != "discard" and not (only_successful and transition.success is False)
+        if kept:
+            writer.commit()
+        else:
+            writer.discard()
+        return Outcome(actor.episode_length, transition.success, kept)

@@ -1,0 +1,1 @@
+"""Training runs: preparation, local, asynchronous and Ray drivers, evaluations, checkpoints and results."""

@@ -1,0 +1,102 @@
+"""The demonstrations that a run learns from: those of a data set, or recorded by the scripted expert first."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from omegaconf import DictConfig
+
+from ..app import Components, DemonstrationsConfig, section
+from ..core import Batch, ConfigError, Interruption, counted
+from ..recording.episodes import ExpertChooser, open_data_set, record_episodes
+from ..replay import EpisodeRecord, EpisodeStore, ReplayRing
+
+
+class Demonstrations(NamedTuple):
+    """What a run needs of its demonstrations.
+
+    Attributes:
+        ring: what the agent samples from, None where it learns from none.
+        episodes: what rewards and resets are made from, empty where none are.
+    """
+
+    ring: ReplayRing | None
+    episodes: list[Batch]
+
+
+def load_demonstrations(
+    config: DictConfig, parts: Components, folder: Path, interruption: Interruption
+) -> Demonstrations:
+    """Read the demonstrations of a run into memory, after recording them where no data set is given.
+
+    Args:
+        config: as configs/train.yaml.
+        parts: of the run.
+        folder: of the run; what is recorded stays there, for when the run is resumed.
+        interruption: asked after each episode that is recorded.
+
+    Raises:
+        SystemExit: if somebody ends the run; what was recorded is removed.
+        ConfigError: if the data set does not fit the task.
+    """
+    wanted: DemonstrationsConfig = section(config, "demonstrations")
+    scorer = parts.reward.scorer
+    for_agent = parts.agent.config.demonstration_ratio > 0
+    for_others = scorer is not None or (parts.resets is not None and parts.resets.learns)
+    if wanted.episodes == 0 or not (for_agent or for_others):
+        return Demonstrations(None, [])
+    path = Path(wanted.path) if wanted.path else folder / "demonstrations"
+    if not wanted.path and not path.exists():
+        try:
+            _record(path, config.seed, parts, wanted, interruption)
+        except ConfigError as error:
+            print(f"Training without demonstrations: {error}")
+            return Demonstrations(None, [])
+    with EpisodeStore.open(path) as store:
+        spec, ring, episodes = parts.backend.spec, None, []
+        store.check_against(spec)
+        _warn(path, wanted.episodes, store.records[: wanted.episodes])
+        if for_others:
+            numbers = range(len(store.records[: wanted.episodes]))
+            episodes = [store.arrays(number, spec.observation).rows() for number in numbers]
+        if for_agent:
+            terms = scorer.terms if scorer else ()
+            ring = ReplayRing(store.ring_slots(wanted.episodes), spec, terms, parts.agent.features)
+            store.load_into(ring, wanted.episodes)
+    if ring is not None:
+        # All at once, so that they are the same, bit for bit, when the run is resumed.
+        ring.compute_features()
+    return Demonstrations(ring, episodes)
+
+
+def _warn(path: Path, wanted: int, records: Sequence[EpisodeRecord]) -> None:
+    """Tell people where demonstrations are fewer than they asked for, or all of them failed."""
+    if len(records) < wanted:
+        print(f"demonstrations.episodes={wanted}: {path} holds only {len(records)}", flush=True)
+    if records and all(record.success is False for record in records):
+        print(f"No demonstration of {path} ended in success: {len(records)} failures are learned from", flush=True)
+
+
+def _record(path: Path, seed: int, parts: Components, wanted: DemonstrationsConfig, interruption: Interruption) -> None:
+    backend = parts.evaluation_backend()
+    backend.expert(seed)  # Where there is none, nothing is left behind.
+    metadata = {"source": "expert", "seed": seed, "noise": wanted.noise}
+    print(f"Recording {counted(wanted.episodes, 'demonstration')} by the task's expert", flush=True)
+    try:
+        with open_data_set(path, backend.spec, "fail", metadata) as store:
+            record_episodes(
+                backend,
+                store,
+                wanted.episodes,
+                lambda rng: ExpertChooser(backend.expert(seed), wanted.noise, rng),
+                actor="expert",
+                seed=seed,
+                only_successful=True,
+                report=lambda *_: interruption.check("recording demonstrations"),
+                section=None,
+            )
+    except SystemExit:
+        # A run that is resumed would take the part for the whole.
+        shutil.rmtree(path, ignore_errors=True)
+        raise

@@ -1,0 +1,274 @@
+"""The evaluations of a run: how good its policies are, and whether rewards rise without them."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..app import Components, RunConfig
+from ..core import Agent, Interruption, Policy, RenderingError, SafetyStop, State
+from ..evaluation import EpisodeOutcome, EvaluationResult, evaluate, film_problem, no_time_limit
+from ..evaluation.hacking import RewardWatch
+from ..telemetry import RunLogger
+
+PERSON_POLL_SECONDS = 0.2
+"""Between two looks whether a person has taken an emergency stop back."""
+
+SOLVED = 0.95
+
+
+def check_evaluations(parts: Components) -> None:
+    """See before the first step that the evaluations of a run are possible.
+
+    Raises:
+        ConfigError: if the task cannot be made a second time, or has no time limit.
+    """
+    spec = parts.evaluation_backend().spec
+    if spec.max_episode_steps is None:
+        raise no_time_limit(spec.task)
+
+
+class Evaluations:
+    """Evaluates the present policy in episodes of their own, and remembers the results.
+
+    Args:
+        settings: of the run.
+        parts: of the run.
+        logger: takes results and warnings.
+        interruption: ends the wait for a person.
+
+    Attributes:
+        steps_to_95: environment steps at the first evaluation of at least 95 % success.
+        watch: looks for reward hacking where rewards are computed or learned; None where the task's own are used.
+    """
+
+    def __init__(self, settings: RunConfig, parts: Components, logger: RunLogger, interruption: Interruption) -> None:
+        self._settings = settings
+        self._parts = parts
+        self._logger = logger
+        self._interruption = interruption
+        self._scored: tuple[int, float] | None = None
+        self.steps_to_95: int | None = None
+        self.watch = None if parts.reward.scorer is None else RewardWatch()
+        spec = parts.evaluation_backend().spec
+        if not spec.reports_success:
+            elsewhere = (
+                " Of a key of info that tells it: task.success_key=KEY" if spec.action_space == "gymnasium" else ""
+            )
+            logger.message(
+                f"Success is not known: {spec.task} does not tell it. Evaluations compare returns, and "
+                f"run.stop_at_success_rate has no effect.{elsewhere}"
+            )
+
+    def check_video(self, video: Path) -> None:
+        """Say before the first step if the run is to make a video that it cannot make."""
+        if self._settings.video_episodes and (problem := film_problem(self._parts.evaluation_backend(), video)):
+            self._logger.message(f"There will be no video: {problem}")
+
+    def score(self, updates: int) -> float | None:
+        """Return the success rate, or else the mean return, of the policy of ``updates`` learner steps, if known.
+
+        It is not where modules make the reward and nobody knows of success: the task's own return, which for a humanoid
+        is that of running, does not tell how well it kneels.
+        """
+        return self._scored[1] if self._scored is not None and self._scored[0] == updates else None
+
+    def state(self, updates: int) -> dict[str, Any]:
+        """Return JSON values for :meth:`load`; ``score`` is that of the policy of ``updates`` learner steps."""
+        return {
+            "score": self.score(updates),
+            "steps_to_95": self.steps_to_95,
+            "watch": None if self.watch is None else self.watch.state(),
+        }
+
+    def load(self, state: Mapping[str, Any], updates: int) -> None:
+        """Take over what :meth:`state` returned."""
+        self._scored = None if state["score"] is None else (updates, state["score"])
+        self.steps_to_95 = state["steps_to_95"]
+        if self.watch is not None:
+            self.watch.load(state["watch"])
+
+    def good_enough(self, step: int, updates: int, seed: int) -> bool:
+        """Evaluate during training; return whether ``run.stop_at_success_rate`` or ``stop_at_return`` is reached."""
+        return self._suffices(self(step, updates, seed, self._settings.evaluation_episodes))
+
+    def goal(self) -> str:
+        """Return the options that say when an evaluation is good enough to end the run."""
+        settings = self._settings
+        goals = {"success_rate": settings.stop_at_success_rate, "return": settings.stop_at_return}
+        given = [f"run.stop_at_{name}={value:g}" for name, value in goals.items() if value is not None]
+        return " or ".join(given) or "a goal that was taken back since"
+
+    def _suffices(self, result: EvaluationResult) -> bool:
+        settings = self._settings
+        rate, wanted = result.success_rate, settings.stop_at_success_rate
+        succeeds = wanted is not None and rate is not None and rate.value >= wanted
+        return succeeds or (settings.stop_at_return is not None and result.return_mean >= settings.stop_at_return)
+
+    def __call__(
+        self, step: int, updates: int, seed: int, episodes: int, video: Path | None = None
+    ) -> EvaluationResult:
+        """Evaluate the policy, now.
+
+        Args:
+            step: environment steps so far.
+            updates: learner steps so far.
+            seed: of the start states.
+            episodes: how many.
+            video: file for the first of them, where the run makes videos and there is a graphics library.
+
+        Raises:
+            SafetyStop: if an episode cannot begin. For a stop that a person makes it waits, and begins anew.
+        """
+        wall_seconds = self._logger.wall_seconds
+        try:
+            result = self._evaluate(self._parts.agent, step, seed, episodes, video)
+        except RenderingError as error:
+            if video is None:
+                raise
+            self._logger.message(f"No video: {error}")
+            result = self._evaluate(self._parts.agent, step, seed, episodes)
+        if result.video_problem:
+            self._logger.message(f"No video: {result.video_problem}")
+        self._note(step, updates, wall_seconds, result)
+        return result
+
+    def _note(self, step: int, updates: int, wall_seconds: float, result: EvaluationResult) -> None:
+        """Remember and log the result of the policy that there was at ``wall_seconds``."""
+        rate = result.success_rate
+        if rate is not None or self.watch is None:
+            # A task that tells success now and then is judged by its returns: they are there in every evaluation.
+            tells = rate is not None and self._parts.evaluation_backend().spec.reports_success
+            self._scored = updates, rate.value if rate and tells else result.return_mean
+        if rate and rate.value >= SOLVED and self.steps_to_95 is None:
+            self.steps_to_95 = step
+        self._logger.log(
+            "evaluation",
+            step,
+            wall_seconds=wall_seconds,
+            success_rate=rate.value if rate else None,
+            episodes=len(result.episodes),
+            return_mean=result.return_mean,
+            length_median=result.length_median,
+            lap_seconds_median=result.lap_seconds_median,
+        )
+        if self.watch is not None and (warning := self.watch.evaluated(step, rate.value if rate else None)):
+            self._logger.message(warning)
+            self._logger.log("reward", step, warning=warning)
+
+    def _evaluate(
+        self, policy: Policy, step: int, seed: int, episodes: int, video: Path | None = None
+    ) -> EvaluationResult:
+        backend, reward = self._parts.evaluation_backend(), self._parts.reward.task
+        terms = backend.spec.reward_terms
+        waits = False
+        while True:
+            try:
+                return evaluate(
+                    backend,
+                    policy,
+                    episodes,
+                    seed,
+                    reward_weights=dict(zip(terms, reward.vector(terms).tolist(), strict=True)),
+                    reward_offset=reward.offset,
+                    video=video if self._settings.video_episodes else None,
+                    video_episodes=self._settings.video_episodes,
+                    on_episode=self._check_wanted,
+                )
+            except SafetyStop as stop:
+                self._check_wanted()
+                if not stop.waits or self._interruption.signal is not None:
+                    raise
+                if not waits:
+                    self._logger.message(f"Evaluation stopped at step {step}: {stop}")
+                waits = True
+                time.sleep(PERSON_POLL_SECONDS)
+
+    def _check_wanted(self, _: EpisodeOutcome | None = None) -> None:
+        """Raise CancelledError if nobody waits for the result any more."""
+
+
+@dataclass(frozen=True)
+class _Open:
+    """An evaluation that goes on: of the policy of ``step``, ``updates`` and ``wall_seconds``."""
+
+    step: int
+    updates: int
+    wall_seconds: float
+    result: Future[EvaluationResult]
+
+
+class BackgroundEvaluations(Evaluations):
+    """Evaluates a copy of the policy in a thread, while its agent goes on to learn; one evaluation at a time.
+
+    A thread will do, with nothing to start, to send to or to end by force: what takes the time of an update or of a
+    physics step leaves the interpreter to others.
+
+    Args:
+        settings: of the run.
+        parts: of the run.
+        logger: takes results and warnings.
+        interruption: ends the wait for a person.
+        make_copy: makes an agent like that of the run, to take over its policies.
+    """
+
+    def __init__(
+        self,
+        settings: RunConfig,
+        parts: Components,
+        logger: RunLogger,
+        interruption: Interruption,
+        make_copy: Callable[[], Agent],
+    ) -> None:
+        super().__init__(settings, parts, logger, interruption)
+        self._make_copy = make_copy
+        self._copy: Agent | None = None
+        self._thread = ThreadPoolExecutor(1, "evaluation")
+        self._open: _Open | None = None
+        self._cancelled = threading.Event()
+
+    def begin(self, step: int, updates: int, seed: int, policy: State) -> None:
+        """Begin an evaluation during training of ``policy``, which is that of ``step`` and ``updates``."""
+        if self._open is not None:
+            raise RuntimeError("an evaluation is going on: finish or cancel it first")
+        if self._copy is None:
+            self._copy = self._make_copy()
+        self._copy.load_policy(policy)
+        result = self._thread.submit(self._evaluate, self._copy, step, seed, self._settings.evaluation_episodes)
+        self._open = _Open(step, updates, self._logger.wall_seconds, result)
+
+    def is_done(self) -> bool:
+        """Whether an evaluation was begun that :meth:`finish` need not wait for."""
+        return self._open is not None and self._open.result.done()
+
+    def finish(self) -> bool:
+        """Take note of the evaluation that was begun; return whether it is good enough to end the run.
+
+        Raises:
+            SafetyStop: as of an evaluation that is made at once.
+        """
+        assert self._open is not None
+        done, self._open = self._open, None
+        result = done.result.result()
+        self._note(done.step, done.updates, done.wall_seconds, result)
+        return self._suffices(result)
+
+    def cancel(self) -> None:
+        """End an evaluation that goes on, after its episode: what it came to is not told."""
+        if self._open is not None:
+            self._cancelled.set()
+            self._open.result.exception()
+            self._cancelled.clear()
+            self._open = None
+
+    def close(self) -> None:
+        """End the thread."""
+        self.cancel()
+        self._thread.shutdown()
+
+    def _check_wanted(self, _: EpisodeOutcome | None = None) -> None:
+        if self._cancelled.is_set():
+            raise CancelledError

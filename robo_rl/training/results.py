@@ -1,0 +1,66 @@
+"""What a run came to, for people and for summary.json: rates, times, curves and where the files are."""
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core import counted, override
+from ..evaluation import EvaluationResult
+from ..evaluation.runs import load_run
+
+
+def evaluation_facts(result: EvaluationResult | None) -> dict[str, Any]:
+    """Return what summary.json says of the final evaluation; None: there was none."""
+    if result is None:
+        return dict.fromkeys(("success_rate", "return_mean", "lap_seconds"))
+    rate, laps = result.success_rate, result.lap_seconds
+    success = times = None
+    if rate is not None:
+        success = {"value": rate.value, "low": rate.low, "high": rate.high, "episodes": len(result.episodes)}
+    if laps:
+        times = {"median": float(np.median(laps)), "fastest": min(laps), "slowest": max(laps), "laps": len(laps)}
+    return {"success_rate": success, "return_mean": result.return_mean, "lap_seconds": times}
+
+
+def evaluation_lines(result: EvaluationResult) -> Iterator[str]:
+    """Tell people of the final evaluation, line by line."""
+    rate, episodes = result.success_rate, counted(len(result.episodes), "evaluation episode")
+    if rate is not None:
+        interval = f"95 % interval {100 * rate.low:.0f} to {100 * rate.high:.0f} %"
+        yield f"Success {100 * rate.value:.0f} % of {episodes} ({interval})"
+    else:
+        yield f"Mean return {result.return_mean:.1f} over {episodes}"
+    if result.lap_seconds:
+        yield f"Lap time {result.lap_seconds_median:.2f} s (median of {len(result.lap_seconds)})"
+
+
+def file_lines(folder: Path, policy: Path | None, video: Path | None, allow: Sequence[str] = ()) -> Iterator[str]:
+    """Draw the learning curve of the run in ``folder``, write its report, and tell people where everything is.
+
+    Args:
+        folder: of the run.
+        policy: checkpoint that is best.
+        video: of the evaluation.
+        allow: packages that have to be allowed before the run is evaluated by another command.
+    """
+    # matplotlib is a tenth of what starting takes.
+    from ..evaluation.plots import plot_runs
+    from ..evaluation.report import write_report
+
+    yield f"Policy    {policy}"
+    if video is not None:
+        yield f"Video     {video}"
+    drawn: dict[str, Callable[[], Path]] = {
+        "Curve": lambda: plot_runs([load_run(folder)], folder / "curve.png"),
+        "Report": lambda: write_report([load_run(folder)], folder / "report.html"),
+    }
+    for name, draw in drawn.items():
+        try:
+            yield f"{name:<10}{draw()}"
+        except Exception as error:  # the run is complete, and its results are written
+            yield f"No {name.lower()}: {type(error).__name__}: {error}"
+    allowed = " " + shlex.quote(f"allow=[{','.join(allow)}]") if allow else ""
+    yield f"Run it    robo-rl eval {override('run', folder)}{allowed}"

@@ -1,0 +1,62 @@
+"""Options of third-party Gymnasium environments as tasks."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from robo_rl.core import ImageConfig, as_config, require
+
+
+@dataclass(frozen=True)
+class GymnasiumConfig:
+    """A Gymnasium environment with continuous (Box) actions.
+
+    Attributes:
+        env_id: id of a registered environment, for example ``FetchReach-v4``, ``Hopper-v5`` or ``Meta-World/MT1``;
+            ``my_package:MyEnv-v0`` imports ``my_package`` first.
+        env_kwargs: arguments of the environment, for example ``+task.env_kwargs.env_name=reach-v3``.
+        max_episode_steps: time limit, a truncation; null: the environment's own.
+        control_rate: policy steps per second [Hz]; null: from the environment's ``dt``, else its ``render_fps``.
+        terminate_on_success: end the episode when the environment reports success.
+        success_key: key of ``info`` that tells success, or a path with dots to it: ``episode.solved``, ``success.0``.
+            Null: ``is_success``, ``success`` or ``succeed``, if the first step has one. Of several elements all must
+            say so.
+        success_at_least: number from which on the value means success; null: it is a truth value, or such a word.
+        success_at_most: number up to which the value means success, for example a distance; null: as above.
+        images: how pictures among the observations are stored and converted, by name, where that is not clear from
+            their space: see :class:`~robo_rl.core.ImageConfig`.
+        picture: what the environment draws of itself becomes the observation ``images/view``: for rewards and agents
+            that look.
+    """
+
+    env_id: str = "FetchReach-v4"
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    max_episode_steps: int | None = None
+    control_rate: float | None = None
+    terminate_on_success: bool = False
+    success_key: str | None = None
+    success_at_least: float | None = None
+    success_at_most: float | None = None
+    images: dict[str, ImageConfig] = field(default_factory=dict)
+    picture: bool = False
+
+    def __post_init__(self) -> None:
+        require(bool(self.env_id), "task.env_id", "the id of a Gymnasium environment", self.env_id)
+        limit, rate = self.max_episode_steps, self.control_rate
+        require(limit is None or limit >= 1, "task.max_episode_steps", "null or 1 or more", limit)
+        require(rate is None or rate > 0, "task.control_rate", "null or above 0 Hz", rate)
+        require(self.success_key != "", "task.success_key", "null or a key of info", self.success_key)
+        images = {name: as_config(image, ImageConfig) for name, image in self.images.items()}
+        object.__setattr__(self, "images", images)
+        low, high = self.success_at_least, self.success_at_most
+        ordered = low is None or high is None or low <= high
+        require(ordered, "task.success_at_least", f"at most success_at_most={high}", low)
+
+    @property
+    def needs_success(self) -> str:
+        """The option that has no effect where nobody knows success; empty: there is none."""
+        options = {
+            "task.terminate_on_success=true": self.terminate_on_success,
+            f"task.success_at_least={self.success_at_least}": self.success_at_least is not None,
+            f"task.success_at_most={self.success_at_most}": self.success_at_most is not None,
+        }
+        return next((option for option, given in options.items() if given), "")
