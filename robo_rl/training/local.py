@@ -8,25 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig
 
-from ..actor import ActionChoice, Actor, EpisodeRefusedError
+from ..actor import Actor, EpisodeRefusedError
 from ..app import make_intervention, section
 from ..core import (
     DivergenceError,
     DriverError,
     Interruption,
     Metrics,
-    Observation,
     SafetyStop,
-    Source,
     SpecError,
     State,
     Transition,
-    generator,
 )
 from ..learner import Checkpoint
 from ..operators.takeover import check_device, open_takeover
 from ..safety import ACTION_NOT_FINITE
 from .base import Training
+from .collector import Collector
 from .earnings import Earnings
 from .evaluations import PERSON_POLL_SECONDS
 from .operators import LocalOperators
@@ -60,7 +58,7 @@ class LocalTraining(Training):
             self._tell("training")
             try:
                 if self.actor.is_between_episodes:
-                    self._begin_episode()
+                    self._collector.begin_episode()
                     continue
                 transition = self._take_step()
             except EpisodeRefusedError as refusal:
@@ -82,16 +80,6 @@ class LocalTraining(Training):
                 return "reached"
         return "completed"
 
-    def _begin_episode(self) -> None:
-        """Bring the robot to where an episode begins; what people ask for meanwhile is heard before the first step.
-
-        Raises:
-            SafetyStop: if the robot was stopped.
-        """
-        self.parts.agent.forget_plan(explore=True)
-        self.actor.begin_episode()
-        self._operators.begin_episode()
-
     def _take_step(self) -> Transition:
         """Take one step, as people have it.
 
@@ -100,7 +88,8 @@ class LocalTraining(Training):
             SafetyStop: if the robot was stopped and no step came of it.
             EpisodeRefusedError: if the robot is to be brought back before it.
         """
-        transition = self._operators.mark(self.actor.take_step(self._choose))
+        self._collector.policy_version = self._policy_version
+        transition = self._collector.take_step(self.step, self.step)
         if ACTION_NOT_FINITE in transition.verdict.reasons:  # such a step can neither be stored nor counted
             raise DivergenceError(f"the policy is rejected, the robot held still: {transition.verdict.message}")
         self.step += 1
@@ -108,23 +97,6 @@ class LocalTraining(Training):
         if self.parts.resets is not None:
             self.parts.resets.note(transition)
         return transition
-
-    def _choose(self, observation: Observation) -> ActionChoice:
-        choice = self._policy_choice(observation)
-        if self._intervention is not None:
-            choice = self._intervention(observation, choice, self.step)
-        choice = self._operators.choose(observation, choice)
-        if choice.source is not Source.POLICY:
-            self.parts.agent.forget_plan(explore=True)
-        return choice
-
-    def _policy_choice(self, observation: Observation) -> ActionChoice:
-        agent = self.parts.agent
-        if self.step < agent.config.random_steps:
-            rng = generator(self.config.seed, "random action", self.step)
-            action = rng.uniform(-1, 1, self.parts.backend.spec.action.shape).astype(np.float32)
-            return ActionChoice(action, Source.RANDOM)
-        return ActionChoice(agent.act(observation, explore=True), Source.POLICY, self._policy_version)
 
     def _stopped(self, stop: SafetyStop) -> None:
         """Take note of an episode that was stopped without a step; wait where a person has to let it go on."""
@@ -229,8 +201,6 @@ class LocalTraining(Training):
         )
         self._watch(self.actor.episode, self._earnings, length, success)
         self._earnings = self._no_earnings()
-        if self._intervention is not None:
-            self._intervention.end_episode()
 
     def _practice(self) -> Metrics:
         """Return what practice without resets came to; nothing where a seed begins every episode."""
@@ -244,6 +214,9 @@ class LocalTraining(Training):
         self._intervention = make_intervention(section(self.config, "intervention"), backend, seed)
         takeover = open_takeover(self.config, backend)
         self._operators = LocalOperators(self.live, self._interruption, backend, self.actor, takeover)
+        self._collector = Collector(
+            self.actor, backend, self.parts.agent, self._operators, self._intervention, self.config.seed
+        )
         self._earnings = self._no_earnings()
 
     def _save_experience(self, parts: dict[str, State], facts: dict[str, Any]) -> None:
@@ -269,8 +242,6 @@ class LocalTraining(Training):
             # Where it was not when this was saved, its world could not be told: that episode ends without its rest.
             self.online.end_episodes()
             self._earnings = self._no_earnings()
-            if self._intervention is not None:
-                self._intervention.end_episode()
 
     def _experience_summary(self) -> dict[str, Any]:
         practice = {name.removeprefix("practice/"): value for name, value in self._practice().items()}

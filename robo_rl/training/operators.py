@@ -87,10 +87,9 @@ class LocalOperators(Operators):
         else:
             time.sleep(PERSON_POLL_SECONDS)
 
-    def begin_episode(self) -> None:
-        """Let the episode that was begun go on to its first step, unless the person at the robot paused or stopped."""
-        if self._takeover is not None and not self._takeover.begin_episode():
-            self._actor.abandon_episode()
+    def begin_episode(self) -> bool:
+        """Return whether the episode that was begun may go on: the person neither paused nor stopped."""
+        return self._takeover is None or self._takeover.begin_episode()
 
     def heed(self) -> None:
         """Hear the person at the robot while it is brought back by itself.

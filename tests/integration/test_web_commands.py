@@ -56,12 +56,11 @@ def test_commands_act_between_two_steps(tmp_path: Path, monkeypatch: pytest.Monk
     states: list[str] = []
     with Interruption() as interruption:
         training = LocalTraining(config, folder, interruption)
-        choose = training._choose
 
-        def choose_and_ask(observation: Any) -> Any:
+        def choose_and_ask(_: Any, observation: Any, choice: Any) -> Any:
             if command := asked.pop(training.step, None):
                 watch.send(command)
-            return choose(observation)
+            return choice
 
         def sleep(_: float) -> None:
             """The run waits for somebody."""
@@ -70,7 +69,7 @@ def test_commands_act_between_two_steps(tmp_path: Path, monkeypatch: pytest.Monk
             states.append(status.state)
             watch.send(Command("resume"))
 
-        monkeypatch.setattr(training, "_choose", choose_and_ask)
+        monkeypatch.setattr(operators.LocalOperators, "choose", choose_and_ask)
         monkeypatch.setattr(operators, "time", SimpleNamespace(sleep=sleep))
         try:
             assert training.run() == 0

@@ -1,4 +1,4 @@
-"""The actor's side of a run whose learner is elsewhere, with a link that is played."""
+"""The actor's side of a run whose learner is elsewhere, on a fake link."""
 
 import dataclasses
 import itertools
@@ -15,10 +15,22 @@ from omegaconf import open_dict
 from robo_rl.actor import Spool
 from robo_rl.agents.parts.policy import TanhGaussianPolicy
 from robo_rl.app import build_agent, build_backend, register_all_configs
-from robo_rl.core import Interruption, Intervention, ManualClock, SafetyStop, Source, State, Step, Transition
+from robo_rl.core import (
+    Clock,
+    EnvBackend,
+    Interruption,
+    Intervention,
+    ManualClock,
+    SafetyStop,
+    Source,
+    State,
+    Step,
+    Transition,
+)
 from robo_rl.operators.panel import Panel
 from robo_rl.operators.takeover import Takeover
-from robo_rl.training.remote_actor import RemoteActor
+from robo_rl.training import remote_actor
+from robo_rl.training.remote_actor import ActingSession
 from robo_rl.transport import LinkStatus
 from robo_rl.transport.codec import RecordDecoder
 from robo_rl.transport.messages_pb2 import Record
@@ -93,6 +105,17 @@ class Link:
         self.reports |= values
 
 
+def act(
+    config: Any,
+    backend: EnvBackend,
+    interruption: Interruption,
+    link: Link,
+    takeover: Takeover | None = None,
+    clock: Clock | None = None,
+) -> None:
+    ActingSession(config, backend, interruption, link, link, takeover, clock).run()  # type: ignore[arg-type]
+
+
 def test_a_policy_whose_actions_are_not_finite_gives_way_to_the_one_before(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -107,8 +130,7 @@ def test_a_policy_whose_actions_are_not_finite_gives_way_to_the_one_before(
     assert all(np.isfinite(array).all() for array in bad.values())
     link = Link({0: (1, good), 4: (2, bad)}, steps=9)
     with Interruption() as interruption:
-        actor = RemoteActor(config, backend, interruption)
-        actor._act(link, link)  # type: ignore[arg-type]
+        act(config, backend, interruption, link)
     assert [bool(record.refusal) for record in link.records] == [number == 4 for number in range(9)]
     assert "proposed action: expected finite values" in link.records[4].refusal
     assert link.records[5].observation, "another episode"
@@ -130,7 +152,7 @@ def test_an_order_ends_the_episode_and_pictures_are_shown_to_those_who_watch(
     good = build_agent(config.agent, backend.spec, 0).policy_state()
     link = Link({0: (1, good)}, steps=6, orders={3: "reset"})
     with Interruption() as interruption:
-        RemoteActor(config, backend, interruption)._act(link, link)  # type: ignore[arg-type]
+        act(config, backend, interruption, link)
     assert [record.episode for record in link.records] == [0, 0, 0, 0, 1, 1]
     assert len(link.pictures) == 6 and link.pictures[0]["scene"].startswith(b"\xff\xd8"), "a JPEG file"
 
@@ -154,13 +176,13 @@ def test_a_chunk_goes_on_when_another_policy_comes_and_ends_with_its_episode(
 
     monkeypatch.setattr(TanhGaussianPolicy, "_decide", noted)
     with Interruption() as interruption:
-        RemoteActor(config, backend, interruption)._act(link, link)  # type: ignore[arg-type]
+        act(config, backend, interruption, link)
     assert [record.episode for record in link.records] == [0] * 6 + [1] * 4
     assert decided == [0, 3, 6, 9]
     link = Link({0: (1, first), 4: (2, second)}, steps=9, orders={4: "reset"})
     decided.clear()
     with Interruption() as interruption:
-        RemoteActor(config, backend, interruption)._act(link, link)  # type: ignore[arg-type]
+        act(config, backend, interruption, link)
     assert [record.episode for record in link.records] == [0] * 5 + [1] * 4
     assert decided == [0, 3, 5, 8]
 
@@ -180,7 +202,7 @@ def test_within_an_episode_a_simulator_waits_for_the_learner_and_a_robot_does_no
     told = getattr(link, why)
     told[3] = 50
     with Interruption() as interruption:
-        RemoteActor(config, backend, interruption)._act(link, link)  # type: ignore[arg-type]
+        act(config, backend, interruption, link)
     assert [record.episode for record in link.records] == [0] * 6
     assert (told[3] <= 0) == waits
     assert (link.reports["held_seconds"] > 0) == waits
@@ -203,10 +225,9 @@ def test_a_simulator_is_as_fast_as_it_was_told_to_be_at_most(
         config.robot = robot
     link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=6)
     with Interruption() as interruption:
-        actor = RemoteActor(config, backend, interruption)
-        clock = actor._clock = ManualClock()  # type: ignore[assignment]
+        clock = ManualClock()
         began = clock.now_ns()
-        actor._act(link, link)  # type: ignore[arg-type]
+        act(config, backend, interruption, link, clock=clock)
     assert (clock.now_ns() - began) * 1e-9 == pytest.approx(seconds, abs=1e-6)
 
 
@@ -236,9 +257,8 @@ def test_whoever_took_over_gives_control_back_when_the_robot_is_stopped(
     monkeypatch.setattr(backend, "step", step_or_stop)
     link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=3)
     with Interruption() as interruption:
-        actor = RemoteActor(config, backend, interruption)
-        monkeypatch.setattr(actor, "_make_intervention", lambda seed: Expert())
-        actor._act(link, link)  # type: ignore[arg-type]
+        monkeypatch.setattr(remote_actor, "make_intervention", lambda *_: Expert())
+        act(config, backend, interruption, link)
     assert happened == ["end", "step", "step", "step", "end", "step"]
 
 
@@ -272,7 +292,7 @@ def test_a_person_takes_over_pauses_and_ends_the_run(tmp_path: Path) -> None:
     person = Person([(0, ""), *first, (0, ""), (0, "pause"), (0, ""), (0, ""), (0, "stop")])
     takeover = Takeover(Panel(backend, person, clock=ManualClock()))
     with Interruption() as interruption:
-        RemoteActor(config, backend, interruption, takeover)._act(link, link)  # type: ignore[arg-type]
+        act(config, backend, interruption, link, takeover)
     decoded = RecordDecoder(backend.spec, "actor", 1).decode(
         [read_record(record.SerializeToString(), has_images=False) for record in link.records]
     )
@@ -302,11 +322,9 @@ def test_people_are_told_why_the_learner_takes_nothing_in_but_not_all_the_time(
     link = Link({0: (1, build_agent(config.agent, backend.spec, 0).policy_state())}, steps=9)
     link.blocked = {1: "no space left", 2: "no space left", 4: "no space left"}
     with Interruption() as interruption:
-        actor = RemoteActor(config, backend, interruption)
         clock = ManualClock()
-        monkeypatch.setattr(actor, "_clock", clock)
         monkeypatch.setattr(link, "wake", lambda: clock.advance_ns(2_500_000_000))
-        actor._act(link, link)  # type: ignore[arg-type]
+        act(config, backend, interruption, link, clock=clock)
     told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("The learner takes")]
     assert told == [
         "The learner takes no steps in: no space left. They stay in the spool",
@@ -347,7 +365,7 @@ def test_what_is_said_while_the_robot_is_brought_back_is_not_about_the_next_epis
         monkeypatch.setattr(link, "take_orders", take)
     takeover = Takeover(Panel(backend, person, clock=ManualClock())) if device else None
     with Interruption() as interruption:
-        RemoteActor(config, backend, interruption, takeover)._act(link, link)  # type: ignore[arg-type]
+        act(config, backend, interruption, link, takeover)
     assert [record.episode for record in link.records] == [0, 0, 1, 1, 1, 1]
 
 
@@ -361,7 +379,7 @@ def test_a_person_who_pauses_or_stops_while_the_robot_is_brought_back_sees_no_st
     person = Person([(0, button), (0, ""), (0, "pause") if button != "stop" else (0, "")])
     takeover = Takeover(Panel(backend, person, clock=ManualClock()))
     with Interruption() as interruption:
-        RemoteActor(config, backend, interruption, takeover)._act(link, link)  # type: ignore[arg-type]
+        act(config, backend, interruption, link, takeover)
     assert [record.episode for record in link.records] == [1, 1, 1], "the first was left without a step"
     assert person.told.count("paused") == (0 if button == "stop" else 2)
     assert link.ends == (button == "stop")
@@ -391,7 +409,7 @@ def test_an_actor_that_ends_with_a_full_spool_keeps_the_step_in_hand(
         monkeypatch.setattr(backend, "stop", stop)
         monkeypatch.setattr(link, "append", append)
         monkeypatch.setattr(link, "append_last", spool.append_last, raising=False)
-        RemoteActor(config, backend, interruption)._act(link, link)  # type: ignore[arg-type]
+        act(config, backend, interruption, link)
         assert link.reports["produced"] == spool.extent(1)[1] == len(spool.read(1, 0, 10**6)) > 1
 
 
@@ -407,7 +425,7 @@ def test_an_actor_that_was_started_again_does_other_random_things(tmp_path: Path
         link = Link({0: (1, good)}, steps=30)
         link.session = session  # type: ignore[misc]
         with Interruption() as interruption:
-            RemoteActor(config, backend, interruption)._act(link, link)  # type: ignore[arg-type]
+            act(config, backend, interruption, link)
         received = [read_record(record.SerializeToString(), has_images=False) for record in link.records]
         steps = RecordDecoder(backend.spec, "actor", session).decode(received)
         random = [
