@@ -55,6 +55,7 @@ AT_ONCE = {
 }
 """Commands without Hydra, and their options."""
 
+HELP = {"-h", "--help", "--help-all"}
 UNSUGGESTED = ("stop", "rearm", "enable")
 """What nobody is to run by mistake: never named as what a misspelt command may have meant."""
 
@@ -111,7 +112,7 @@ def _prepare_output() -> None:
 
 
 def _dispatch(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help", "help"):
+    if not words or words[0] in (*HELP, "help"):
         print(_usage())
         return 0 if words else EXIT_USAGE
     if words[0] == "--version":
@@ -123,7 +124,7 @@ def _dispatch(words: list[str]) -> int:
     command, overrides = " ".join(words[:length]), words[length:]
     if command not in COMMANDS:
         following = {name.partition(" ")[2]: text for name, text in COMMANDS.items() if name.startswith(f"{command} ")}
-        if following and {"-h", "--help"} & set(overrides):
+        if following and HELP & set(overrides):
             print(_listed(f"robo-rl {command}", following))
             return 0
         if following and not overrides:
@@ -136,7 +137,7 @@ def _dispatch(words: list[str]) -> int:
 
         overrides = without_ros_arguments(command, overrides)
     if command in AT_ONCE:
-        if {"-h", "--help"} & set(overrides):
+        if HELP & set(overrides):
             print(f"robo-rl {command} {AT_ONCE[command]}: {COMMANDS[command]}")
             if command == "launch":
                 from .commands.launch import usage

@@ -42,8 +42,8 @@ def run_command(command: str, overrides: list[str]) -> int:
     ray_launcher.register(run_command)
     name = command.replace(" ", "_")
     overrides = [_quote_home(word) for word in overrides]
-    if {"-h", "--help"} & set(overrides):
-        return _help(command, name, [word for word in overrides if not word.startswith("-")])
+    if {"-h", "--help", "--help-all"} & set(overrides):
+        return _help(command, name, overrides)
     require_flags(command, overrides)
     require_read(command, overrides)
     require_known_additions(name, overrides)
@@ -141,9 +141,11 @@ def _expand_home(config: Any) -> None:
                 raise ConfigError(f"{config._get_full_key(key)}={value}: there is no home folder ({error})") from error
 
 
-def _help(command: str, name: str, overrides: list[str]) -> int:
+def _help(command: str, name: str, words: list[str]) -> int:
+    overrides = [word for word in words if not word.startswith("-") and "=" in word]
+    sections = [word for word in words if not word.startswith("-") and "=" not in word]
     try:
-        print(help_text(command, name, overrides))
+        print(help_text(command, name, overrides, sections, "--help-all" in words))
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(explain(error, name, overrides)) from error
     return 0

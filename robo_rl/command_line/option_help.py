@@ -3,8 +3,9 @@
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from importlib import resources
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
@@ -12,35 +13,67 @@ from omegaconf import DictConfig, OmegaConf
 INDENT = 2
 
 
-def option_lines(config: DictConfig, config_name: str) -> list[str]:
-    """Return one line for each option, as YAML; behind it the first sentence of what is written about it.
+class Option(NamedTuple):
+    """An option of a command, or a section of options.
+
+    Attributes:
+        name: with those of the sections around it, separated by dots.
+        value: as YAML; None: it is a section.
+        note: the first sentence of what is written about it; empty: nothing is.
+    """
+
+    name: str
+    value: str | None
+    note: str
+
+    @property
+    def nested(self) -> str:
+        """The line of a listing in which options stand below their sections."""
+        *above, name = self.name.split(".")
+        return f"{' ' * INDENT * len(above)}{self._line(name)}"
+
+    @property
+    def full(self) -> str:
+        """The line of a listing of single options."""
+        return self._line(self.name)
+
+    def _line(self, name: str) -> str:
+        return f"{name}:{'' if self.value is None else f' {self.value}'}{f'  # {self.note}' if self.note else ''}"
+
+
+def options(config: DictConfig, config_name: str) -> list[Option]:
+    """Return the options and sections of a command, each section before what it holds.
 
     Args:
         config: composed configuration, Hydra's own part left out.
         config_name: the command's file in configs, without its ending.
     """
-    return list(_lines(config, "", _comments(resources.files("robo_rl.configs").joinpath(f"{config_name}.yaml"))))
+    return list(_options(config, "", _comments(resources.files("robo_rl.configs").joinpath(f"{config_name}.yaml"))))
 
 
-def _lines(config: DictConfig, path: str, comments: dict[str, str]) -> Iterator[str]:
+def _options(config: DictConfig, path: str, comments: dict[str, str]) -> Iterator[Option]:
     attributes = _attributes(OmegaConf.get_type(config))
-    indent = " " * INDENT * path.count(".")
     for key, value in cast(dict[str, Any], OmegaConf.to_container(config)).items():
         if key == "_target_":
             continue
         note = comments.get(f"{path}{key}") or attributes.get(key, "")
-        behind = f"  # {note}" if note else ""
         if isinstance(value, dict) and value:
-            yield f"{indent}{key}:{behind}"
-            yield from _lines(config[key], f"{path}{key}.", comments)
+            yield Option(f"{path}{key}", None, note or _summary(OmegaConf.get_type(config[key])))
+            yield from _options(config[key], f"{path}{key}.", comments)
         else:
-            yield f"{indent}{key}: {_flow(value)}{behind}"
+            yield Option(f"{path}{key}", _flow(value), note)
 
 
 def _flow(value: Any) -> str:
     """Return a value as YAML in one line."""
     text: str = yaml.safe_dump(value, default_flow_style=True, width=float("inf"), allow_unicode=True)
     return text.removesuffix("...\n").rstrip()
+
+
+def _summary(kind: Any) -> str:
+    """Return the first sentence on a dataclass."""
+    written = is_dataclass(kind) and isinstance(kind, type) and inspect.cleandoc(kind.__doc__ or "")
+    return _first_sentence(written.partition("\n\n")[0]) if written else ""
 
 
 def _attributes(kind: Any) -> dict[str, str]:

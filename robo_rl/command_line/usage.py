@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,13 +16,33 @@ from omegaconf import MISSING, DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from ..core import ConfigError, nearest
-from .option_help import option_lines
+from .option_help import Option, options
 
 FLAGS = (
     "--cfg", "--config-dir", "--config-name", "--config-path", "--experimental-rerun", "--hydra-help", "--info",
     "--multirun", "--package", "--resolve", "--run", "--shell-completion", "--version",
 )  # fmt: skip
 """Those of Hydra."""
+
+FIRST = {
+    "actor": (
+        "run", "actor.name", "actor.spool", "transport.address", "transport.certificates", "transport.token_file",
+        "teleop.device",
+    ),
+    "learner": (
+        "run.dir", "run.env_steps", "run.stop_at_success_rate", "resume", "seed", "demonstrations.path",
+        "demonstrations.episodes", "runtime.transport.address", "runtime.transport.certificates", "agent.device",
+    ),
+    "record": (
+        "record.source", "record.path", "record.episodes", "record.if_exists", "record.only_successful",
+        "record.max_episode_steps", "teleop.device", "seed",
+    ),
+    "train": (
+        "run.dir", "run.env_steps", "run.stop_at_success_rate", "resume", "seed", "demonstrations.path",
+        "demonstrations.episodes", "teleop.device", "agent.update_to_data", "agent.device",
+    ),
+}  # fmt: skip
+"""Options that people change first, of commands that have too many to list."""
 
 UNREAD = {
     "actor": ("reward", "runtime"),
@@ -42,11 +63,21 @@ def _hydra() -> Iterator[None]:
         yield
 
 
-def help_text(command: str, config_name: str, overrides: Sequence[str]) -> str:
+def help_text(
+    command: str, config_name: str, overrides: Sequence[str], sections: Sequence[str] = (), everything: bool = False
+) -> str:
     """Return the groups and options of a command, as ``overrides`` choose and set them.
 
+    Args:
+        command: its words.
+        config_name: its file in configs, without its ending.
+        overrides: of its configuration.
+        sections: only the options of these are listed.
+        everything: whether all options are listed; else those that people change first, where there are too many.
+
     Raises:
-        HydraException: if they do not fit.
+        ConfigError: if there is no such section.
+        HydraException: if the overrides are not valid.
         OmegaConfBaseException: the same.
     """
     with _hydra():
@@ -58,19 +89,55 @@ def help_text(command: str, config_name: str, overrides: Sequence[str]) -> str:
         groups = {group: _choices(group) for group in sorted(names)}
     with open_dict(config):
         del config["hydra"]
+    found = options(config, config_name)
+    if sections:
+        return "\n".join(line for section in sections for line in _section_lines(section, found))
     lines = [f"robo-rl {command} [KEY=VALUE ...]"]
     if groups:
         lines += ["", "== Groups (GROUP=CHOICE) =="]
         now = {group: f"  (now {choice})" for group, choice in chosen.items() if choice}
         lines += [f"{group}: {', '.join(options)}{now.get(group, '')}" for group, options in groups.items() if options]
-    lines += ["", "== Options (KEY=VALUE; within a section SECTION.KEY=VALUE; ??? has to be given) =="]
-    lines += option_lines(config, config_name)
+    if everything or command not in FIRST:
+        lines += ["", "== Options (KEY=VALUE; within a section SECTION.KEY=VALUE; ??? has to be given) =="]
+        lines += [option.nested for option in found]
+    else:
+        first = {option.name: option.full for option in found if option.name in FIRST[command]}
+        lines += ["", "== Options that people change first (KEY=VALUE) =="]
+        lines += [first[name] for name in FIRST[command] if name in first]
+        lines += ["", f"== All options by section (robo-rl {command} --help SECTION ...; --help-all lists all) =="]
+        lines += _section_counts(found)
     lines += [
         "",
         "-m sweeps over comma-separated values; --cfg job prints the configuration; --debug shows tracebacks.",
         f'Tab completion: eval "$(robo-rl {command} -sc install=bash)"',
     ]
     return "\n".join(lines)
+
+
+def _section_lines(section: str, found: Sequence[Option]) -> list[str]:
+    """Return the lines of a section, or of a single option.
+
+    Raises:
+        ConfigError: if there is neither.
+    """
+    lines = [option.nested for option in found if f"{option.name}.".startswith(f"{section}.")]
+    if not lines:
+        names = [option.name for option in found if option.value is None]
+        raise ConfigError(f"--help {section}: there is no such section: {nearest(section, names)}")
+    *above, _ = section.split(".")
+    return [f"{' ' * 2 * level}{name}:" for level, name in enumerate(above)] + lines
+
+
+def _section_counts(found: Sequence[Option]) -> list[str]:
+    """Return a line for each section that is in no other, with the number of its options."""
+    counts = Counter(option.name.partition(".")[0] for option in found if option.value is not None)
+    notes = {option.name: option.note for option in found if option.value is None and "." not in option.name}
+    width = max(map(len, notes), default=0)
+    lines = [
+        f"{name:<{width}}  {counts[name]:>3} options{f'  # {note}' if note else ''}" for name, note in notes.items()
+    ]
+    alone = [option.name for option in found if option.value is not None and "." not in option.name]
+    return [*lines, f"{'':<{width}}  and {', '.join(alone)}"] if alone else lines
 
 
 def require_known(config: DictConfig, path: str = "") -> None:

@@ -1,6 +1,7 @@
 """What a user can get wrong ends in one exact line and exit code 2, without a traceback."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from robo_rl.cli import COMMANDS, main
 from robo_rl.command_line import application
+from robo_rl.command_line.usage import FIRST
 from robo_rl.commands import report, train
 from robo_rl.core import DataError, RoboRLError
 from robo_rl.telemetry import Command, LiveRun, LiveStatus
@@ -343,7 +345,7 @@ def test_debug_shows_the_traceback() -> None:
 
 def test_help_lists_groups_and_options(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        main(["train", "--help"])
+        main(["train", "--help-all"])
     out = capsys.readouterr().out
     assert caught.value.code == 0
     for wanted in ("task: bin_relocate", "agent: bc", "reward: ", "logging: ", "runtime: ", "env_steps: 6000"):
@@ -352,8 +354,29 @@ def test_help_lists_groups_and_options(capsys: pytest.CaptureFixture[str]) -> No
         assert wanted in out
     assert "_target_" not in out
     with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    short = capsys.readouterr().out.splitlines()
+    assert len(short) < 60 < len(out.splitlines()), "what people change first, and which sections there are"
+    assert "run.env_steps: 6000  # environment steps in all" in short
+    assert any(re.match(r"agent +41 options  # Soft actor-critic with an ensemble of critics$", line) for line in short)
+    with pytest.raises(SystemExit):
+        main(["train", "task=reach", "--help", "task.arm", "logging"])
+    section = capsys.readouterr().out
+    assert section.startswith("task:\n  arm:") and "\nlogging:" in section and "env_steps" not in section
+    assert "no such section: did you mean 'logging'?" in fails(["train", "--help", "loging"], capsys)
+    with pytest.raises(SystemExit):
         main(["eval", "--help"])
     assert "checkpoint: best  # best, newest, or the number of a step\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("command", "names"), FIRST.items())
+def test_every_option_that_people_change_first_is_one(
+    command: str, names: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert all(any(line.startswith(f"{name}: ") for line in lines) for name in names)
 
 
 def test_cfg_job_prints_the_configuration(capsys: pytest.CaptureFixture[str]) -> None:
