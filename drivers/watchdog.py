@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
-from robo_rl.core import require
+from robo_rl.core import Options, option, require
 
 
 class Watch(IntEnum):
@@ -15,7 +15,7 @@ class Watch(IntEnum):
 
 
 @dataclass(frozen=True)
-class WatchdogConfig:
+class WatchdogConfig(Options, section="watchdog"):
     """Time without a command or heartbeat after which something happens.
 
     Attributes:
@@ -23,11 +23,11 @@ class WatchdogConfig:
         stop_after: the robot is stopped [s]; only a new episode begins again.
     """
 
-    hold_after: float = 0.1
+    hold_after: float = option(0.1, above=0)
     stop_after: float = 0.4
 
     def __post_init__(self) -> None:
-        require(self.hold_after > 0, "watchdog.hold_after", "above 0", self.hold_after)
+        super().__post_init__()
         require(self.stop_after > self.hold_after, "watchdog.stop_after", "above hold_after", self.stop_after)
 
 

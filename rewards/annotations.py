@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
 
-from robo_rl.core import EnvSpec, Metrics, require
+from robo_rl.core import EnvSpec, Metrics, option, require
 
 from .distillation import DistillationConfig, DistilledReward
 from .oracles import ScoringOracle
@@ -21,12 +21,11 @@ class AnnotationsConfig(DistillationConfig):
         levels: an answer is a whole number from 0 (not at all) to this (the goal is reached). 1: yes or no.
     """
 
-    levels: int = 10
+    levels: int = option(10, low=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(bool(self.goal.strip()), "goal", "what is wanted, in words", self.goal)
-        require(self.levels >= 1, "levels", "1 or more", self.levels)
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "AnnotationReward":
         """Return the module of term ``name``.

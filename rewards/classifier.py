@@ -11,7 +11,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
 
-from robo_rl.core import Batch, EnvSpec, Experience, Metrics, State, as_config, derive_seed, generator, require
+from robo_rl.core import (
+    Batch,
+    EnvSpec,
+    Experience,
+    Metrics,
+    Options,
+    State,
+    as_config,
+    derive_seed,
+    generator,
+    option,
+    require,
+)
 
 from .guard import StateGuard
 from .images import ImagesConfig
@@ -30,7 +42,7 @@ from .networks import TrainedNetwork
 
 
 @dataclass(frozen=True)
-class GoalClassifierConfig:
+class GoalClassifierConfig(Options):
     """What all classifiers of success have, whose examples of it are the ends of demonstrations.
 
     Attributes:
@@ -52,29 +64,22 @@ class GoalClassifierConfig:
 
     keys: tuple[str, ...] | None = None
     images: ImagesConfig = field(default_factory=ImagesConfig)
-    goal_states: int = 1
-    margin: int = 1
+    goal_states: int = option(1, low=1)
+    margin: int = option(1, low=0)
     guard: str | None = None
     hidden: tuple[int, ...] = (64, 64)
-    learning_rate: float = 1e-3
-    fit_steps: int = 500
-    batch_size: int = 128
-    jitter: float = 0.05
-    views: int = 8
-    shift: int = 4
+    learning_rate: float = option(1e-3, above=0, below=1)
+    fit_steps: int = option(500, low=0)
+    batch_size: int = option(128, low=2)
+    jitter: float = option(0.05, low=0)
+    views: int = option(8, low=1)
+    shift: int = option(4, low=0)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
         object.__setattr__(self, "hidden", tuple(self.hidden))
-        require(self.goal_states >= 1, "goal_states", "1 or more", self.goal_states)
-        require(self.margin >= 0, "margin", "0 or more", self.margin)
         require(all(width >= 1 for width in self.hidden), "hidden", "widths of 1 or more", list(self.hidden))
-        require(0 < self.learning_rate < 1, "learning_rate", "in (0, 1)", self.learning_rate)
-        require(self.fit_steps >= 0, "fit_steps", "0 or more", self.fit_steps)
-        require(self.batch_size >= 2, "batch_size", "2 or more", self.batch_size)
-        require(self.jitter >= 0, "jitter", "0 or more", self.jitter)
-        require(self.views >= 1, "views", "1 or more", self.views)
-        require(self.shift >= 0, "shift", "0 or more", self.shift)
 
 
 class GoalClassifier(Module):
@@ -199,11 +204,7 @@ class ClassifierConfig(GoalClassifierConfig):
             of the failures a success, in demonstrations that the classifier was not fitted to.
     """
 
-    false_positives: float = 0.01
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 <= self.false_positives < 1, "false_positives", "in [0, 1)", self.false_positives)
+    false_positives: float = option(0.01, low=0, below=1)
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "SuccessClassifier":
         """Return the module of term ``name``."""
@@ -245,19 +246,12 @@ class ViceConfig(GoalClassifierConfig):
     """
 
     learning_rate: float = 3e-4
-    interval: int = 10
-    updates: int = 10
-    learning_starts: int = 100
-    smoothing: float = 0.1
-    penalty: float = 10.0
+    interval: int = option(10, low=1)
+    updates: int = option(10, low=1)
+    learning_starts: int = option(100, low=1)
+    smoothing: float = option(0.1, low=0, below=0.5)
+    penalty: float = option(10.0, low=0)
     soft: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for key in ("interval", "updates", "learning_starts"):
-            require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
-        require(0 <= self.smoothing < 0.5, "smoothing", "in [0, 0.5)", self.smoothing)
-        require(self.penalty >= 0, "penalty", "0 or more", self.penalty)
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "Vice":
         """Return the module of term ``name``."""

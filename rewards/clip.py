@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Batch, CheckpointError, ConfigError, EnvSpec, State, require
+from robo_rl.core import Batch, CheckpointError, ConfigError, EnvSpec, State, option, require
 
 from .module import Floats, Module, image_keys, taken
 from .vision.encoder import ClipEncoder, EncoderConfig, load_encoder
@@ -46,7 +46,7 @@ PROMPTS = {
 
 
 @dataclass(frozen=True)
-class ClipConfig(EncoderConfig):
+class ClipConfig(EncoderConfig, section=""):
     """A reward for pictures that look like what a text says. Needs cameras: ``task.observation.cameras``.
 
     Attributes (besides those of :class:`EncoderConfig`):
@@ -58,7 +58,7 @@ class ClipConfig(EncoderConfig):
 
     goals: tuple[str, ...] = ()
     baselines: tuple[str, ...] = ()
-    alpha: float = 0.5
+    alpha: float = option(0.5, low=0, high=1)
     cameras: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -66,7 +66,6 @@ class ClipConfig(EncoderConfig):
         for key in ("goals", "baselines"):
             object.__setattr__(self, key, tuple(getattr(self, key)))
             require(all(text.strip() for text in getattr(self, key)), key, "texts", list(getattr(self, key)))
-        require(0 <= self.alpha <= 1, "alpha", "in [0, 1]", self.alpha)
         require(not self.baselines or bool(self.goals), "goals", "given where baselines are", list(self.goals))
         require(
             not self.goals or bool(self.baselines) or self.alpha == 0,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from robo_rl.core import Batch, CheckpointError, ConfigError, EnvSpec, Metrics, State, nearest, require
+from robo_rl.core import Batch, CheckpointError, ConfigError, EnvSpec, Metrics, Options, State, nearest, option, require
 
 from .module import Floats, Module, taken
 from .sandbox.process import RewardCodeError, Sandbox
@@ -17,7 +17,7 @@ ACTION = "action_"
 
 
 @dataclass(frozen=True)
-class CodeConfig:
+class CodeConfig(Options):
     """A reward computed by a function ``reward`` in a file of Python.
 
     Attributes:
@@ -28,14 +28,9 @@ class CodeConfig:
     """
 
     file: str = ""
-    cpu_seconds: int = 2
-    memory_megabytes: int = 256
-    largest: float = 1000.0
-
-    def __post_init__(self) -> None:
-        for key in ("cpu_seconds", "memory_megabytes"):
-            require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
-        require(self.largest > 0, "largest", "above 0", self.largest)
+    cpu_seconds: int = option(2, low=1)
+    memory_megabytes: int = option(256, low=1)
+    largest: float = option(1000.0, above=0)
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "CodeReward":
         """Return the module of term ``name``.

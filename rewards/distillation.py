@@ -15,10 +15,12 @@ from robo_rl.core import (
     EnvSpec,
     Experience,
     Metrics,
+    Options,
     State,
     as_config,
     derive_seed,
     generator,
+    option,
     require,
 )
 
@@ -42,7 +44,7 @@ from .vlm.inquiries import POLL_SECONDS
 
 
 @dataclass(frozen=True)
-class DistillationConfig:
+class DistillationConfig(Options):
     """What all rewards have that are distilled from answers. Nobody who controls a robot waits for these.
 
     Attributes:
@@ -78,32 +80,28 @@ class DistillationConfig:
     goal: str = ""
     camera: str | None = None
     endpoint: EndpointConfig = field(default_factory=EndpointConfig)
-    demonstration_queries: int = 0
-    queries: int = 20
-    interval: int = 200
-    candidates: int = 1
-    newest: int | None = None
-    most_queries: int = 1000
-    members: int = 3
+    demonstration_queries: int = option(0, low=0)
+    queries: int = option(20, low=1)
+    interval: int = option(200, low=1)
+    candidates: int = option(1, low=1)
+    newest: int | None = option(None, low=1)
+    most_queries: int = option(1000, low=1)
+    members: int = option(3, low=1)
     combination: str = "mean"
     uncertainty_weight: float = 0.5
     hidden: tuple[int, ...] = (64, 64)
-    learning_rate: float = 1e-3
-    epochs: int = 20
-    batch_size: int = 64
+    learning_rate: float = option(1e-3, above=0, below=1)
+    epochs: int = option(20, low=1)
+    batch_size: int = option(64, low=1)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
         object.__setattr__(self, "endpoint", as_config(self.endpoint, EndpointConfig))
         object.__setattr__(self, "hidden", tuple(self.hidden))
-        require(self.demonstration_queries >= 0, "demonstration_queries", "0 or more", self.demonstration_queries)
-        for key in ("queries", "interval", "candidates", "most_queries", "members", "epochs", "batch_size"):
-            require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
-        require(self.newest is None or self.newest >= 1, "newest", "1 or more, or null", self.newest)
         require(self.candidates == 1 or self.members > 1, "members", "2 or more where candidates is", self.members)
         require_combination(self.combination, self.uncertainty_weight)
         require(all(width >= 1 for width in self.hidden), "hidden", "widths of 1 or more", list(self.hidden))
-        require(0 < self.learning_rate < 1, "learning_rate", "in (0, 1)", self.learning_rate)
 
     def pictures(self, spec: EnvSpec, option: str) -> str:
         """Return the observation key of the pictures that are shown to whoever answers at an endpoint.

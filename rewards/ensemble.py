@@ -15,9 +15,11 @@ from robo_rl.core import (
     EnvSpec,
     Experience,
     Metrics,
+    Options,
     RewardModule,
     State,
     derive_seed,
+    option,
     require,
 )
 
@@ -27,7 +29,7 @@ COMBINATIONS = ("mean", "worst", "uncertainty")
 
 
 @dataclass(frozen=True)
-class EnsembleConfig:
+class EnsembleConfig(Options):
     """Modules whose rewards become one.
 
     A policy that pleases one learned reward by mistake pleases others less, so long as these do not make the same
@@ -44,13 +46,13 @@ class EnsembleConfig:
     """
 
     members: dict[str, Any] = field(default_factory=dict)
-    copies: int = 3
+    copies: int = option(3, low=1)
     combination: str = "worst"
     uncertainty_weight: float = 0.5
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_combination(self.combination, self.uncertainty_weight)
-        require(self.copies >= 1, "copies", "1 or more", self.copies)
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "Ensemble":
         """Return the module of term ``name``.

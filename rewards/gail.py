@@ -10,7 +10,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from robo_rl.core import Batch, EnvSpec, Experience, Metrics, State, as_config, derive_seed, generator, require
+from robo_rl.core import (
+    Batch,
+    EnvSpec,
+    Experience,
+    Metrics,
+    Options,
+    State,
+    as_config,
+    derive_seed,
+    generator,
+    option,
+    require,
+)
 
 from .images import ImagesConfig
 from .module import (
@@ -28,7 +40,7 @@ from .networks import TrainedNetwork
 
 
 @dataclass(frozen=True)
-class GailConfig:
+class GailConfig(Options):
     """A reward for doing what demonstrations do, as a discriminator that learns beside the policy tells it.
 
     Attributes:
@@ -49,25 +61,20 @@ class GailConfig:
     keys: tuple[str, ...] | None = None
     images: ImagesConfig = field(default_factory=ImagesConfig)
     actions: bool = False
-    discount: float = 0.97
-    penalty: float = 10.0
-    interval: int = 10
-    updates: int = 10
-    learning_starts: int = 100
-    batch_size: int = 128
+    discount: float = option(0.97, low=0, below=1)
+    penalty: float = option(10.0, low=0)
+    interval: int = option(10, low=1)
+    updates: int = option(10, low=1)
+    learning_starts: int = option(100, low=1)
+    batch_size: int = option(128, low=2)
     hidden: tuple[int, ...] = (64, 64)
-    learning_rate: float = 3e-4
+    learning_rate: float = option(3e-4, above=0, below=1)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
         object.__setattr__(self, "hidden", tuple(self.hidden))
-        require(0 <= self.discount < 1, "discount", "in [0, 1)", self.discount)
-        require(self.penalty >= 0, "penalty", "0 or more", self.penalty)
-        for key in ("interval", "updates", "learning_starts"):
-            require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
-        require(self.batch_size >= 2, "batch_size", "2 or more", self.batch_size)
         require(all(width >= 1 for width in self.hidden), "hidden", "widths of 1 or more", list(self.hidden))
-        require(0 < self.learning_rate < 1, "learning_rate", "in (0, 1)", self.learning_rate)
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "Gail":
         """Return the module of term ``name``."""

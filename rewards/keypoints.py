@@ -15,10 +15,12 @@ from robo_rl.core import (
     EnvSpec,
     Experience,
     Metrics,
+    Options,
     RoboRLError,
     State,
     as_config,
     nearest,
+    option,
     require,
 )
 
@@ -41,7 +43,7 @@ QUESTION = (
 
 
 @dataclass(frozen=True)
-class KeypointsConfig:
+class KeypointsConfig(Options):
     """A dense reward for moving along waypoints in the view of a camera, meant to stand in where a sparse one is 0.
 
     Places in a picture are shares of its width (from the left) and of its height (from above).
@@ -62,23 +64,22 @@ class KeypointsConfig:
     waypoints: tuple[Any, ...] = ()
     goal: str = ""
     camera: str | None = None
-    grid: int = 12
+    grid: int = option(12, low=2, high=40)
     endpoint: EndpointConfig = field(default_factory=EndpointConfig)
     position: tuple[str, str, str] = ("end_effector_x", "end_effector_y", "end_effector_z")
     projection: tuple[Any, ...] = ()
-    radius: float = 0.05
+    radius: float = option(0.05, above=0)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "endpoint", as_config(self.endpoint, EndpointConfig))
         object.__setattr__(self, "waypoints", tuple(tuple(map(float, each)) for each in self.waypoints))
         inside = all(len(each) == 2 and min(each) >= 0 and max(each) <= 1 for each in self.waypoints)
         require(inside, "waypoints", "pairs [x, y] of shares, 0 to 1", self.waypoints)
         require(bool(self.waypoints or self.goal.strip()), "goal", "given where waypoints are not", self.goal)
-        require(2 <= self.grid <= 40, "grid", "2 to 40", self.grid)
         matrix = self.projection
         valid = len(matrix) == 3 and all(len(row) == 4 for row in matrix) and bool(np.isfinite(matrix).all())
         require(valid or not matrix, "projection", "empty, or 3 rows of 4 numbers", matrix)
-        require(self.radius > 0, "radius", "above 0", self.radius)
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "KeypointsReward":
         """Return the module of term ``name``."""

@@ -7,14 +7,26 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from robo_rl.core import Batch, EnvSpec, Experience, Metrics, State, as_config, derive_seed, generator, require
+from robo_rl.core import (
+    Batch,
+    EnvSpec,
+    Experience,
+    Metrics,
+    Options,
+    State,
+    as_config,
+    derive_seed,
+    generator,
+    option,
+    require,
+)
 
 from .images import ImagesConfig
 from .module import Floats, Module, VectorInput, take_over
 
 
 @dataclass(frozen=True)
-class NoveltyConfig:
+class NoveltyConfig(Options):
     """A reward of log(1 + distance) for states far from those of the replay: data collection without supervision.
 
     Attributes:
@@ -27,14 +39,13 @@ class NoveltyConfig:
 
     keys: tuple[str, ...] | None = None
     images: ImagesConfig = field(default_factory=ImagesConfig)
-    particles: int = 512
-    neighbours: int = 5
-    interval: int = 20
+    particles: int = option(512, low=1)
+    neighbours: int = option(5, low=1)
+    interval: int = option(20, low=1)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
-        for key in ("particles", "neighbours", "interval"):
-            require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
         fits = self.neighbours <= self.particles
         require(fits, "neighbours", f"at most particles={self.particles}", self.neighbours)
 

@@ -10,7 +10,19 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import softplus
 
-from robo_rl.core import Batch, EnvSpec, Experience, Metrics, State, as_config, derive_seed, generator, require
+from robo_rl.core import (
+    Batch,
+    EnvSpec,
+    Experience,
+    Metrics,
+    Options,
+    State,
+    as_config,
+    derive_seed,
+    generator,
+    option,
+    require,
+)
 
 from .images import ImagesConfig
 from .module import (
@@ -32,7 +44,7 @@ _TRIMMED = 0.01
 
 
 @dataclass(frozen=True)
-class OccupancyConfig:
+class OccupancyConfig(Options):
     """Minus the divergence of the policy's states from those of demonstrations, in the mean over the policy's.
 
     A reward that agrees with what is wanted where demonstrations go need not do so elsewhere. With weight 0 this module
@@ -58,32 +70,25 @@ class OccupancyConfig:
 
     keys: tuple[str, ...] | None = None
     images: ImagesConfig = field(default_factory=ImagesConfig)
-    divergence: str = "chi_squared"
-    window: int = 1000
-    largest_ratio: float = 100.0
-    jitter: float = 0.1
-    interval: int = 10
-    updates: int = 10
-    first_updates: int = 500
-    learning_starts: int = 100
-    batch_size: int = 128
+    divergence: str = option("chi_squared", choices=DIVERGENCES)
+    window: int = option(1000, low=1)
+    largest_ratio: float = option(100.0, above=1, below=math.inf)
+    jitter: float = option(0.1, low=0)
+    interval: int = option(10, low=1)
+    updates: int = option(10, low=1)
+    first_updates: int = option(500, low=1)
+    learning_starts: int = option(100, low=1)
+    batch_size: int = option(128, low=2)
     hidden: tuple[int, ...] = (64, 64)
-    learning_rate: float = 1e-3
+    learning_rate: float = option(1e-3, above=0, below=1)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
         object.__setattr__(self, "hidden", tuple(self.hidden))
-        known = ", ".join(DIVERGENCES)
-        require(self.divergence in DIVERGENCES, "divergence", f"one of {known}", self.divergence)
-        for key in ("window", "interval", "updates", "first_updates", "learning_starts"):
-            require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
         fits = self.learning_starts <= self.window
         require(fits, "learning_starts", f"at most window={self.window}", self.learning_starts)
-        require(1 < self.largest_ratio < math.inf, "largest_ratio", "above 1", self.largest_ratio)
-        require(self.jitter >= 0, "jitter", "0 or more", self.jitter)
-        require(self.batch_size >= 2, "batch_size", "2 or more", self.batch_size)
         require(all(width >= 1 for width in self.hidden), "hidden", "widths of 1 or more", list(self.hidden))
-        require(0 < self.learning_rate < 1, "learning_rate", "in (0, 1)", self.learning_rate)
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "Occupancy":
         """Return the module of term ``name``."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Batch, EnvSpec, Metrics, State, as_config, require
+from robo_rl.core import Batch, EnvSpec, Metrics, Options, State, as_config, option, require
 
 from .images import ImagesConfig
 from .module import Floats, Module, VectorInput, constant_elements, long_enough, succeeded, take_over
@@ -21,7 +21,7 @@ REWARDS = ("density", "progress")
 
 
 @dataclass(frozen=True)
-class PerceptualConfig:
+class PerceptualConfig(Options):
     """A reward for how far a state is through the steps that demonstrations have in common. No actions are needed.
 
     Attributes:
@@ -51,33 +51,22 @@ class PerceptualConfig:
 
     keys: tuple[str, ...] | None = None
     images: ImagesConfig = field(default_factory=ImagesConfig)
-    steps: int = 5
-    min_length: int = 1
-    segmentation: str = "joint"
-    features: int | None = None
-    negatives: str = "earlier"
-    separation: float = 5.0
-    density: str = "cauchy"
-    variance_floor: float = 0.01
-    growth: float = 2.0
-    reward: str = "density"
+    steps: int = option(5, low=2)
+    min_length: int = option(1, low=1)
+    segmentation: str = option("joint", choices=SEGMENTATIONS)
+    features: int | None = option(None, low=1)
+    negatives: str = option("earlier", choices=NEGATIVES)
+    separation: float = option(5.0, low=0)
+    density: str = option("cauchy", choices=DENSITIES)
+    variance_floor: float = option(0.01, above=0)
+    growth: float = option(2.0, low=1)
+    reward: str = option("density", choices=REWARDS)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
-        require(self.steps >= 2, "steps", "2 or more", self.steps)
-        require(self.min_length >= 1, "min_length", "1 or more", self.min_length)
-        require(
-            self.segmentation in SEGMENTATIONS, "segmentation", f"one of {', '.join(SEGMENTATIONS)}", self.segmentation
-        )
         allowed = "2 or more with segmentation=separate"
         require(self.segmentation == "joint" or self.min_length >= 2, "min_length", allowed, self.min_length)
-        require(self.features is None or self.features >= 1, "features", "1 or more", self.features)
-        require(self.negatives in NEGATIVES, "negatives", f"one of {', '.join(NEGATIVES)}", self.negatives)
-        require(self.separation >= 0, "separation", "0 or more", self.separation)
-        require(self.density in DENSITIES, "density", f"one of {', '.join(DENSITIES)}", self.density)
-        require(self.variance_floor > 0, "variance_floor", "positive", self.variance_floor)
-        require(self.growth >= 1, "growth", "1 or more", self.growth)
-        require(self.reward in REWARDS, "reward", f"one of {', '.join(REWARDS)}", self.reward)
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "PerceptualReward":
         """Return the module of term ``name``."""

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
 from torch.nn.functional import logsigmoid
 
-from robo_rl.core import Batch, Comparisons, EnvSpec, Metrics, require
+from robo_rl.core import Batch, Comparisons, EnvSpec, Metrics, option, require
 
 from .distillation import DistillationConfig, DistilledReward
 from .oracles import Answered, ComparingOracle, Oracle
@@ -47,29 +47,23 @@ class PreferencesConfig(DistillationConfig):
         length: steps of a segment. Several are shown as a strip of pictures; RL-VLM-F compares single ones.
     """
 
-    oracle: str = "scripted"
+    oracle: str = option("scripted", choices=ORACLES)
     term: str | None = None
     ranking: tuple[str, ...] = ()
-    margin: float = 0.5
+    margin: float = option(0.5, low=0)
     regret: bool = False
-    noise: float = 0.0
-    indifference: float = 0.0
+    noise: float = option(0.0, low=0, high=0.5)
+    indifference: float = option(0.0, low=0)
     analysis: bool = True
-    mistakes: float = 0.0
-    length: int = 8
+    mistakes: float = option(0.0, low=0, below=0.5)
+    length: int = option(8, low=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "ranking", tuple(self.ranking))
-        require(self.oracle in ORACLES, "oracle", f"one of {', '.join(ORACLES)}", self.oracle)
         require(self.oracle == "scripted" or bool(self.goal.strip()), "goal", "what is wanted, in words", self.goal)
-        require(0 <= self.noise <= 0.5, "noise", "in [0, 0.5]", self.noise)
-        require(0 <= self.mistakes < 0.5, "mistakes", "in [0, 0.5)", self.mistakes)
         require(not (self.ranking and self.term), "term", "null where ranking names terms", self.term)
-        require(self.length >= 1, "length", "1 or more", self.length)
         require(self.length >= 2 or not self.regret, "length", "2 or more where regret is true", self.length)
-        for key in ("margin", "indifference"):
-            require(getattr(self, key) >= 0, key, "0 or more", getattr(self, key))
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "PreferenceReward":
         """Return the module of term ``name``.

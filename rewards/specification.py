@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robo_rl.core import Batch, ConfigError, EnvSpec, ObservationSignals, parse_specification, require
+from robo_rl.core import Batch, ConfigError, EnvSpec, ObservationSignals, Options, option, parse_specification
 
 from .module import Floats, Module
 
 
 @dataclass(frozen=True)
-class SpecificationConfig:
+class SpecificationConfig(Options):
     """A reward at the end of an episode: its robustness towards a specification, between -1 and 1.
 
     Attributes:
@@ -19,10 +19,7 @@ class SpecificationConfig:
     """
 
     formula: str = "always (force < 60 N) and eventually success"
-    scale: float = 0.5
-
-    def __post_init__(self) -> None:
-        require(self.scale > 0, "scale", "above 0", self.scale)
+    scale: float = option(0.5, above=0)
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "SpecificationReward":
         """Return the module of term ``name``.

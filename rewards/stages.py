@@ -17,10 +17,12 @@ from robo_rl.core import (
     DataError,
     EnvSpec,
     Metrics,
+    Options,
     State,
     as_config,
     derive_seed,
     generator,
+    option,
     require,
 )
 
@@ -47,7 +49,7 @@ Labels = NDArray[np.int8]
 
 
 @dataclass(frozen=True)
-class StagesConfig:
+class StagesConfig(Options):
     """A reward for the stage of a task that has been reached: the number of the stage over that of all, 0 to 1.
 
     Attributes:
@@ -74,33 +76,26 @@ class StagesConfig:
 
     keys: tuple[str, ...] | None = None
     images: ImagesConfig = field(default_factory=ImagesConfig)
-    stages: int = 2
+    stages: int = option(2, low=1, high=100)
     file: str | None = None
-    min_length: int = 2
+    min_length: int = option(2, low=1)
     guard: str | None = None
-    false_positives: float = 0.01
+    false_positives: float = option(0.01, low=0, below=1)
     hidden: tuple[int, ...] = (64, 64)
-    learning_rate: float = 1e-3
-    fit_steps: int = 500
+    learning_rate: float = option(1e-3, above=0, below=1)
+    fit_steps: int = option(500, low=1)
     batch_size: int = 128
-    views: int = 8
-    shift: int = 4
-    jitter: float = 0.05
+    views: int = option(8, low=1)
+    shift: int = option(4, low=0)
+    jitter: float = option(0.05, low=0)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
         object.__setattr__(self, "hidden", tuple(self.hidden))
-        require(1 <= self.stages <= 100, "stages", "1 to 100", self.stages)
-        require(self.min_length >= 1, "min_length", "1 or more", self.min_length)
-        require(0 <= self.false_positives < 1, "false_positives", "in [0, 1)", self.false_positives)
         require(all(width >= 1 for width in self.hidden), "hidden", "widths of 1 or more", list(self.hidden))
-        require(0 < self.learning_rate < 1, "learning_rate", "in (0, 1)", self.learning_rate)
-        require(self.fit_steps >= 1, "fit_steps", "1 or more", self.fit_steps)
         allowed = f"stages + 1 = {self.stages + 1} or more"
         require(self.batch_size > self.stages, "batch_size", allowed, self.batch_size)
-        require(self.views >= 1, "views", "1 or more", self.views)
-        require(self.shift >= 0, "shift", "0 or more", self.shift)
-        require(self.jitter >= 0, "jitter", "0 or more", self.jitter)
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "StageClassifier":
         """Return the module of term ``name``.

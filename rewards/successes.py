@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Batch, EnvSpec, Metrics, State, as_config, require
+from robo_rl.core import Batch, EnvSpec, Metrics, Options, State, as_config, option
 
 from .images import ImagesConfig
 from .module import Floats, Module, VectorInput, taken
@@ -15,7 +15,7 @@ Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class SuccessesConfig:
+class SuccessesConfig(Options):
     """A reward at the end of an episode: 1 for a success, and for a failure the more the nearer it is to successes.
 
     It needs the task's verdict on whole episodes, and no demonstrations; those that there are count as successes.
@@ -33,20 +33,16 @@ class SuccessesConfig:
 
     keys: tuple[str, ...] | None = None
     images: ImagesConfig = field(default_factory=ImagesConfig)
-    moments: int = 8
-    memory: int = 100
-    radius: float = 0.5
-    neighbours: int = 2
-    largest: float = 0.6
-    steepness: float = 10.0
+    moments: int = option(8, low=1)
+    memory: int = option(100, low=1)
+    radius: float = option(0.5, above=0)
+    neighbours: int = option(2, low=1)
+    largest: float = option(0.6, above=0, high=1)
+    steepness: float = option(10.0, above=0)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
-        for key in ("moments", "memory", "neighbours"):
-            require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
-        for key in ("radius", "steepness"):
-            require(getattr(self, key) > 0, key, "positive", getattr(self, key))
-        require(0 < self.largest <= 1, "largest", "in (0, 1]", self.largest)
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "SuccessesReward":
         """Return the module of term ``name``."""

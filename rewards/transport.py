@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robo_rl.core import Batch, CheckpointError, EnvSpec, Metrics, State, as_config, require
+from robo_rl.core import Batch, CheckpointError, EnvSpec, Metrics, Options, State, as_config, option
 
 from .images import ImagesConfig
 from .module import Floats, Module, VectorInput, succeeded, take_over, taken
@@ -24,7 +24,7 @@ ALIKE = 0.1
 
 
 @dataclass(frozen=True)
-class OptimalTransportConfig:
+class OptimalTransportConfig(Options):
     """A reward for episodes that pass through the same states as a demonstration. No actions are needed.
 
     Attributes:
@@ -48,28 +48,20 @@ class OptimalTransportConfig:
 
     keys: tuple[str, ...] | None = None
     images: ImagesConfig = field(default_factory=ImagesConfig)
-    reward: str = "progress"
-    metric: str = "cauchy"
-    epsilon: float = 0.1
-    iterations: int = 100
+    reward: str = option("progress", choices=REWARDS)
+    metric: str = option("cauchy", choices=METRICS)
+    epsilon: float = option(0.1, above=0)
+    iterations: int = option(100, low=1)
     scheduled_discount: bool = False
-    first_progress: float = 0.2
-    discount_base: float = 0.2
-    interval: int = 10
-    threshold: float = 0.9
-    largest_advance: int = 5
+    first_progress: float = option(0.2, above=0, high=1)
+    discount_base: float = option(0.2, above=0, below=1)
+    interval: int = option(10, low=1)
+    threshold: float = option(0.9, above=0, high=1)
+    largest_advance: int = option(5, low=1)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
-        require(self.reward in REWARDS, "reward", f"one of {', '.join(REWARDS)}", self.reward)
-        require(self.metric in METRICS, "metric", f"one of {', '.join(METRICS)}", self.metric)
-        require(self.epsilon > 0, "epsilon", "positive", self.epsilon)
-        require(self.iterations >= 1, "iterations", "1 or more", self.iterations)
-        require(0 < self.first_progress <= 1, "first_progress", "in (0, 1]", self.first_progress)
-        require(0 < self.discount_base < 1, "discount_base", "in (0, 1)", self.discount_base)
-        require(self.interval >= 1, "interval", "1 or more", self.interval)
-        require(0 < self.threshold <= 1, "threshold", "in (0, 1]", self.threshold)
-        require(self.largest_advance >= 1, "largest_advance", "1 or more", self.largest_advance)
 
     def make(self, name: str, spec: EnvSpec, seed: int) -> "OptimalTransportReward":
         """Return the module of term ``name``."""

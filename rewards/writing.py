@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from robo_rl.core import Batch, EnvSpec, RewardModule, RoboRLError, require
+from robo_rl.core import Batch, EnvSpec, Options, RewardModule, RoboRLError, option
 
 from .code import CodeConfig, CodeReward, elements
 from .sandbox.language import FUNCTIONS
@@ -35,7 +35,7 @@ def reward(...):
 
 
 @dataclass(frozen=True)
-class WriterConfig:
+class WriterConfig(Options, section="writer"):
     """Who writes reward code.
 
     Attributes:
@@ -45,11 +45,8 @@ class WriterConfig:
     """
 
     endpoint: EndpointConfig = field(default_factory=EndpointConfig)
-    attempts: int = 3
+    attempts: int = option(3, low=0)
     code: CodeConfig = field(default_factory=CodeConfig)
-
-    def __post_init__(self) -> None:
-        require(self.attempts >= 0, "writer.attempts", "0 or more", self.attempts)
 
 
 class Writer:

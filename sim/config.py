@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from robo_rl.core import ConfigError, nearest, require
+from robo_rl.core import ConfigError, Options, nearest, option, require
 
 AXES: dict[str, tuple[int, ...]] = {
     "x": (0,),
@@ -22,7 +22,7 @@ ACTION_FRAMES = ("base", "end_effector")
 
 
 @dataclass(frozen=True)
-class ArmConfig:
+class ArmConfig(Options, section="arm"):
     """An arm and its gripper. The defaults are the built-in model of a Franka Panda; any MJCF arm can stand in.
 
     The arm's base is taken to stand at the origin, on a table whose top is z = 0.
@@ -58,7 +58,7 @@ class ArmConfig:
     joints: tuple[str, ...] = tuple(f"joint{i}" for i in range(1, 8))
     end_effector: str = "end_effector"
     home: tuple[float, ...] = (0.0, 0.08606, 0.0, -2.38745, 0.0, 2.47352, math.pi / 4)
-    home_noise: float = 0.02
+    home_noise: float = option(0.02, low=0, below=math.inf)
     torque_limits: tuple[float, ...] = (87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0)
     velocity_limits: tuple[float, ...] = (2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61)
     command_velocity: float = 2.0
@@ -72,10 +72,11 @@ class ArmConfig:
     gripper_joints: tuple[str, ...] = ("finger_joint1", "finger_joint2")
     gripper_open: float = 0.04
     gripper_closed: float = 0.0
-    home_opening: float = 1.0
+    home_opening: float = option(1.0, low=0, high=1)
     wrist_sensor_site: str | None = "wrist"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(len(self.joints) >= 1, "arm.joints", "at least one name", self.joints)
         for key in ("joints", "gripper_joints"):
             names = tuple(getattr(self, key))
@@ -89,14 +90,12 @@ class ArmConfig:
         for key in ("torque_limits", "velocity_limits"):
             require(all(value > 0 for value in getattr(self, key)), f"arm.{key}", "positive", getattr(self, key))
         require(all(map(math.isfinite, self.home)), "arm.home", "finite numbers", self.home)
-        require(0 <= self.home_noise < math.inf, "arm.home_noise", "0 or more", self.home_noise)
         apart = 0 < abs(self.gripper_open - self.gripper_closed) < math.inf
         require(apart, "arm.gripper_open", f"a number unlike gripper_closed={self.gripper_closed}", self.gripper_open)
-        require(0 <= self.home_opening <= 1, "arm.home_opening", "in [0, 1]", self.home_opening)
 
 
 @dataclass(frozen=True)
-class ControllerConfig:
+class ControllerConfig(Options, section="controller"):
     """What an action means and how it becomes joint torques.
 
     Six-vectors are (x, y, z, roll, pitch, yaw), in the base frame.
@@ -129,23 +128,24 @@ class ControllerConfig:
     action_space: str = "end_effector_delta"
     action_frame: str = "base"
     action_axes: str = "full"
-    translation_scale: float = 0.05
-    rotation_scale: float = 0.2
-    joint_scale: float = 0.1
+    translation_scale: float = option(0.05, above=0)
+    rotation_scale: float = option(0.2, above=0)
+    joint_scale: float = option(0.1, above=0)
     workspace_low: tuple[float, ...] = (0.25, -0.4, 0.01)
     workspace_high: tuple[float, ...] = (0.75, 0.4, 0.6)
-    rate: float = 500.0
+    rate: float = option(500.0, low=500)
     stiffness: tuple[float, ...] = (2000.0, 2000.0, 2000.0, 150.0, 150.0, 150.0)
     damping: tuple[float, ...] = (110.0, 110.0, 110.0, 12.0, 12.0, 7.0)
     error_clip: tuple[float, ...] = (0.02, 0.02, 0.02, 0.1, 0.1, 0.1)
-    nullspace_stiffness: float = 10.0
-    nullspace_damping: float = 6.0
-    joint_stiffness: float = 400.0
-    joint_damping: float = 40.0
-    joint_acceleration: float = 7.5
-    torque_rate_limit: float = 1000.0
+    nullspace_stiffness: float = option(10.0, low=0)
+    nullspace_damping: float = option(6.0, low=0)
+    joint_stiffness: float = option(400.0, low=0)
+    joint_damping: float = option(40.0, low=0)
+    joint_acceleration: float = option(7.5, above=0)
+    torque_rate_limit: float = option(1000.0, above=0)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for key, choices in (("action_space", ACTION_SPACES), ("action_frame", ACTION_FRAMES)):
             value = getattr(self, key)
             if value not in choices:
@@ -159,15 +159,10 @@ class ControllerConfig:
         require(len(moved) == len(set(moved)), "controller.action_axes", "distinct axes", self.action_axes)
         moves = bool(moved) or self.action_space != "end_effector_delta"
         require(moves, "controller.action_axes", "at least one axis of the end effector", self.action_axes)
-        for key in ("translation_scale", "rotation_scale", "joint_scale", "joint_acceleration", "torque_rate_limit"):
-            require(getattr(self, key) > 0, f"controller.{key}", "positive", getattr(self, key))
-        require(self.rate >= 500, "controller.rate", "500 Hz or more", self.rate)
         for key in ("stiffness", "damping", "error_clip"):
             values = getattr(self, key)
             valid = len(values) == 6 and all(value >= 0 for value in values)
             require(valid, f"controller.{key}", "6 values, 0 or more", values)
-        for key in ("nullspace_stiffness", "nullspace_damping", "joint_stiffness", "joint_damping"):
-            require(getattr(self, key) >= 0, f"controller.{key}", "0 or more", getattr(self, key))
         low, high = self.workspace_low, self.workspace_high
         ordered = len(low) == len(high) == 3 and all(a < b for a, b in zip(low, high, strict=True))
         require(ordered, "controller.workspace_low", f"3 values below workspace_high {high}", low)
@@ -187,7 +182,7 @@ class ControllerConfig:
 
 
 @dataclass(frozen=True)
-class ObservationConfig:
+class ObservationConfig(Options, section="observation"):
     """What the agent sees.
 
     Attributes:
@@ -203,21 +198,19 @@ class ObservationConfig:
 
     object: bool = True
     cameras: tuple[str, ...] = ()
-    width: int = 128
-    height: int = 128
-    frame_stack: int = 1
-    picture_width: int = 640
-    picture_height: int = 480
+    width: int = option(128, low=8, high=4096)
+    height: int = option(128, low=8, high=4096)
+    frame_stack: int = option(1, low=1, high=16)
+    picture_width: int = option(640, low=8, high=4096)
+    picture_height: int = option(480, low=8, high=4096)
 
     def __post_init__(self) -> None:
-        for key in ("width", "height", "picture_width", "picture_height"):
-            require(8 <= getattr(self, key) <= 4096, f"observation.{key}", "in [8, 4096]", getattr(self, key))
-        require(1 <= self.frame_stack <= 16, "observation.frame_stack", "in [1, 16]", self.frame_stack)
+        super().__post_init__()
         require(len(set(self.cameras)) == len(self.cameras), "observation.cameras", "distinct", self.cameras)
 
 
 @dataclass(frozen=True)
-class RandomisationConfig:
+class RandomisationConfig(Options, section="randomisation"):
     """Domain randomisation, drawn anew for each episode. Everything is off by default.
 
     Attributes:
@@ -230,24 +223,17 @@ class RandomisationConfig:
         observation_noise: multiple of typical sensor noise (``observation.NOISE``) on ``state`` and ``object``.
     """
 
-    mass: float = 0.0
-    friction: float = 0.0
-    lighting: float = 0.0
-    camera_position: float = 0.0
-    camera_rotation: float = 0.0
-    latency: float = 0.0
-    observation_noise: float = 0.0
-
-    def __post_init__(self) -> None:
-        for key in ("mass", "friction"):
-            require(0 <= getattr(self, key) < 1, f"randomisation.{key}", "in [0, 1)", getattr(self, key))
-        require(0 <= self.lighting <= 1, "randomisation.lighting", "in [0, 1]", self.lighting)
-        for key in ("camera_position", "camera_rotation", "latency", "observation_noise"):
-            require(getattr(self, key) >= 0, f"randomisation.{key}", "0 or more", getattr(self, key))
+    mass: float = option(0.0, low=0, below=1)
+    friction: float = option(0.0, low=0, below=1)
+    lighting: float = option(0.0, low=0, high=1)
+    camera_position: float = option(0.0, low=0)
+    camera_rotation: float = option(0.0, low=0)
+    latency: float = option(0.0, low=0)
+    observation_noise: float = option(0.0, low=0)
 
 
 @dataclass(frozen=True)
-class TaskConfig:
+class TaskConfig(Options):
     """What every task has.
 
     Attributes:
@@ -260,8 +246,8 @@ class TaskConfig:
     """
 
     name: str = ""
-    control_rate: float = 10.0
-    max_episode_steps: int = 100
+    control_rate: float = option(10.0, above=0)
+    max_episode_steps: int = option(100, low=1)
     terminate_on_success: bool = True
     keep_out: tuple[float, ...] = ()
     arm: ArmConfig = field(default_factory=ArmConfig)
@@ -270,10 +256,9 @@ class TaskConfig:
     randomisation: RandomisationConfig = field(default_factory=RandomisationConfig)
 
     def __post_init__(self) -> None:
-        require(self.control_rate > 0, "control_rate", "positive", self.control_rate)
+        super().__post_init__()
         valid = len(self.keep_out) % 6 == 0 and all(half > 0 for box in self.keep_out_boxes for half in box[3:])
         require(valid, "keep_out", "6 numbers a box: a centre and 3 half sizes above 0", self.keep_out)
-        require(self.max_episode_steps >= 1, "max_episode_steps", "1 or more", self.max_episode_steps)
         ticks = self.controller.rate / self.control_rate
         if ticks < 1 or abs(ticks - round(ticks)) > 1e-9:
             raise ConfigError(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from robo_rl.core import nearest, require
+from robo_rl.core import Options, nearest, option, require
 
 SETTINGS = {
     "auto_exposure": "CAP_PROP_AUTO_EXPOSURE",
@@ -84,7 +84,7 @@ class CameraConfig:
 
 
 @dataclass(frozen=True)
-class FinderConfig:
+class FinderConfig(Options, section="cameras"):
     """What ``robo-rl cameras`` looks at.
 
     Attributes:
@@ -95,7 +95,4 @@ class FinderConfig:
 
     also: tuple[str, ...] = ()
     output: str | None = "cameras"
-    seconds: float = 1.0
-
-    def __post_init__(self) -> None:
-        require(self.seconds >= 0, "cameras.seconds", "0 or more", self.seconds)
+    seconds: float = option(1.0, low=0)

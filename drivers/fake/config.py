@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from robo_rl.core import require
+from robo_rl.core import Options, option
 
 from ..watchdog import WatchdogConfig
 
 
 @dataclass(frozen=True)
-class FakeArmConfig:
+class FakeArmConfig(Options, section="task"):
     """An arm of independent joints that is to reach a random posture. Actions are joint velocities.
 
     Attributes:
@@ -24,19 +24,13 @@ class FakeArmConfig:
         watchdog: what the driver does when nobody tells it anything.
     """
 
-    joints: int = 3
-    velocity: float = 2.0
-    acceleration: float = 12.0
-    limit: float = 2.5
-    control_rate: float = 20.0
-    drive_rate: float = 500.0
-    max_episode_steps: int = 60
-    tolerance: float = 0.1
-    silence: float = 0.4
+    joints: int = option(3, low=1, high=16)
+    velocity: float = option(2.0, above=0)
+    acceleration: float = option(12.0, above=0)
+    limit: float = option(2.5, above=0)
+    control_rate: float = option(20.0, above=0)
+    drive_rate: float = option(500.0, above=0)
+    max_episode_steps: int = option(60, low=1)
+    tolerance: float = option(0.1, above=0)
+    silence: float = option(0.4, above=0)
     watchdog: WatchdogConfig = field(default_factory=WatchdogConfig)
-
-    def __post_init__(self) -> None:
-        require(1 <= self.joints <= 16, "task.joints", "in [1, 16]", self.joints)
-        for key in ("velocity", "acceleration", "limit", "control_rate", "drive_rate", "tolerance", "silence"):
-            require(getattr(self, key) > 0, f"task.{key}", "above 0", getattr(self, key))
-        require(self.max_episode_steps >= 1, "task.max_episode_steps", "1 or more", self.max_episode_steps)

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from robo_rl.core import nearest, require
+from robo_rl.core import Options, nearest, option, require
 
 from ..cameras import CameraConfig
 
@@ -45,7 +45,7 @@ GRIPPER_COMMANDS = ("none", "positions", "action")
 
 
 @dataclass  # not frozen: OmegaConf makes frozen entries of a dictionary read-only before a file has filled them in
-class SourceConfig:
+class SourceConfig(Options, section="robot.sources.*"):
     """A topic, or a camera of this machine, that gives a part of the observation.
 
     Attributes:
@@ -78,12 +78,12 @@ class SourceConfig:
     topic: str = ""
     type: str = ""
     gives: str = ""
-    max_age: float = 0.1
-    delay: float = 0.0
+    max_age: float = option(0.1, above=0)
+    delay: float = option(0.0, low=0)
     reliability: str = "auto"
     latched: bool = False
     names: tuple[str, ...] = ()
-    velocity_window: float = 0.0
+    velocity_window: float = option(0.0, low=0, high=1)
     frame: str = ""
     parent: str = ""
     closed: float = 0.0
@@ -91,6 +91,7 @@ class SourceConfig:
     camera: CameraConfig = field(default_factory=CameraConfig)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         kind = IMAGES if self.gives.startswith(IMAGES) else self.gives
         known = kind in GIVES and self.gives != IMAGES
         require(known, "robot.sources.*.gives", nearest(self.gives, [*GIVES, "images/<camera>"]), self.gives)
@@ -104,13 +105,10 @@ class SourceConfig:
             require(bool(self.topic), "robot.sources.*.topic", "the name of a topic, or a camera.device", self.topic)
             valid = GIVES[kind]
             require(self.type in valid, f"robot.sources.*.type of {self.gives}", " or ".join(valid), self.type)
-        require(self.max_age > 0, "robot.sources.*.max_age", "above 0", self.max_age)
-        require(self.delay >= 0, "robot.sources.*.delay", "0 or more", self.delay)
         allowed = ("auto", "reliable", "best_effort")
         require(self.reliability in allowed, "robot.sources.*.reliability", " or ".join(allowed), self.reliability)
         fits = not self.latched or self.reliability != "best_effort"
         require(fits, "robot.sources.*.reliability", "auto or reliable where latched", self.reliability)
-        require(0 <= self.velocity_window <= 1, "robot.sources.*.velocity_window", "in [0, 1]", self.velocity_window)
         moved = self.gives == "joints" or not self.velocity_window
         require(moved, "robot.sources.*.velocity_window", "0 where the source gives no joints", self.velocity_window)
         apart = 0 < abs(self.open - self.closed) < math.inf
@@ -127,7 +125,7 @@ class SourceConfig:
 
 
 @dataclass(frozen=True)
-class CommandConfig:
+class CommandConfig(Options, section="robot.command"):
     """What moves the arm, or the mobile base.
 
     Attributes:
@@ -152,20 +150,19 @@ class CommandConfig:
     kind: str = "pose"
     topic: str = ""
     frame: str = "base"
-    rate: float = 50.0
+    rate: float = option(50.0, above=0)
     joints: tuple[str, ...] = ()
     timeout: float = 0.1
     stiffness: tuple[float, ...] = ()
     damping: tuple[float, ...] = ()
     effort: tuple[float, ...] = ()
-    speed: float = 1.0
-    turn: float = 1.0
+    speed: float = option(1.0, above=0)
+    turn: float = option(1.0, above=0)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.kind in COMMANDS, "robot.command.kind", nearest(self.kind, COMMANDS), self.kind)
         require(bool(self.topic), "robot.command.topic", "the name of a topic", self.topic)
-        for key in ("rate", "speed", "turn"):
-            require(getattr(self, key) > 0, f"robot.command.{key}", "above 0", getattr(self, key))
         longer = self.timeout > 1 / self.rate
         require(longer, "robot.command.timeout", f"above 1 / rate = {1 / self.rate:g}", self.timeout)
         for key in ("stiffness", "damping", "effort"):
@@ -176,7 +173,7 @@ class CommandConfig:
 
 
 @dataclass(frozen=True)
-class GripperConfig:
+class GripperConfig(Options, section="robot.gripper"):
     """What moves the gripper, where actions do.
 
     Attributes:
@@ -194,24 +191,21 @@ class GripperConfig:
     name: str = ""
     closed: float = 0.0
     open: float = 0.04
-    fingers: int = 1
-    effort: float = 30.0
-    resolution: float = 0.002
-    timeout: float = 10.0
+    fingers: int = option(1, low=1)
+    effort: float = option(30.0, low=0)
+    resolution: float = option(0.002, low=0)
+    timeout: float = option(10.0, above=0)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.kind in GRIPPER_COMMANDS, "robot.gripper.kind", nearest(self.kind, GRIPPER_COMMANDS), self.kind)
         require(self.kind == "none" or bool(self.name), "robot.gripper.name", "a topic or action", self.name)
         apart = 0 < abs(self.open - self.closed) < math.inf
         require(apart, "robot.gripper.open", f"a number unlike closed={self.closed}", self.open)
-        require(self.fingers >= 1, "robot.gripper.fingers", "1 or more", self.fingers)
-        for key in ("effort", "resolution"):
-            require(getattr(self, key) >= 0, f"robot.gripper.{key}", "0 or more", getattr(self, key))
-        require(self.timeout > 0, "robot.gripper.timeout", "above 0", self.timeout)
 
 
 @dataclass(frozen=True)
-class ControllersConfig:
+class ControllersConfig(Options, section="robot.controllers"):
     """Controllers of ros2_control that the robot needs while it is driven.
 
     Attributes:
@@ -224,17 +218,17 @@ class ControllersConfig:
 
     active: tuple[str, ...] = ()
     manager: str = "controller_manager"
-    timeout: float = 5.0
+    timeout: float = option(5.0, above=0)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         unique = len(set(self.active)) == len(self.active) and all(self.active)
         require(unique, "robot.controllers.active", "names, each once", self.active)
         require(bool(self.manager), "robot.controllers.manager", "the name of a node", self.manager)
-        require(self.timeout > 0, "robot.controllers.timeout", "above 0", self.timeout)
 
 
 @dataclass(frozen=True)
-class ResetConfig:
+class ResetConfig(Options, section="robot.reset"):
     """What brings arm and scene to the start of an episode.
 
     Attributes:
@@ -245,19 +239,17 @@ class ResetConfig:
     """
 
     service: str = "reset"
-    timeout: float = 30.0
-    attempts: int = 3
-    pause: float = 1.0
+    timeout: float = option(30.0, above=0)
+    attempts: int = option(3, low=1)
+    pause: float = option(1.0, low=0)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(bool(self.service), "robot.reset.service", "the name of a std_srvs/srv/Trigger service", self.service)
-        require(self.timeout > 0, "robot.reset.timeout", "above 0", self.timeout)
-        require(self.attempts >= 1, "robot.reset.attempts", "1 or more", self.attempts)
-        require(self.pause >= 0, "robot.reset.pause", "0 or more", self.pause)
 
 
 @dataclass(frozen=True)
-class TareConfig:
+class TareConfig(Options, section="robot.tare"):
     """What the wrist's sensor measures when an episode begins is taken off: the arm is at rest then, and free.
 
     Attributes:
@@ -266,18 +258,13 @@ class TareConfig:
         torque: the same of the torque [Nm].
     """
 
-    seconds: float = 0.0
-    force: float = 50.0
-    torque: float = 5.0
-
-    def __post_init__(self) -> None:
-        require(0 <= self.seconds <= 10, "robot.tare.seconds", "in [0, 10]", self.seconds)
-        for key in ("force", "torque"):
-            require(getattr(self, key) > 0, f"robot.tare.{key}", "above 0", getattr(self, key))
+    seconds: float = option(0.0, low=0, high=10)
+    force: float = option(50.0, above=0)
+    torque: float = option(5.0, above=0)
 
 
 @dataclass(frozen=True)
-class RobotConfig:
+class RobotConfig(Options, section="robot"):
     """A robot over ROS 2. What is observed and what actions mean the task says; where it comes from and goes to, this.
 
     Attributes:
@@ -334,14 +321,15 @@ class RobotConfig:
     terminate_on_success: bool = True
     terminate_on: tuple[str, ...] = ()
     truncate_on: tuple[str, ...] = ()
-    real_time_factor: float = 1.0
-    start_timeout: float = 20.0
-    silence: float = 0.4
-    overruns: int = 20
-    real_time_priority: int = 20
-    pose_tolerance: float = 0.05
+    real_time_factor: float = option(1.0, above=0)
+    start_timeout: float = option(20.0, above=0)
+    silence: float = option(0.4, above=0)
+    overruns: int = option(20, low=1)
+    real_time_priority: int = option(20, low=0, high=99)
+    pose_tolerance: float = option(0.05, above=0)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         known = ("auto", "rclpy", "dds")
         require(
             self.implementation in known,
@@ -357,7 +345,3 @@ class RobotConfig:
         require(align is None or align in self.sources, "robot.align_to", nearest(align or "", self.sources), align)
         grows_old = align is None or not self.sources[align].latched
         require(grows_old, "robot.align_to", "a source that is not latched", align)
-        for key in ("real_time_factor", "start_timeout", "silence", "pose_tolerance"):
-            require(getattr(self, key) > 0, f"robot.{key}", "above 0", getattr(self, key))
-        require(self.overruns >= 1, "robot.overruns", "1 or more", self.overruns)
-        require(0 <= self.real_time_priority <= 99, "robot.real_time_priority", "in [0, 99]", self.real_time_priority)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from robo_rl.core import require
+from robo_rl.core import Options, option, require
 
 Reliability = Literal["reliable", "best_effort"]
 Durability = Literal["volatile", "transient_local"]
@@ -11,7 +11,7 @@ History = Literal["keep_last", "keep_all"]
 
 
 @dataclass(frozen=True)
-class QoSProfile:
+class QoSProfile(Options):
     """What a publisher offers or a subscription asks for.
 
     A reliable subscription is not served by a best-effort publisher, nor a transient-local (latched) subscription by a
@@ -25,15 +25,14 @@ class QoSProfile:
         lifespan: age at which a message is not given to anybody any more [s]; None: it has none.
     """
 
-    depth: int = 10
+    depth: int = option(10, low=1)
     reliability: Reliability = "reliable"
     durability: Durability = "volatile"
     history: History = "keep_last"
-    lifespan: float | None = None
+    lifespan: float | None = option(None, above=0)
 
     def __post_init__(self) -> None:
-        require(self.depth >= 1, "depth", "1 or more", self.depth)
-        require(self.lifespan is None or self.lifespan > 0, "lifespan", "above 0", self.lifespan)
+        super().__post_init__()
         for key, allowed in (
             ("reliability", ("reliable", "best_effort")),
             ("durability", ("volatile", "transient_local")),

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from robo_rl.core import nearest, require
+from robo_rl.core import Options, nearest, option, require
 
 ELEMENTS = ("x", "y", "z", "roll", "pitch", "yaw", "steering", "throttle")
 """Elements of actions that an axis of a device may move."""
@@ -13,7 +13,7 @@ FUNCTIONS = ("gripper", "deadman", "success", "failure", "discard", "pause", "st
 
 
 @dataclass  # not frozen: OmegaConf makes frozen entries of a dictionary read-only
-class AxisConfig:
+class AxisConfig(Options, section="teleop.*.axes.*"):
     """An axis of a device.
 
     Attributes:
@@ -22,14 +22,11 @@ class AxisConfig:
     """
 
     axis: str = ""
-    scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        require(-1 <= self.scale <= 1, "teleop.*.axes.*.scale", "in [-1, 1]", self.scale)
+    scale: float = option(1.0, low=-1, high=1)
 
 
 @dataclass(frozen=True)
-class MappingConfig:
+class MappingConfig(Options, section="teleop.*"):
     """What the axes and buttons of a device do.
 
     Attributes:
@@ -43,18 +40,18 @@ class MappingConfig:
 
     axes: dict[str, AxisConfig] = field(default_factory=dict)
     buttons: dict[str, str] = field(default_factory=dict)
-    dead_zone: float = 0.1
+    dead_zone: float = option(0.1, low=0, below=1)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in self.axes:
             require(name in ELEMENTS, "teleop.*.axes", nearest(name, ELEMENTS), name)
         for name in self.buttons:
             require(name in FUNCTIONS, "teleop.*.buttons", nearest(name, FUNCTIONS), name)
-        require(0 <= self.dead_zone < 1, "teleop.*.dead_zone", "in [0, 1)", self.dead_zone)
 
 
 @dataclass(frozen=True)
-class JoyConfig(MappingConfig):
+class JoyConfig(MappingConfig, section="teleop.joy"):
     """A gamepad of another machine: sensor_msgs/msg/Joy. Axes and buttons are called by their numbers.
 
     Attributes:
@@ -63,30 +60,22 @@ class JoyConfig(MappingConfig):
     """
 
     topic: str = "joy"
-    timeout: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.timeout > 0, "teleop.joy.timeout", "above 0", self.timeout)
+    timeout: float = option(0.5, above=0)
 
 
 @dataclass(frozen=True)
-class BrowserConfig(MappingConfig):
+class BrowserConfig(MappingConfig, section="teleop.browser"):
     """A page in a browser. Axes are called as the elements that they move, buttons as what they do.
 
     Attributes:
         timeout: a page that was silent for longer is gone [s].
     """
 
-    timeout: float = 0.3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.timeout > 0, "teleop.browser.timeout", "above 0", self.timeout)
+    timeout: float = option(0.3, above=0)
 
 
 @dataclass(frozen=True)
-class TwistConfig:
+class TwistConfig(Options, section="teleop.twist"):
     """Velocities of the end effector [m/s, rad/s], or of a vehicle: geometry_msgs/msg/Twist.
 
     Attributes:
@@ -99,17 +88,13 @@ class TwistConfig:
 
     topic: str = "cmd_vel"
     stamped: bool = False
-    timeout: float = 0.5
-    speed: float = 1.0
-    turn: float = 1.0
-
-    def __post_init__(self) -> None:
-        for key in ("timeout", "speed", "turn"):
-            require(getattr(self, key) > 0, f"teleop.twist.{key}", "above 0", getattr(self, key))
+    timeout: float = option(0.5, above=0)
+    speed: float = option(1.0, above=0)
+    turn: float = option(1.0, above=0)
 
 
 @dataclass(frozen=True)
-class LeaderConfig:
+class LeaderConfig(Options, section="teleop.leader"):
     """A second arm that a person moves by hand: its sensor_msgs/msg/JointState. The robot makes the same motions.
 
     Attributes:
@@ -134,19 +119,17 @@ class LeaderConfig:
     scale: tuple[float, ...] = ()
     model: str | None = None
     end_effector: str = "end_effector"
-    translation: float = 1.0
+    translation: float = option(1.0, above=0)
     gripper: str = ""
     closed: float = 0.0
     open: float = 0.04
-    threshold: float = 0.1
-    timeout: float = 0.5
+    threshold: float = option(0.1, low=0)
+    timeout: float = option(0.5, above=0)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         apart = 0 < abs(self.open - self.closed) < math.inf
         require(apart, "teleop.leader.open", f"a number unlike closed={self.closed}", self.open)
-        require(self.translation > 0, "teleop.leader.translation", "above 0", self.translation)
-        require(self.threshold >= 0, "teleop.leader.threshold", "0 or more", self.threshold)
-        require(self.timeout > 0, "teleop.leader.timeout", "above 0", self.timeout)
 
 
 def _axes(**axes: str) -> dict[str, AxisConfig]:
@@ -202,7 +185,7 @@ def _browser() -> BrowserConfig:
 
 
 @dataclass(frozen=True)
-class TeleopConfig:
+class TeleopConfig(Options, section="teleop"):
     """How a person's motions become the robot's.
 
     A terminal tells that a key went down and, while it is held, repeats it after a while; it never tells that it was
@@ -230,10 +213,10 @@ class TeleopConfig:
 
     device: str | None = None
     screen: str | None = "keyboard"
-    speed: float = 1.0
-    hold_seconds: float = 0.15
-    decay_seconds: float = 0.35
-    latch_seconds: float = 0.5
+    speed: float = option(1.0, above=0, high=1)
+    hold_seconds: float = option(0.15, low=0)
+    decay_seconds: float = option(0.35, low=0)
+    latch_seconds: float = option(0.5, low=0)
     namespace: str = ""
     implementation: str = "auto"
     gamepad: MappingConfig = field(default_factory=_gamepad)
@@ -244,10 +227,8 @@ class TeleopConfig:
     leader: LeaderConfig = field(default_factory=LeaderConfig)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.screen in (None, "keyboard", "window"), "teleop.screen", "keyboard, window or null", self.screen)
-        require(0 < self.speed <= 1, "teleop.speed", "in (0, 1]", self.speed)
-        for key in ("hold_seconds", "decay_seconds", "latch_seconds"):
-            require(getattr(self, key) >= 0, f"teleop.{key}", "0 or more", getattr(self, key))
         known = ("auto", "rclpy", "dds")
         require(
             self.implementation in known,

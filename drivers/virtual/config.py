@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from robo_rl.core import require
+from robo_rl.core import Options, option, require
 
 from ..watchdog import WatchdogConfig
 
 
 @dataclass(frozen=True)
-class VirtualRobotConfig:
+class VirtualRobotConfig(Options, section="virtual"):
     """A simulated arm that publishes and subscribes what a ros2_control robot with cameras does.
 
     Rates are in real time [Hz], as a driver sees them; only physics is faster with a ``real_time_factor`` above 1.
@@ -33,26 +33,23 @@ class VirtualRobotConfig:
     name: str = "virtual_robot"
     namespace: str = ""
     implementation: str = "auto"
-    real_time_factor: float = 1.0
-    state_rate: float = 250.0
+    real_time_factor: float = option(1.0, above=0, high=100)
+    state_rate: float = option(250.0, low=1, high=1000)
     transform_rate: float = 50.0
-    camera_rate: float = 30.0
+    camera_rate: float = option(30.0, above=0, high=120)
     compressed: bool = False
-    camera_noise: float = 1.0
+    camera_noise: float = option(1.0, low=0, high=50)
     watchdog: WatchdogConfig = field(default_factory=WatchdogConfig)
     seed: int = 0
     real_time_priority: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         known = ("auto", "rclpy", "dds")
         require(
             self.implementation in known, "virtual.implementation", f"one of {', '.join(known)}", self.implementation
         )
-        require(0 < self.real_time_factor <= 100, "virtual.real_time_factor", "in (0, 100]", self.real_time_factor)
-        require(1 <= self.state_rate <= 1000, "virtual.state_rate", "in [1, 1000]", self.state_rate)
         in_range = 0 < self.transform_rate <= self.state_rate
         require(in_range, "virtual.transform_rate", f"in (0, state_rate = {self.state_rate:g}]", self.transform_rate)
-        require(0 < self.camera_rate <= 120, "virtual.camera_rate", "in (0, 120]", self.camera_rate)
-        require(0 <= self.camera_noise <= 50, "virtual.camera_noise", "in [0, 50]", self.camera_noise)
         priority = self.real_time_priority
         require(0 <= priority <= 99, "virtual.real_time_priority", "in [0, 99]", priority)

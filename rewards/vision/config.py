@@ -4,14 +4,14 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from robo_rl.core import require
+from robo_rl.core import Options, option, require
 
 VOCABULARY = 49408
 """Tokens of open_clip's own tokenizer."""
 
 
 @dataclass(frozen=True)
-class PretrainingConfig:
+class PretrainingConfig(Options, section="trainer"):
     """The model and its training.
 
     Attributes:
@@ -30,33 +30,28 @@ class PretrainingConfig:
     """
 
     image_size: int = 64
-    embedding: int = 64
+    embedding: int = option(64, low=1)
     vision_width: int = 16
     vision_blocks: tuple[int, ...] = (1, 1, 1, 1)
     text_width: int = 32
-    text_layers: int = 2
-    context_length: int = 16
-    steps: int = 4000
-    batch_size: int = 64
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.02
+    text_layers: int = option(2, low=1)
+    context_length: int = option(16, low=3)
+    steps: int = option(4000, low=1)
+    batch_size: int = option(64, low=2)
+    learning_rate: float = option(1e-3, above=0, below=1)
+    weight_decay: float = option(0.02, low=0)
     shift: int = 2
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "vision_blocks", tuple(self.vision_blocks))
-        for key in ("embedding", "text_layers", "steps"):
-            require(getattr(self, key) >= 1, f"trainer.{key}", "1 or more", getattr(self, key))
-        require(self.batch_size >= 2, "trainer.batch_size", "2 or more", self.batch_size)
         valid = len(self.vision_blocks) == 4 and min(self.vision_blocks) >= 1
         require(valid, "trainer.vision_blocks", "four numbers of 1 or more", list(self.vision_blocks))
-        require(self.context_length >= 3, "trainer.context_length", "3 or more", self.context_length)
         for key in ("vision_width", "text_width"):
             valid = getattr(self, key) >= 16 and getattr(self, key) % 16 == 0
             require(valid, f"trainer.{key}", "a multiple of 16", getattr(self, key))
         valid = self.image_size >= 32 and self.image_size % 32 == 0
         require(valid, "trainer.image_size", "a multiple of 32", self.image_size)
-        require(0 < self.learning_rate < 1, "trainer.learning_rate", "in (0, 1)", self.learning_rate)
-        require(self.weight_decay >= 0, "trainer.weight_decay", "0 or more", self.weight_decay)
         require(0 <= self.shift < self.image_size, "trainer.shift", "0 or more, below image_size", self.shift)
 
     def architecture(self) -> dict[str, Any]:
@@ -82,7 +77,7 @@ class PretrainingConfig:
 
 
 @dataclass(frozen=True)
-class ContrastConfig:
+class ContrastConfig(Options, section="trainer"):
     """An image encoder that learns to tell moments apart, and its training.
 
     Attributes:
@@ -101,36 +96,30 @@ class ContrastConfig:
         jitter: contrast varies by up to this share, light by up to this many standard deviations of colours.
     """
 
-    image_size: int = 64
+    image_size: int = option(64, low=32)
     channels: tuple[int, ...] = (32, 64, 128, 256)
     blocks: tuple[int, ...] = (1, 1, 1, 1)
-    steps: int = 3000
+    steps: int = option(3000, low=1)
     batch_size: int = 64
-    episodes: int = 8
-    margin: int = 3
+    episodes: int = option(8, low=1)
+    margin: int = option(3, low=1)
     window: int = 1
-    temperature: float = 0.1
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-4
+    temperature: float = option(0.1, above=0)
+    learning_rate: float = option(1e-3, above=0, below=1)
+    weight_decay: float = option(1e-4, low=0)
     shift: int = 4
-    jitter: float = 0.3
+    jitter: float = option(0.3, low=0, below=1)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for key in ("channels", "blocks"):
             values = tuple(getattr(self, key))
             object.__setattr__(self, key, values)
             valid = len(values) == 4 and min(values) >= 1
             require(valid, f"trainer.{key}", "four numbers of 1 or more", list(values))
-        for key in ("steps", "episodes", "margin"):
-            require(getattr(self, key) >= 1, f"trainer.{key}", "1 or more", getattr(self, key))
-        require(self.image_size >= 32, "trainer.image_size", "32 or more", self.image_size)
         valid = self.batch_size >= 2 and self.batch_size % self.episodes == 0
         require(valid, "trainer.batch_size", f"a multiple of episodes ({self.episodes}), 2 or more", self.batch_size)
         require(
             0 <= self.window < self.margin, "trainer.window", f"0 or more, below margin ({self.margin})", self.window
         )
-        require(self.temperature > 0, "trainer.temperature", "above 0", self.temperature)
-        require(0 < self.learning_rate < 1, "trainer.learning_rate", "in (0, 1)", self.learning_rate)
-        require(self.weight_decay >= 0, "trainer.weight_decay", "0 or more", self.weight_decay)
         require(0 <= self.shift < self.image_size, "trainer.shift", "0 or more, below image_size", self.shift)
-        require(0 <= self.jitter < 1, "trainer.jitter", "in [0, 1)", self.jitter)

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from robo_rl.core import ConfigError, DataError, require
+from robo_rl.core import ConfigError, DataError, Options, option, require
 
 from .cache import Floats, FrameCache, Frames
 from .files import ModelFiles, encoder_class, find_files
@@ -21,7 +21,7 @@ from .libraries import open_clip, timm
 
 
 @dataclass(frozen=True)
-class EncoderConfig:
+class EncoderConfig(Options):
     """A model that sees images, and how it is run.
 
     Attributes:
@@ -43,13 +43,12 @@ class EncoderConfig:
     pretrained: str | None = None
     download: bool = False
     device: str = "cpu"
-    batch_size: int = 20
-    cache_frames: int = 20_000
+    batch_size: int = option(20, low=1)
+    cache_frames: int = option(20_000, low=0)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(bool(self.model), "model", "a name", self.model)
-        require(self.batch_size >= 1, "batch_size", "1 or more", self.batch_size)
-        require(self.cache_frames >= 0, "cache_frames", "0 or more", self.cache_frames)
 
     def encoder(self) -> "EncoderConfig":
         """Return these fields alone: what encoders are told apart by."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from robo_rl.core import CheckpointError, ConfigError, Metrics, RoboRLError, State, require
+from robo_rl.core import CheckpointError, ConfigError, Metrics, Options, RoboRLError, State, option, require
 
 from .answers import AnswerCache
 
@@ -44,7 +44,7 @@ class BudgetSpentError(EndpointError):
 
 
 @dataclass(frozen=True)
-class EndpointConfig:
+class EndpointConfig(Options, section="endpoint"):
     """A server that speaks OpenAI's chat completions, and how much may be asked of it.
 
     Attributes:
@@ -72,27 +72,24 @@ class EndpointConfig:
     model: str = ""
     parameters: dict[str, Any] = field(default_factory=lambda: {"temperature": 0.0, "max_tokens": 1000})
     key_variable: str | None = None
-    timeout_seconds: float = 60.0
-    retries: int = 3
-    backoff_seconds: float = 1.0
-    parallel: int = 4
-    most_requests: int = 2000
+    timeout_seconds: float = option(60.0, above=0)
+    retries: int = option(3, low=0)
+    backoff_seconds: float = option(1.0, low=0)
+    parallel: int = option(4, low=1)
+    most_requests: int = option(2000, low=0)
     most_tokens: int | None = None
-    input_price: float = 0.0
-    output_price: float = 0.0
+    input_price: float = option(0.0, low=0)
+    output_price: float = option(0.0, low=0)
     cache: str | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         try:
             parts = urlsplit(self.url)
             usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
         except ValueError:
             usable = False
         require(usable, "endpoint.url", "http://HOST:PORT/PATH or https://..., without a password", self.url)
-        require(self.timeout_seconds > 0, "endpoint.timeout_seconds", "above 0", self.timeout_seconds)
-        for key in ("retries", "backoff_seconds", "most_requests", "input_price", "output_price"):
-            require(getattr(self, key) >= 0, f"endpoint.{key}", "0 or more", getattr(self, key))
-        require(self.parallel >= 1, "endpoint.parallel", "1 or more", self.parallel)
         tokens = self.most_tokens
         require(tokens is None or tokens >= 0, "endpoint.most_tokens", "null or 0 or more", tokens)
 

@@ -5,7 +5,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import CheckpointError, Critic, Observation, ScriptedExpert, Source, State, generator, require
+from robo_rl.core import (
+    CheckpointError,
+    Critic,
+    Observation,
+    Options,
+    ScriptedExpert,
+    Source,
+    State,
+    generator,
+    option,
+    require,
+)
 
 from .actor import ActionChoice
 
@@ -15,7 +26,7 @@ CRITERIA = ("never", "random", "disagreement", "value")
 
 
 @dataclass(frozen=True)
-class InterventionConfig:
+class InterventionConfig(Options, section="intervention"):
     """What becomes of interventions in training, and when a simulated expert makes some; by default it makes none.
 
     Attributes:
@@ -40,27 +51,21 @@ class InterventionConfig:
     """
 
     as_demonstrations: bool = True
-    criterion: str = "never"
-    probability: float = 0.95
-    false_alarm: float = 0.05
-    threshold: float = 0.5
-    value_share: float = 0.97
+    criterion: str = option("never", choices=CRITERIA)
+    probability: float = option(0.95, low=0, high=1)
+    false_alarm: float = option(0.05, low=0, high=1)
+    threshold: float = option(0.5, low=0)
+    value_share: float = option(0.97, low=0, high=1)
     reference: str | None = None
     reference_checkpoint: str = "best"
-    reaction: int = 0
-    hold: int = 4
-    noise: float = 0.0
+    reaction: int = option(0, low=0)
+    hold: int = option(4, low=1)
+    noise: float = option(0.0, low=0, high=1)
 
     def __post_init__(self) -> None:
-        known = ", ".join(CRITERIA)
-        require(self.criterion in CRITERIA, "intervention.criterion", f"one of {known}", self.criterion)
+        super().__post_init__()
         has_values = self.criterion != "value" or self.reference is not None
         require(has_values, "intervention.reference", "a run folder for intervention.criterion=value", self.reference)
-        for key in ("probability", "false_alarm", "value_share", "noise"):
-            require(0 <= getattr(self, key) <= 1, f"intervention.{key}", "in [0, 1]", getattr(self, key))
-        require(self.threshold >= 0, "intervention.threshold", "0 or more", self.threshold)
-        require(self.reaction >= 0, "intervention.reaction", "0 or more", self.reaction)
-        require(self.hold >= 1, "intervention.hold", "1 or more", self.hold)
 
 
 class SimulatedIntervention:

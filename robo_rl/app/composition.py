@@ -23,6 +23,7 @@ from ..core import (
     RoboRLError,
     config_node,
     derive_seed,
+    moved_section,
     networks_within_memory,
 )
 from ..replay.interchange import register_configs as register_formats
@@ -168,8 +169,10 @@ def build_resets(node: DictConfig, backend: EnvBackend, seed: int) -> ResetContr
     parts = {"agent", "reward"}
     if parts <= node.keys():  # what learns to return is made of parts of its own
         own = derive_seed(seed, "reset")
-        agent = build_agent(node.agent, backend.spec, own)
-        reward = build_reward(node.reward, backend.spec, own)
+        with moved_section("agent", "reset.agent"):
+            agent = build_agent(node.agent, backend.spec, own)
+        with moved_section("reward", "reset.reward"):
+            reward = build_reward(node.reward, backend.spec, own)
         arguments["learner"] = ReturnLearner(agent, reward, backend.spec, node.replay_capacity, own)
         node = OmegaConf.masked_copy(node, [str(key) for key in node if key not in parts])
     return cast("ResetController | None", build(node, **arguments))

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..core import require
+from ..core import Options, option, require
 from ..transport import TransportConfig
 
 
 @dataclass(frozen=True)
-class RunConfig:
+class RunConfig(Options, section="run"):
     """How long a run is and what it leaves behind.
 
     Attributes:
@@ -32,31 +32,27 @@ class RunConfig:
 
     dir: str = "???"
     overwrite: bool = False
-    env_steps: int = 6_000
-    evaluation_interval: int = 500
-    evaluation_episodes: int = 50
-    final_evaluation_episodes: int = 100
-    video_episodes: int = 4
-    checkpoint_interval: int = 1_000
-    keep_checkpoints: int = 2
-    rollbacks: int = 3
-    replay_capacity: int = 200_000
-    relabel_rows: int = 0
+    env_steps: int = option(6_000, low=0)
+    evaluation_interval: int = option(500, low=0)
+    evaluation_episodes: int = option(50, low=1)
+    final_evaluation_episodes: int = option(100, low=1)
+    video_episodes: int = option(4, low=0)
+    checkpoint_interval: int = option(1_000, low=1)
+    keep_checkpoints: int = option(2, low=1)
+    rollbacks: int = option(3, low=0)
+    replay_capacity: int = option(200_000, low=2)
+    relabel_rows: int = option(0, low=0)
     stop_at_success_rate: float | None = None
     stop_at_return: float | None = None
 
     def __post_init__(self) -> None:
-        for key in ("env_steps", "evaluation_interval", "video_episodes", "rollbacks", "relabel_rows"):
-            require(getattr(self, key) >= 0, f"run.{key}", "0 or more", getattr(self, key))
-        for key in ("evaluation_episodes", "final_evaluation_episodes", "checkpoint_interval", "keep_checkpoints"):
-            require(getattr(self, key) >= 1, f"run.{key}", "1 or more", getattr(self, key))
-        require(self.replay_capacity >= 2, "run.replay_capacity", "2 or more", self.replay_capacity)
+        super().__post_init__()
         rate = self.stop_at_success_rate
         require(rate is None or 0 < rate <= 1, "run.stop_at_success_rate", "null or in (0, 1]", rate)
 
 
 @dataclass(frozen=True)
-class DemonstrationsConfig:
+class DemonstrationsConfig(Options, section="demonstrations"):
     """Where demonstrations come from.
 
     Attributes:
@@ -66,16 +62,12 @@ class DemonstrationsConfig:
     """
 
     path: str | None = None
-    episodes: int = 20
-    noise: float = 0.3
-
-    def __post_init__(self) -> None:
-        require(self.episodes >= 0, "demonstrations.episodes", "0 or more", self.episodes)
-        require(0 <= self.noise <= 1, "demonstrations.noise", "in [0, 1]", self.noise)
+    episodes: int = option(20, low=0)
+    noise: float = option(0.3, low=0, high=1)
 
 
 @dataclass(frozen=True)
-class LocalRuntimeConfig:
+class LocalRuntimeConfig(Options, section="runtime"):
     """Actor and learner in one process, in turn: deterministic.
 
     Attributes:
@@ -83,14 +75,11 @@ class LocalRuntimeConfig:
     """
 
     name: str = "local"
-    threads: int | None = None
-
-    def __post_init__(self) -> None:
-        require(self.threads is None or self.threads >= 1, "runtime.threads", "null or 1 or more", self.threads)
+    threads: int | None = option(None, low=1)
 
 
 @dataclass(frozen=True)
-class AsyncRuntimeConfig:
+class AsyncRuntimeConfig(Options, section="runtime"):
     """Learner and actors in processes of their own, here or on other machines.
 
     Ratios are learner steps to environment steps (both after ``agent.learning_starts``); a learner step is
@@ -114,23 +103,19 @@ class AsyncRuntimeConfig:
     """
 
     name: str = "async"
-    threads: int | None = None
-    actors: int = 1
+    threads: int | None = option(None, low=1)
+    actors: int = option(1, low=0)
     min_ratio: float = 1.0
-    max_ratio: float = 1.0
-    publish_interval: int = 2
+    max_ratio: float = option(1.0, above=0)
+    publish_interval: int = option(2, low=1)
     real_time_factor: float | None = None
-    restarts: int = 5
-    finish_seconds: float = 20.0
+    restarts: int = option(5, low=0)
+    finish_seconds: float = option(20.0, low=0)
     transport: TransportConfig = field(default_factory=TransportConfig)
 
     def __post_init__(self) -> None:
-        require(self.threads is None or self.threads >= 1, "runtime.threads", "null or 1 or more", self.threads)
-        for key in ("actors", "restarts", "finish_seconds"):
-            require(getattr(self, key) >= 0, f"runtime.{key}", "0 or more", getattr(self, key))
-        require(self.max_ratio > 0, "runtime.max_ratio", "above 0", self.max_ratio)
+        super().__post_init__()
         require(0 <= self.min_ratio <= self.max_ratio, "runtime.min_ratio", "0 to runtime.max_ratio", self.min_ratio)
-        require(self.publish_interval >= 1, "runtime.publish_interval", "1 or more", self.publish_interval)
         check_pace("runtime.real_time_factor", self.real_time_factor)
         given = self.actors > 0 or self.transport.address is not None
         require(given, "runtime.transport.address", "given where runtime.actors is 0", None)
@@ -174,13 +159,12 @@ class RayRuntimeConfig(AsyncRuntimeConfig):
 
     name: str = "ray"
     cluster: str | None = None
-    environments: int = 1
+    environments: int = option(1, low=1)
     learner_resources: dict[str, float] = field(default_factory=lambda: {"CPU": 1.0})
     actor_resources: dict[str, float] = field(default_factory=lambda: {"CPU": 1.0})
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.environments >= 1, "runtime.environments", "1 or more", self.environments)
         for key in ("learner_resources", "actor_resources"):
             check_resources(f"runtime.{key}", getattr(self, key))
         reachable = self.cluster is None or self.transport.address is not None
@@ -193,7 +177,7 @@ class RayRuntimeConfig(AsyncRuntimeConfig):
 
 
 @dataclass(frozen=True)
-class ActorConfig:
+class ActorConfig(Options, section="actor"):
     """One robot or simulator that acts for a learner elsewhere.
 
     Attributes:
@@ -210,16 +194,13 @@ class ActorConfig:
 
     name: str = "actor"
     spool: str = "???"
-    spool_bytes: int = 4 << 30
-    sync_seconds: float = 1.0
-    finish_seconds: float = 20.0
-    threads: int = 1
+    spool_bytes: int = option(4 << 30, low=1)
+    sync_seconds: float = option(1.0, above=0)
+    finish_seconds: float = option(20.0, low=0)
+    threads: int = option(1, low=1)
     parent: int | None = None
     real_time_factor: float | None = None
 
     def __post_init__(self) -> None:
-        for key in ("spool_bytes", "threads"):
-            require(getattr(self, key) >= 1, f"actor.{key}", "1 or more", getattr(self, key))
-        require(self.sync_seconds > 0, "actor.sync_seconds", "above 0", self.sync_seconds)
-        require(self.finish_seconds >= 0, "actor.finish_seconds", "0 or more", self.finish_seconds)
+        super().__post_init__()
         check_pace("actor.real_time_factor", self.real_time_factor)

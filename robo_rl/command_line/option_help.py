@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, cast
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
+from ..core import bounds_of
+
 INDENT = 2
 
 
@@ -52,7 +54,8 @@ def options(config: DictConfig, config_name: str) -> list[Option]:
 
 
 def _options(config: DictConfig, path: str, comments: dict[str, str]) -> Iterator[Option]:
-    attributes = _attributes(OmegaConf.get_type(config))
+    kind = OmegaConf.get_type(config)
+    attributes = _attributes(kind)
     for key, value in cast(dict[str, Any], OmegaConf.to_container(config)).items():
         if key == "_target_":
             continue
@@ -61,13 +64,21 @@ def _options(config: DictConfig, path: str, comments: dict[str, str]) -> Iterato
             yield Option(f"{path}{key}", None, note or _summary(OmegaConf.get_type(config[key])))
             yield from _options(config[key], f"{path}{key}.", comments)
         else:
-            yield Option(f"{path}{key}", _flow(value), note)
+            yield Option(f"{path}{key}", _flow(value), _with_bounds(note, kind, key))
 
 
 def _flow(value: Any) -> str:
     """Return a value as YAML in one line."""
     text: str = yaml.safe_dump(value, default_flow_style=True, width=float("inf"), allow_unicode=True)
     return text.removesuffix("...\n").rstrip()
+
+
+def _with_bounds(note: str, kind: Any, key: str) -> str:
+    """Return ``note`` with the bounds of an option of a dataclass, unless it says them itself."""
+    bounds = bounds_of(kind, key) if is_dataclass(kind) and isinstance(kind, type) else None
+    if bounds is None or bounds.choices is not None or str(bounds) in note:
+        return note
+    return f"{note} ({bounds})" if note else str(bounds)
 
 
 def _summary(kind: Any) -> str:

@@ -16,7 +16,7 @@ from .agent_protocols import (
 )
 from .clock import Clock, ManualClock, MonotonicClock
 from .closing import Closing
-from .config import as_config, config_node, require
+from .config import as_config, config_node
 from .drafts import draft_of
 from .durable import sync_folder, write_durably
 from .emergency import DeadmanSwitch, EmergencyStop, GuardBeat, StopButton, deadman_file
@@ -50,6 +50,7 @@ from .latch import plain_text, read_short
 from .mjcf_limits import check_mjcf
 from .native import native_library
 from .network_size import claim_parameters, is_too_large, memory_bytes, networks_within, networks_within_memory
+from .options import Bounds, Options, bounds_of, moved_section, option, require
 from .own_stop import OwnStop
 from .packed import blosc_size, zstd_size
 from .protocols import (
@@ -111,6 +112,7 @@ __all__ = [
     "ArraySpec",
     "BaseTarget",
     "Batch",
+    "Bounds",
     "CheckpointError",
     "Clock",
     "Closing",
@@ -145,6 +147,7 @@ __all__ = [
     "ObservationGuard",
     "ObservationSignals",
     "OfflineLearner",
+    "Options",
     "OwnStop",
     "PersistentWorld",
     "Policy",
@@ -182,6 +185,7 @@ __all__ = [
     "Verdict",
     "as_config",
     "blosc_size",
+    "bounds_of",
     "check_mjcf",
     "check_yaml",
     "claim_parameters",
@@ -201,11 +205,13 @@ __all__ = [
     "is_too_large",
     "load_config",
     "memory_bytes",
+    "moved_section",
     "native_library",
     "nearest",
     "networks_within",
     "networks_within_memory",
     "open_regular",
+    "option",
     "override",
     "parse_json",
     "parse_ros_arguments",

@@ -6,18 +6,7 @@ from typing import Any, TypeVar
 
 from omegaconf import DictConfig, OmegaConf
 
-from .errors import ConfigError
-
 Config = TypeVar("Config")
-
-
-def require(condition: bool, key: str, allowed: str, got: object) -> None:
-    """Raise :class:`ConfigError` naming ``key``, the allowed values and what came, unless ``condition``.
-
-    Called from ``__post_init__`` of configuration dataclasses.
-    """
-    if not condition:
-        raise ConfigError(f"{key} must be {allowed}, got {got!r}")
 
 
 def as_config(value: Config | Mapping[str, Any], config_class: type[Config]) -> Config:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .config import require
 from .errors import SpecError
+from .options import Options, option, require
 
 AXES = tuple("".join(order) for letters in ("hwc", "hw") for order in permutations(letters))
 ROTATIONS = (0, 90, 180, 270)
@@ -24,7 +24,7 @@ _NAMES = {1: "grey", 2: "two-channel", 4: "RGBA"}
 
 
 @dataclass  # not frozen: an entry of a dictionary of options
-class ImageConfig:
+class ImageConfig(Options, section="images.*"):
     """How the images of one camera are stored, and which conversions are wanted.
 
     Attributes:
@@ -37,14 +37,14 @@ class ImageConfig:
     """
 
     axes: str | None = None
-    rotate: int = 0
+    rotate: int = option(0, choices=ROTATIONS)
     channels: int | None = None
     low: float | None = None
     high: float | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.axes in (None, *AXES), "images.*.axes", f"null or one of {', '.join(AXES)}", self.axes)
-        require(self.rotate in ROTATIONS, "images.*.rotate", "0, 90, 180 or 270", self.rotate)
         require(self.channels in (None, 1, 3), "images.*.channels", "null, 1 or 3", self.channels)
         both = (self.low is None) == (self.high is None)
         above = self.low is None or self.high is None or self.low < self.high

@@ -5,9 +5,9 @@ import os
 import stat
 from pathlib import Path
 
-from .config import require
 from .durable import sync_folder
 from .errors import DriverError
+from .options import require
 from .text import printable
 
 TEXT_BYTES = 512

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .config import require
 from .errors import ConfigError, nearest
+from .options import require
 from .specs import EnvSpec
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .config import require
+from .options import require
 
 HINGE = 3
 """Type of a joint in a MuJoCo model (``mjtJoint``) that turns about an axis."""

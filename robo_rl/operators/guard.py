@@ -5,7 +5,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..app import press_emergency_stop
-from ..core import Clock, EmergencyStop, EnvSpec, GuardBeat, Observation, OwnStop, SpecError, Verdict, require
+from ..core import (
+    Clock,
+    EmergencyStop,
+    EnvSpec,
+    GuardBeat,
+    Observation,
+    OwnStop,
+    SpecError,
+    Verdict,
+    option,
+)
 from ..safety import WatchConfig
 from .panel import Steering
 from .pulse import SILENT_SECONDS, Pulse
@@ -18,13 +28,8 @@ BEAT_SECONDS = 0.1
 class GuardConfig(WatchConfig):
     """The section ``guard`` of configs/guard.yaml; what each option means stands there and in :class:`WatchConfig`."""
 
-    rate: float = 50.0
-    silence: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.rate > 0, "guard.rate", "above 0", self.rate)
-        require(self.silence > 0, "guard.silence", "above 0", self.silence)
+    rate: float = option(50.0, above=0)
+    silence: float = option(1.0, above=0)
 
 
 class Seen(Protocol):

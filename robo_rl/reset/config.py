@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from robo_rl.core import require
+from robo_rl.core import Options, option, require
 
 WAYPOINT_ORIGINS = ("object", "place", "here")
 GRIPPER_STATES = ("open", "closed")
@@ -15,7 +15,7 @@ class SeededConfig:
 
 
 @dataclass(frozen=True)
-class RecoveryConfig:
+class RecoveryConfig(Options, section="reset"):
     """Each episode after the first begins where the robot stands, after a recovery where the last one ended in failure.
 
     The robot is a vehicle: its actions have the elements ``steering`` (positive to the left) and ``throttle``, and its
@@ -43,24 +43,16 @@ class RecoveryConfig:
     upright: str = "up_z"
     goal_x: str = "checkpoint1_x"
     goal_y: str = "checkpoint1_y"
-    attempts: int = 10
-    seconds: float = 1.2
-    rest_seconds: float = 0.3
-    throttle: float = 0.3
-    min_distance: float = 0.25
-    min_upright: float = 0.7
-
-    def __post_init__(self) -> None:
-        require(self.attempts >= 1, "reset.attempts", "1 or more", self.attempts)
-        require(self.seconds > 0, "reset.seconds", "above 0", self.seconds)
-        for key in ("rest_seconds", "min_distance"):
-            require(getattr(self, key) >= 0, f"reset.{key}", "0 or more", getattr(self, key))
-        require(0 < self.throttle <= 1, "reset.throttle", "in (0, 1]", self.throttle)
-        require(-1 <= self.min_upright <= 1, "reset.min_upright", "in [-1, 1]", self.min_upright)
+    attempts: int = option(10, low=1)
+    seconds: float = option(1.2, above=0)
+    rest_seconds: float = option(0.3, low=0)
+    throttle: float = option(0.3, above=0, high=1)
+    min_distance: float = option(0.25, low=0)
+    min_upright: float = option(0.7, low=-1, high=1)
 
 
 @dataclass(frozen=True)
-class LearnedConfig:
+class LearnedConfig(Options, section="reset"):
     """Each episode after the first begins where a second agent has brought the robot back to, which learns to.
 
     Attributes:
@@ -79,17 +71,11 @@ class LearnedConfig:
 
     agent: Any = None
     reward: Any = None
-    replay_capacity: int = 100_000
-    attempts: int = 3
-    seconds: float = 8.0
+    replay_capacity: int = option(100_000, low=1)
+    attempts: int = option(3, low=1)
+    seconds: float = option(8.0, above=0)
     least_value: float | None = -25.0
-    refuses_from: int = 20
-
-    def __post_init__(self) -> None:
-        for key in ("attempts", "replay_capacity"):
-            require(getattr(self, key) >= 1, f"reset.{key}", "1 or more", getattr(self, key))
-        require(self.seconds > 0, "reset.seconds", "above 0", self.seconds)
-        require(self.refuses_from >= 0, "reset.refuses_from", "0 or more", self.refuses_from)
+    refuses_from: int = option(20, low=0)
 
 
 @dataclass  # not frozen: see ScriptConfig
@@ -117,7 +103,7 @@ class WaypointConfig:
 
 
 @dataclass  # not frozen: OmegaConf makes frozen entries of a dictionary read-only before a file has filled them in
-class ScriptConfig:
+class ScriptConfig(Options, section="reset.scripts.*"):
     """How an object is picked up and put back where a task may begin.
 
     Attributes:
@@ -137,18 +123,18 @@ class ScriptConfig:
     object: str = "to_object"
     places: list[list[float]] = field(default_factory=list)
     spread: tuple[float, ...] = (0.0, 0.0)
-    tolerance: float = 0.02
+    tolerance: float = option(0.02, above=0)
     every_time: bool = False
     within: list[list[float]] = field(default_factory=list)
     grasp: list[WaypointConfig] = field(default_factory=list)
     put: list[WaypointConfig] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         places = bool(self.places) and all(len(place) == 3 for place in self.places)
         require(places, "reset.scripts.*.places", "one or more of 3 values", self.places)
         spread = len(self.spread) == 2 and min(self.spread) >= 0
         require(spread, "reset.scripts.*.spread", "2 values, 0 or more", self.spread)
-        require(self.tolerance > 0, "reset.scripts.*.tolerance", "above 0", self.tolerance)
         corners = [len(corner) for corner in self.within]
         box = not corners or (corners == [2, 2] and all(low < high for low, high in zip(*self.within, strict=True)))
         require(box, "reset.scripts.*.within", "[] or [[x, y], [x, y]], the lower corner first", self.within)
@@ -157,7 +143,7 @@ class ScriptConfig:
 
 
 @dataclass(frozen=True)
-class HomingConfig:
+class HomingConfig(Options, section="reset"):
     """Each episode after the first begins where the robot, an arm, has brought itself: at home, the object put back.
 
     Attributes:
@@ -175,17 +161,10 @@ class HomingConfig:
 
     scripts: dict[str, ScriptConfig] = field(default_factory=dict)
     home: tuple[float, ...] | None = None
-    attempts: int = 3
-    lift: float = 0.15
-    clearance: float = 0.01
-    tolerance: float = 0.012
-    seconds: float = 4.0
-    perturbation: float = 0.01
+    attempts: int = option(3, low=1)
+    lift: float = option(0.15, low=0)
+    clearance: float = option(0.01, above=0)
+    tolerance: float = option(0.012, above=0)
+    seconds: float = option(4.0, above=0)
+    perturbation: float = option(0.01, low=0)
     ask: bool = False
-
-    def __post_init__(self) -> None:
-        require(self.attempts >= 1, "reset.attempts", "1 or more", self.attempts)
-        for key in ("clearance", "tolerance", "seconds"):
-            require(getattr(self, key) > 0, f"reset.{key}", "above 0", getattr(self, key))
-        for key in ("lift", "perturbation"):
-            require(getattr(self, key) >= 0, f"reset.{key}", "0 or more", getattr(self, key))

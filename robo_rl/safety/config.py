@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from robo_rl.core import require
+from robo_rl.core import Options, option, require
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class WorkspaceConfig:
 
 
 @dataclass(frozen=True)
-class JointsConfig:
+class JointsConfig(Options, section="safety.joints"):
     """Joint limits on what actions ask for; one value a joint, null: the robot's.
 
     Attributes:
@@ -55,13 +55,13 @@ class JointsConfig:
     """
 
     enabled: bool = True
-    margin: float = 0.0
+    margin: float = option(0.0, low=0)
     velocity: tuple[float, ...] | None = None
     acceleration: tuple[float, ...] | None = None
     jerk: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        require(self.margin >= 0, "safety.joints.margin", "0 or more", self.margin)
+        super().__post_init__()
         for key in ("velocity", "acceleration", "jerk"):
             values = getattr(self, key)
             valid = values is None or all(value > 0 for value in values)
@@ -87,7 +87,7 @@ class SpeedConfig:
 
 
 @dataclass(frozen=True)
-class ContactConfig:
+class ContactConfig(Options, section="safety.contact"):
     """Contact forces at the wrist: the arm slows down, then stops.
 
     Attributes:
@@ -100,13 +100,13 @@ class ContactConfig:
     enabled: bool = True
     force: float | None = None
     torque: float | None = None
-    slow_from: float = 0.8
+    slow_from: float = option(0.8, above=0, below=1)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for key in ("force", "torque"):
             value = getattr(self, key)
             require(value is None or value > 0, f"safety.contact.{key}", "null or above 0", value)
-        require(0 < self.slow_from < 1, "safety.contact.slow_from", "in (0, 1)", self.slow_from)
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class SingularityConfig:
 
 
 @dataclass(frozen=True)
-class BarrierConfig:
+class BarrierConfig(Options, section="safety.barrier"):
     """A control barrier function keeps the arm clear of itself and of keep-out volumes.
 
     Attributes:
@@ -141,18 +141,17 @@ class BarrierConfig:
 
     enabled: bool = True
     keep_out: tuple[str, ...] = ()
-    margin: float = 0.01
-    approach: float = 0.5
+    margin: float = option(0.01, low=0)
+    approach: float = option(0.5, above=0, high=1)
     reach: float = 0.15
 
     def __post_init__(self) -> None:
-        require(self.margin >= 0, "safety.barrier.margin", "0 or more", self.margin)
-        require(0 < self.approach <= 1, "safety.barrier.approach", "in (0, 1]", self.approach)
+        super().__post_init__()
         require(self.reach > self.margin, "safety.barrier.reach", f"above margin={self.margin}", self.reach)
 
 
 @dataclass(frozen=True)
-class ObservationsConfig:
+class ObservationsConfig(Options, section="safety.observations"):
     """Which observations are believed. One that is not ends the episode and is never stored.
 
     Attributes:
@@ -172,20 +171,18 @@ class ObservationsConfig:
 
     enabled: bool = True
     max_age: float | None = None
-    stale_steps: int = 5
+    stale_steps: int = option(5, low=1)
     position_tolerance: float = 0.1
-    velocity_factor: float = 2.0
-    max_joint_jump: float = 0.5
-    pose_tolerance: float = 0.1
-    max_pose_jump: float = 0.04
+    velocity_factor: float = option(2.0, above=0)
+    max_joint_jump: float = option(0.5, above=0)
+    pose_tolerance: float = option(0.1, above=0)
+    max_pose_jump: float = option(0.04, above=0)
     frozen_images: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         age = self.max_age
         require(age is None or age > 0, "safety.observations.max_age", "null or above 0", age)
-        for key in ("velocity_factor", "max_joint_jump", "pose_tolerance", "max_pose_jump"):
-            require(getattr(self, key) > 0, f"safety.observations.{key}", "above 0", getattr(self, key))
-        require(self.stale_steps >= 1, "safety.observations.stale_steps", "1 or more", self.stale_steps)
         tolerance = self.position_tolerance
         require(tolerance >= 0, "safety.observations.position_tolerance", "0 or more", tolerance)
         frozen = self.frozen_images
@@ -213,7 +210,7 @@ class SpecificationConfig:
 
 
 @dataclass(frozen=True)
-class FeasibilityFilterConfig:
+class FeasibilityFilterConfig(Options, section="safety.feasibility"):
     """A learned value judges whether a constraint can be kept after an action, and replaces the action if not.
 
     Attributes:
@@ -223,12 +220,8 @@ class FeasibilityFilterConfig:
     """
 
     model: str | None = None
-    candidates: int = 64
-    margin: float = 0.0
-
-    def __post_init__(self) -> None:
-        for key in ("candidates", "margin"):
-            require(getattr(self, key) >= 0, f"safety.feasibility.{key}", "0 or more", getattr(self, key))
+    candidates: int = option(64, low=0)
+    margin: float = option(0.0, low=0)
 
 
 @dataclass(frozen=True)
@@ -257,7 +250,7 @@ class EmergencyStopConfig:
 
 
 @dataclass(frozen=True)
-class SafetyConfig:
+class SafetyConfig(Options, section="safety"):
     """What stands between the policy and the robot.
 
     Attributes:
@@ -277,11 +270,8 @@ class SafetyConfig:
     specification: SpecificationConfig = field(default_factory=SpecificationConfig)
     feasibility: FeasibilityFilterConfig = field(default_factory=FeasibilityFilterConfig)
     emergency_stop: EmergencyStopConfig = field(default_factory=EmergencyStopConfig)
-    violation_budget: int = 50
+    violation_budget: int = option(50, low=0)
     filters: list[Any] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        require(self.violation_budget >= 0, "safety.violation_budget", "0 or more", self.violation_budget)
 
 
 @dataclass(frozen=True)

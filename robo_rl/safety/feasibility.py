@@ -20,13 +20,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from robo_rl.core import DataError, claim_parameters, require
+from robo_rl.core import DataError, Options, claim_parameters, option, require
 
 Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class FeasibilityConfig:
+class FeasibilityConfig(Options, section="learning"):
     """How a feasibility value is learned.
 
     Attributes:
@@ -41,22 +41,17 @@ class FeasibilityConfig:
     """
 
     hidden: tuple[int, ...] = (64, 64)
-    steps: int = 3000
-    batch_size: int = 256
-    learning_rate: float = 1e-3
-    gamma: float = 0.99
-    expectile: float = 0.02
-    target_rate: float = 0.02
+    steps: int = option(3000, low=1)
+    batch_size: int = option(256, low=1)
+    learning_rate: float = option(1e-3, above=0)
+    gamma: float = option(0.99, above=0, below=1)
+    expectile: float = option(0.02, above=0, below=0.5)
+    target_rate: float = option(0.02, above=0, high=1)
     seed: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(bool(self.hidden) and min(self.hidden) >= 1, "learning.hidden", "one or more sizes", self.hidden)
-        for key in ("steps", "batch_size"):
-            require(getattr(self, key) >= 1, f"learning.{key}", "1 or more", getattr(self, key))
-        require(self.learning_rate > 0, "learning.learning_rate", "above 0", self.learning_rate)
-        require(0 < self.gamma < 1, "learning.gamma", "in (0, 1)", self.gamma)
-        require(0 < self.expectile < 0.5, "learning.expectile", "in (0, 0.5)", self.expectile)
-        require(0 < self.target_rate <= 1, "learning.target_rate", "in (0, 1]", self.target_rate)
 
 
 class FeasibilityModel:

@@ -5,7 +5,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import PASSED, ConfigError, EnvSpec, Observation, ObservationGuard, RobotDescription, Verdict, require
+from robo_rl.core import (
+    PASSED,
+    ConfigError,
+    EnvSpec,
+    Observation,
+    ObservationGuard,
+    Options,
+    RobotDescription,
+    Verdict,
+    option,
+)
 
 from .motion import ArmReader
 from .observations import PlausibleJoints, ValidObservation
@@ -14,7 +24,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class WatchConfig:
+class WatchConfig(Options, section="guard"):
     """How far a robot may be beyond the limits that filters hold its actions to, before it is stopped.
 
     Attributes:
@@ -24,16 +34,10 @@ class WatchConfig:
         load_factor: force and torque at the wrist, as multiples of the largest allowed.
     """
 
-    position_tolerance: float = 0.1
-    workspace_tolerance: float = 0.05
-    speed_factor: float = 1.5
-    load_factor: float = 1.2
-
-    def __post_init__(self) -> None:
-        for key in ("position_tolerance", "workspace_tolerance"):
-            require(getattr(self, key) >= 0, f"guard.{key}", "0 or more", getattr(self, key))
-        for key in ("speed_factor", "load_factor"):
-            require(getattr(self, key) >= 1, f"guard.{key}", "1 or more", getattr(self, key))
+    position_tolerance: float = option(0.1, low=0)
+    workspace_tolerance: float = option(0.05, low=0)
+    speed_factor: float = option(1.5, low=1)
+    load_factor: float = option(1.2, low=1)
 
 
 class SafetyWatch:

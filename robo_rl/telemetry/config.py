@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from robo_rl.core import require
+from robo_rl.core import Options, option
 
 WANDB_MODES = ("online", "offline", "disabled")
 
 
 @dataclass(frozen=True)
-class WandbConfig:
+class WandbConfig(Options, section="logging.wandb"):
     """Weights & Biases, used when ``project`` is set.
 
     Attributes:
@@ -21,15 +21,11 @@ class WandbConfig:
     project: str | None = None
     entity: str | None = None
     group: str | None = None
-    mode: str | None = None
-
-    def __post_init__(self) -> None:
-        allowed = f"null or one of {', '.join(WANDB_MODES)}"
-        require(self.mode is None or self.mode in WANDB_MODES, "logging.wandb.mode", allowed, self.mode)
+    mode: str | None = option(None, choices=WANDB_MODES)
 
 
 @dataclass(frozen=True)
-class LoggingConfig:
+class LoggingConfig(Options, section="logging"):
     """What a run tells while it goes on. ``metrics.jsonl`` and TensorBoard are always written.
 
     Attributes:
@@ -39,11 +35,7 @@ class LoggingConfig:
         wandb: Weights & Biases.
     """
 
-    train_interval: int = 100
+    train_interval: int = option(100, low=1)
     progress: bool = True
-    progress_seconds: float = 10.0
+    progress_seconds: float = option(10.0, above=0)
     wandb: WandbConfig = field(default_factory=WandbConfig)
-
-    def __post_init__(self) -> None:
-        require(self.train_interval >= 1, "logging.train_interval", "1 or more", self.train_interval)
-        require(self.progress_seconds > 0, "logging.progress_seconds", "above 0", self.progress_seconds)

@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from robo_rl.core import ConfigError, DataError, read_secret, require, user_folder
+from robo_rl.core import ConfigError, DataError, Options, option, read_secret, require, user_folder
 
 from .images import CODINGS
 
@@ -15,7 +15,7 @@ PATH_BYTES = 107
 
 
 @dataclass(frozen=True)
-class TransportConfig:
+class TransportConfig(Options, section="transport"):
     """Where the learner is, and how both sides know each other.
 
     Attributes:
@@ -41,21 +41,19 @@ class TransportConfig:
     certificates: str | None = None
     token_file: str | None = None
     image_compression: str | None = None
-    message_bytes: int = 8 << 20
-    max_actors: int = 32
+    message_bytes: int = option(8 << 20, low=65536)
+    max_actors: int = option(32, low=1)
     requests_per_second: float | None = None
     bytes_per_second: float | None = None
-    timeout_seconds: float = 4.0
+    timeout_seconds: float = option(4.0, above=0)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         known = self.image_compression in CODINGS
         require(known, "transport.image_compression", "null, zstd or jpeg", self.image_compression)
-        require(self.message_bytes >= 65536, "transport.message_bytes", "65536 or more", self.message_bytes)
-        require(self.max_actors >= 1, "transport.max_actors", "1 or more", self.max_actors)
         for name in ("requests_per_second", "bytes_per_second"):
             value = getattr(self, name)
             require(value is None or value > 0, f"transport.{name}", "above 0, or null", value)
-        require(self.timeout_seconds > 0, "transport.timeout_seconds", "above 0", self.timeout_seconds)
         if self.address == UNIX:
             folder = user_folder("state", "the learner's socket", " or transport.address=unix:/path")
             object.__setattr__(self, "address", f"{UNIX}{folder / 'learner'}")

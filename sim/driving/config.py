@@ -3,13 +3,13 @@
 import math
 from dataclasses import dataclass, field
 
-from robo_rl.core import ConfigError, require
+from robo_rl.core import ConfigError, Options, option, require
 
 from ..config import ObservationConfig
 
 
 @dataclass(frozen=True)
-class CarConfig:
+class CarConfig(Options, section="car"):
     """A car of a tenth of the usual size, with four driven wheels on springs, the front ones steered.
 
     Attributes:
@@ -34,7 +34,7 @@ class CarConfig:
     mass: float = 3.0
     wheel_mass: float = 0.15
     centre_of_mass_height: float = 0.06
-    max_steering: float = 0.42
+    max_steering: float = option(0.42, below=math.pi / 4)
     steering_rate: float = 4.0
     stall_force: float = 22.0
     top_speed: float = 5.0
@@ -43,13 +43,13 @@ class CarConfig:
     suspension_damping: float = 0.6
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for key in self.__dataclass_fields__:
             require(getattr(self, key) > 0, f"car.{key}", "above 0", getattr(self, key))
-        require(self.max_steering < math.pi / 4, "car.max_steering", "below pi / 4", self.max_steering)
 
 
 @dataclass(frozen=True)
-class TrackConfig:
+class TrackConfig(Options, section="track"):
     """A closed track between walls, made from its seed.
 
     Attributes:
@@ -65,22 +65,18 @@ class TrackConfig:
     """
 
     seed: int = 0
-    length: float = 30.0
-    width: float = 1.8
-    waviness: float = 0.45
-    min_radius: float = 1.0
-    wall_height: float = 0.2
-    rough_patches: int = 3
-    rough_friction: float = 0.65
-    rough_height: float = 0.005
+    length: float = option(30.0, above=0)
+    width: float = option(1.8, above=0)
+    waviness: float = option(0.45, low=0, high=0.5)
+    min_radius: float = option(1.0, above=0)
+    wall_height: float = option(0.2, above=0)
+    rough_patches: int = option(3, low=0)
+    rough_friction: float = option(0.65, above=0)
+    rough_height: float = option(0.005, low=0, below=0.02)
 
     def __post_init__(self) -> None:
-        for key in ("length", "width", "min_radius", "wall_height", "rough_friction"):
-            require(getattr(self, key) > 0, f"track.{key}", "above 0", getattr(self, key))
-        require(0 <= self.waviness <= 0.5, "track.waviness", "in [0, 0.5]", self.waviness)
+        super().__post_init__()
         require(self.width < 2 * self.min_radius, "track.width", "below 2 * track.min_radius", self.width)
-        require(self.rough_patches >= 0, "track.rough_patches", "0 or more", self.rough_patches)
-        require(0 <= self.rough_height < 0.02, "track.rough_height", "in [0, 0.02)", self.rough_height)
 
 
 @dataclass(frozen=True)
@@ -103,7 +99,7 @@ class DriverConfig:
 
 
 @dataclass(frozen=True)
-class DetectorConfig:
+class DetectorConfig(Options, section="detectors"):
     """What ends an episode besides laps and the time limit (as in FastRLAP, Stachowicz et al. 2023).
 
     Attributes:
@@ -115,21 +111,19 @@ class DetectorConfig:
             [m/s^2]; tyres cannot give more than their friction times 9.81.
     """
 
-    stuck_positions: int = 30
-    stuck_distance: float = 0.3
+    stuck_positions: int = option(30, low=2)
+    stuck_distance: float = option(0.3, above=0)
     flip_acceleration: float = -4.0
-    crash_acceleration: float = 20.0
+    crash_acceleration: float = option(20.0, above=0)
 
     def __post_init__(self) -> None:
-        require(self.stuck_positions >= 2, "detectors.stuck_positions", "2 or more", self.stuck_positions)
-        require(self.stuck_distance > 0, "detectors.stuck_distance", "above 0", self.stuck_distance)
+        super().__post_init__()
         require(-9.81 < self.flip_acceleration < 9.81, "detectors.flip_acceleration", "in (-9.81, 9.81)",
                 self.flip_acceleration)  # fmt: skip
-        require(self.crash_acceleration > 0, "detectors.crash_acceleration", "above 0", self.crash_acceleration)
 
 
 @dataclass(frozen=True)
-class DriveConfig:
+class DriveConfig(Options):
     """Configuration of ``drive``.
 
     Attributes:
@@ -148,16 +142,16 @@ class DriveConfig:
     """
 
     name: str = "drive"
-    control_rate: float = 20.0
-    physics_rate: float = 400.0
-    max_episode_steps: int = 600
-    laps: int = 1
+    control_rate: float = option(20.0, above=0)
+    physics_rate: float = option(400.0, above=0)
+    max_episode_steps: int = option(600, low=1)
+    laps: int = option(1, low=1)
     terminate_on_success: bool = True
     truncate_on_success: bool = False
     autonomous: bool = False
-    checkpoint_spacing: float = 1.0
-    checkpoint_reach: float = 1.0
-    checkpoints_ahead: int = 6
+    checkpoint_spacing: float = option(1.0, above=0)
+    checkpoint_reach: float = option(1.0, above=0)
+    checkpoints_ahead: int = option(6, low=1)
     car: CarConfig = field(default_factory=CarConfig)
     track: TrackConfig = field(default_factory=TrackConfig)
     driver: DriverConfig = field(default_factory=DriverConfig)
@@ -165,10 +159,7 @@ class DriveConfig:
     observation: ObservationConfig = field(default_factory=ObservationConfig)
 
     def __post_init__(self) -> None:
-        for key in ("control_rate", "physics_rate", "checkpoint_spacing", "checkpoint_reach"):
-            require(getattr(self, key) > 0, key, "above 0", getattr(self, key))
-        for key in ("max_episode_steps", "laps", "checkpoints_ahead"):
-            require(getattr(self, key) >= 1, key, "1 or more", getattr(self, key))
+        super().__post_init__()
         require(self.physics_rate >= 200, "physics_rate", "200 Hz or more", self.physics_rate)
         ticks = self.physics_rate / self.control_rate
         if ticks < 1 or abs(ticks - round(ticks)) > 1e-9:

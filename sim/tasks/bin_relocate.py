@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ConfigError, nearest, require
+from robo_rl.core import ConfigError, nearest, option, require
 
 from ..arm import looking_at
 from ..config import ControllerConfig, TaskConfig
@@ -73,18 +73,16 @@ class BinRelocateConfig(TaskConfig):
     max_episode_steps: int = 60
     controller: ControllerConfig = field(default_factory=lambda: ControllerConfig(action_axes="xyz+gripper"))
     direction: str = "random"
-    cube_size: float = 0.045
+    cube_size: float = option(0.045, low=0.035, high=0.06)
     start_range: tuple[float, ...] = (0.06, 0.06)
-    cube_yaw: float = 0.2
+    cube_yaw: float = option(0.2, low=0, high=np.pi / 4)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.direction not in DIRECTIONS:
             raise ConfigError(f"direction: unknown value {self.direction!r}; {nearest(self.direction, DIRECTIONS)}")
-        require(0.035 <= self.cube_size <= 0.06, "cube_size", "in [0.035, 0.06]", self.cube_size)
         valid = len(self.start_range) == 2 and all(0 <= value <= 0.065 for value in self.start_range)
         require(valid, "start_range", "2 values in [0, 0.065]", self.start_range)
-        require(0 <= self.cube_yaw <= np.pi / 4, "cube_yaw", "in [0, pi/4]", self.cube_yaw)
 
 
 class BinRelocate(Task):

@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ConfigError, require
+from robo_rl.core import ConfigError, option, require
 
 from ..arm import looking_at
 from ..config import ArmConfig, ControllerConfig, TaskConfig
@@ -82,7 +82,7 @@ class CableRouteConfig(TaskConfig):
     name: str = "cable_route"
     max_episode_steps: int = 60
     position_range: tuple[float, ...] = (0.035, 0.01)
-    yaw_range: float = 0.15
+    yaw_range: float = option(0.15, low=0, high=0.3)
     arm: ArmConfig = field(default_factory=_arm)
     controller: ControllerConfig = field(default_factory=_controller)
 
@@ -91,7 +91,6 @@ class CableRouteConfig(TaskConfig):
         values = self.position_range
         valid = len(values) == 2 and 0 <= values[0] <= 0.04 and 0 <= values[1] <= 0.02
         require(valid, "position_range", "2 values, in [0, 0.04] and in [0, 0.02]", values)
-        require(0 <= self.yaw_range <= 0.3, "yaw_range", "in [0, 0.3]", self.yaw_range)
         gripper = self.arm.gripper_actuator
         require(gripper is not None, "arm.gripper_actuator", "named: the cable is held by the gripper", gripper)
 

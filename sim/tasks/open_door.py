@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import require
+from robo_rl.core import option, require
 
 from ..arm import looking_at
 from ..config import ArmConfig, ControllerConfig, TaskConfig
@@ -66,10 +66,10 @@ class OpenDoorConfig(TaskConfig):
     max_episode_steps: int = 40
     success_angle: float = 0.35
     position_range: tuple[float, ...] = (0.03, 0.05)
-    yaw_range: float = 0.1
-    hinge_stiffness: float = 1.0
-    hinge_damping: float = 0.8
-    handle_stiffness: float = 0.8
+    yaw_range: float = option(0.1, low=0, high=0.5)
+    hinge_stiffness: float = option(1.0, above=0)
+    hinge_damping: float = option(0.8, above=0)
+    handle_stiffness: float = option(0.8, above=0)
     arm: ArmConfig = field(default_factory=_arm)
     controller: ControllerConfig = field(default_factory=_controller)
 
@@ -79,9 +79,6 @@ class OpenDoorConfig(TaskConfig):
         require(0 < self.success_angle <= largest, "success_angle", f"in (0, {largest}]", self.success_angle)
         valid = len(self.position_range) == 2 and min(self.position_range) >= 0
         require(valid, "position_range", "2 values, 0 or more", self.position_range)
-        require(0 <= self.yaw_range <= 0.5, "yaw_range", "in [0, 0.5]", self.yaw_range)
-        for key in ("hinge_stiffness", "hinge_damping", "handle_stiffness"):
-            require(getattr(self, key) > 0, key, "positive", getattr(self, key))
 
 
 class OpenDoor(Task):

@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import require
+from robo_rl.core import option, require
 
 from ..arm import looking_at
 from ..config import ArmConfig, ControllerConfig, TaskConfig
@@ -86,23 +86,20 @@ class PegInsertConfig(TaskConfig):
 
     name: str = "peg_insert"
     max_episode_steps: int = 60
-    clearance: float = 0.001
+    clearance: float = option(0.001, low=0.0003, high=0.02)
     position_range: tuple[float, ...] = (0.03, 0.03)
-    yaw_range: float = 0.15
+    yaw_range: float = option(0.15, low=0, high=0.6)
     grasp_range: tuple[float, ...] = (0.003, 0.004)
-    block_friction: float = 0.2
+    block_friction: float = option(0.2, low=0, high=2)
     arm: ArmConfig = field(default_factory=_arm)
     controller: ControllerConfig = field(default_factory=_controller)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(0.0003 <= self.clearance <= 0.02, "clearance", "in [0.0003, 0.02]", self.clearance)
         for key, largest in (("position_range", 0.08), ("grasp_range", 0.005)):
             values = getattr(self, key)
             valid = len(values) == 2 and all(0 <= value <= largest for value in values)
             require(valid, key, f"2 values in [0, {largest}]", values)
-        require(0 <= self.yaw_range <= 0.6, "yaw_range", "in [0, 0.6]", self.yaw_range)
-        require(0 <= self.block_friction <= 2, "block_friction", "in [0, 2]", self.block_friction)
         gripper = self.arm.gripper_actuator
         require(gripper is not None, "arm.gripper_actuator", "named: the peg is held by the gripper", gripper)
 

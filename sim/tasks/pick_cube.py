@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import require
+from robo_rl.core import option, require
 
 from ..config import ControllerConfig, TaskConfig
 from ..simulation import ArmSimulation
@@ -40,23 +40,17 @@ class PickCubeConfig(TaskConfig):
     name: str = "pick_cube"
     max_episode_steps: int = 40
     controller: ControllerConfig = field(default_factory=lambda: ControllerConfig(action_axes="xyz+gripper"))
-    cube_size: float = 0.045
-    cube_mass: float = 0.1
-    cube_colour: str = "red"
+    cube_size: float = option(0.045, low=0.02, high=0.07)
+    cube_mass: float = option(0.1, above=0, high=2)
+    cube_colour: str = option("red", choices=COLOURS)
     area_centre: tuple[float, ...] = (0.5, 0.0)
-    area_size: float = 0.2
-    cube_yaw: float = 0.2
-    lift_height: float = 0.1
+    area_size: float = option(0.2, low=0, high=0.4)
+    cube_yaw: float = option(0.2, low=0, high=np.pi / 4)
+    lift_height: float = option(0.1, above=0, high=0.3)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(0.02 <= self.cube_size <= 0.07, "cube_size", "in [0.02, 0.07]: the gripper opens 0.08", self.cube_size)
-        require(0 < self.cube_mass <= 2, "cube_mass", "in (0, 2]", self.cube_mass)
-        require(self.cube_colour in COLOURS, "cube_colour", f"one of {', '.join(COLOURS)}", self.cube_colour)
         require(len(self.area_centre) == 2, "area_centre", "2 values", self.area_centre)
-        require(0 <= self.area_size <= 0.4, "area_size", "in [0, 0.4]", self.area_size)
-        require(0 <= self.cube_yaw <= np.pi / 4, "cube_yaw", "in [0, pi/4]", self.cube_yaw)
-        require(0 < self.lift_height <= 0.3, "lift_height", "in (0, 0.3]", self.lift_height)
 
 
 class PickCube(Task):

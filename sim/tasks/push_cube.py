@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import require
+from robo_rl.core import option, require
 
 from ..config import ArmConfig, ControllerConfig, TaskConfig
 from ..simulation import ArmSimulation
@@ -49,28 +49,23 @@ class PushCubeConfig(TaskConfig):
     max_episode_steps: int = 30
     controller: ControllerConfig = field(default_factory=lambda: ControllerConfig(action_axes="x+y"))
     arm: ArmConfig = field(default_factory=_arm)
-    cube_size: float = 0.05
-    cube_mass: float = 0.1
-    cube_colour: str = "red"
+    cube_size: float = option(0.05, low=0.02, high=0.1)
+    cube_mass: float = option(0.1, above=0, high=2)
+    cube_colour: str = option("red", choices=COLOURS)
     area_centre: tuple[float, ...] = (0.48, 0.0)
     area_size: tuple[float, ...] = (0.04, 0.16)
-    cube_yaw: float = 0.2
+    cube_yaw: float = option(0.2, low=0, high=np.pi / 4)
     push_distance: tuple[float, ...] = (0.10, 0.18)
-    push_angle: float = 0.5
+    push_angle: float = option(0.5, low=0, high=np.pi)
     tolerance: float = 0.04
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(0.02 <= self.cube_size <= 0.1, "cube_size", "in [0.02, 0.1]", self.cube_size)
-        require(0 < self.cube_mass <= 2, "cube_mass", "in (0, 2]", self.cube_mass)
-        require(self.cube_colour in COLOURS, "cube_colour", f"one of {', '.join(COLOURS)}", self.cube_colour)
         require(len(self.area_centre) == 2, "area_centre", "2 values", self.area_centre)
         valid = len(self.area_size) == 2 and min(self.area_size) >= 0
         require(valid, "area_size", "2 values, 0 or more", self.area_size)
-        require(0 <= self.cube_yaw <= np.pi / 4, "cube_yaw", "in [0, pi/4]", self.cube_yaw)
         valid = len(self.push_distance) == 2 and 0 < self.push_distance[0] <= self.push_distance[1]
         require(valid, "push_distance", "2 positive values, the least first", self.push_distance)
-        require(0 <= self.push_angle <= np.pi, "push_angle", "in [0, pi]", self.push_angle)
         require(0 < self.tolerance < self.push_distance[0], "tolerance", "in (0, push_distance)", self.tolerance)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import mujoco
 import numpy as np
 
-from robo_rl.core import require
+from robo_rl.core import option, require
 
 from ..arm import looking_at
 from ..config import ControllerConfig, TaskConfig
@@ -36,11 +36,10 @@ class ReachConfig(TaskConfig):
     controller: ControllerConfig = field(default_factory=lambda: ControllerConfig(action_axes="xyz"))
     goal_low: tuple[float, ...] = (0.35, -0.25, 0.05)
     goal_high: tuple[float, ...] = (0.65, 0.25, 0.40)
-    tolerance: float = 0.02
+    tolerance: float = option(0.02, above=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.tolerance > 0, "tolerance", "positive", self.tolerance)
         for key in ("goal_low", "goal_high"):
             require(len(getattr(self, key)) == 3, key, "3 values", getattr(self, key))
         ordered = all(low <= high for low, high in zip(self.goal_low, self.goal_high, strict=True))

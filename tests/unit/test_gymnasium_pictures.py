@@ -152,7 +152,7 @@ def test_options_for_pictures_that_are_not_there_are_refused() -> None:
     with registered(**with_picture(bytes_of((20, 24, 3)), COLOUR)) as env_id:
         with pytest.raises(ConfigError, match=message):
             make(env_id, images={"camra": {}})
-        with pytest.raises(ConfigError, match=r"images\.\*\.rotate must be 0, 90"):
+        with pytest.raises(ConfigError, match=r"images\.\*\.rotate must be one of 0, 90"):
             make(env_id, images={"camera": {"rotate": 45}})
         with pytest.raises(ConfigError, match=r"observation camera: images of shape .* have no axes 'hw'"):
             make(env_id, images={"camera": {"axes": "hw"}})

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from robo_rl.core import require
+from robo_rl.core import option
 
 from ..parts.offline_config import OfflineConfig
 
@@ -22,13 +22,8 @@ class BCConfig(OfflineConfig):
 
     gamma: ClassVar[float] = 1.0  # no returns are estimated
     learns_online: bool = False
-    update_to_data: int = 1
-    action_chunk: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.update_to_data >= 1, "agent.update_to_data", "1 or more", self.update_to_data)
-        require(self.action_chunk >= 1, "agent.action_chunk", "1 or more", self.action_chunk)
+    update_to_data: int = option(1, low=1)
+    action_chunk: int = option(1, low=1)
 
     @property
     def n_step(self) -> int:

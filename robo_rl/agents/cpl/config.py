@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from robo_rl.core import require
+from robo_rl.core import option
 
 from ..parts.offline_config import OfflineConfig
 
@@ -31,16 +31,8 @@ class CPLConfig(OfflineConfig):
     n_step: ClassVar[int] = 1  # no returns are estimated
 
     pretrain_steps: int = 1500
-    gamma: float = 1.0
-    temperature: float = 1.0
-    conservative_weight: float = 0.5
-    pairs: int = 64
-    cloning_steps: int = 1000
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.temperature > 0, "agent.temperature", "above 0", self.temperature)
-        for key in ("gamma", "conservative_weight"):
-            require(0 <= getattr(self, key) <= 1, f"agent.{key}", "in [0, 1]", getattr(self, key))
-        require(self.pairs >= 1, "agent.pairs", "1 or more", self.pairs)
-        require(self.cloning_steps >= 0, "agent.cloning_steps", "0 or more", self.cloning_steps)
+    gamma: float = option(1.0, low=0, high=1)
+    temperature: float = option(1.0, above=0)
+    conservative_weight: float = option(0.5, low=0, high=1)
+    pairs: int = option(64, low=1)
+    cloning_steps: int = option(1000, low=0)

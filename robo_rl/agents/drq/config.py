@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from robo_rl.core import require
+from robo_rl.core import Options, option, require
 
 from ..parts.choices import require_choice
 from ..parts.encoder_config import EncoderConfig
@@ -12,7 +12,7 @@ BACKENDS = ("auto", "compile", "torch")
 
 
 @dataclass(frozen=True)
-class DormancyConfig:
+class DormancyConfig(Options, section="agent.dormancy"):
     """Dormant neurons of the actor, and what is done about them (DrM, Xu et al. 2024).
 
     Attributes:
@@ -25,16 +25,15 @@ class DormancyConfig:
         max_factor: upper limit of f.
     """
 
-    interval: int = 0
-    threshold: float = 0.025
-    perturb_interval: int = 0
-    rate: float = 2.0
+    interval: int = option(0, low=0)
+    threshold: float = option(0.025, low=0)
+    perturb_interval: int = option(0, low=0)
+    rate: float = option(2.0, low=0)
     min_factor: float = 0.2
     max_factor: float = 0.9
 
     def __post_init__(self) -> None:
-        for key in ("interval", "perturb_interval", "threshold", "rate"):
-            require(getattr(self, key) >= 0, f"agent.dormancy.{key}", "0 or more", getattr(self, key))
+        super().__post_init__()
         measured = self.interval > 0 or self.perturb_interval == 0
         require(measured, "agent.dormancy.interval", "above 0 where networks are perturbed", self.interval)
         low, high = self.min_factor, self.max_factor
@@ -71,7 +70,7 @@ class DrQConfig(SACConfig):
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     image_keys: tuple[str, ...] | None = None
     critic_keys: tuple[str, ...] | None = None
-    shift: int = 4
+    shift: int = option(4, low=0)
     dormancy: DormancyConfig = field(default_factory=DormancyConfig)
 
     def __post_init__(self) -> None:
@@ -79,7 +78,6 @@ class DrQConfig(SACConfig):
         for key in ("image_keys", "critic_keys"):
             if getattr(self, key) is not None:
                 object.__setattr__(self, key, tuple(getattr(self, key)))
-        require(self.shift >= 0, "agent.shift", "0 or more", self.shift)
         require_choice("agent.backend", self.backend, BACKENDS)
         require(
             self.pretrain_critics == "none",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from robo_rl.core import require
+from robo_rl.core import option, require
 
 from ..parts.offline_config import OfflineConfig
 
@@ -27,19 +27,14 @@ class IQLConfig(OfflineConfig):
     action_chunk: ClassVar[int] = 1
 
     layer_norm: bool = False
-    gamma: float = 0.97
-    tau: float = 0.005
-    expectile: float = 0.7
+    gamma: float = option(0.97, low=0, high=1)
+    tau: float = option(0.005, above=0, high=1)
+    expectile: float = option(0.7, low=0.5, below=1)
     inverse_temperature: float = 3.0
-    largest_weight: float = 100.0
-    n_step: int = 1
+    largest_weight: float = option(100.0, above=0)
+    n_step: int = option(1, low=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(0 <= self.gamma <= 1, "agent.gamma", "in [0, 1]", self.gamma)
-        require(0 < self.tau <= 1, "agent.tau", "in (0, 1]", self.tau)
-        require(0.5 <= self.expectile < 1, "agent.expectile", "in [0.5, 1)", self.expectile)
         beta = self.inverse_temperature
         require(beta >= 0, "agent.inverse_temperature", "0 or more", beta)
-        require(self.largest_weight > 0, "agent.largest_weight", "above 0", self.largest_weight)
-        require(self.n_step >= 1, "agent.n_step", "1 or more", self.n_step)

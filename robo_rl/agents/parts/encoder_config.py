@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from robo_rl.core import require
+from robo_rl.core import Options, option, require
 
 from .choices import require_choice
 
@@ -11,7 +11,7 @@ STAGES = 4
 
 
 @dataclass(frozen=True)
-class EncoderConfig:
+class EncoderConfig(Options, section="agent.encoder"):
     """How the image of a camera becomes a vector. Every camera has an encoder of its own.
 
     Attributes:
@@ -29,14 +29,15 @@ class EncoderConfig:
 
     channels: tuple[int, ...] = (16, 32, 64, 64)
     checkpoint: str | None = None
-    stages: int = 4
+    stages: int = option(4, low=1, high=STAGES)
     frozen: bool = True
-    cached_views: int = 0
+    cached_views: int = option(0, low=0)
     head: str = "dense"
-    embeddings: int = 8
-    latent: int = 64
+    embeddings: int = option(8, low=1)
+    latent: int = option(64, low=1)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "channels", tuple(self.channels))
         require(
             len(self.channels) >= 1 and all(width >= 1 for width in self.channels),
@@ -44,14 +45,10 @@ class EncoderConfig:
             "one or more numbers of 1 or more",
             list(self.channels),
         )
-        require(1 <= self.stages <= STAGES, "agent.encoder.stages", f"in [1, {STAGES}]", self.stages)
-        require(self.cached_views >= 0, "agent.encoder.cached_views", "0 or more", self.cached_views)
         require(
             self.cached_views == 0 or (self.checkpoint is not None and self.frozen),
             "agent.encoder.cached_views",
             "0 unless there is a checkpoint and it is frozen",
             self.cached_views,
         )
-        for key in ("embeddings", "latent"):
-            require(getattr(self, key) >= 1, f"agent.encoder.{key}", "1 or more", getattr(self, key))
         require_choice("agent.encoder.head", self.head, HEADS)

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from robo_rl.core import require
+from robo_rl.core import Options, option, require
 
 from .choices import ACTIVATIONS, require_choice
 
 
 @dataclass(frozen=True)
-class OfflineConfig:
+class OfflineConfig(Options, section="agent"):
     """An actor, and how it is trained on what others did.
 
     Attributes:
@@ -35,20 +35,18 @@ class OfflineConfig:
     hidden: tuple[int, ...] = (256, 256)
     actor_layer_norm: bool = False
     activation: str = "relu"
-    learning_rate: float = 3e-4
-    batch_size: int = 256
-    pretrain_steps: int = 10_000
+    learning_rate: float = option(3e-4, above=0, below=1)
+    batch_size: int = option(256, low=1)
+    pretrain_steps: int = option(10_000, low=0)
     observation_keys: tuple[str, ...] | None = None
     normalise_observations: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         # Hydra hands lists over.
         object.__setattr__(self, "hidden", tuple(self.hidden))
         if self.observation_keys is not None:
             object.__setattr__(self, "observation_keys", tuple(self.observation_keys))
         widths = len(self.hidden) >= 1 and all(width >= 1 for width in self.hidden)
         require(widths, "agent.hidden", "one or more widths of 1 or more", list(self.hidden))
-        require(0 < self.learning_rate < 1, "agent.learning_rate", "in (0, 1)", self.learning_rate)
-        require(self.batch_size >= 1, "agent.batch_size", "1 or more", self.batch_size)
-        require(self.pretrain_steps >= 0, "agent.pretrain_steps", "0 or more", self.pretrain_steps)
         require_choice("agent.activation", self.activation, ACTIVATIONS)

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from robo_rl.core import require
+from robo_rl.core import Options, option, require
 
 from ..parts.choices import ACTIVATIONS, require_choice
 
@@ -17,7 +17,7 @@ PRETRAIN_CRITICS = ("none", "cal_ql", "iql")
 
 
 @dataclass(frozen=True)
-class SACConfig:
+class SACConfig(Options, section="agent"):
     """Soft actor-critic with an ensemble of critics. The defaults are ``agent=rlpd``.
 
     Attributes:
@@ -90,8 +90,8 @@ class SACConfig:
     # Read by the composition: this agent learns from its own steps (behaviour cloning does not).
     learns_online: ClassVar[bool] = True
 
-    ensemble_size: int = 5
-    target_subset: int = 2
+    ensemble_size: int = option(5, low=1)
+    target_subset: int = option(2, low=1)
     network: str = "mlp"
     hidden: tuple[int, ...] = (256, 256)
     layer_norm: bool = True
@@ -99,55 +99,50 @@ class SACConfig:
     activation: str = "relu"
     value_bins: int = 0
     value_range: tuple[float, float] | None = None
-    actor_learning_rate: float = 3e-4
-    critic_learning_rate: float = 3e-4
-    temperature_learning_rate: float = 3e-4
-    gamma: float = 0.97
-    tau: float = 0.005
-    actor_tau: float = 0.005
+    actor_learning_rate: float = option(3e-4, above=0, below=1)
+    critic_learning_rate: float = option(3e-4, above=0, below=1)
+    temperature_learning_rate: float = option(3e-4, above=0, below=1)
+    gamma: float = option(0.97, low=0, high=1)
+    tau: float = option(0.005, above=0, high=1)
+    actor_tau: float = option(0.005, above=0, high=1)
     initial_log_std: float = -2.0
-    initial_temperature: float = 0.001
+    initial_temperature: float = option(0.001, above=0)
     target_entropy: float | None = None
     entropy_backup: bool = False
-    update_to_data: int = 20
-    batch_size: int = 128
-    cloning_weight: float = 2.0
-    final_cloning_weight: float = 0.3
-    cloning_half_life: float = 250.0
+    update_to_data: int = option(20, low=1)
+    batch_size: int = option(128, low=1)
+    cloning_weight: float = option(2.0, low=0)
+    final_cloning_weight: float = option(0.3, low=0)
+    cloning_half_life: float = option(250.0, above=0)
     actor_q: str = "min"
-    n_step: int = 1
-    action_chunk: int = 1
-    demonstration_ratio: float = 0.5
-    learning_starts: int = 100
-    random_steps: int = 0
-    pretrain_steps: int = 2000
+    n_step: int = option(1, low=1)
+    action_chunk: int = option(1, low=1)
+    demonstration_ratio: float = option(0.5, low=0, high=1)
+    learning_starts: int = option(100, low=0)
+    random_steps: int = option(0, low=0)
+    pretrain_steps: int = option(2000, low=0)
     pretrain_critics: str = "none"
-    offline_steps: int = 1000
-    conservative_weight: float = 0.1
-    expectile: float = 0.7
+    offline_steps: int = option(1000, low=0)
+    conservative_weight: float = option(0.1, low=0)
+    expectile: float = option(0.7, low=0.5, below=1)
     observation_keys: tuple[str, ...] | None = None
     normalise_observations: bool = True
-    q_limit: float = 1e4
+    q_limit: float = option(1e4, above=0)
     device: str = "auto"
     backend: str = "auto"
     precision: str = "float32"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         # Hydra hands lists over.
         object.__setattr__(self, "hidden", tuple(self.hidden))
         for key in ("observation_keys", "value_range"):
             if getattr(self, key) is not None:
                 object.__setattr__(self, key, tuple(getattr(self, key)))
-        for key in ("ensemble_size", "target_subset", "update_to_data", "batch_size", "n_step", "action_chunk"):
-            require(getattr(self, key) >= 1, f"agent.{key}", "1 or more", getattr(self, key))
         if self.action_chunk > 1:
             expected = f"1 or agent.action_chunk = {self.action_chunk}, as returns are those of whole chunks"
             require(self.n_step in (1, self.action_chunk), "agent.n_step", expected, self.n_step)
             object.__setattr__(self, "n_step", self.action_chunk)
-        for key in ("learning_starts", "random_steps", "pretrain_steps", "offline_steps"):
-            require(getattr(self, key) >= 0, f"agent.{key}", "0 or more", getattr(self, key))
-        for key in ("actor_learning_rate", "critic_learning_rate", "temperature_learning_rate"):
-            require(0 < getattr(self, key) < 1, f"agent.{key}", "in (0, 1)", getattr(self, key))
         require(
             self.target_subset <= self.ensemble_size,
             "agent.target_subset",
@@ -178,11 +173,6 @@ class SACConfig:
                 "the least and the largest return, such as [-0.1,1.1], where agent.value_bins is above 0",
                 values,
             )
-        require(0 <= self.gamma <= 1, "agent.gamma", "in [0, 1]", self.gamma)
-        for key in ("tau", "actor_tau"):
-            require(0 < getattr(self, key) <= 1, f"agent.{key}", "in (0, 1]", getattr(self, key))
-        require(self.initial_temperature > 0, "agent.initial_temperature", "above 0", self.initial_temperature)
-        require(0 <= self.demonstration_ratio <= 1, "agent.demonstration_ratio", "in [0, 1]", self.demonstration_ratio)
         require_choice("agent.pretrain_critics", self.pretrain_critics, PRETRAIN_CRITICS)
         require(
             self.pretrain_critics == "none" or self.demonstration_ratio > 0,
@@ -190,11 +180,6 @@ class SACConfig:
             f"above 0 with agent.pretrain_critics={self.pretrain_critics}: it learns from demonstrations",
             self.demonstration_ratio,
         )
-        require(0.5 <= self.expectile < 1, "agent.expectile", "in [0.5, 1)", self.expectile)
-        for key in ("cloning_weight", "final_cloning_weight", "conservative_weight"):
-            require(getattr(self, key) >= 0, f"agent.{key}", "0 or more", getattr(self, key))
-        require(self.cloning_half_life > 0, "agent.cloning_half_life", "above 0", self.cloning_half_life)
-        require(self.q_limit > 0, "agent.q_limit", "above 0", self.q_limit)
         require_choice("agent.activation", self.activation, ACTIVATIONS)
         require_choice("agent.actor_q", self.actor_q, ACTOR_Q)
         require(

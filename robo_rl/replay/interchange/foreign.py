@@ -15,11 +15,13 @@ from robo_rl.core import (
     EnvSpec,
     ImageConfig,
     ImageLayout,
+    Options,
     Source,
     SpecError,
     as_config,
     image_layout,
     image_override,
+    option,
     require,
 )
 
@@ -31,7 +33,7 @@ FAULTS = ("refuse", "drop", "cut")
 
 
 @dataclass(frozen=True)
-class ForeignConfig:
+class ForeignConfig(Options, section="foreign"):
     """What data that robo-rl did not write leaves open.
 
     Attributes:
@@ -58,7 +60,7 @@ class ForeignConfig:
     action_low: list[float] | None = None
     action_high: list[float] | None = None
     clip: bool = False
-    faults: str = "refuse"
+    faults: str = option("refuse", choices=FAULTS)
     images: dict[str, ImageConfig] = default_field(default_factory=dict)
     leave_out: list[str] = default_field(default_factory=list)
     reward_term: str = "reward"
@@ -66,9 +68,9 @@ class ForeignConfig:
     extra: dict[str, Any] = default_field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         rate = self.control_rate
         require(rate is None or rate > 0, "foreign.control_rate", "null or above 0", rate)
-        require(self.faults in FAULTS, "foreign.faults", " or ".join(FAULTS), self.faults)
         sources = [source.name.lower() for source in Source]
         require(self.source in sources, "foreign.source", f"one of {', '.join(sources)}", self.source)
         low, high = self.action_low, self.action_high

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from robo_rl.core import require
+from robo_rl.core import Options, option
 
 from .data import DataSet
 from .foreign import ForeignConfig
@@ -15,7 +15,7 @@ ACTIONS = ("proposed", "executed")
 
 
 @dataclass(frozen=True)
-class LeRobot:
+class LeRobot(Options, section="format"):
     """LeRobotDataset; only export looks at the options, as import sees what there is.
 
     Attributes:
@@ -26,17 +26,11 @@ class LeRobot:
         robot_type: name of the robot.
     """
 
-    version: str = V3
-    images: str = "png"
-    quality: int = 18
-    action: str = "proposed"
+    version: str = option(V3, choices=(V21, V3))
+    images: str = option("png", choices=("png", "video"))
+    quality: int = option(18, low=0, high=51)
+    action: str = option("proposed", choices=ACTIONS)
     robot_type: str | None = None
-
-    def __post_init__(self) -> None:
-        require(self.version in (V21, V3), "format.version", f"{V21} or {V3}", self.version)
-        require(self.images in ("png", "video"), "format.images", "png or video", self.images)
-        require(0 <= self.quality <= 51, "format.quality", "0 to 51", self.quality)
-        require(self.action in ACTIONS, "format.action", " or ".join(ACTIONS), self.action)
 
     def export(self, data: DataSet, path: Path) -> None:
         """Write ``data`` to the folder ``path``; see :class:`DataFormat`."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import EnvSpec, require
+from robo_rl.core import EnvSpec, Options, option
 
 from ..layout import EpisodeArrays
 from . import rlds_layout as layout
@@ -28,7 +28,7 @@ LAST_STEPS = "observation", "action"
 
 
 @dataclass(frozen=True)
-class Rlds:
+class Rlds(Options, section="format"):
     """A folder of TFRecord files; see docs/interchange.md.
 
     Attributes:
@@ -41,16 +41,11 @@ class Rlds:
             it jumps an episode ends. Null: the data has none.
     """
 
-    action: str = "proposed"
-    shard_megabytes: float = 128.0
+    action: str = option("proposed", choices=("proposed", "executed"))
+    shard_megabytes: float = option(128.0, above=0)
     split: str = "train"
-    last_step: str = "observation"
+    last_step: str = option("observation", choices=LAST_STEPS)
     time: str | None = None
-
-    def __post_init__(self) -> None:
-        require(self.action in ("proposed", "executed"), "format.action", "proposed or executed", self.action)
-        require(self.shard_megabytes > 0, "format.shard_megabytes", "above 0", self.shard_megabytes)
-        require(self.last_step in LAST_STEPS, "format.last_step", " or ".join(LAST_STEPS), self.last_step)
 
     # --- export ------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import EnvSpec, require
+from robo_rl.core import EnvSpec, Options, option
 
 from ..layout import EpisodeArrays
 from .data import DataSet, check_names, facts_json, library, record_json, step_columns
@@ -26,7 +26,7 @@ _GYM_ENVIRONMENT = 2
 
 
 @dataclass(frozen=True)
-class Robomimic:
+class Robomimic(Options, section="format"):
     """One HDF5 file; only export looks at the options.
 
     Attributes:
@@ -34,12 +34,8 @@ class Robomimic:
         compression: of arrays, gzip from 1 (fast) to 9 (small); 0: none.
     """
 
-    action: str = "proposed"
-    compression: int = 1
-
-    def __post_init__(self) -> None:
-        require(self.action in ("proposed", "executed"), "format.action", "proposed or executed", self.action)
-        require(0 <= self.compression <= 9, "format.compression", "0 to 9", self.compression)
+    action: str = option("proposed", choices=("proposed", "executed"))
+    compression: int = option(1, low=0, high=9)
 
     def export(self, data: DataSet, path: Path) -> None:
         """Write ``data`` to the file ``path``; see :class:`DataFormat`."""

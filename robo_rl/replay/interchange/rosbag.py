@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import DataError, EnvSpec, nearest, printable, require
+from robo_rl.core import DataError, EnvSpec, Options, nearest, option, printable, require
 
 from ..layout import EpisodeArrays
 from .data import (
@@ -52,7 +52,7 @@ _VECTORS = ("proposed_action", "executed_action", "rewards")
 
 
 @dataclass(frozen=True)
-class Rosbag:
+class Rosbag(Options, section="format"):
     """A bag of rosbag2.
 
     Attributes:
@@ -64,13 +64,13 @@ class Rosbag:
             that says so; it is refused otherwise.
     """
 
-    storage: str = "mcap"
+    storage: str = option("mcap", choices=STORAGES)
     distribution: str = "jazzy"
     topics: dict[str, TopicConfig] = field(default_factory=dict)
     incomplete: bool = False
 
     def __post_init__(self) -> None:
-        require(self.storage in STORAGES, "format.storage", " or ".join(STORAGES), self.storage)
+        super().__post_init__()
         known = self.distribution in DISTRIBUTIONS
         require(known, "format.distribution", nearest(self.distribution, DISTRIBUTIONS), self.distribution)
 

@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 from robo_rl.core import (
     ImageConfig,
     ImageLayout,
+    Options,
     SpecError,
     decode_ros_compressed_image,
     decode_ros_image,
     image_layout,
+    option,
     require,
 )
 
@@ -27,7 +29,7 @@ _NAMES = ("name", "joint_names", "names")
 
 
 @dataclass  # not frozen: an entry of a dictionary, see SourceConfig of robo_rl.drivers.robot
-class TopicConfig:
+class TopicConfig(Options, section="format.topics.*"):
     """What a topic gives.
 
     Attributes:
@@ -43,14 +45,14 @@ class TopicConfig:
     gives: str = ""
     fields: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-    max_age: float = 0.1
+    max_age: float = option(0.1, above=0)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(bool(self.topic), "format.topics.*.topic", "the name of a topic", self.topic)
         require(bool(self.gives), "format.topics.*.gives", "an observation, action, reward or success", self.gives)
         picture = self.gives.startswith(IMAGES)
         require(picture != bool(self.fields), "format.topics.*.fields", "given, but for images", self.fields)
-        require(self.max_age > 0, "format.topics.*.max_age", "above 0", self.max_age)
         unique = len(set(self.names)) == len(self.names)
         require(unique, "format.topics.*.names", "names that differ", list(self.names))
 

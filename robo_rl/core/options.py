@@ -1,0 +1,172 @@
+"""Options that declare their bounds where they are declared."""
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, ClassVar, TypeVar, overload
+
+from .errors import ConfigError
+
+Value = TypeVar("Value")
+
+_BOUNDS = "bounds"
+_moved: ContextVar[tuple[str, str] | None] = ContextVar("moved", default=None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bounds:
+    """The values that an option may have.
+
+    Attributes:
+        low: the smallest; None: there is none.
+        high: the largest.
+        above: what it is larger than.
+        below: what it is smaller than.
+        choices: all of them; None: the other attributes say.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    above: float | None = None
+    below: float | None = None
+    choices: tuple[Any, ...] | None = None
+
+    def admit(self, value: Any) -> bool:
+        """Whether ``value`` is one of them. NaN never is where there is a bound."""
+        if self.choices is not None:
+            return value in self.choices
+        return (
+            (self.low is None or value >= self.low)
+            and (self.above is None or value > self.above)
+            and (self.high is None or value <= self.high)
+            and (self.below is None or value < self.below)
+        )
+
+    def __str__(self) -> str:
+        if self.choices is not None:
+            return f"one of {', '.join(map(str, self.choices))}"
+        from_ = f"[{self.low:g}" if self.low is not None else None if self.above is None else f"({self.above:g}"
+        to = f"{self.high:g}]" if self.high is not None else None if self.below is None else f"{self.below:g})"
+        if from_ and to:
+            return f"in {from_}, {to}"
+        if from_:
+            return f"{self.low:g} or more" if self.low is not None else f"above {self.above:g}"
+        return f"at most {self.high:g}" if self.high is not None else f"below {self.below:g}"
+
+
+@overload
+def option(
+    default: Value,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    choices: Iterable[Any] | None = None,
+) -> Value: ...
+
+
+@overload
+def option(
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    choices: Iterable[Any] | None = None,
+) -> Any: ...
+
+
+def option(
+    default: Any = dataclasses.MISSING,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    choices: Iterable[Any] | None = None,
+) -> Any:
+    """Return a field of a dataclass that is an :class:`Options`, with the bounds that its values are checked by.
+
+    Where the field may be None, that is always valid.
+
+    Args:
+        default: value where none is given; without it the option has to be given.
+        low: smallest value.
+        high: largest value.
+        above: what a value must be larger than.
+        below: what a value must be smaller than.
+        choices: all valid values.
+    """
+    bounds = Bounds(low, high, above, below, None if choices is None else tuple(choices))
+    return dataclasses.field(default=default, metadata={_BOUNDS: bounds})
+
+
+class Options:
+    """Base of dataclasses whose fields are checked against the bounds that :func:`option` gives them.
+
+    A class that has more to check does so in a ``__post_init__`` that begins with ``super().__post_init__()``.
+
+    Args:
+        section: of the configuration in which the fields stand, as messages name it.
+    """
+
+    _section: ClassVar[str] = ""
+
+    def __init_subclass__(cls, section: str | None = None, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if section is not None:
+            cls._section = section
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            ConfigError: naming the option, what it may be, and what it is.
+        """
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # of those that are dataclasses, as all are
+            bounds = field.metadata.get(_BOUNDS)
+            value = getattr(self, field.name)
+            if bounds is None or (value is None and _may_be_none(field)):
+                continue
+            expected = f"null or {bounds}" if _may_be_none(field) else str(bounds)
+            require(bounds.admit(value), f"{self._section}.{field.name}".lstrip("."), expected, value)
+
+
+def _may_be_none(field: "dataclasses.Field[Any]") -> bool:
+    return "None" in str(field.type)
+
+
+def bounds_of(kind: type, name: str) -> Bounds | None:
+    """Return the bounds of a field of a dataclass; None: it has none."""
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    return fields[name].metadata.get(_BOUNDS) if name in fields else None
+
+
+def require(condition: bool, key: str, allowed: str, got: object) -> None:
+    """Raise :class:`ConfigError` naming ``key``, the allowed values and what came, unless ``condition``.
+
+    Called from ``__post_init__`` of configuration dataclasses, for what :func:`option` cannot say.
+    """
+    if condition:
+        return
+    moved = _moved.get()
+    if moved is not None and f"{key}.".startswith(f"{moved[0]}."):
+        key = moved[1] + key.removeprefix(moved[0])
+    raise ConfigError(f"{key} must be {allowed}, got {got!r}")
+
+
+@contextmanager
+def moved_section(section: str, path: str) -> Iterator[None]:
+    """Have messages about ``section`` name ``path``, where it stands in this configuration.
+
+    Args:
+        section: as its class names it, for example ``agent``.
+        path: for example ``reset.agent``.
+    """
+    token = _moved.set((section, path))
+    try:
+        yield
+    finally:
+        _moved.reset(token)
