@@ -246,7 +246,7 @@ class TaskConfig(Options):
     """
 
     name: str = ""
-    control_rate: float = option(10.0, above=0)
+    control_rate: float = option(10.0, low=0.01, high=1e4)
     max_episode_steps: int = option(100, low=1)
     terminate_on_success: bool = True
     keep_out: tuple[float, ...] = ()

@@ -4,12 +4,13 @@ Written from https://mujoco.readthedocs.io/en/stable/XMLreference.html.
 """
 
 import math
+import os
 from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
 from .errors import ConfigError, DataError, SpecError
-from .foreign import read_bytes
+from .foreign import open_regular, read_bytes
 from .image_files import MAX_PIXELS, read_image_header
 
 MAX_ELEMENTS = 8000
@@ -82,6 +83,8 @@ class _Model:
         self._factors = [1.0]
         self._attached: dict[str, float] = {}
         self._texture_folder = ""
+        self._folders = {""}
+        self._assets: list[str] = []
         self.elements = 0.0
 
     def check(self, path: Path) -> None:
@@ -99,6 +102,15 @@ class _Model:
             parser.Parse(read_bytes(path, _FILE_BYTES), True)
         except (expat.ExpatError, DataError, OSError) as error:
             raise ConfigError(f"{self._option}: {path} is not a valid MJCF file: {error}") from error
+        self._check_assets()
+
+    def _check_assets(self) -> None:
+        """Refuse pipes and devices among the files that the model names, which MuJoCo would wait for."""
+        places = {file.parent / folder for file in self._files for folder in self._folders}
+        for name in dict.fromkeys(self._assets):
+            for file in {place / each for place in places for each in (name, Path(name).name)}:
+                if file.exists() and not file.is_file():
+                    raise ConfigError(f"{self._option}: {self._path}: {file} is not a regular file")
 
     def _refuse_doctype(self, *_: Any) -> None:
         raise ConfigError(f"{self._option}: {self._path} has a document type, which no model needs; remove it")
@@ -114,12 +126,15 @@ class _Model:
             if most is not None and (largest := max(self._numbers(text), default=0)) > most:
                 raise self._error(f"{name} has {attribute} {largest:g}; at most {most:g} is taken")
         file = attributes.get("file")
+        self._assets += [value for key, value in attributes.items() if key.startswith("file") and value]
         if name == "compiler":
+            self._folders |= {attributes[key] for key in attributes if key.endswith("dir")}
             folder = attributes.get("texturedir") or attributes.get("assetdir") or self._texture_folder
             self._texture_folder = folder
         elif name == "include" and file:
             included = _Model(self._option, self._files)
             included._factors, included._attached = [factor], self._attached
+            included._folders, included._assets = self._folders, self._assets
             included.check(self._beside(file))
             self.elements += included.elements
         elif name == "model" and file:
@@ -142,9 +157,9 @@ class _Model:
     def _check_image(self, path: Path) -> None:
         """Compare the size that an image states; what MuJoCo cannot read it says itself."""
         try:
-            with path.open("rb") as stream:
-                header = read_image_header(stream.read(_HEADER_BYTES))
-        except (OSError, SpecError):
+            with open_regular(path) as file:
+                header = read_image_header(os.read(file, _HEADER_BYTES))
+        except (DataError, OSError, SpecError):
             return
         if header.height * header.width > MAX_PIXELS:
             raise self._error(f"{path} is {header}, at most {MAX_PIXELS} pixels are read")

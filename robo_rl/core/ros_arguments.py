@@ -10,8 +10,10 @@ from typing import Any
 
 import yaml
 
-from .errors import ConfigError
+from .errors import ConfigError, DataError
+from .foreign import check_yaml, read_bytes
 
+_FILE_BYTES = 1 << 20
 ENVIRONMENT = "ROBO_RL_ROS_ARGS"
 """Variable by which processes inherit remappings: ``-r FROM:=TO ...``."""
 
@@ -71,7 +73,7 @@ def parse_ros_arguments(arguments: Sequence[str]) -> RosArguments:
             if waiting in ("-r", "--remap"):
                 parsed.remappings[name] = value
             else:
-                parsed.parameters[name] = yaml.safe_load(value)
+                parsed.parameters[name] = _value(name, value)
             waiting = ""
         elif argument == "--":
             inside = False
@@ -86,11 +88,21 @@ def parse_ros_arguments(arguments: Sequence[str]) -> RosArguments:
     return parsed
 
 
+def _value(name: str, text: str) -> Any:
+    try:
+        check_yaml(text, f"-p {name}:={text}")
+        return yaml.safe_load(text)
+    except (DataError, ValueError) as error:  # a date that is none is a ValueError
+        raise ConfigError(f"{error}; a value is YAML, for example 5.0 or [1, 2]") from error
+
+
 def _read_parameters(path: Path) -> list[tuple[str, dict[str, Any]]]:
     """Return what a parameter file of ROS 2 says: values by name for each pattern of nodes."""
     try:
-        content = yaml.safe_load(path.read_text())
-    except (OSError, ValueError, yaml.YAMLError) as error:
+        text = read_bytes(path, _FILE_BYTES).decode()
+        check_yaml(text, str(path))
+        content = yaml.safe_load(text)
+    except (DataError, OSError, ValueError) as error:
         raise ConfigError(f"--params-file {path} cannot be read: {error}") from error
     sections = list(_sections("", content))
     if not sections:

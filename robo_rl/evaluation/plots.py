@@ -1,5 +1,6 @@
 """Learning curves as pictures: one panel a task, one colour a group, environment steps below, robot time above."""
 
+import io
 import math
 import textwrap
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from matplotlib import pyplot as plt
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from ..core import DataError, plain_text
+from ..core import DataError, plain_text, write_durably
 from .aggregate import FEW_RUNS, Curve, Group, group_runs, learning_curve, measure_of
 from .runs import Run
 
@@ -96,7 +97,9 @@ def plot_groups(groups: Sequence[Group], path: Path, theme: Theme = LIGHT) -> Pa
             path.parent.mkdir(parents=True, exist_ok=True)
             # Without a date the same runs give the same file.
             metadata = {"Date": None} if path.suffix == ".svg" else None
-            figure.savefig(path, dpi=160, metadata=metadata)
+            drawn = io.BytesIO()
+            figure.savefig(drawn, format=path.suffix.removeprefix(".") or None, dpi=160, metadata=metadata)
+            write_durably(path, drawn.getvalue())
         finally:
             plt.close(figure)
     return path

@@ -1,5 +1,6 @@
 """What reward modules say along an episode, beside what the cameras saw and the true progress."""
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from matplotlib import pyplot as plt
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from numpy.typing import NDArray
 
+from ..core import write_durably
 from .correlation import rank_correlation
 from .page import figure, section, table, write_page
 from .plots import LIGHT, Theme, caption, style
@@ -65,7 +67,9 @@ def plot_rewards(
                 axis.set_xlim(0, seconds[-1])
             rows[-1].set_xlabel("time [s]")
             path.parent.mkdir(parents=True, exist_ok=True)
-            drawn.savefig(path, dpi=160)
+            picture = io.BytesIO()
+            drawn.savefig(picture, format=path.suffix.removeprefix(".") or None, dpi=160)
+            write_durably(path, picture.getvalue())
         finally:
             plt.close(drawn)
     return path

@@ -57,9 +57,10 @@ def claimed(config: DictConfig, folder: Path) -> Iterator[None]:
 
     Raises:
         ConfigError: if the folder cannot be made, holds files that are no run's, or a run that is not to be replaced,
-            or goes on, or holds what the new run is to read.
+            or goes on, or holds what the new run is to read; if a run that is resumed has links among its files.
     """
     if config.resume is not None:
+        _require_own_files(folder)
         print(f"Run folder {folder}", flush=True)
         yield
         _keep_resumed(config, folder / "config.yaml")
@@ -88,6 +89,20 @@ def claimed(config: DictConfig, folder: Path) -> Iterator[None]:
             _move(earlier, folder)
         elif not begun:
             _remove(made)
+
+
+def _require_own_files(folder: Path) -> None:
+    """Refuse the folder of a run in which a link stands for what the run writes: that may be any file of the user's."""
+    for name in ENTRIES:
+        # wandb has links of its own, and writes to files of new names alone.
+        walk = () if name == "wandb" else os.walk(folder / name)
+        inside = (Path(path) / each for path, folders, files in walk for each in (*folders, *files))
+        for path in (folder / name, *inside):
+            if path.is_symlink():
+                raise ConfigError(
+                    f"{path} is a link to {path.readlink()}, and a run writes to its own files alone: put what it "
+                    "points to in its place, or remove it"
+                )
 
 
 def _keep_resumed(config: DictConfig, file: Path) -> None:

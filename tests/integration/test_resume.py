@@ -162,6 +162,33 @@ def hang_ups() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("hang_ups")
+@pytest.mark.parametrize(
+    "name", ["metrics.jsonl", "curve.png", "videos/final.mp4", "checkpoints", "tensorboard/events"]
+)
+def test_a_run_does_not_write_through_links_in_its_folder(unbroken: Path, tmp_path: Path, name: str) -> None:
+    """Somebody else's run folder may have a link in place of any file: to one of the user's."""
+    folder, own = tmp_path / "run", tmp_path / "own"
+    shutil.copytree(unbroken, folder)
+    own.write_text("a thesis")
+    file = folder / name
+    if file.is_dir():
+        shutil.rmtree(file)
+    file.parent.mkdir(exist_ok=True)
+    file.unlink(missing_ok=True)
+    file.symlink_to(own)
+    done = subprocess.run(
+        [sys.executable, "-m", "robo_rl.cli", "train", f"resume={folder}", f"run.env_steps={STEPS + 1}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert f"{name} is a link to {own}" in done.stderr
+    assert own.read_text() == "a thesis"
+
+
+@pytest.mark.usefixtures("hang_ups")
 def test_a_reader_that_goes_away_ends_the_run_with_a_checkpoint(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     process = start("train", *COMMON, f"run.dir={folder}", "run.env_steps=100000", "logging.progress_seconds=0.01")

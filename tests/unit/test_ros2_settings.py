@@ -138,6 +138,9 @@ def test_a_parameter_file_reaches_the_settings_of_a_command_and_the_command_line
         ("--ros-args --params-file", "expected FILE after it"),
         ("--ros-args --params-file /nowhere.yaml", "/nowhere.yaml cannot be read: .*No such file"),
         ("--ros-args -p", "at the end"),
+        ("--ros-args -p a:=[", r"-p a:=\[: expected YAML .*; a value is YAML, for example"),
+        ("--ros-args -p a:=*b", r"-p a:=\*b: expected YAML"),
+        ("--ros-args -p a:=2026-13-45", "month must be in"),
         ("--ros-args --log-level debug", "'--log-level' is not known"),
     ],
 )
