@@ -1,19 +1,17 @@
 """The agent: contrastive preference learning (Hejna et al. 2024)."""
 
-import math
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from robo_rl.core import Batch, Comparisons, ConfigError, DivergenceError, EnvSpec, Metrics, derive_seed, generator
+from robo_rl.core import Batch, Comparisons, ConfigError, EnvSpec, Metrics, derive_seed, generator
 
-from ..parts.adam import adam_step, bias_corrections
-from ..parts.networks import Parameters, actor_distribution
+from ..parts.adam import Adam
+from ..parts.networks import Parameters, actor_mode
 from ..parts.offline_agent import OfflineAgent
 from ..parts.policy import TanhGaussianPolicy
-from ..parts.slots import prefixed
 from .config import CPLConfig
 
 
@@ -51,13 +49,7 @@ class CPL(OfflineAgent):
         self.config = config
         self._seed = derive_seed(seed, "agent", "comparisons")
         self._compared: Compared | None = None
-        self._first = {name: torch.zeros_like(tensor) for name, tensor in self._policy.parameters.items()}
-        self._second = {name: torch.zeros_like(tensor) for name, tensor in self._policy.parameters.items()}
-        self._updates = torch.zeros((), dtype=torch.int64)
-
-    @property
-    def _has_learned(self) -> bool:
-        return bool(self._updates)
+        self._optimiser = Adam(self._policy.parameters, config.learning_rate)
 
     def fit_comparisons(self, comparisons: Comparisons | None) -> None:
         """Take over what was compared, after the normalisation is fixed and before anything is learned.
@@ -88,12 +80,7 @@ class CPL(OfflineAgent):
         """
         steps = int(self._updates) - self.config.cloning_steps
         metrics = self._imitate(batch) if steps < 0 else self._contrast(steps)
-        for name, value in metrics.items():
-            if not math.isfinite(value):
-                raise DivergenceError(
-                    f"training diverged: {name} is {value} at update {int(self._updates)}. Look for values that are "
-                    "not finite in the data set, or lower agent.learning_rate."
-                )
+        self._require_finite(metrics, int(self._updates))
         self._policy.average(1.0)
         return metrics
 
@@ -104,8 +91,8 @@ class CPL(OfflineAgent):
         def loss(actor: Parameters) -> Tensor:
             return -self._likelihoods(actor, observation, action).mean() / self._policy.action_size
 
-        gradients, error = torch.func.grad_and_value(loss)(self._policy.parameters)
-        self._descend(gradients, int(self._updates) + 1)
+        self._updates += 1
+        error = self._optimiser.descend("actor", loss, int(self._updates))
         return {"bc_loss": float(error)}
 
     def _contrast(self, step: int) -> Metrics:
@@ -113,8 +100,7 @@ class CPL(OfflineAgent):
         if self._compared is None:
             raise RuntimeError("fit_comparisons comes before learning from them")
         if step == 0:
-            for moment in (*self._first.values(), *self._second.values()):
-                moment.zero_()
+            self._optimiser.restart()
         config, n = self.config, len(self._compared.preferred)
         chosen = torch.from_numpy(generator(self._seed, step).integers(0, n, config.pairs))
         observation, action, preferred = (tensor[chosen] for tensor in self._compared)
@@ -126,27 +112,18 @@ class CPL(OfflineAgent):
             return softplus(config.conservative_weight * worse - better).mean(), better > worse
 
         gradients, (error, explained) = torch.func.grad_and_value(loss, has_aux=True)(self._policy.parameters)
-        self._descend(gradients, step + 1)
+        self._updates += 1
+        self._optimiser.move(gradients, step + 1)
         return {"cpl_loss": float(error), "accuracy": float(explained.float().mean())}
 
     def _likelihoods(self, actor: Parameters, observation: Tensor, action: Tensor) -> Tensor:
         """Return the log-likelihoods (...,), up to factor and constant, of actions (..., A)."""
         rows = observation.reshape(-1, observation.shape[-1])
-        mean, _ = actor_distribution(actor, rows, self.config.activation)
-        return -(mean.tanh().view_as(action) - action).square().sum(-1)
-
-    def _descend(self, gradients: Parameters, step: int) -> None:
-        self._updates += 1
-        rate, corrections = self.config.learning_rate, bias_corrections(step)
-        adam_step(self._policy.parameters, gradients, self._first, self._second, rate, corrections)
+        chosen = actor_mode(actor, rows, self.config.activation)
+        return -(chosen.view_as(action) - action).square().sum(-1)
 
     def _slots(self) -> dict[str, Tensor]:
-        return (
-            self._policy.slots()
-            | prefixed("adam_first", self._first)
-            | prefixed("adam_second", self._second)
-            | {"updates": self._updates}
-        )
+        return self._policy.slots() | self._optimiser.slots() | {"updates": self._updates}
 
 
 def discounted(values: Tensor, gamma: float) -> Tensor:

@@ -25,9 +25,6 @@ class CPLConfig(OfflineConfig):
         cloning_steps: see above.
     """
 
-    learns_online: ClassVar[bool] = False
-    update_to_data: ClassVar[int] = 1
-    action_chunk: ClassVar[int] = 1
     n_step: ClassVar[int] = 1  # no returns are estimated
 
     pretrain_steps: int = 1500

@@ -1,19 +1,17 @@
 """The agent: implicit Q-learning (Kostrikov et al. 2022)."""
 
-import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from robo_rl.core import Batch, DivergenceError, EnvSpec, Metrics, derive_seed
+from robo_rl.core import Batch, EnvSpec, Metrics, derive_seed
 
-from ..parts.adam import adam_step, bias_corrections
+from ..parts.adam import Adam
 from ..parts.losses import expectile_loss
-from ..parts.networks import Parameters, actor_distribution, apply_network, critic_values, initialise_network
+from ..parts.networks import Parameters, actor_mode, apply_network, critic_values, initialise_network, track
 from ..parts.offline_agent import OfflineAgent
 from ..parts.policy import TanhGaussianPolicy
-from ..parts.slots import prefixed
 from .config import IQLConfig
 
 CRITICS = 2
@@ -44,11 +42,9 @@ class IQL(OfflineAgent):
         self.config = config
         inputs = self._policy.observations.size
         critic = self._network("critic", inputs + self._policy.action_size, seed, CRITICS)
-        self._target = {f"target_{name}": tensor.clone() for name, tensor in critic.items()}
+        self._target = {name: tensor.clone() for name, tensor in critic.items()}
         self._parameters = critic | self._network("value", inputs, seed) | self._policy.parameters
-        self._first = {name: torch.zeros_like(tensor) for name, tensor in self._parameters.items()}
-        self._second = {name: torch.zeros_like(tensor) for name, tensor in self._parameters.items()}
-        self._updates = torch.zeros((), dtype=torch.int64)
+        self._optimiser = Adam(self._parameters, config.learning_rate)
 
     def _network(self, name: str, inputs: int, seed: int, ensemble: int | None = None) -> Parameters:
         return initialise_network(
@@ -59,10 +55,6 @@ class IQL(OfflineAgent):
             output_gain=1.0,
             ensemble=ensemble,
         )
-
-    @property
-    def _has_learned(self) -> bool:
-        return bool(self._updates)
 
     @torch.no_grad()
     def update(self, batch: Batch) -> Metrics:
@@ -75,35 +67,33 @@ class IQL(OfflineAgent):
             DivergenceError: if a loss is not finite.
         """
         config, parameters = self.config, self._parameters
-        observation = torch.from_numpy(self._policy.observations.rows(batch))
-        following = torch.from_numpy(self._policy.observations.rows(batch, "next_observation"))
-        action, reward, discount = (torch.from_numpy(batch[key]) for key in ("action", "reward", "discount"))
-        best = critic_values(self._target, "target_critic", observation, action, config.activation).amin(0)
+        observation, action, reward, discount, following = self._rows(batch)
+        best = critic_values(self._target, "critic", observation, action, config.activation).amin(0)
 
         def value_loss(value: Parameters) -> tuple[Tensor, Tensor]:
             values = self._values(value, observation)
             return expectile_loss(best - values, config.expectile), values
 
         def actor_loss(actor: Parameters) -> Tensor:
-            mean, _ = actor_distribution(actor, observation, config.activation)
-            return (weight * (mean.tanh() - action).square().sum(-1)).mean()
+            chosen = actor_mode(actor, observation, config.activation)
+            return (weight * (chosen - action).square().sum(-1)).mean()
 
         def critic_loss(critic: Parameters) -> Tensor:
             values = critic_values(critic, "critic", observation, action, config.activation)
             return (values - target).square().mean(1).sum()
 
         self._updates += 1
-        gradients, (value_error, values) = torch.func.grad_and_value(value_loss, has_aux=True)(self._part("value/"))
-        self._descend(gradients)
+        optimiser, step = self._optimiser, int(self._updates)
+        gradients, (value_error, values) = torch.func.grad_and_value(value_loss, has_aux=True)(
+            optimiser.network("value")
+        )
+        optimiser.move(gradients, step)
         advantage = best - self._values(parameters, observation)
         weight = (config.inverse_temperature * advantage).exp().clamp(max=config.largest_weight)
-        gradients, actor_error = torch.func.grad_and_value(actor_loss)(self._part("actor/"))
-        self._descend(gradients)
+        actor_error = optimiser.descend("actor", actor_loss, step)
         target = reward + discount * self._values(parameters, following)
-        gradients, critic_error = torch.func.grad_and_value(critic_loss)(self._part("critic/"))
-        self._descend(gradients)
-        for name, tensor in self._target.items():
-            tensor.lerp_(parameters[name.removeprefix("target_")], config.tau)
+        critic_error = optimiser.descend("critic", critic_loss, step)
+        track(self._target, parameters, config.tau)
         self._policy.average(1.0)
         metrics = {
             "value_loss": float(value_error),
@@ -112,32 +102,18 @@ class IQL(OfflineAgent):
             "value_mean": float(values.mean()),
             "weight_mean": float(weight.mean()),
         }
-        for name, value in metrics.items():
-            if not math.isfinite(value):
-                raise DivergenceError(
-                    f"training diverged: {name} is {value} at update {int(self._updates)}. Look for values that are "
-                    "not finite in the data set, or lower agent.learning_rate."
-                )
+        self._require_finite(metrics, step)
         return metrics
 
     def _values(self, parameters: Parameters, observation: Tensor) -> Tensor:
         return apply_network(parameters, "value", observation, self.config.activation).squeeze(-1)
 
-    def _part(self, prefix: str) -> Parameters:
-        return {name: tensor for name, tensor in self._parameters.items() if name.startswith(prefix)}
-
-    def _descend(self, gradients: Parameters) -> None:
-        corrections = bias_corrections(int(self._updates))
-        rate = self.config.learning_rate
-        adam_step(self._parameters, gradients, self._first, self._second, rate, corrections)
-
     def _slots(self) -> dict[str, Tensor]:
         return (
             self._parameters
-            | self._target
+            | {f"target_{name}": tensor for name, tensor in self._target.items()}
             | self._policy.slots()
-            | prefixed("adam_first", self._first)
-            | prefixed("adam_second", self._second)
+            | self._optimiser.slots()
             | {"updates": self._updates}
         )
 

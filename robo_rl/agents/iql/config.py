@@ -1,7 +1,6 @@
 """Configuration of implicit Q-learning."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from robo_rl.core import option, require
 
@@ -21,10 +20,6 @@ class IQLConfig(OfflineConfig):
         largest_weight: an action counts at most this many times.
         n_step: environment steps whose rewards are summed before a target looks at the value.
     """
-
-    learns_online: ClassVar[bool] = False
-    update_to_data: ClassVar[int] = 1
-    action_chunk: ClassVar[int] = 1
 
     layer_norm: bool = False
     gamma: float = option(0.97, low=0, high=1)

@@ -1,11 +1,13 @@
 """Adam on named tensors (Kingma and Ba 2015)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from .networks import Parameters
+from .slots import prefixed
 
 BETA_FIRST = 0.9
 BETA_SECOND = 0.999
@@ -55,3 +57,48 @@ def adam_step(
     torch._foreach_mul_(steps, learning_rate)
     torch._foreach_div_(steps, denominators)
     torch._foreach_sub_(moved, steps)
+
+
+class Adam:
+    """The optimiser of an agent's networks, which share a dictionary of parameters and may have losses of their own.
+
+    Args:
+        parameters: moved in place, and may hold several networks; see :mod:`.networks`.
+        learning_rate: step length.
+    """
+
+    def __init__(self, parameters: Parameters, learning_rate: float) -> None:
+        self._parameters = parameters
+        self._learning_rate = learning_rate
+        self._first = {name: torch.zeros_like(tensor) for name, tensor in parameters.items()}
+        self._second = {name: torch.zeros_like(tensor) for name, tensor in parameters.items()}
+
+    def descend(self, network: str, loss: Callable[[Parameters], Tensor], step: int) -> Tensor:
+        """Move one network a step down its loss; return the loss before it.
+
+        Args:
+            network: name of the network, such as ``critic``.
+            loss: function of the network's parameters alone.
+            step: number of steps of this network, this one included: the first is number 1.
+        """
+        gradients, value = torch.func.grad_and_value(loss)(self.network(network))
+        self.move(gradients, step)
+        return cast(Tensor, value)
+
+    def move(self, gradients: Mapping[str, Tensor], step: int) -> None:
+        """Move the parameters that have a gradient; ``step`` as in :meth:`descend`."""
+        corrections = bias_corrections(step)
+        adam_step(self._parameters, gradients, self._first, self._second, self._learning_rate, corrections)
+
+    def network(self, name: str) -> Parameters:
+        """Return the parameters of one network."""
+        return {key: tensor for key, tensor in self._parameters.items() if key.startswith(f"{name}/")}
+
+    def restart(self) -> None:
+        """Forget the moments, before the loss is replaced by another."""
+        for moment in (*self._first.values(), *self._second.values()):
+            moment.zero_()
+
+    def slots(self) -> dict[str, Tensor]:
+        """Return the tensors of the moments."""
+        return prefixed("adam_first", self._first) | prefixed("adam_second", self._second)

@@ -186,6 +186,12 @@ def actor_distribution(
     return mean, log_std.clamp(LOG_STD_MIN, LOG_STD_MAX)
 
 
+def actor_mode(parameters: Parameters, observation: Tensor, activation: str) -> Tensor:
+    """Return the action (B, A) of the deterministic policy: tanh of the mean."""
+    mean, _ = actor_distribution(parameters, observation, activation)
+    return mean.tanh()
+
+
 def sample_action(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
     """Return the action tanh(mean + std * noise) (B, A) and the logarithm of its density (B,).
 
@@ -222,3 +228,8 @@ def critic_values(
 def output_values(outputs: Tensor, value_range: tuple[float, float] | None) -> Tensor:
     """Return the values (...,) that :func:`critic_outputs` (..., 1), or (..., K) over ``value_range``, stand for."""
     return outputs.squeeze(-1) if value_range is None else expected_value(outputs, value_range)
+
+
+def track(target: Parameters, parameters: Parameters, tau: float) -> None:
+    """Move a target network, in place, a share ``tau`` towards the parameters of the same names (Polyak averaging)."""
+    torch._foreach_lerp_(list(target.values()), [parameters[name] for name in target], tau)

@@ -31,6 +31,10 @@ class OfflineConfig(Options, section="agent"):
     # Networks this small are trained as fast on the CPU.
     device: ClassVar[str] = "cpu"
     network: ClassVar[str] = "mlp"
+    # The same, not annotated because they are options of some subclasses.
+    learns_online = False
+    update_to_data = 1
+    action_chunk = 1
 
     hidden: tuple[int, ...] = (256, 256)
     actor_layer_norm: bool = False

@@ -11,7 +11,7 @@ from torch import Tensor
 from robo_rl.core import Batch, EnvSpec, Observation, SpecError, State, derive_seed
 
 from .device import choose_device
-from .networks import Parameters, actor_distribution, initialise_network
+from .networks import Parameters, actor_distribution, initialise_network, track
 from .observations import ObservationVector
 from .plan import ActionPlan
 from .slots import load_slots, prefixed, save_slots
@@ -124,8 +124,7 @@ class TanhGaussianPolicy:
 
     def average(self, share: float) -> None:
         """Move the running average by ``share`` towards the parameters; 1 makes it equal to them."""
-        current = [self.parameters[name] for name in self.averaged]
-        torch._foreach_lerp_(list(self.averaged.values()), current, share)
+        track(self.averaged, self.parameters, share)
 
     def row(self, parameters: Parameters, observation: Observation) -> Tensor:
         """Return the network's input (1, input_size) for one observation; ``parameters`` may encode it."""
