@@ -1,0 +1,77 @@
+"""The glossary: terms in alphabetical order, links that resolve, and folders without the identifiers to avoid."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "reference" / "glossary.md"
+ROW = re.compile(r"^\| \[([^\]]+)\]\(([^)]+)\) \| ([^|]+) \| ([^|]*)\|$", re.MULTILINE)
+FEWEST_TERMS = 60
+CLEAN = (
+    "drivers/cameras",
+    "drivers/fake",
+    "examples",
+    "robo_rl/actor",
+    "robo_rl/agents/bc",
+    "robo_rl/agents/cpl",
+    "robo_rl/agents/drq",
+    "robo_rl/agents/iql",
+    "robo_rl/agents/parts",
+    "robo_rl/learner",
+)
+"""Folders without the identifiers that the page says to avoid. Add a folder once it is free of them."""
+
+
+def rows() -> list[tuple[str, str, str, str]]:
+    """Return term, link, meaning and words to avoid."""
+    return ROW.findall(PAGE.read_text())
+
+
+def avoided() -> set[str]:
+    return set(re.findall(r"^\| `(\w+)` \|", PAGE.read_text().partition("## Identifiers")[2], re.MULTILINE))
+
+
+def test_terms_are_sorted_and_each_has_one_sentence() -> None:
+    terms = [term for term, _, _, _ in rows()]
+    lines = PAGE.read_text().partition("## Identifiers")[0].splitlines()
+    assert len(terms) == sum(line.startswith("| [") for line in lines) >= FEWEST_TERMS
+    assert terms == sorted(set(terms), key=str.casefold)
+    for term, _, meaning, _ in rows():
+        assert re.fullmatch(r"[A-Z][^.]*(\.\w[^.]*)*\.", meaning), f"{term}: {meaning!r} is not one sentence"
+
+
+def test_links_lead_to_pages_and_modules() -> None:
+    for term, link, _, _ in rows():
+        assert (PAGE.parent / link).resolve().is_file(), f"{term}: there is no {link}"
+
+
+def test_no_word_is_a_term_and_to_be_avoided() -> None:
+    terms = {term for term, _, _, _ in rows()}
+    synonyms = {word.strip() for _, _, _, avoid in rows() for word in avoid.split(",") if word.strip()}
+    assert not terms & synonyms
+
+
+def identifiers(file: Path) -> Iterator[tuple[str, int]]:
+    """Yield each name that a file gives to something, without underscores around it, and its line."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id.strip("_"), node.lineno
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr.strip("_"), node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg.strip("_"), node.lineno
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name.strip("_"), node.lineno
+
+
+@pytest.mark.parametrize("folder", CLEAN)
+def test_clean_folders_have_no_identifier_to_be_avoided(folder: str) -> None:
+    files = sorted((ROOT / folder).rglob("*.py"))
+    assert files and avoided()
+    found = [f"{file.relative_to(ROOT)}:{line}: {name}" for file in files for name, line in identifiers(file)
+             if name in avoided()]  # fmt: skip
+    assert not found, "\n".join(found)
