@@ -58,6 +58,12 @@ def test_every_function_exists_or_is_named_by_its_class_alone() -> None:
     assert lines <= MOST_LINES
 
 
+def test_links_of_the_guide_resolve() -> None:
+    for page in PAGE.parent.glob("*.md"):
+        for link in re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
 def frames() -> list[tuple[str, str]]:
     """Return file and function of the numbered sections."""
     numbered = re.findall(rf"^### (\d+)\. {LINK.pattern}$", PAGE.read_text(), re.MULTILINE)
