@@ -12,27 +12,20 @@ from robo_rl.agents.parts.networks import Parameters, actor_mode, critic_values,
 from robo_rl.agents.parts.offline_agent import OfflineAgent
 from robo_rl.agents.parts.offline_config import OfflineConfig
 from robo_rl.agents.parts.policy import TanhGaussianPolicy
-from robo_rl.core import Batch, EnvSpec, Metrics, config_node, derive_seed, require
+from robo_rl.core import Batch, EnvSpec, Metrics, config_node, derive_seed, option
 
 
 @dataclass(frozen=True)
 class TD3BCConfig(OfflineConfig):
     """Options of the agent; networks, learning rate and normalisation are those of :class:`OfflineConfig`."""
 
-    gamma: float = 0.99  # discount per environment step
-    tau: float = 0.005  # share of the networks that goes into the target networks
-    alpha: float = 2.5  # weight of the value in the actor's loss; 0: behaviour cloning
+    gamma: float = option(0.99, low=0, high=1)  # discount per environment step
+    tau: float = option(0.005, above=0, high=1)  # share of the networks that goes into the target networks
+    alpha: float = option(2.5, low=0)  # weight of the value in the actor's loss; 0: behaviour cloning
     target_noise: float = 0.2  # standard deviation of the noise on the target actor's actions
     noise_clip: float = 0.5  # largest magnitude of that noise
-    actor_interval: int = 2  # critic updates for each update of the actor
+    actor_interval: int = option(2, low=1)  # critic updates for each update of the actor
     n_step: int = 1  # environment steps whose rewards are summed in a target
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 <= self.gamma <= 1, "agent.gamma", "in [0, 1]", self.gamma)
-        require(0 < self.tau <= 1, "agent.tau", "in (0, 1]", self.tau)
-        require(self.alpha >= 0, "agent.alpha", "0 or more", self.alpha)
-        require(self.actor_interval >= 1, "agent.actor_interval", "1 or more", self.actor_interval)
 
 
 class TD3BC(OfflineAgent):
