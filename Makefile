@@ -91,17 +91,17 @@ $(PEERS): $(READY)
 	  echo "Stable-Baselines3, SBX, JAX, RLtools or LeRobot were not installed; the benchmark goes on without them."
 
 # The learner beside others first; one benchmark that fails keeps no other from being run.
-LEARNER := $(patsubst %,tests/benchmarks/bench_%.py,update replay simulation pixels)
+LEARNER := $(patsubst %,benchmarks/bench_%.py,update replay simulation pixels)
 bench: $(PEERS)
-	@failed=; for file in $(LEARNER) $(filter-out $(LEARNER),$(wildcard tests/benchmarks/bench_*.py)); do \
+	@failed=; for file in $(LEARNER) $(filter-out $(LEARNER),$(wildcard benchmarks/bench_*.py)); do \
 	  echo "== $$file"; $(BIN)/python $$file || failed="$$failed $$file"; done; \
 	  test -z "$$failed" || { echo "Failed:$$failed"; exit 1; }
 
 soak: $(READY)
-	$(BIN)/python tests/benchmarks/soak.py --minutes $(or $(MINUTES),30) --output docs/results/soak.json
+	$(BIN)/python benchmarks/soak.py --minutes $(or $(MINUTES),30) --output docs/results/soak.json
 
 table: $(READY)
-	$(BIN)/python tests/benchmarks/learning_table.py
+	$(BIN)/python benchmarks/learning_table.py
 
 clean:
 	rm -rf $(VENV) .lint build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from .benchmarks.tcp_proxy import TcpProxy
+from .tcp_proxy import TcpProxy
 
 if TYPE_CHECKING:
     from robo_rl.web.server import PageServer

@@ -1,4 +1,4 @@
-"""SIGKILL while a robot resets and steps; tests/benchmarks/bench_restarts.py tries every process in every phase."""
+"""SIGKILL while a robot resets and steps; benchmarks/bench_restarts.py tries every process in every phase."""
 
 from pathlib import Path
 

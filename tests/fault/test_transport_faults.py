@@ -16,10 +16,10 @@ from robo_rl.actor import SpoolFullError
 from robo_rl.replay import Intake
 from robo_rl.transport import TransportConfig
 
-from ..benchmarks.tcp_proxy import TcpProxy
 from ..learner_process import LearnerProcess, survive_kills
 from ..malformed_packets import MalformedPackets
 from ..replay_episodes import SPEC, assert_same
+from ..tcp_proxy import TcpProxy
 from ..transport_rig import ActorRig, make_server, steps_of, stored_steps, wait_until
 from .test_replay_recording import small_disk
 

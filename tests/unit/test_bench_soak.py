@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+from ..tcp_proxy import TcpProxy
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture(autouse=True)
@@ -28,10 +30,9 @@ def echo(server: socket.socket) -> None:
 
 
 def test_a_connection_is_passed_on_cut_and_possible_again() -> None:
-    proxies = importlib.import_module("tcp_proxy")
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=echo, args=(server,), daemon=True).start()
-        proxy = proxies.TcpProxy(server.getsockname()[1])
+        proxy = TcpProxy(server.getsockname()[1])
         with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client:
             client.sendall(b"hello")
             assert client.recv(1024) == b"hello"

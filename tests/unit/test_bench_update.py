@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 SIZES = {"critics": 3, "observation": 5, "action": 2, "hidden": (16, 12), "batch": 8, "updates": 4}
 
 

@@ -11,7 +11,7 @@ from robo_rl.agents.parts.networks import initialise_network
 from robo_rl.agents.sac import SACConfig
 from robo_rl.agents.sac.update import Minibatches, TorchUpdate, draw_noise
 
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 SIZES = {"critics": 3, "observation": 5, "action": 2, "hidden": (16, 12), "batch": 8, "updates": 4}
 
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def percentages(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], set[int]]:
     """Return the successes that were measured of each choice of the overview and each task, over seeds [%]."""
-    monkeypatch.syspath_prepend(ROOT / "tests" / "benchmarks")
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
     rows = importlib.import_module("reward_rows").ROWS
     learning, exploitation = (
         json.loads((ROOT / "docs" / "results" / f"{name}.json").read_text())

@@ -39,7 +39,7 @@ def violations(exact: ExactArm, actions: int, seed: int, filtered: bool = True) 
 @pytest.mark.parametrize("rate", [5, 20, 100, 1000])
 @pytest.mark.parametrize("case", CASES)
 def test_no_limit_is_broken_at_any_rate(case, rate, space):
-    """The published stream has a million actions; see ``tests/benchmarks/bench_safety.py``."""
+    """The published stream has a million actions; see ``benchmarks/bench_safety.py``."""
     limits = "published" if case == "panda" else "default" if space == "joint_position" else "tight"
     exact = ExactArm(case, SPACES[space][0], rate, limits, *SPACES[space][1:])
     assert violations(exact, 200, seed=rate) == set()

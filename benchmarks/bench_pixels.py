@@ -1,6 +1,6 @@
 """How fast agents learn from images: updates a second, and where the time goes.
 
-python tests/benchmarks/bench_pixels.py [--batch-size 256]
+python benchmarks/bench_pixels.py [--batch-size 256]
 
 One update is: draw a minibatch (half demonstrations), one step of critics and encoder, one of the actor. The agents
 take turns within one run, so that their ratios do not depend on what else the machine does; times are of the processor

@@ -1,6 +1,6 @@
 """Full iterations a second: ours beside Stable-Baselines3, SBX, RLPD in JAX and RLtools.
 
-python tests/benchmarks/bench_update.py [--critics 10 2] [--rounds 15] [--threads 2] [--cold] [--json FILE]
+python benchmarks/bench_update.py [--critics 10 2] [--rounds 15] [--threads 2] [--cold] [--json FILE]
 
 An iteration is what one environment step pays for: 20 critic updates of 256 rows that are drawn from a filled replay,
 one update of the actor and one of the temperature; observation 40, action 7, networks of 2 x 256, LayerNorm in the

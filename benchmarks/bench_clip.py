@@ -1,6 +1,6 @@
 """How fast the CLIP reward scores episodes: beside the bare encoder, and a second time from the cache.
 
-python tests/benchmarks/bench_clip.py [--model tabletop] [--rounds 9] [--threads 1] [--json FILE]
+python benchmarks/bench_clip.py [--model tabletop] [--rounds 9] [--threads 1] [--json FILE]
 
 An episode is 200 frames of 64x64 from one camera. The bare encoder is the model's image tower alone, on batches of the
 same size that are preprocessed already. Both take turns within one run, so that their ratio does not depend on what

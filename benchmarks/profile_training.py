@@ -1,6 +1,6 @@
 """What a second of local training goes to.
 
-python tests/benchmarks/profile_training.py task=pick_cube run.env_steps=400
+python benchmarks/profile_training.py task=pick_cube run.env_steps=400
 
 Trains as `robo-rl train` with these overrides does, in a temporary folder and without evaluations on the way, and
 prints how long each part of an environment step took [ms] from the first update to the last.

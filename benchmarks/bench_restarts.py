@@ -1,6 +1,6 @@
 """kill -9 of actor, robot and learner in turn, while the robot resets, steps and is held, again and again.
 
-    python tests/benchmarks/bench_restarts.py [--tries 60] [--output docs/results/restarts.json]
+    python benchmarks/bench_restarts.py [--tries 60] [--output docs/results/restarts.json]
 
 Exits with 1 if two resets ran at once, the robot obeyed a command while it was reset, or stood still for more than 5 s
 without a line in the training's terminal.
@@ -15,7 +15,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.restart_rig import PHASES, SILENT_SECONDS, TARGETS, Outcome, restart_rig
 

@@ -1,6 +1,6 @@
 """kill -9 of the actor while the fake arm moves fast, again and again: how long until the arm is at rest?
 
-    python tests/benchmarks/bench_kill.py [--kills 20]
+    python benchmarks/bench_kill.py [--kills 20]
 
 Exits with 1 if it was once more than 500 ms, or a limit was exceeded.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from watched_arm import kill_in_motion
+from tests.watched_arm import kill_in_motion
 
 REST_SECONDS = 0.5
 

@@ -1,6 +1,6 @@
 """A learner that is killed at random moments, and one that is sent rubbish.
 
-python tests/benchmarks/bench_faults.py [--output FILE.json]
+python benchmarks/bench_faults.py [--output FILE.json]
 
 The learner is a process of its own: 20 times it is killed (SIGKILL) while an actor sends, and what it stored is
 compared, bit for bit, with what the actor made and with the replay memory of a learner that starts again. Then it gets
@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.learner_process import LearnerProcess, survive_kills  # noqa: E402

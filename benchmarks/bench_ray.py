@@ -1,6 +1,6 @@
 """Environment steps a second against the number of actors that Ray places on this machine, and what a learner takes in.
 
-python tests/benchmarks/bench_ray.py [task=pick_cube KEY=VALUE ...] [--seconds 20] [--json FILE]
+python benchmarks/bench_ray.py [task=pick_cube KEY=VALUE ...] [--seconds 20] [--json FILE]
 
 Simulators act with an untrained policy, and a learner that does nothing else stores their steps: what counts is on its
 disk. Actors are 1, 2, 4 ... up to the processors less one, which is the learner's; ``runtime.environments`` gives each

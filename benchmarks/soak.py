@@ -2,7 +2,7 @@
 
     make soak                                                   half an hour of faults
     make soak MINUTES=5                                         fewer
-    python tests/benchmarks/soak.py --minutes 30 --seed 0 --output docs/results/soak.json
+    python benchmarks/soak.py --minutes 30 --seed 0 --output docs/results/soak.json
 
 A learner and two actors, each a process of its own. At random moments one of them is killed (SIGKILL) or stopped for
 seconds (SIGSTOP), the connection of an actor is cut, or a disk is full: no file may grow any more (RLIMIT_FSIZE), for
@@ -33,12 +33,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tcp_proxy import TcpProxy
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from robo_rl.actor import Spool
 from robo_rl.core import RoboRLError
 from robo_rl.replay import EpisodeStore
 from robo_rl.transport import TransportConfig, send_command
+from tests.tcp_proxy import TcpProxy
 
 ACTORS = ("left", "right")
 AGENT = ["task=reach", "agent.update_to_data=4", "agent.batch_size=128"]

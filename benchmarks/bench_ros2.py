@@ -1,6 +1,6 @@
 """Latency and loss of drivers/ros2 between two processes over DDS on loopback.
 
-python tests/benchmarks/bench_ros2.py [--output FILE.json]
+python benchmarks/bench_ros2.py [--output FILE.json]
 
 One-way latencies are from just before a message is published to when the callback has it decoded, on the monotonic
 clock that processes of a machine share. Services and actions are measured there and back. Prints the figures and writes

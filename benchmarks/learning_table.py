@@ -3,10 +3,10 @@
 Takes hours; it may be stopped and started again: finished runs are kept, unfinished ones are resumed.
 
     make table                                            everything
-    python tests/benchmarks/learning_table.py --tasks pick_cube --seeds 3
-    python tests/benchmarks/learning_table.py --agents rlpd no_layer_norm 3_step_returns --name ablation
-    python tests/benchmarks/learning_table.py --tasks Hopper-v5 --agents redq --evaluation-interval 5000 --name gym
-    python tests/benchmarks/learning_table.py --tasks reach pick_cube --agents drq --seeds 3 --name pixels
+    python benchmarks/learning_table.py --tasks pick_cube --seeds 3
+    python benchmarks/learning_table.py --agents rlpd no_layer_norm 3_step_returns --name ablation
+    python benchmarks/learning_table.py --tasks Hopper-v5 --agents redq --evaluation-interval 5000 --name gym
+    python benchmarks/learning_table.py --tasks reach pick_cube --agents drq --seeds 3 --name pixels
 
 Writes docs/results/NAME.json (every run: its summary and evaluations; those of other tasks, agents and seeds stay) and
 the table in docs/results/NAME.md.
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean, steps_to_threshold
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 BUDGETS = {
     "reach": 3_000,
     "pick_cube": 6_000,

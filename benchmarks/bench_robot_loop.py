@@ -1,6 +1,6 @@
 """The control loop of a robot at 20 Hz, with two cameras of 128x128 pixels and 500 Hz joint states, beside a learner.
 
-python tests/benchmarks/bench_robot_loop.py [--minutes 10] [--output docs/results/robot_loop.json]
+python benchmarks/bench_robot_loop.py [--minutes 10] [--output docs/results/robot_loop.json]
 
 Three processes, as on the machine of a robot: `robo-rl robot`, `robo-rl learner` with `agent=drq`, which learns from
 the images as fast as it can and holds nobody up, and `robo-rl actor`, in this process. Between robot and actor is DDS
@@ -32,7 +32,7 @@ from robo_rl.drivers.robot.rate import RateKeeper, percentiles
 from robo_rl.drivers.ros2 import open_node
 from robo_rl.training.remote_actor import RemoteActor
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.ros2_domain import free_domain  # noqa: E402
@@ -90,7 +90,7 @@ class Stalls:
     """Times at which a core stood still, see stalls.py; meanwhile nobody can keep a period."""
 
     def __enter__(self) -> "Stalls":
-        script = str(ROOT / "tests/benchmarks/stalls.py")
+        script = str(ROOT / "benchmarks/stalls.py")
         self._watchers = [
             subprocess.Popen([sys.executable, script, str(core)], stdout=subprocess.PIPE, text=True)
             for core in sorted(os.sched_getaffinity(0))

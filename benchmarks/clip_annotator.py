@@ -1,6 +1,6 @@
 """A small vision-language model that scores pictures of a door: the bundled CLIP model behind OpenAI's interface.
 
-    python tests/benchmarks/clip_annotator.py
+    python benchmarks/clip_annotator.py
 
 Prints its address. It reads which of the captions it knows are true of the picture (the model is a logistic regression
 for each pair of picture and caption), and answers with the score of the furthest. It stands for a larger model, which

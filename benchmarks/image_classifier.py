@@ -1,6 +1,6 @@
 """How well success is told from one camera's images alone, by colours, a frozen network and one that is trained.
 
-python tests/benchmarks/image_classifier.py [--tasks open_door pick_cube] [--models colours convolutional] [--seed 0]
+python benchmarks/image_classifier.py [--tasks open_door pick_cube] [--models colours convolutional] [--seed 0]
 
 A classifier is made from 20 demonstrations of the expert (noise of deviation 0.3), and judges 10 further ones and 6
 episodes of noise of deviation 1. Last states are successes or failures, as physics says; all others but the one before

@@ -1,7 +1,7 @@
 """How well each kind of reward module agrees with the true progress of open_door: robo-rl reward benchmark, 3 seeds.
 
-    python tests/benchmarks/reward_agreement.py
-    python tests/benchmarks/reward_agreement.py --seeds 12 --results /tmp
+    python benchmarks/reward_agreement.py
+    python benchmarks/reward_agreement.py --seeds 12 --results /tmp
 
 Modules have their defaults but for what is said below; annotations are those of a small model (clip_annotator.py).
 Takes about ten minutes of one core a seed. Writes docs/results/reward_agreement.json.
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from clip_annotator import annotator
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 NAME = "reward_agreement"
 
 KINDS = (

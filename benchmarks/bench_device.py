@@ -1,6 +1,6 @@
 """Whole updates of an agent on one device: state, pixels, and features of a frozen network that a replay has cached.
 
-    python tests/benchmarks/bench_device.py --device cuda [--json FILE]
+    python benchmarks/bench_device.py --device cuda [--json FILE]
 
 Each row is an agent as `robo-rl train` makes it, given Batches of numpy arrays as a replay gives them. With --jax RLPD
 in JAX (rlpd_jax.py) is measured on the same device. With --json the file is written after each row, and a row that

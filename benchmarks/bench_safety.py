@@ -6,7 +6,7 @@ Each arm and rate is tried in every action space with every set of limits. Strea
 bang-bang, held, resonant, ramps, NaN and infinity now and then, and a Gaussian policy that policy-gradient ascent
 (REINFORCE) drives towards limits and beyond.
 
-    python tests/benchmarks/bench_safety.py [--actions 4000] [--arm panda] [--rate 50] [--seed 0] [--output FILE]
+    python benchmarks/bench_safety.py [--actions 4000] [--arm panda] [--rate 50] [--seed 0] [--output FILE]
 
 ``--actions`` is the number for each arm and rate, divided among action spaces and limit sets. With ``--output`` the
 result is written to FILE as it grows, and a second call goes on from there. The published stream is
@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from robo_rl.core import ConfigError
 from tests.exact_arm import CASES, TOLERANCES, ExactArm, Stream

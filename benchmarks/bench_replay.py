@@ -1,6 +1,6 @@
 """How long sampling takes: the replay ring beside a store that keeps every array of every transition.
 
-python tests/benchmarks/bench_replay.py [--json FILE]
+python benchmarks/bench_replay.py [--json FILE]
 
 Prints the median of repeated calls [ms]; both stores are measured in turns within one run, so that the ratio does not
 depend on what else the machine does.

@@ -4,7 +4,7 @@
 steps; the car of ``drive`` practises for 24,000, 20 minutes of its time. Finished runs are kept, unfinished ones
 resumed.
 
-    python tests/benchmarks/reset_free.py [--tasks drive pick_cube] [--seeds 0 1 2] [--overrides KEY=VALUE ...]
+    python benchmarks/reset_free.py [--tasks drive pick_cube] [--seeds 0 1 2] [--overrides KEY=VALUE ...]
 
 Writes docs/results/reset_free.json: of each run its summary, its evaluations, those of the policy at the end, and how
 many episodes of the training succeeded.
@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 CHOSEN = {
     "bin_relocate": ["reset=homing"],
     "pick_cube": ["reset=homing"],

@@ -1,6 +1,6 @@
 """How soon the page of robo-rl web answers an emergency stop: with hostile run folders in view, and with strangers.
 
-    python tests/benchmarks/bench_web.py [--presses 3] [--strangers 200] [--output FILE]
+    python benchmarks/bench_web.py [--presses 3] [--strangers 200] [--output FILE]
 
 Run folders of every kind of tests/hostile_runs.py are made, and ``robo-rl web`` is started on them. A page chooses each
 in turn and presses the emergency stop; then strangers open connections and show no token, and a page connects anew for
@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from websockets.sync.client import connect
 

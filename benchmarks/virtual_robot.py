@@ -1,6 +1,6 @@
 """A skill learned on the virtual robot through ROS 2, beside the simulator alone: as much success after as many steps?
 
-    python tests/benchmarks/virtual_robot.py [--rows pick_cube_1] [--seeds 0 1 2] [--output FILE]
+    python benchmarks/virtual_robot.py [--rows pick_cube_1] [--seeds 0 1 2] [--output FILE]
 
 Robot, learner and actor are processes of their own, which speak DDS; the simulator alone is `runtime=local`. Policies
 are evaluated in simulation, those of the robot then on the robot too (`robo-rl eval`). Runs take as long as the robot
@@ -19,7 +19,7 @@ from typing import Any
 
 from learning_table import with_earlier
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.ros2_domain import free_domain  # noqa: E402

@@ -1,9 +1,9 @@
 """What single options of the default agent change, seed by seed: from results of learning_table.py.
 
-    python tests/benchmarks/learning_table.py --agents cal_ql simba --tasks cable_route --seeds 3 \
+    python benchmarks/learning_table.py --agents cal_ql simba --tasks cable_route --seeds 3 \
       --env-steps 2000 --name ablation --overrides runtime.threads=1 agent.precision=bfloat16
-    python tests/benchmarks/ablation_table.py
-    python tests/benchmarks/ablation_table.py --name backends --base float32 --interval 100 --steps 400
+    python benchmarks/ablation_table.py
+    python benchmarks/ablation_table.py --name backends --base float32 --interval 100 --steps 400
 
 Reads docs/results/learning.json (the default agent) and docs/results/NAME.json (options of the default, and of
 ``explores_more``, which was the default; or of the agent BASE of the same file), writes
@@ -26,7 +26,7 @@ from learning_table import EARLIER_ABLATIONS
 
 from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
 
-RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
+RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 
 ENOUGH = 3
 """Seeds of a task that counts in the line of all tasks, and has an interval."""

@@ -1,6 +1,6 @@
 """When a core of this machine stands still, so that nothing on it runs: what no program can do anything about.
 
-python tests/benchmarks/stalls.py CORE
+python benchmarks/stalls.py CORE
 
 Sleeps on the core, at the highest priority that there is where that is permitted, and prints, as one line of JSON each,
 when (monotonic clock [ns]) and by how much [ns] it woke late, if that was 5 ms or more. In a virtual machine it is the

@@ -1,6 +1,6 @@
 """Physics steps and images a second: our simulators beside bare MuJoCo, measured in turns.
 
-    python tests/benchmarks/bench_simulation.py [--tasks pick_cube] [--threads 1 2] [--json FILE]
+    python benchmarks/bench_simulation.py [--tasks pick_cube] [--threads 1 2] [--json FILE]
 
 Rows: ``mj_step``: MuJoCo alone, in its own threads (mujoco.rollout), nothing observed; ``native``: backends stepped
 with random actions in as many Python threads, the control period in C++, observation, reward and success included;

@@ -2,8 +2,8 @@
 
 Takes five hours of one core; it may be stopped and started again: finished runs are kept, unfinished ones are resumed.
 
-    python tests/benchmarks/reward_learning.py
-    python tests/benchmarks/reward_learning.py --rows reach_preferences open_door_transport --seeds 0
+    python benchmarks/reward_learning.py
+    python benchmarks/reward_learning.py --rows reach_preferences open_door_transport --seeds 0
 
 No reward of the task reaches the learner but through the module: the reward is the module's term alone, and an episode
 ends at its time limit, never at a success. How long a run goes on is decided by physics: it ends at the first
@@ -29,7 +29,7 @@ from reward_rows import COLLECTED, ROWS, Row
 from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
 from robo_rl.replay import EpisodeStore
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 NAME = "reward_learning"
 
 

@@ -1,6 +1,6 @@
 """How fast steps come from an actor's spool onto the learner's disk, and policies back, over loopback.
 
-python tests/benchmarks/bench_transport.py [--output FILE.json] [--only images policy]
+python benchmarks/bench_transport.py [--output FILE.json] [--only images policy]
 
 The learner is a process of its own. Steps count when they are durable: appended to the spool before, committed to the
 learner's data set after, and forgotten by the spool. The rate is that at which a learner takes in what an actor's spool
