@@ -1,6 +1,7 @@
 """Options that declare their bounds where they are declared."""
 
 import dataclasses
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -48,10 +49,11 @@ class Bounds:
             return f"one of {', '.join(map(str, self.choices))}"
         from_ = f"[{self.low:g}" if self.low is not None else None if self.above is None else f"({self.above:g}"
         to = f"{self.high:g}]" if self.high is not None else None if self.below is None else f"{self.below:g})"
-        if from_ and to:
+        if from_ and to and self.below != math.inf:
             return f"in {from_}, {to}"
         if from_:
-            return f"{self.low:g} or more" if self.low is not None else f"above {self.above:g}"
+            least = f"{self.low:g} or more" if self.low is not None else f"above {self.above:g}"
+            return f"{least}, and finite" if to else least
         return f"at most {self.high:g}" if self.high is not None else f"below {self.below:g}"
 
 
@@ -126,7 +128,7 @@ class Options:
             ConfigError: naming the option, what it may be, and what it is.
         """
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # of those that are dataclasses, as all are
-            bounds = field.metadata.get(_BOUNDS)
+            bounds = bounds_of(type(self), field.name)
             value = getattr(self, field.name)
             if bounds is None or (value is None and _may_be_none(field)):
                 continue
@@ -139,9 +141,16 @@ def _may_be_none(field: "dataclasses.Field[Any]") -> bool:
 
 
 def bounds_of(kind: type, name: str) -> Bounds | None:
-    """Return the bounds of a field of a dataclass; None: it has none."""
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    return fields[name].metadata.get(_BOUNDS) if name in fields else None
+    """Return the bounds of a field of a dataclass; None: it has none.
+
+    A class that gives a field of its base another default keeps the bounds.
+    """
+    for each in kind.__mro__:
+        field = getattr(each, "__dataclass_fields__", {}).get(name)
+        if field is not None and _BOUNDS in field.metadata:
+            bounds: Bounds = field.metadata[_BOUNDS]
+            return bounds
+    return None
 
 
 def require(condition: bool, key: str, allowed: str, got: object) -> None:

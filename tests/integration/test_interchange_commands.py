@@ -80,7 +80,10 @@ def test_mistakes_are_answered_by_a_line(reach, tmp_path, capsys):
         (["export", f"path={reach}", f"output={reach}"], "exists already; choose another output"),
         (["export", f"path={tmp_path / 'no'}", f"output={tmp_path / 'x'}"], "there is no data set"),
         (["export", f"path={reach}", f"output={tmp_path / 'x'}", "format=lerobo"], "did you mean 'lerobot'"),
-        (["export", f"path={reach}", f"output={tmp_path / 'x'}", "format.images=jpg"], "format.images must be png or"),
+        (
+            ["export", f"path={reach}", f"output={tmp_path / 'x'}", "format.images=jpg"],
+            "format.images must be one of png",
+        ),
         (["export", f"path={reach}"], "output is missing"),
         (["import", f"path={reach}", f"output={tmp_path / 'x'}"], "is no LeRobotDataset"),
         (["import", f"path={reach}", f"output={tmp_path / 'x'}", "format=robomimic"], "is no file"),

@@ -148,7 +148,7 @@ def test_rough_patches_shake_the_car():
 
 @pytest.mark.parametrize(
     ("values", "message"),
-    [({"mass": 0.0}, "car.mass must be above 0"), ({"max_steering": 1.0}, "car.max_steering must be below pi / 4")],
+    [({"mass": 0.0}, "car.mass must be above 0"), ({"max_steering": 1.0}, "car.max_steering must be below 0.785398")],
 )
 def test_wrong_cars_are_refused_by_name(values, message):
     with pytest.raises(ConfigError, match=message):

@@ -1,14 +1,15 @@
 """People at a training in one process: when their commands count, and when they do not."""
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from robo_rl.actor import marked
-from robo_rl.core import Interruption, SafetyStop, Source, Transition
+from robo_rl.actor import Actor, marked
+from robo_rl.core import Agent, EnvBackend, Interruption, SafetyStop, Source, Transition
 from robo_rl.telemetry import Command
+from robo_rl.training.collector import Collector
 from robo_rl.training.operators import LocalOperators
 
 VECTOR = np.zeros(1, np.float32)
@@ -83,7 +84,16 @@ def test_before_its_first_step_there_is_nothing_to_say_of_an_episode() -> None:
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_an_episode_is_left_before_its_first_step_where_the_person_paused_meanwhile(goes_on: bool) -> None:
     rig = Rig(SimpleNamespace(begin_episode=lambda: goes_on))
-    rig.operators.begin_episode()
+    assert rig.operators.begin_episode() == goes_on
+    collector = Collector(
+        cast(Actor, SimpleNamespace(begin_episode=lambda: None, abandon_episode=rig.actor.abandon_episode)),
+        cast(EnvBackend, SimpleNamespace(spec=SimpleNamespace(action=SimpleNamespace(shape=(1,))))),
+        cast(Agent, SimpleNamespace(forget_plan=lambda explore: None)),
+        rig.operators,
+        None,
+        seed=0,
+    )
+    collector.begin_episode()
     assert rig.abandoned == (not goes_on)
 
 

@@ -20,11 +20,17 @@ class Shared(Options, section="shared"):
 class Own(Shared, section="own"):
     kind: str = option("a", choices=("a", "b"))
     open: float = option(1.0, below=2)
+    size: float = option(1.0, above=0, below=math.inf)
     text: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.text != self.kind, "own.text", "another than kind", self.text)
+
+
+@dataclasses.dataclass(frozen=True)
+class OtherDefault(Own):
+    share: float = 0.25
 
 
 @pytest.mark.parametrize(
@@ -44,6 +50,7 @@ def test_values_within_bounds_are_valid(fields: dict[str, Any]) -> None:
         ({"count": 0}, "own.count must be null or 1 or more, got 0"),
         ({"kind": "c"}, "own.kind must be one of a, b, got 'c'"),
         ({"open": 2.0}, "own.open must be below 2, got 2.0"),
+        ({"size": math.inf}, "own.size must be above 0, and finite, got inf"),
         ({"text": "a"}, "own.text must be another than kind, got 'a'"),
     ],
 )
@@ -51,6 +58,12 @@ def test_an_error_names_the_option_its_bounds_and_the_value(fields: dict[str, An
     with pytest.raises(ConfigError) as caught:
         Own(**fields)
     assert str(caught.value) == message
+
+
+def test_bounds_stay_where_a_class_has_another_default() -> None:
+    assert OtherDefault().share == 0.25 and bounds_of(OtherDefault, "share") == bounds_of(Own, "share")
+    with pytest.raises(ConfigError, match=r"^own\.share must be in \(0, 1\], got 2"):
+        OtherDefault(share=2)
 
 
 def test_an_error_names_the_section_where_it_stands() -> None:

@@ -195,7 +195,7 @@ def test_questions_may_be_about_the_newest_steps_alone():
         world = Asked()
         PreferencesConfig(interval=1, newest=newest).make("liked", SPEC, 0).update(world)
         assert world.newest == newest
-    with pytest.raises(ConfigError, match="newest must be 1 or more, or null"):
+    with pytest.raises(ConfigError, match="newest must be null or 1 or more"):
         PreferencesConfig(newest=0)
 
 

@@ -22,6 +22,7 @@ needs_compiler = pytest.mark.skipif(not available()[0], reason="no C++ compiler 
 FRAMES = (("xyz", "base"), ("xyz+rotation", "base"), ("x+y+yaw", "end_effector"))
 
 
+@settings(deadline=None)
 @given(speed=st.floats(0, 10), jerk=st.floats(1, 1e5), rate=st.floats(5, 1000))
 def test_the_strongest_deceleration_is_eased_out_exactly(speed, jerk, rate):
     period = 1 / rate
@@ -35,6 +36,7 @@ def test_the_strongest_deceleration_is_eased_out_exactly(speed, jerk, rate):
     assert not decelerations or decelerations[-1] <= jerk * period * (1 + 1e-9)
 
 
+@settings(deadline=None)
 @given(
     speed=st.floats(-4, 4),
     share=st.floats(-1, 1),

@@ -237,7 +237,7 @@ def test_the_same_seed_gives_the_same_episode_after_others(backend):
     [
         ({"success_angle": 2.0}, "success_angle must be in (0, 1.2], got 2.0"),
         ({"position_range": (0.1,)}, "position_range must be 2 values, 0 or more, got (0.1,)"),
-        ({"hinge_stiffness": 0.0}, "hinge_stiffness must be positive, got 0.0"),
+        ({"hinge_stiffness": 0.0}, "hinge_stiffness must be above 0, got 0.0"),
     ],
 )
 def test_wrong_configurations_are_refused(values, message):

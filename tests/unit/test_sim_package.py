@@ -33,7 +33,7 @@ def test_unknown_names_are_refused_with_the_nearest():
         (ReachConfig, {"goal_low": (0.3, 0.2)}, "goal_low must be 3 values"),
         (ReachConfig, {"goal_low": (0.3, 0.2), "goal_high": (0.5, 0.4)}, "goal_low must be 3 values"),
         (ReachConfig, {"goal_high": (0.5, 0.4)}, "goal_high must be 3 values"),
-        (ReachConfig, {"tolerance": 0.0}, "tolerance must be positive"),
+        (ReachConfig, {"tolerance": 0.0}, "tolerance must be above 0"),
         (ReachConfig, {"goal_low": (0.9, 0.0, 0.0)}, "goal_low must be no more than goal_high"),
     ],
 )
