@@ -5,6 +5,7 @@ Written from https://mujoco.readthedocs.io/en/stable/XMLreference.html.
 
 import math
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from xml.parsers import expat
@@ -17,6 +18,9 @@ MAX_ELEMENTS = 8000
 """Elements of a model with all that is replicated: robots have hundreds. The time to compile grows by their square."""
 
 _FILE_BYTES = 2**26
+_ASSET_BYTES = 2**30
+"""Of the meshes, pictures and other files that a model names, each counted as often as it is named."""
+_MAX_FOLDERS = 20
 _MAX_DEPTH = 200
 _MAX_FILES = 200
 _HEADER_BYTES = 2**16
@@ -60,6 +64,8 @@ _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50, "E": 2**60
 def check_mjcf(path: str | Path, option: str) -> None:
     """Check that a model in MJCF or URDF does not ask for more elements and memory than any robot needs.
 
+    The files that it names (meshes, pictures, ...) have to be regular: reading a named pipe would wait without end.
+
     Args:
         path: of the file; those that it includes or attaches are checked with it.
         option: that names the file, for messages.
@@ -67,7 +73,20 @@ def check_mjcf(path: str | Path, option: str) -> None:
     Raises:
         ConfigError: if it does, or is no XML; the message says where.
     """
-    _Model(option, []).check(Path(path))
+    _Model(option, [], Path(path).parent).check(Path(path))
+
+
+@dataclass
+class _Named:
+    """The files that a model and what it includes name, but for other models.
+
+    Attributes:
+        files: the error to begin with, the folder of the file that names it, the name, and whether it is a picture.
+        folders: where ``compiler`` has MuJoCo look for them. It holds for all files, wherever it stands.
+    """
+
+    files: list[tuple[str, Path, str, bool]] = field(default_factory=list)
+    folders: set[str] = field(default_factory=lambda: {""})
 
 
 class _Model:
@@ -76,19 +95,28 @@ class _Model:
     Args:
         option: for messages.
         files: those that were read so far.
+        main: folder of the model's main file, in which MuJoCo looks for files before that of an included one.
+        including: files that include this one, outermost first.
     """
 
-    def __init__(self, option: str, files: list[Path]) -> None:
-        self._option, self._files = option, files
+    def __init__(self, option: str, files: list[Path], main: Path, including: tuple[Path, ...] = ()) -> None:
+        self._option, self._files, self._main, self._including = option, files, main, including
         self._factors = [1.0]
         self._attached: dict[str, float] = {}
-        self._texture_folder = ""
-        self._folders = {""}
-        self._assets: list[str] = []
+        self._named = _Named()
         self.elements = 0.0
 
     def check(self, path: Path) -> None:
         """Read a file; ``elements`` grows by what it has."""
+        self._read(path)
+        left = _ASSET_BYTES
+        for where, beside, name, pictured in self._named.files:
+            for file in self._places(beside, name):
+                left -= _checked_size(file, where, pictured)
+                if left < 0:
+                    raise ConfigError(f"{where}: at most {_ASSET_BYTES:,} bytes of files are read, {file} exceeds them")
+
+    def _read(self, path: Path) -> None:
         self._files.append(path)
         self._path = path
         if len(self._files) > _MAX_FILES:
@@ -102,15 +130,6 @@ class _Model:
             parser.Parse(read_bytes(path, _FILE_BYTES), True)
         except (expat.ExpatError, DataError, OSError) as error:
             raise ConfigError(f"{self._option}: {path} is not a valid MJCF file: {error}") from error
-        self._check_assets()
-
-    def _check_assets(self) -> None:
-        """Refuse pipes and devices among the files that the model names, which MuJoCo would wait for."""
-        places = {file.parent / folder for file in self._files for folder in self._folders}
-        for name in dict.fromkeys(self._assets):
-            for file in {place / each for place in places for each in (name, Path(name).name)}:
-                if file.exists() and not file.is_file():
-                    raise ConfigError(f"{self._option}: {self._path}: {file} is not a regular file")
 
     def _refuse_doctype(self, *_: Any) -> None:
         raise ConfigError(f"{self._option}: {self._path} has a document type, which no model needs; remove it")
@@ -125,44 +144,55 @@ class _Model:
             most = _MAX_USER if name == "size" and attribute.startswith("nuser_") else _LARGEST.get((name, attribute))
             if most is not None and (largest := max(self._numbers(text), default=0)) > most:
                 raise self._error(f"{name} has {attribute} {largest:g}; at most {most:g} is taken")
-        file = attributes.get("file")
-        self._assets += [value for key, value in attributes.items() if key.startswith("file") and value]
         if name == "compiler":
-            self._folders |= {attributes[key] for key in attributes if key.endswith("dir")}
-            folder = attributes.get("texturedir") or attributes.get("assetdir") or self._texture_folder
-            self._texture_folder = folder
-        elif name == "include" and file:
-            included = _Model(self._option, self._files)
-            included._factors, included._attached = [factor], self._attached
-            included._folders, included._assets = self._folders, self._assets
-            included.check(self._beside(file))
-            self.elements += included.elements
-        elif name == "model" and file:
-            model = _Model(self._option, self._files)
-            model.check(self._beside(file))
-            self._attached[attributes.get("name", Path(file).stem)] = model.elements
+            self._note_folders(attributes)
+        elif name == "include" and (file := attributes.get("file")):
+            self._include(file, factor)
+        elif name == "model" and (file := attributes.get("file")):
+            models = [(_Model(self._option, self._files, path.parent), path) for path in self._found(file)]
+            for model, path in models:
+                model.check(path)
+            self._attached[attributes.get("name", Path(file).stem)] = sum(model.elements for model, _ in models)
         elif name == "attach":
             self.elements += factor * self._attached.get(attributes.get("model", ""), 1)
-        elif name in ("texture", "hfield"):
-            for key, value in attributes.items():
-                if key.startswith("file"):
-                    self._check_image(self._beside(value, self._texture_folder))
+        else:
+            self._note_files(name, attributes)
         if self.elements > MAX_ELEMENTS or len(self._factors) > _MAX_DEPTH:
             found = f"{self.elements:g} elements with what is replicated, {len(self._factors)} deep"
             raise self._error(f"{found}; at most {MAX_ELEMENTS} and {_MAX_DEPTH} are taken")
 
-    def _beside(self, file: str, folder: str = "") -> Path:
-        return self._path.parent / folder / file
+    def _include(self, file: str, factor: float) -> None:
+        """Count the elements of an included file: where two have its name, of both."""
+        found, including = self._found(file), (*self._including, self._path)
+        for path in [each for each in found if each not in including] or found:
+            included = _Model(self._option, self._files, self._main, including)
+            included._factors, included._attached, included._named = [factor], self._attached, self._named
+            included._read(path)
+            self.elements += included.elements
 
-    def _check_image(self, path: Path) -> None:
-        """Compare the size that an image states; what MuJoCo cannot read it says itself."""
-        try:
-            with open_regular(path) as file:
-                header = read_image_header(os.read(file, _HEADER_BYTES))
-        except (DataError, OSError, SpecError):
-            return
-        if header.height * header.width > MAX_PIXELS:
-            raise self._error(f"{path} is {header}, at most {MAX_PIXELS} pixels are read")
+    def _note_folders(self, attributes: dict[str, str]) -> None:
+        self._named.folders |= {value for key, value in attributes.items() if key.endswith("dir")}
+        if len(self._named.folders) > _MAX_FOLDERS:
+            raise self._error(f"compiler names more than {_MAX_FOLDERS} folders of meshes and textures")
+
+    def _note_files(self, element: str, attributes: dict[str, str]) -> None:
+        """Note the files that an element names, also as the value of a plugin's option."""
+        where, beside = self._place(), self._path.parent
+        if element == "config" and "file" in attributes.get("key", ""):
+            attributes = {"file": attributes.get("value", "")}
+        for attribute, value in attributes.items():
+            if attribute.startswith("file") and value:  # fileleft of textures, and filename in URDF, too
+                self._named.files.append((where, beside, value, element in ("texture", "hfield")))
+
+    def _found(self, file: str) -> list[Path]:
+        """Return the files that an included name may mean; the one beside this file where there is none."""
+        paths = dict.fromkeys((self._main / file, self._path.parent / file))
+        return [path for path in paths if os.path.lexists(path)] or [self._path.parent / file]
+
+    def _places(self, beside: Path, file: str) -> set[Path]:
+        """Return all places where MuJoCo may look for a file: its rules are many, and differ by version."""
+        names = {file.removeprefix("package://"), Path(file).name}
+        return {top / folder / name for top in (self._main, beside) for folder in self._named.folders for name in names}
 
     def _numbers(self, text: str) -> list[float]:
         """Return the numbers in an attribute; what is none counts as 0, and MuJoCo says so."""
@@ -176,6 +206,35 @@ class _Model:
             numbers.append(number if math.isfinite(number) else math.inf)
         return numbers
 
+    def _place(self) -> str:
+        return f"{self._option}: {self._path}, line {self._parser.CurrentLineNumber}"
+
     def _error(self, found: str) -> ConfigError:
-        place = f"line {self._parser.CurrentLineNumber}"
-        return ConfigError(f"{self._option}: {self._path}, {place}: {found}")
+        return ConfigError(f"{self._place()}: {found}")
+
+
+def _checked_size(path: Path, where: str, pictured: bool) -> int:
+    """Return the size of a file; 0 where there is none or it cannot be read, which MuJoCo says itself.
+
+    Raises:
+        ConfigError: if it is not a regular file, or a picture that states too large a size.
+    """
+    try:
+        with open_regular(path) as file:
+            if pictured:
+                _check_picture(path, os.pread(file, _HEADER_BYTES, 0), where)
+            return os.fstat(file).st_size
+    except DataError as error:
+        raise ConfigError(f"{where}: {error}") from error
+    except OSError:
+        return 0
+
+
+def _check_picture(path: Path, data: bytes, where: str) -> None:
+    """Compare the size that a picture states; what MuJoCo cannot read it says itself."""
+    try:
+        header = read_image_header(data)
+    except SpecError:
+        return
+    if header.height * header.width > MAX_PIXELS:
+        raise ConfigError(f"{where}: {path} is {header}, at most {MAX_PIXELS} pixels are read")
