@@ -273,7 +273,7 @@ def test_hydra_builds_the_task() -> None:
     [
         ({"env_id": ""}, "task.env_id must be the id of a Gymnasium environment, got ''"),
         ({"max_episode_steps": 0}, "task.max_episode_steps must be null or 1 or more, got 0"),
-        ({"control_rate": -1.0}, "task.control_rate must be null or above 0 Hz, got -1.0"),
+        ({"control_rate": -1.0}, "task.control_rate must be null or in [0.01, 10000] Hz, got -1.0"),
     ],
 )
 def test_values_out_of_range_name_the_key(fields: dict[str, Any], message: str) -> None:
