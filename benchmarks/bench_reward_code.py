@@ -1,4 +1,4 @@
-"""What a call of sandboxed reward code costs: python benchmarks/bench_reward_code.py."""
+"""Cost of a call of sandboxed reward code: python benchmarks/bench_reward_code.py."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What reward modules cost, in processor time of one core: python benchmarks/bench_reward_modules.py [NAME ...].
+"""Cost of reward modules, in processor time of one core: python benchmarks/bench_reward_modules.py [NAME ...].
 
 Of `open_door` (42 elements of state, a camera of 64x64 pixels): made from 20 demonstrations, scoring 50 episodes, and
 what a learned module does after each step of a training, over 200 steps.

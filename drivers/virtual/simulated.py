@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 
 
 class Simulated(Protocol):
-    """What a virtual robot moves."""
+    """A simulated robot that a virtual robot moves."""
 
     cameras: tuple[str, ...]
     tick: float

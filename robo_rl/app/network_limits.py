@@ -9,7 +9,7 @@ from ..core import CheckpointError, networks_within
 NO_NETWORKS = ("demonstrations", "intervention", "replay", "run")
 """Parts of a checkpoint without networks."""
 CRITICS = 64
-"""How much larger than its policy an agent may be, where a checkpoint has the policy alone."""
+"""Largest ratio of an agent's parameters to those of its policy, where a checkpoint has the policy alone."""
 
 
 NUMBER = 4

@@ -104,9 +104,9 @@ def run_command(command: str, overrides: list[str]) -> int:
 
 
 def _too_large(error: Exception) -> str:
-    told = str(error).partition("\n")[0][:200] or type(error).__name__
+    reason = str(error).partition("\n")[0][:200] or type(error).__name__
     return (
-        f"this needs more memory than there is ({told}): lower the sizes that are given, such as agent.batch_size or "
+        f"this needs more memory than there is ({reason}): lower the sizes that are given, such as agent.batch_size or "
         "run.replay_capacity (--debug shows where)"
     )
 

@@ -22,7 +22,7 @@ SMALL = 1 << 20
 
 @dataclass
 class _Limit:
-    """What networks may still take.
+    """Memory that networks may still take.
 
     Attributes:
         most: parameters that all networks may have.
@@ -120,7 +120,7 @@ _EXHAUSTED = (
 
 
 def is_too_large(error: BaseException) -> bool:
-    """Whether Python, NumPy or PyTorch raised ``error`` for a size for which there is no memory, or no number."""
+    """Whether ``error`` of Python, NumPy or PyTorch says that a size exceeds memory or the range of integers."""
     kinds = (RuntimeError, ValueError, OverflowError)
     return isinstance(error, MemoryError) or (
         isinstance(error, kinds) and any(text in str(error) for text in _EXHAUSTED)

@@ -127,7 +127,7 @@ class Options:
         Raises:
             ConfigError: naming the option, what it may be, and what it is.
         """
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # of those that are dataclasses, as all are
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
             bounds = bounds_of(type(self), field.name)
             value = getattr(self, field.name)
             if bounds is None or (value is None and _may_be_none(field)):

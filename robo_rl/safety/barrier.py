@@ -116,8 +116,8 @@ class Clearances:
         allowed = np.minimum(margin - 1e-6, start) - 1e-9
         if (end < allowed).any():
             return False
-        # No distance in between is less than half of what the way leaves of the sum of both.
-        doubtful = (start + end - loss[pairs]) / 2 < allowed
+        # No distance in between is less than half of what the way leaves of the sum of both, but depths are not exact.
+        doubtful = ((start + end - loss[pairs]) / 2 < allowed) | (np.minimum(start, end) <= 0)
         if not doubtful.any():
             return True
         postures = np.concatenate([joints[None], path])
@@ -135,12 +135,13 @@ class Clearances:
 
         From the first posture to another it may have changed by as much as that one's of ``losses`` (m,), and between
         any two by their difference. It is measured where it may be smallest, until it cannot be too small anywhere
-        (Piyavskii 1972, Shubert 1972).
+        (Piyavskii 1972, Shubert 1972). Where geoms overlap that does not hold: every posture there is measured.
         """
         spans = [(0, len(losses) - 1, start, end)]
         while spans:
             first, last, before, after = spans.pop()
-            if last - first < 2 or (before + after - losses[last] + losses[first]) / 2 >= allowed:
+            enough = min(before, after) > 0 and (before + after - losses[last] + losses[first]) / 2 >= allowed
+            if enough or last - first < 2:
                 continue
             lowest = (before - after + losses[first] + losses[last]) / 2
             middle = bisect_left(losses, lowest, first + 1, last - 1)

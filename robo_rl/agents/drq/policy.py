@@ -62,13 +62,13 @@ class PixelPolicy(TanhGaussianPolicy):
         return [shift_images(x, shift) for x, shift in zip(images, shifts, strict=True)]
 
     def row(self, parameters: Parameters, observation: Observation) -> Tensor:
-        """As of :class:`~robo_rl.agents.parts.policy.TanhGaussianPolicy`, of images as they are."""
+        """As in :class:`~robo_rl.agents.parts.policy.TanhGaussianPolicy`, for images that are not shifted."""
         images: list[NDArray[np.uint8]] = [observation[key] for key in self.encoder.keys]
         rows = [torch.from_numpy(image).unsqueeze(0).to(self.device) for image in images]
         return self.inputs(parameters, rows, super().row(parameters, observation))
 
     def distribution(self, batch: Batch) -> Callable[[Parameters], tuple[Tensor, Tensor]]:
-        """As of :class:`~robo_rl.agents.parts.policy.TanhGaussianPolicy`, of shifted images."""
+        """As in :class:`~robo_rl.agents.parts.policy.TanhGaussianPolicy`, for shifted images."""
         shifted = self.training_images(batch)
         vector = torch.from_numpy(self.observations.rows(batch)).to(self.device)
         activation = self.config.activation

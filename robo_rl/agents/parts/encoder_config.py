@@ -12,7 +12,7 @@ STAGES = 4
 
 @dataclass(frozen=True)
 class EncoderConfig(Options, section="agent.encoder"):
-    """How the image of a camera becomes a vector. Every camera has an encoder of its own.
+    """Options of the encoder that makes a vector of a camera's image. Every camera has an encoder of its own.
 
     Attributes:
         channels: of the convolutions, 3x3 with stride 2; not used with a checkpoint.
@@ -20,7 +20,7 @@ class EncoderConfig(Options, section="agent.encoder"):
         stages: how many of its four stages are used; each after the first halves the map and doubles the channels.
         frozen: whether the checkpoint's network stays as it is (and is one for all cameras).
         cached_views: randomly shifted views of each image for which the replay keeps what the frozen network makes of
-            them (in half precision), computed once; 0: it computes anew at every update.
+            them (in half precision), computed once; 0: they are computed again at every update.
         head: what makes a vector of the last map: ``dense`` (of all its elements), or ``spatial_embeddings``
             (weighted sums over places, learned for each channel, as in SERL; then dense).
         embeddings: weighted sums of each channel for ``head=spatial_embeddings``.

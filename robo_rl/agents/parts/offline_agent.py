@@ -57,7 +57,7 @@ class OfflineAgent(ABC):
 
     @property
     def _has_learned(self) -> bool:
-        """Whether there was an update, as the subclass counts them in ``_updates``."""
+        """Whether there was an update. Subclasses count updates in ``_updates``."""
         return bool(self._updates)
 
     @abstractmethod
