@@ -15,7 +15,7 @@ from ..evaluation.runs import load_run
 from ..telemetry import Command, LiveStatus, LiveWatch
 from ..web.reading import Readers
 from .run_table import clip
-from .watched_runs import dated_runs, describe, new_pictures, places, refused_commands, stamp_of, unreadable
+from .watched_runs import UNREADABLE, dated_runs, describe, new_pictures, places, refused_commands, stamp_of, unreadable
 
 PICTURE_SECONDS = 0.1
 READ_SECONDS = 5.0
@@ -255,7 +255,8 @@ class Visit:
         self._told |= news
         if told.get("run") is not None:
             self.going_on = told["run"]["going_on"]
-            if self.chosen is None:
+            # A folder that was removed meanwhile is not stayed with: the newest run is shown as soon as there is one.
+            if self.chosen is None and told["run"]["status"] != UNREADABLE:
                 self.choose(told["run"]["path"])
         await self.page.send(json.dumps(news or {"alive": True}))
 

@@ -14,6 +14,8 @@ from .run_table import clip, facts, newest_change
 
 PICTURES_BYTES = 8 << 20
 """Most that is read of pictures at a time."""
+UNREADABLE = "cannot be shown"
+"""Status of a run whose files cannot be read."""
 
 
 def places(pattern: str) -> list[Path]:
@@ -69,7 +71,7 @@ def unreadable(path: Path, error: Exception) -> dict[str, Any]:
     return {
         "path": str(path),
         "title": clip(path.name),
-        "status": "cannot be shown",
+        "status": UNREADABLE,
         "facts": [("note", clip(reason))],
         "faults": [],
         "curves": [],

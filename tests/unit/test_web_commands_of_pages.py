@@ -99,6 +99,19 @@ def test_a_run_that_was_chosen_before_the_server_started_is_commanded(runs: list
         assert page.answers == ["pause: asked for"] and run.take_commands() == [Command("pause")]
 
 
+def test_a_page_does_not_stay_with_a_run_that_was_removed(runs: list[Path]) -> None:
+    """The folder goes after the server has listed it: a page that opened then showed it for ever."""
+
+    class Listed(Dashboard):
+        async def _find(self) -> tuple[list[Path], str]:
+            paths, note = await super()._find()
+            return ([runs[0].parent / "removed", *paths], note) if self._listed is None else (paths, note)
+
+    page = Page({"command": "pause"}, until=lambda told: (told.get("run") or {}).get("path") in map(str, runs))
+    asyncio.run(Listed(WatchConfig([str(folder) for folder in runs], newest=5, interval=0.1)).serve(page))
+    assert page.answers == ["the run is not going on: nobody takes commands"]
+
+
 def test_commands_are_passed_on_in_their_order(runs: list[Path]) -> None:
     names = ["pause", "resume", "pause", "checkpoint"]
     with LiveRun(runs[0]) as run:
