@@ -33,6 +33,7 @@ from .config import (
 from .expert import make_intervention
 from .network_limits import networks_of, networks_of_run
 from .options import check_seed, typed
+from .search_path import config_folders
 from .stops import emergency_stop, find_emergency_stop, press_emergency_stop, robot_name
 from .trained import (
     RESUMED,
@@ -71,6 +72,7 @@ __all__ = [
     "check_resources",
     "check_seed",
     "complete_config",
+    "config_folders",
     "emergency_stop",
     "find_emergency_stop",
     "has_robot",

@@ -41,6 +41,7 @@ from .config import (
     RunConfig,
 )
 from .returning import ReturnLearner
+from .search_path import register_search_path
 from .stops import find_stop_button
 
 ENTRY_POINTS = "robo_rl.config"
@@ -77,7 +78,11 @@ def register_configs() -> None:
 
 @functools.cache
 def register_all_configs() -> None:
-    """Offer the configuration classes of every installed package that has the entry point ``robo_rl.config``, once."""
+    """Offer the configuration classes of every installed package that has the entry point ``robo_rl.config``, once.
+
+    From then on Hydra searches the folders of ``ROBO_RL_CONFIG_PATH`` too.
+    """
+    register_search_path()
     for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
         entry.load()()
 

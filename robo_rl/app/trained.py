@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import MissingConfigException
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from ..core import (
@@ -142,6 +143,14 @@ def complete_config(saved: DictConfig, file: Path) -> DictConfig:
             chosen = [f"{group!s}={choice}" for group, choice in choices.items() if choice is not None]
             typed = compose("train", overrides=chosen)
         config = cast(DictConfig, OmegaConf.merge(typed, saved, resumed))
+    except MissingConfigException as error:
+        if error.missing_cfg_file is None:
+            raise
+        group, _, choice = str(error.missing_cfg_file).rpartition("/")
+        raise ConfigError(
+            f"{file} was made with {group}={choice}, which is no choice here. Where a folder of yours has it, give "
+            "--config-dir=FOLDER; where a package of yours has it, install that"
+        ) from error
     except Exception as error:  # Hydra and OmegaConf pass on many kinds where a value is of another one
         raise ConfigError(f"{file} does not fit this version of robo-rl: {str(error).partition(chr(10))[0]}") from error
     finally:

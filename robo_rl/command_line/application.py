@@ -7,7 +7,7 @@ import keyword
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, ListConfig, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from ..app import allow_packages, register_all_configs
+from ..app import allow_packages, config_folders, register_all_configs
 from ..core import ConfigError, RoboRLError, is_too_large
 from . import ray_launcher
 from .usage import (
@@ -40,6 +40,12 @@ def run_command(command: str, overrides: list[str]) -> int:
     """Compose the command's configuration and call its ``run``; Hydra's errors become ours."""
     register_all_configs()
     ray_launcher.register(run_command)
+    folders, overrides = _config_folders(overrides)
+    with config_folders(folders):
+        return _run(command, overrides)
+
+
+def _run(command: str, overrides: list[str]) -> int:
     name = command.replace(" ", "_")
     overrides = [_quote_home(word) for word in overrides]
     if {"-h", "--help", "--help-all"} & set(overrides):
@@ -109,6 +115,26 @@ def _too_large(error: Exception) -> str:
         f"this needs more memory than there is ({reason}): lower the sizes that are given, such as agent.batch_size or "
         "run.replay_capacity (--debug shows where)"
     )
+
+
+def _config_folders(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the folders that ``--config-dir`` names, and the other words.
+
+    Raises:
+        ConfigError: if it names none.
+    """
+    folders, others = [], []
+    rest = iter(words)
+    for word in rest:
+        flag, is_given, folder = word.partition("=")
+        if flag not in ("--config-dir", "-cd"):
+            others.append(word)
+            continue
+        folder = folder if is_given else next(rest, "")
+        if not folder:
+            raise ConfigError("--config-dir: name a folder with configuration files, as --config-dir=my_lab")
+        folders.append(folder)
+    return folders, others
 
 
 def _quote_home(word: str) -> str:
