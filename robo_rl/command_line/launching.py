@@ -5,7 +5,6 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from ..core import ConfigError, Interruption, nearest
+from ..core import ConfigError, Interruption, nearest, own_command
 from ..operators.pulse import SILENT_SECONDS, VARIABLE, Pulse
 
 LAUNCHES = Path(__file__).parent / "launches"
@@ -100,13 +99,11 @@ class Launch:
 
     Args:
         plans: what to start, in this order.
-        prefix: of the command lines.
+        prefix: of the command lines; None: that of ``robo-rl``.
     """
 
-    def __init__(
-        self, plans: Sequence[ProcessPlan], prefix: Sequence[str] = (sys.executable, "-m", "robo_rl.cli")
-    ) -> None:
-        self._plans, self._prefix = list(plans), list(prefix)
+    def __init__(self, plans: Sequence[ProcessPlan], prefix: Sequence[str] | None = None) -> None:
+        self._plans, self._prefix = list(plans), own_command() if prefix is None else list(prefix)
         self._processes: dict[str, subprocess.Popen[str]] = {}
         self._printers: list[threading.Thread] = []
         self._pulses: dict[str, Pulse] = {}

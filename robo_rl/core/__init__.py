@@ -51,6 +51,7 @@ from .mjcf_limits import check_mjcf
 from .native import native_library
 from .network_size import claim_parameters, is_too_large, memory_bytes, networks_within, networks_within_memory
 from .options import Bounds, Options, bounds_of, moved_section, option, require
+from .own_command import own_command
 from .own_stop import OwnStop
 from .packed import blosc_size, zstd_size
 from .protocols import (
@@ -213,6 +214,7 @@ __all__ = [
     "open_regular",
     "option",
     "override",
+    "own_command",
     "parse_json",
     "parse_ros_arguments",
     "parse_specification",

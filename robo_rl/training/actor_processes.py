@@ -3,14 +3,13 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from itertools import count, islice
 from pathlib import Path
 from typing import Protocol
 
-from ..core import DriverError
+from ..core import DriverError, own_command
 from ..transport import TransportConfig
 
 EXIT_USAGE = 2
@@ -177,7 +176,7 @@ class ActorProcesses(ActorGroup):
         with output.open("ab") as stream:
             # In a session of its own: Ctrl-C is for the learner, which ends its actors in good order.
             self._processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "robo_rl.cli", "actor", *words],
+                [*own_command(), "actor", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=stream,

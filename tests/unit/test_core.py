@@ -1,5 +1,6 @@
 """Specs, errors, clocks, seeds, reward weights and configuration nodes."""
 
+import sys
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +20,7 @@ from robo_rl.core import (
     derive_seed,
     generator,
     nearest,
+    own_command,
     require,
 )
 
@@ -156,3 +158,11 @@ def test_config_node_is_typed_writable_and_makes_its_target() -> None:
 def test_config_values_out_of_range_are_named() -> None:
     with pytest.raises(ConfigError, match=r"inner\.rate must be above 0, got -1"):
         Inner(-1)
+
+
+def test_other_processes_find_modules_where_this_one_does(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["/bin", *filter(None, sys.path)])
+    assert own_command() == [sys.executable, "-P", "-m", "robo_rl.cli"], "the installed program"
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    assert own_command() == [sys.executable, "-m", "robo_rl.cli"], "python -m"
