@@ -13,7 +13,7 @@ from .ensemble import EnsembleConfig
 from .gail import GailConfig
 from .interventions import InterventionsConfig
 from .keypoints import KeypointsConfig
-from .module import Module
+from .module import FunctionModule, Module
 from .novelty import NoveltyConfig
 from .occupancy import OccupancyConfig
 from .perceptual import PerceptualConfig
@@ -53,7 +53,7 @@ def register_configs() -> None:
     store.store(group="reward", name="reward_schema", node=config_node(RewardWeights, RewardWeights))
     store.store(group="reward", name="composed_schema", node=config_node(ComposedRewardConfig, ComposedRewardConfig))
     for name, config_class in MODULES.items():
-        store.store(group="reward/module", name=name, node=config_node(config_class, config_class))
+        register_module(name, config_class)
     trainer = config_node("robo_rl.rewards.vision.pretraining.make_trainer", PretrainingConfig)
     store.store(group="trainer", name="clip", node=trainer)
     trainer = config_node("robo_rl.rewards.vision.contrast.make_contrastive_trainer", ContrastConfig)
@@ -61,4 +61,25 @@ def register_configs() -> None:
     store.store(group="writer", name="endpoint", node=config_node("robo_rl.rewards.writing.Writer", WriterConfig))
 
 
-__all__ = ["MODULES", "ComposedReward", "ComposedRewardConfig", "Module", "TermConfig", "register_configs"]
+def register_module(name: str, config_class: type) -> None:
+    """Offer a module to Hydra: ``+reward/module@reward.modules.TERM=NAME``.
+
+    A package calls this in the function that its entry point ``robo_rl.config`` names.
+
+    Args:
+        name: of the choice.
+        config_class: a frozen dataclass with a method ``make(name, spec, seed)`` that returns the module.
+    """
+    ConfigStore.instance().store(group="reward/module", name=name, node=config_node(config_class, config_class))
+
+
+__all__ = [
+    "MODULES",
+    "ComposedReward",
+    "ComposedRewardConfig",
+    "FunctionModule",
+    "Module",
+    "TermConfig",
+    "register_configs",
+    "register_module",
+]

@@ -1,7 +1,7 @@
 """What reward modules share: defaults of the protocol, and the part of an observation that they look at."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,24 @@ class Module:
 
     def load(self, state: State) -> None:
         """Go on from ``state``: nothing is remembered."""
+
+
+class FunctionModule(Module):
+    """A fixed module that a function computes, row by row.
+
+    Args:
+        function: returns rewards (n,), finite, for rows of :class:`robo_rl.core.RewardModule`.
+        judges_state: whether it reads ``next_observation/...`` alone.
+    """
+
+    def __init__(self, function: Callable[[Batch], NDArray[np.floating]], judges_state: bool = True) -> None:
+        super().__init__()
+        self._function = function
+        self.judges_state = judges_state
+
+    def __call__(self, batch: Batch) -> Floats:
+        """Return rewards (n,) of the rows."""
+        return np.asarray(self._function(batch), np.float32)
 
 
 TRAINERS = "classifier, vice, stages, preferences and annotations"

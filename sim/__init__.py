@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .backend import ArmBackend
     from .driving import CarBackend
     from .tasks import TASKS
+    from .tasks.base import Task
 
 ENVIRONMENTS = {
     "reach": "robo_rl/Reach-v0",
@@ -58,18 +59,48 @@ def register_configs() -> None:
 
     Tasks with a file in configs/task, which is made from it, are offered as ``NAME_schema``.
     """
+    from .gymnasium_config import register_gymnasium_task
+    from .tasks import TASKS
+
+    for name in TASKS:
+        _offer(name)
+    register_gymnasium_task()
+
+
+def _offer(name: str) -> None:
+    """Offer the task ``name`` of ``TASKS`` to Hydra."""
     from hydra.core.config_store import ConfigStore
 
     from robo_rl.core import config_node
 
-    from .gymnasium_config import register_gymnasium_task
     from .tasks import TASKS
 
-    store = ConfigStore.instance()
-    for name, task_class in TASKS.items():
-        choice = f"{name}_schema" if task_class.has_file else name
-        store.store(group="task", name=choice, node=config_node(make_backend, task_class.config_class))
-    register_gymnasium_task()
+    task_class = TASKS[name]
+    node = config_node(make_backend, task_class.config_class)
+    node.name = name
+    choice = f"{name}_schema" if task_class.has_file else name
+    ConfigStore.instance().store(group="task", name=choice, node=node)
+
+
+def register_task(name: str, task_class: "type[Task]") -> None:
+    """Offer a task of another package to :func:`make_backend`, and to Hydra: ``task=NAME``.
+
+    A package calls this in the function that its entry point ``robo_rl.config`` names.
+
+    Args:
+        name: of the task.
+        task_class: its class.
+
+    Raises:
+        ConfigError: if there is another task of that name.
+    """
+    from robo_rl.core import ConfigError
+
+    from .tasks import TASKS
+
+    if TASKS.setdefault(name, task_class) is not task_class:
+        raise ConfigError(f"there is a task {name!r} already: {TASKS[name].__module__} has it; choose another name")
+    _offer(name)
 
 
 def register_environments() -> None:
@@ -111,4 +142,5 @@ __all__ = [
     "make_backend",
     "register_configs",
     "register_environments",
+    "register_task",
 ]
