@@ -1,0 +1,38 @@
+"""Pages of the guide and examples: the same code, within its budgets, with links that lead somewhere."""
+
+import re
+
+import pytest
+
+from ..guide import EXAMPLES, PAGES, files
+
+SHOWN = {
+    "task.md": "push_block",
+    "reward.md": "gentle",
+    "robot.md": "six_joint_arm",
+    "safety_filter.md": "slow_near_table",
+}
+BUDGETS = {"push_block/push_block.py": 60, "gentle/gentle.py": 25, "slow_near_table/slow_near_table.py": 30}
+
+
+@pytest.mark.parametrize("page", SHOWN)
+def test_a_page_shows_the_whole_example(page):
+    folder = EXAMPLES / SHOWN[page]
+    kept = [path for path in folder.rglob("*.*") if path.suffix in (".py", ".toml", ".yaml", ".xml")]
+    assert files(page) == {str(path.relative_to(folder)): path.read_text() for path in kept}
+
+
+def test_every_example_is_shown():
+    assert {path.name for path in EXAMPLES.iterdir()} == set(SHOWN.values())
+
+
+def test_examples_keep_their_budgets_of_lines():
+    lines = {str(path.relative_to(EXAMPLES)): len(path.read_text().splitlines()) for path in EXAMPLES.rglob("*.py")}
+    assert lines.keys() == BUDGETS.keys(), "a robot is configuration alone"
+    assert all(lines[name] <= BUDGETS[name] for name in lines), lines
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in PAGES.iterdir()))
+def test_links_lead_to_files(page):
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", (PAGES / page).read_text())
+    assert all((PAGES / link).exists() for link in links), links

@@ -1,0 +1,54 @@
+"""docs/guide/robot.md: a six-joint arm by configuration alone, on the simulated robot over DDS."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from robo_rl.app import config_folders
+from robo_rl.app.search_path import VARIABLE
+from robo_rl.core import ConfigError
+
+from ..guide import SMALL, Reader
+from ..ros2_domain import free_domain
+
+PATIENCE = [f"robot.sources.{name}.max_age=1" for name in ("joints", "object", "rewards")]
+"""The simulated robot shares a busy machine with the tests."""
+
+
+def test_the_arm_is_trained_on_the_simulated_robot(tmp_path):
+    with free_domain() as domain:
+        reader = Reader("robot.md", tmp_path, ROBO_RL_CONFIG_PATH=str(tmp_path), **domain)
+        reader.write_files()
+        assert "six_joint_arm" in reader.follow("robo-rl train", "--cfg", "job")
+        robot = reader.start("robo-rl robot")
+        try:
+            assert robot.stdout is not None and "Ctrl-C ends it" in robot.stdout.readline()
+            options = ["run.env_steps=40", "demonstrations.episodes=0", "robot.start_timeout=60", *PATIENCE]
+            reader.follow("robo-rl train task=reach_six robot=six_joint_arm run.dir", *SMALL, *options)
+            summary = json.loads((tmp_path / "runs/six/summary.json").read_text())
+            assert summary["status"] == "completed" and summary["env_steps"] >= 40
+            assert "2 episodes" in reader.follow("robo-rl eval", "episodes=2")
+        finally:
+            robot.kill()
+            robot.communicate()
+        del reader.environment[VARIABLE]
+        evaluation = ["robo-rl", "eval", "run=runs/six", "episodes=1"]
+        with pytest.raises(
+            AssertionError, match=r"was made with robot=six_joint_arm, which is no choice here.*--config-"
+        ):
+            reader.run(evaluation)
+        with pytest.raises(AssertionError, match="then give on_robot=true"):
+            reader.run([*evaluation, "--config-dir", "."])
+
+
+def test_folders_hold_for_as_long_as_they_are_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "/elsewhere")
+    with config_folders([str(tmp_path)]):
+        assert os.environ[VARIABLE] == f"{tmp_path}{os.pathsep}/elsewhere"
+        shown = subprocess.run(["printenv", VARIABLE], capture_output=True, text=True, check=True).stdout
+        assert shown.startswith(str(tmp_path)), "processes that are started have them too"
+    assert os.environ[VARIABLE] == "/elsewhere"
+    with pytest.raises(ConfigError, match="--config-dir: there is no folder 'nowhere'"), config_folders(["nowhere"]):
+        pass
