@@ -26,7 +26,7 @@ def test_the_arm_is_trained_on_the_simulated_robot(tmp_path):
         try:
             assert robot.stdout is not None and "Ctrl-C ends it" in robot.stdout.readline()
             options = ["run.env_steps=40", "demonstrations.episodes=0", "robot.start_timeout=60", *PATIENCE]
-            reader.follow("robo-rl train task=reach_six robot=six_joint_arm run.dir", *SMALL, *options)
+            reader.follow("robo-rl train task=reach_six robot=six_joint_arm reward", *SMALL, *options)
             summary = json.loads((tmp_path / "runs/six/summary.json").read_text())
             assert summary["status"] == "completed" and summary["env_steps"] >= 40
             assert "2 episodes" in reader.follow("robo-rl eval", "episodes=2")
