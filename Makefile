@@ -52,7 +52,7 @@ help:
 	@echo "make lint    ruff and mypy --strict"
 	@echo "make bench   speed of the learner and the replay, side by side with other ways to do it"
 	@echo "make soak    half an hour of kills, stops, cut connections and full disks; MINUTES=5: fewer"
-	@echo "make table   the learning results of docs/results.md, all seeds (hours); writes docs/results"
+	@echo "make table   the learning results of docs/measured/results.md, all seeds (hours)"
 	@echo "make clean   remove the environment and everything that was built"
 
 setup: $(READY)
@@ -98,7 +98,7 @@ bench: $(PEERS)
 	  test -z "$$failed" || { echo "Failed:$$failed"; exit 1; }
 
 soak: $(READY)
-	$(BIN)/python benchmarks/soak.py --minutes $(or $(MINUTES),30) --output docs/results/soak.json
+	$(BIN)/python benchmarks/soak.py --minutes $(or $(MINUTES),30) --output docs/measured/results/soak.json
 
 table: $(READY)
 	$(BIN)/python benchmarks/learning_table.py

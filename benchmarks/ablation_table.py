@@ -5,9 +5,8 @@
     python benchmarks/ablation_table.py
     python benchmarks/ablation_table.py --name backends --base float32 --interval 100 --steps 400
 
-Reads docs/results/learning.json (the default agent) and docs/results/NAME.json (options of the default, and of
-``explores_more``, which was the default; or of the agent BASE of the same file), writes
-docs/results/NAME_differences.md.
+Reads learning.json (the default agent) and NAME.json (options of the default, and of ``explores_more``, which was the
+default; or of the agent BASE of the same file) in docs/measured/results, and writes NAME_differences.md there.
 
 The score of a run is its mean success over the evaluations at every INTERVAL environment steps until STEPS: it rises
 with how early something is learned as well as with what comes of it. A run that ended before counts as what it ended
@@ -26,7 +25,7 @@ from learning_table import EARLIER_ABLATIONS
 
 from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
 
-RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
+RESULTS = Path(__file__).resolve().parents[1] / "docs" / "measured" / "results"
 
 ENOUGH = 3
 """Seeds of a task that counts in the line of all tasks, and has an interval."""

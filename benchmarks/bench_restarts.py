@@ -1,6 +1,6 @@
 """kill -9 of actor, robot and learner in turn, while the robot resets, steps and is held, again and again.
 
-    python benchmarks/bench_restarts.py [--tries 60] [--output docs/results/restarts.json]
+    python benchmarks/bench_restarts.py [--tries 60] [--output docs/measured/results/restarts.json]
 
 Exits with 1 if two resets ran at once, the robot obeyed a command while it was reset, or stood still for more than 5 s
 without a line in the training's terminal.

@@ -1,6 +1,6 @@
 """The control loop of a robot at 20 Hz, with two cameras of 128x128 pixels and 500 Hz joint states, beside a learner.
 
-python benchmarks/bench_robot_loop.py [--minutes 10] [--output docs/results/robot_loop.json]
+python benchmarks/bench_robot_loop.py [--minutes 10] [--output docs/measured/results/robot_loop.json]
 
 Three processes, as on the machine of a robot: `robo-rl robot`, `robo-rl learner` with `agent=drq`, which learns from
 the images as fast as it can and holds nobody up, and `robo-rl actor`, in this process. Between robot and actor is DDS

@@ -1,4 +1,4 @@
-"""The learning results of docs/results.md, and ablations of the default agent: one run after another.
+"""The learning results of docs/measured/results.md, and ablations of the default agent: one run after another.
 
 Takes hours; it may be stopped and started again: finished runs are kept, unfinished ones are resumed.
 
@@ -8,8 +8,8 @@ Takes hours; it may be stopped and started again: finished runs are kept, unfini
     python benchmarks/learning_table.py --tasks Hopper-v5 --agents redq --evaluation-interval 5000 --name gym
     python benchmarks/learning_table.py --tasks reach pick_cube --agents drq --seeds 3 --name pixels
 
-Writes docs/results/NAME.json (every run: its summary and evaluations; those of other tasks, agents and seeds stay) and
-the table in docs/results/NAME.md.
+Writes docs/measured/results/NAME.json (every run: its summary and evaluations; those of other tasks, agents and
+seeds stay) and the table in docs/measured/results/NAME.md.
 """
 
 import argparse
@@ -132,7 +132,7 @@ def main() -> None:
     parser.add_argument("--agents", nargs="+", choices=CHOICES, default=list(AGENTS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--runs", type=Path, help="folder of the runs; runs/NAME by default")
-    parser.add_argument("--results", type=Path, default=ROOT / "docs" / "results")
+    parser.add_argument("--results", type=Path, default=ROOT / "docs" / "measured" / "results")
     parser.add_argument("--name", default="learning", help="of the result files")
     parser.add_argument("--evaluation-interval", type=int, default=500)
     parser.add_argument("--env-steps", type=int, help="of every run; each task's own number by default")

@@ -6,8 +6,8 @@ resumed.
 
     python benchmarks/reset_free.py [--tasks drive pick_cube] [--seeds 0 1 2] [--overrides KEY=VALUE ...]
 
-Writes docs/results/reset_free.json: of each run its summary, its evaluations, those of the policy at the end, and how
-many episodes of the training succeeded.
+Writes docs/measured/results/reset_free.json: of each run its summary, its evaluations, those of the policy at the end,
+and how many episodes of the training succeeded.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=RUNS, default=list(RUNS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "reset_free")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results" / "reset_free.json")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "measured" / "results" / "reset_free.json")
     parser.add_argument("--overrides", nargs="*", default=[], help="for every run, for example runtime.threads=1")
     options = parser.parse_args()
     for seed in options.seeds:

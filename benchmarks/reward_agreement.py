@@ -4,7 +4,7 @@
     python benchmarks/reward_agreement.py --seeds 12 --results /tmp
 
 Modules have their defaults but for what is said below; annotations are those of a small model (clip_annotator.py).
-Takes about ten minutes of one core a seed. Writes docs/results/reward_agreement.json.
+Takes about ten minutes of one core a seed. Writes docs/measured/results/reward_agreement.json.
 """
 
 import argparse
@@ -67,7 +67,7 @@ COMMON = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", nargs="+", type=int, default=[12, 13, 14])
-    parser.add_argument("--results", type=Path, default=ROOT / "docs" / "results")
+    parser.add_argument("--results", type=Path, default=ROOT / "docs" / "measured" / "results")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         results = [measure(seed, Path(folder) / "result.json") for seed in options.seeds]

@@ -10,8 +10,8 @@ ends at its time limit, never at a success. How long a run goes on is decided by
 evaluation of 20 episodes with 95 % of success. Evaluations count an episode whose last state is a success. Beside each
 row stands its control: the same with the module's weight 0; where the module knows the task's success, that alone.
 
-Writes docs/results/reward_learning.json (every run: its summary and evaluations; those of other rows and seeds stay)
-and the table in reward_learning.md.
+Writes docs/measured/results/reward_learning.json (every run: its summary and evaluations; those of other rows and seeds
+stay) and the table in reward_learning.md.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / NAME)
-    parser.add_argument("--results", type=Path, default=ROOT / "docs" / "results")
+    parser.add_argument("--results", type=Path, default=ROOT / "docs" / "measured" / "results")
     parser.add_argument("--overrides", nargs="*", default=[], help="for every run, for example logging.progress=false")
     parser.add_argument("--no-controls", action="store_true", help="train with the modules alone")
     parser.add_argument("--only-summarise", action="store_true", help="write the table from the runs that are there")

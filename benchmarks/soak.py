@@ -2,7 +2,7 @@
 
     make soak                                                   half an hour of faults
     make soak MINUTES=5                                         fewer
-    python benchmarks/soak.py --minutes 30 --seed 0 --output docs/results/soak.json
+    python benchmarks/soak.py --minutes 30 --seed 0 --output docs/measured/results/soak.json
 
 A learner and two actors, each a process of its own. At random moments one of them is killed (SIGKILL) or stopped for
 seconds (SIGSTOP), the connection of an actor is cut, or a disk is full: no file may grow any more (RLIMIT_FSIZE), for

@@ -85,7 +85,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results" / "virtual_robot.json")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "measured" / "results" / "virtual_robot.json")
     options = parser.parse_args()
     for row in options.rows:
         for seed in options.seeds:

@@ -1,4 +1,4 @@
-"""Reward modules and their composition; docs/rewards.md describes them."""
+"""Reward modules and their composition; docs/reference/rewards.md describes them."""
 
 from hydra.core.config_store import ConfigStore
 

@@ -7,7 +7,9 @@ from robo_rl.core import Batch, ConfigError, EnvSpec, Formula, ObservationSignal
 
 
 class StateGuard:
-    """A condition on single observations, such as ``end_effector_z > 10 cm``; see docs/safety.md#specifications.
+    """A condition on single observations, such as ``end_effector_z > 10 cm``.
+
+    docs/reference/safety.md#specifications says how it is written.
 
     Args:
         condition: null: every state fulfils it.

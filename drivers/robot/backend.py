@@ -151,7 +151,7 @@ class RobotBackend:
             opened.pop_all()
         self._node = node
         if reason := self._real_time.claim():
-            print(f"The control loop has no real-time priority: {reason}; see docs/robots.md", flush=True)
+            print(f"The control loop has no real-time priority: {reason}; see docs/reference/robots.md", flush=True)
 
     def reset(self, seed: int | None = None) -> Step:
         """Have arm and scene reset and begin an episode. A robot takes no seed.

@@ -68,7 +68,9 @@ def read_plans(file: Path, words: Sequence[str]) -> list[ProcessPlan]:
         plans = [_plan(name, facts) for name, facts in resolved["all"].items() if _wanted(facts, arguments)]
     except (YAMLError, OmegaConfBaseException, KeyError, TypeError, AttributeError, ValueError, OSError) as error:
         reason = " ".join(str(error).split())
-        raise ConfigError(f"{file} is no launch file ({type(error).__name__}: {reason}); see docs/robots.md") from error
+        raise ConfigError(
+            f"{file} is no launch file ({type(error).__name__}: {reason}); see docs/reference/robots.md"
+        ) from error
     if not plans:
         raise ConfigError(f"{file} starts nothing with these arguments")
     return plans

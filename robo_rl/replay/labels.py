@@ -1,4 +1,4 @@
-"""What a person says of the observations of a data set: labels.json in its folder; docs/datasets.md has the format."""
+"""Labels that a person gives the observations of a data set: labels.json; docs/reference/datasets.md has its format."""
 
 import fcntl
 import json

@@ -1,4 +1,4 @@
-"""Data sets of episodes on disk; docs/datasets.md describes the format."""
+"""Data sets of episodes on disk; docs/reference/datasets.md describes the format."""
 
 import contextlib
 import dataclasses

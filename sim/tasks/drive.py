@@ -6,7 +6,7 @@ from ..driving import CarBackend, DriveConfig
 
 
 class Drive:
-    """Laps between walls, from checkpoint to checkpoint of one slow demonstrated lap (docs/driving.md)."""
+    """Laps between walls, from checkpoint to checkpoint of one slow demonstrated lap (docs/reference/driving.md)."""
 
     config_class: ClassVar[type[DriveConfig]] = DriveConfig
     gymnasium_id: ClassVar[str] = "robo_rl/Drive-v0"

@@ -1,4 +1,4 @@
-"""The import rules of docs/architecture.md, and the package list of pyproject.toml."""
+"""The import rules of docs/reference/architecture.md, and the package list of pyproject.toml."""
 
 import ast
 import graphlib

@@ -1,4 +1,4 @@
-"""Threads of OpenMP do not keep cores from others: docs/performance.md says what that costs."""
+"""Threads of OpenMP do not keep cores from others: docs/measured/performance.md says what that costs."""
 
 import os
 import subprocess

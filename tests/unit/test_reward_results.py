@@ -1,4 +1,4 @@
-"""The overview of docs/rewards.md against what was measured."""
+"""The overview of docs/reference/rewards.md against what was measured."""
 
 import importlib
 import json
@@ -19,7 +19,7 @@ def percentages(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], set[in
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     rows = importlib.import_module("reward_rows").ROWS
     learning, exploitation = (
-        json.loads((ROOT / "docs" / "results" / f"{name}.json").read_text())
+        json.loads((ROOT / "docs" / "measured" / "results" / f"{name}.json").read_text())
         for name in ("reward_learning", "classifier_exploitation")
     )
     groups = defaultdict(list)
@@ -40,7 +40,7 @@ def percentages(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], set[in
 
 def test_the_overview_says_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     measured, checked = percentages(monkeypatch), set()
-    text = (ROOT / "docs" / "rewards.md").read_text()
+    text = (ROOT / "docs" / "reference" / "rewards.md").read_text()
     for choice, cell in re.findall(r"^\| \[`(\w+)`.*\| (.*) \|$", text, re.MULTILINE):
         task = ""
         for name, percentage in re.findall(r"`(\w+)`|(\d+) %", cell):
@@ -55,7 +55,7 @@ def test_what_was_measured_reaches_what_is_promised() -> None:
     """So that figures of a later run below these do not come in unseen."""
 
     def results(name: str) -> Any:
-        return json.loads((ROOT / "docs" / "results" / f"{name}.json").read_text())
+        return json.loads((ROOT / "docs" / "measured" / "results" / f"{name}.json").read_text())
 
     aims = {
         "perceptual": (range(12, 17), 0.8),

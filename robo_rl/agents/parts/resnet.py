@@ -38,8 +38,8 @@ def load_resnet(file: Path, stages: int) -> tuple[Parameters, str]:
     # The last three: of types and shapes that PyTorch does not have.
     except (DataError, OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
         raise ConfigError(
-            f"agent.encoder.checkpoint: {file} cannot be read as safetensors ({error}). docs/pixels.md shows how to "
-            "make such a file from torchvision or timm"
+            f"agent.encoder.checkpoint: {file} cannot be read as safetensors ({error}). docs/reference/pixels.md shows "
+            "how to make such a file from torchvision or timm"
         ) from error
     parameters = _fold(file, tensors, "conv1", "bn1")
     for stage in range(1, stages + 1):

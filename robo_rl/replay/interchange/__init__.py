@@ -1,4 +1,4 @@
-"""Data sets from and to the formats of other projects; docs/interchange.md says what each of them can hold."""
+"""Data sets from and to the formats of other projects; docs/reference/interchange.md says what each can hold."""
 
 from hydra.core.config_store import ConfigStore
 

@@ -29,7 +29,7 @@ LAST_STEPS = "observation", "action"
 
 @dataclass(frozen=True)
 class Rlds(Options, section="format"):
-    """A folder of TFRecord files; see docs/interchange.md.
+    """A folder of TFRecord files; see docs/reference/interchange.md.
 
     Attributes:
         action: which action is ``action``: what was ``proposed``, to be imitated, or what was ``executed``.

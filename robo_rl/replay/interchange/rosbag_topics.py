@@ -115,7 +115,7 @@ class TopicsReader:
         if not self._keys or ACTION not in self._given:
             raise ConfigError(
                 f"{bags[0]}: say what its topics give, an observation and the action at least: format.topics "
-                "(docs/interchange.md has an example)"
+                "(docs/reference/interchange.md has an example)"
             )
         if foreign.control_rate is None:
             raise ConfigError("a bag does not say its control rate: give foreign.control_rate in Hz")
