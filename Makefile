@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := $(VENV)/.peers
+SITE := $(VENV)/docs
 
 # Software rendering without a display, and a compiler for the native update. Installed where this is Debian or Ubuntu
 # and we may; otherwise said. Without them everything runs but images and the fast learner.
@@ -44,7 +45,7 @@ else \
 fi
 endef
 
-.PHONY: help demo test lint bench soak table clean setup
+.PHONY: help demo test lint bench soak table docs clean setup
 
 help:
 	@echo "make demo    set up, train a simulated arm to pick up a cube, show the result (under 15 minutes on 2 cores)"
@@ -53,6 +54,7 @@ help:
 	@echo "make bench   speed of the learner and the replay, side by side with other ways to do it"
 	@echo "make soak    half an hour of kills, stops, cut connections and full disks; MINUTES=5: fewer"
 	@echo "make table   the learning results of docs/measured/results.md, all seeds (hours)"
+	@echo "make docs    the documentation as a site with search: build/site/index.html"
 	@echo "make clean   remove the environment and everything that was built"
 
 setup: $(READY)
@@ -102,6 +104,16 @@ soak: $(READY)
 
 table: $(READY)
 	$(BIN)/python benchmarks/learning_table.py
+
+# In an environment of its own: nothing of the platform is needed for it.
+$(SITE)/.ready: constraints.txt
+	@test -x $(SITE)/bin/pip || $(PYTHON) -m venv $(SITE) || \
+	  { echo "No virtual environment could be made. On Debian: apt-get install python3-venv"; exit 1; }
+	$(SITE)/bin/pip install -q --disable-pip-version-check -c constraints.txt mkdocs mkdocs-material mkdocs-awesome-nav
+	@touch $@
+
+docs: $(SITE)/.ready
+	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict --quiet && echo "build/site/index.html"
 
 clean:
 	rm -rf $(VENV) .lint build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
