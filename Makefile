@@ -54,7 +54,7 @@ help:
 	@echo "make bench   speed of the learner and the replay, side by side with other ways to do it"
 	@echo "make soak    half an hour of kills, stops, cut connections and full disks; MINUTES=5: fewer"
 	@echo "make table   the learning results of docs/measured/results.md, all seeds (hours)"
-	@echo "make docs    the documentation as a site with search: build/site/index.html"
+	@echo "make docs    the documentation as a site with search, in build/site"
 	@echo "make clean   remove the environment and everything that was built"
 
 setup: $(READY)
@@ -113,7 +113,8 @@ $(SITE)/.ready: constraints.txt
 	@touch $@
 
 docs: $(SITE)/.ready
-	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict --quiet && echo "build/site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict --quiet && \
+	  echo "build/site/index.html; with search: $(PYTHON) -m http.server -d build/site --bind 127.0.0.1"
 
 clean:
 	rm -rf $(VENV) .lint build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
