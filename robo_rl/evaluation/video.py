@@ -39,6 +39,7 @@ class VideoWriter(Closing):
         self._partial = path.with_name(path.name + ".partial")
         self._encoder: _PyAvEncoder | _OpenCvEncoder | None = None
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._partial.unlink(missing_ok=True)  # a link of this name would be followed
 
     def add(self, frame: Frame, caption: str = "", success: bool | None = None) -> None:
         """Append ``frame``; ``caption`` is set small into the upper left corner, coloured by ``success``.

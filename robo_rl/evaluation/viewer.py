@@ -45,6 +45,7 @@ class Recording(Closing):
         self._partial = path.with_name(f"{path.name}.partial")
         self._complete = False
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._partial.unlink(missing_ok=True)  # a link of this name would be followed
         self._stream: Any = self._rerun.RecordingStream("robo-rl")
         try:
             self._stream.save(self._partial)

@@ -41,6 +41,7 @@ _WITHOUT_DIGEST = 1  # nor has it a hash of its own
 _PART = re.compile(r"\w+")
 _REPLACED = ".partial_replaced_"
 _DROPPED = ".partial_dropped_"
+_LEFT = re.compile(r"\.partial_(replaced_|dropped_)?step_\d+")
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,8 @@ class CheckpointFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         self._put_back()
         for left in self.path.glob(".partial_*"):  # by a process that was killed, or still open elsewhere
-            shutil.rmtree(left, ignore_errors=True)
+            if _LEFT.fullmatch(left.name):
+                shutil.rmtree(left, ignore_errors=True)
         partial.mkdir()
         hashes, sizes = {}, {}
         for name, state in checkpoint.parts.items():

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save
 
-from robo_rl.core import Agent, Batch, DivergenceError, Metrics, State
+from robo_rl.core import Agent, Batch, DivergenceError, Metrics, State, write_durably
 
 
 class Learner:
@@ -54,7 +54,7 @@ class Learner:
         file = self._dump_folder / "divergence_batch.safetensors"
         try:
             self._dump_folder.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(save({key: np.asarray(value, order="C") for key, value in batch.items()}))
+            write_durably(file, save({key: np.asarray(value, order="C") for key, value in batch.items()}))
         except OSError as error:
             return f"The batch could not be written to {file} ({error.strerror})."
         return f"The batch is in {file}."

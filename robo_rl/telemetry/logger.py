@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 from rich.console import Console
 
-from robo_rl.core import Clock, Closing, ConfigError, MonotonicClock
+from robo_rl.core import Clock, Closing, ConfigError, MonotonicClock, write_durably
 
 from .config import LoggingConfig, WandbConfig
 from .metrics_file import METRICS_FILE, MetricsFile, read_metrics
@@ -156,7 +156,8 @@ class RunLogger(Closing):
                 f"{file} holds an earlier run; give another folder, or resume=FOLDER to go on with that run"
             )
         partial = file.with_name(f".partial_{file.name}")
-        with partial.open("w", encoding="utf-8") as stream:
+        partial.unlink(missing_ok=True)
+        with partial.open("x", encoding="utf-8") as stream:  # of a link that came instead nothing is written through
             for record in _until(file, resume_step, resume_episodes):
                 stream.write(json.dumps(record) + "\n")
                 self._seconds_before = max(self._seconds_before, float(record["wall_seconds"]))
@@ -234,7 +235,7 @@ def _start_wandb(config: WandbConfig, folder: Path, run_config: Any) -> Any:
     folder.mkdir(parents=True, exist_ok=True)
     id_file = folder / "wandb_id"  # a resumed run goes on in the same W&B run
     if not id_file.exists():
-        id_file.write_text(secrets.token_hex(4))
+        write_durably(id_file, secrets.token_hex(4).encode())
     run = wandb.init(
         project=config.project,
         entity=config.entity,

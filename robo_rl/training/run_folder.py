@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,10 +58,10 @@ def claimed(config: DictConfig, folder: Path) -> Iterator[None]:
 
     Raises:
         ConfigError: if the folder cannot be made, holds files that are no run's, or a run that is not to be replaced,
-            or goes on, or holds what the new run is to read; if a run that is resumed has links among its files.
+            or goes on, or holds what the new run is to read; as :func:`require_own_files`, if a run is resumed.
     """
     if config.resume is not None:
-        _require_own_files(folder)
+        require_own_files(folder)
         print(f"Run folder {folder}", flush=True)
         yield
         _keep_resumed(config, folder / "config.yaml")
@@ -91,18 +92,30 @@ def claimed(config: DictConfig, folder: Path) -> Iterator[None]:
             _remove(made)
 
 
-def _require_own_files(folder: Path) -> None:
-    """Refuse the folder of a run in which a link stands for what the run writes: that may be any file of the user's."""
-    for name in ENTRIES:
-        # wandb has links of its own, and writes to files of new names alone.
-        walk = () if name == "wandb" else os.walk(folder / name)
-        inside = (Path(path) / each for path, folders, files in walk for each in (*folders, *files))
-        for path in (folder / name, *inside):
-            if path.is_symlink():
-                raise ConfigError(
-                    f"{path} is a link to {path.readlink()}, and a run writes to its own files alone: put what it "
-                    "points to in its place, or remove it"
-                )
+def require_own_files(folder: Path) -> None:
+    """Refuse the folder of a run that holds more than files and folders where the run writes.
+
+    A link may lead to any file of the user's, and what opens a named pipe waits without end.
+
+    Raises:
+        ConfigError: naming the first of these.
+    """
+    waiting = [path for name in reversed(ENTRIES) if os.path.lexists(path := folder / name)]
+    while waiting:
+        path = waiting.pop()
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            raise ConfigError(
+                f"{path} is a link to {path.readlink()}, and a run writes to its own files alone: put what it "
+                "points to in its place, or remove it"
+            )
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise ConfigError(f"{path} is neither a file nor a folder, and a run writes to nothing else: remove it")
+        if stat.S_ISDIR(mode) and path != folder / "wandb":  # it has links of its own, and writes to new files alone
+            try:
+                waiting += path.iterdir()
+            except OSError as error:
+                raise ConfigError(f"{path} cannot be looked into: {error.strerror}") from error
 
 
 def _keep_resumed(config: DictConfig, file: Path) -> None:

@@ -27,13 +27,13 @@ from ..app import (
     needed_packages,
     register_all_configs,
 )
-from ..core import ConfigError, DriverError, Interruption, RoboRLError, override
+from ..core import ConfigError, DriverError, Interruption, RoboRLError, override, write_durably
 from ..learner import CheckpointFolder
 from ..transport import TransportConfig
 from .actor_processes import STOP_SECONDS, ActorGroup, free_names
 from .asynchronous import AsyncTraining
 from .remote_actor import RemoteActor
-from .run_folder import given_up
+from .run_folder import given_up, require_own_files
 
 POLL_SECONDS = 0.5
 OBJECT_STORE_BYTES = 80_000_000
@@ -215,7 +215,7 @@ class RayLearner:
         self._interruption = Interruption()
         self._folder.mkdir(parents=True, exist_ok=True)
         if not (self._folder / "config.yaml").exists():
-            (self._folder / "config.yaml").write_text(config)
+            write_durably(self._folder / "config.yaml", config.encode())
         self._begun = threading.Event()
 
     def run(self) -> int:
@@ -224,6 +224,7 @@ class RayLearner:
             self._config.resume = str(self._folder)
         try:
             with contextlib.ExitStack() as claim:
+                require_own_files(self._folder)  # it may be another one than that of the machine that asks
                 if self._config.resume is None:
                     claim.enter_context(given_up(self._folder))
                 training = RayTraining(self._config, self._folder, self._interruption)

@@ -34,6 +34,15 @@ def test_browsers_can_play_the_file(tmp_path):
     assert list(tmp_path.rglob("*.partial")) == []
 
 
+def test_a_link_of_the_name_under_which_it_is_written_is_not_followed(tmp_path):
+    own = tmp_path / "own"
+    own.write_text("a thesis")
+    (tmp_path / "clip.mp4.partial").symlink_to(own)
+    (tmp_path / "clip.mp4").symlink_to(own)
+    write_video(tmp_path / "clip.mp4", ramp(3), 5)
+    assert own.read_text() == "a thesis" and not (tmp_path / "clip.mp4").is_symlink()
+
+
 def test_frames_come_back_in_order_and_colour(tmp_path):
     path = tmp_path / "clip.mp4"
     frames = [np.zeros((64, 64, 3), dtype=np.uint8) + np.array(colour, dtype=np.uint8) for colour in np.eye(3) * 200]

@@ -114,12 +114,14 @@ def test_a_damaged_old_checkpoint_does_not_keep_new_ones_from_being_written(tmp_
 
 
 def test_what_a_killed_process_left_is_cleared_away(tmp_path: Path) -> None:
-    (tmp_path / ".partial_step_000000001").mkdir(parents=True)
-    (tmp_path / ".partial_step_000000001" / "agent.safetensors").write_bytes(b"half")
+    for name in ("step_000000001", "dropped_step_000000001"):
+        (tmp_path / f".partial_{name}").mkdir(parents=True)
+        (tmp_path / f".partial_{name}" / "agent.safetensors").write_bytes(b"half")
+    (tmp_path / ".partial_thesis").mkdir()  # is nobody's but the user's
     folder = CheckpointFolder(tmp_path)
     folder.save(make(2))
     again = folder.save(make(2, 0.5))
-    assert [path.name for path in tmp_path.iterdir()] == ["step_000000002"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".partial_thesis", "step_000000002"]
     assert load_checkpoint(again).facts["score"] == 0.5
 
 

@@ -89,6 +89,20 @@ def test_resuming_removes_what_lies_beyond_and_keeps_counting_seconds(tmp_path: 
     assert _points(tmp_path, "episode/episode_return") == [10, 20]
 
 
+@pytest.mark.parametrize("name", [".partial_metrics.jsonl", "metrics.jsonl"])
+def test_resuming_writes_through_no_link(tmp_path: Path, name: str) -> None:
+    folder, own = tmp_path / "run", tmp_path / "own"
+    with make_logger(folder, ManualClock())[0] as logger:
+        logger.log("train", 10, critic_loss=1.0)
+    own.write_bytes((folder / "metrics.jsonl").read_bytes())
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(own)
+    with make_logger(folder, ManualClock(), resume_step=10)[0] as logger:
+        logger.log("train", 20, critic_loss=1.0)
+    assert [record["step"] for record in read_metrics(folder / "metrics.jsonl")] == [10, 20]
+    assert [record["step"] for record in read_metrics(own)] == [10]
+
+
 def test_an_episode_that_ended_at_the_step_of_the_checkpoint_after_it_is_told_once(tmp_path: Path) -> None:
     """One that is ended before its next step, as too far from where it can be brought back, ends again."""
     clock = ManualClock()
