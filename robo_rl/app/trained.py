@@ -231,14 +231,15 @@ def load_agent(run: Path, spec: EnvSpec, checkpoint: str = "best") -> Agent:
 
 @dataclass(frozen=True)
 class TrainedReward:
-    """The reward from a run folder, its configuration, and the environment steps after which it was saved."""
+    """The reward from a run folder, what it was trained for, and the environment steps after which it was saved."""
 
     reward: Reward
+    spec: EnvSpec
     config: DictConfig
     step: int
 
 
-def load_reward(run: Path, spec: EnvSpec, checkpoint: str = "newest") -> TrainedReward:
+def load_reward(run: Path, spec: EnvSpec | None = None, checkpoint: str = "newest") -> TrainedReward:
     """Return the reward of a run, its modules as they were in a checkpoint. Arguments as of :func:`load_policy`.
 
     Raises:
@@ -248,12 +249,13 @@ def load_reward(run: Path, spec: EnvSpec, checkpoint: str = "newest") -> Trained
     _use_own_cache(config.reward)
     folder = _folder(run, checkpoint)
     loaded = _load_part(folder, spec, "reward")
+    spec = _spec(loaded)
     with networks_of(folder, "reward"):
         reward = build_reward(config.reward, spec, config.seed)
     if reward.scorer is not None:
         with reading(f"{run}: the reward of step {loaded.step}", CheckpointError, OTHER):
             reward.scorer.load(loaded.parts["reward"])
-    return TrainedReward(reward, config, loaded.step)
+    return TrainedReward(reward, spec, config, loaded.step)
 
 
 def _folder(run: Path, checkpoint: str) -> Path:

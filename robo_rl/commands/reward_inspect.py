@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig
 from rich.table import Table
 
-from ..app import build_backend, load_reward, run_config, typed
+from ..app import load_reward, run_config, typed
 from ..command_line.destination import output_file
 from ..core import ConfigError, generator, require
 from ..evaluation.viewer import Recording, import_rerun
@@ -53,15 +53,14 @@ def run(config: DictConfig) -> int:
 
     settings = typed(RewardInspectConfig, config)
     folder = Path(settings.run)
-    trained_config = run_config(folder)
+    run_config(folder)  # that it is no run is said before a folder is made for the picture
     drawn = folder / f"reward_{Path(settings.path).resolve().name}_{settings.episode}.png"
     output = output_file("output", settings.output or drawn)
     if output.suffix == ".rrd":
         import_rerun()  # that it is missing is said before the work
-    backend = build_backend(trained_config)
-    spec = backend.spec
-    backend.close()
-    trained = load_reward(folder, spec, settings.checkpoint)
+    # The run may be somebody else's: neither its simulator is started nor its robot reached.
+    trained = load_reward(folder, checkpoint=settings.checkpoint)
+    spec = trained.spec
     scorer = trained.reward.scorer
     if scorer is None:
         raise ConfigError(f"{folder} was trained by the task's own terms: it has no reward module to look at")
