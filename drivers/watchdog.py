@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
-from robo_rl.core import Options, option, require
+from robo_rl.core import MAX_SECONDS, Options, option, require
 
 
 class Watch(IntEnum):
@@ -23,12 +23,17 @@ class WatchdogConfig(Options, section="watchdog"):
         stop_after: the robot is stopped [s]; only a new episode begins again.
     """
 
-    hold_after: float = option(0.1, above=0)
+    hold_after: float = option(0.1, above=0, high=MAX_SECONDS)
     stop_after: float = 0.4
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.stop_after > self.hold_after, "watchdog.stop_after", "above hold_after", self.stop_after)
+        require(
+            self.hold_after < self.stop_after <= MAX_SECONDS,
+            "watchdog.stop_after",
+            f"above hold_after, at most {MAX_SECONDS:g}",
+            self.stop_after,
+        )
 
 
 class Watchdog:

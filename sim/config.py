@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from robo_rl.core import ConfigError, Options, nearest, option, require
+from robo_rl.core import MAX_RATE, MIN_RATE, ConfigError, Options, nearest, option, require
 
 AXES: dict[str, tuple[int, ...]] = {
     "x": (0,),
@@ -133,7 +133,7 @@ class ControllerConfig(Options, section="controller"):
     joint_scale: float = option(0.1, above=0)
     workspace_low: tuple[float, ...] = (0.25, -0.4, 0.01)
     workspace_high: tuple[float, ...] = (0.75, 0.4, 0.6)
-    rate: float = option(500.0, low=500)
+    rate: float = option(500.0, low=500, high=1e5)
     stiffness: tuple[float, ...] = (2000.0, 2000.0, 2000.0, 150.0, 150.0, 150.0)
     damping: tuple[float, ...] = (110.0, 110.0, 110.0, 12.0, 12.0, 7.0)
     error_clip: tuple[float, ...] = (0.02, 0.02, 0.02, 0.1, 0.1, 0.1)
@@ -246,7 +246,7 @@ class TaskConfig(Options):
     """
 
     name: str = ""
-    control_rate: float = option(10.0, low=0.01, high=1e4)
+    control_rate: float = option(10.0, low=MIN_RATE, high=MAX_RATE)
     max_episode_steps: int = option(100, low=1)
     terminate_on_success: bool = True
     keep_out: tuple[float, ...] = ()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import gymnasium
 from gymnasium.envs.registration import load_env_creator
 
-from robo_rl.core import ConfigError, RoboRLError, nearest
+from robo_rl.core import MAX_RATE, MIN_RATE, ConfigError, RoboRLError, nearest
 
 from .gymnasium_options import GymnasiumConfig
 
@@ -123,12 +123,15 @@ def find_control_rate(env: gymnasium.Env[Any, Any], env_id: str) -> float:
     """Return how many steps a second ``env`` takes [Hz].
 
     Raises:
-        ConfigError: if it does not tell.
+        ConfigError: if it does not tell, or tells none that a task may have.
     """
     period = getattr(env.unwrapped, "dt", None)
     rate = 1 / period if period else env.metadata.get("render_fps")
     if not rate:
         raise ConfigError(f"{env_id} does not tell its control rate: give task.control_rate=<Hz>")
+    if not MIN_RATE <= float(rate) <= MAX_RATE:
+        between = f"between {MIN_RATE:g} and {MAX_RATE:g}"
+        raise ConfigError(f"{env_id} tells a control rate of {rate:g} Hz: give task.control_rate=<Hz> {between}")
     return round(float(rate), 6)
 
 

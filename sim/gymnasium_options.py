@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from robo_rl.core import ImageConfig, as_config, require
+from robo_rl.core import MAX_RATE, MIN_RATE, ImageConfig, as_config, require
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,12 @@ class GymnasiumConfig:
         require(bool(self.env_id), "task.env_id", "the id of a Gymnasium environment", self.env_id)
         limit, rate = self.max_episode_steps, self.control_rate
         require(limit is None or limit >= 1, "task.max_episode_steps", "null or 1 or more", limit)
-        require(rate is None or 0.01 <= rate <= 1e4, "task.control_rate", "null or in [0.01, 10000] Hz", rate)
+        require(
+            rate is None or MIN_RATE <= rate <= MAX_RATE,
+            "task.control_rate",
+            f"null or in [{MIN_RATE:g}, {MAX_RATE:g}] Hz",
+            rate,
+        )
         require(self.success_key != "", "task.success_key", "null or a key of info", self.success_key)
         images = {name: as_config(image, ImageConfig) for name, image in self.images.items()}
         object.__setattr__(self, "images", images)

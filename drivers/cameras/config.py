@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from robo_rl.core import Options, nearest, option, require
+from robo_rl.core import MAX_SECONDS, Options, nearest, option, require
 
 SETTINGS = {
     "auto_exposure": "CAP_PROP_AUTO_EXPOSURE",
@@ -95,4 +95,4 @@ class FinderConfig(Options, section="cameras"):
 
     also: tuple[str, ...] = ()
     output: str | None = "cameras"
-    seconds: float = option(1.0, low=0)
+    seconds: float = option(1.0, low=0, high=MAX_SECONDS)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from robo_rl.core import Options, option
+from robo_rl.core import MAX_RATE, MAX_SECONDS, MIN_RATE, Options, option
 
 from ..watchdog import WatchdogConfig
 
@@ -28,9 +28,9 @@ class FakeArmConfig(Options, section="task"):
     velocity: float = option(2.0, above=0)
     acceleration: float = option(12.0, above=0)
     limit: float = option(2.5, above=0)
-    control_rate: float = option(20.0, above=0)
-    drive_rate: float = option(500.0, above=0)
+    control_rate: float = option(20.0, low=MIN_RATE, high=MAX_RATE)
+    drive_rate: float = option(500.0, low=MIN_RATE, high=MAX_RATE)
     max_episode_steps: int = option(60, low=1)
     tolerance: float = option(0.1, above=0)
-    silence: float = option(0.4, above=0)
+    silence: float = option(0.4, above=0, high=MAX_SECONDS)
     watchdog: WatchdogConfig = field(default_factory=WatchdogConfig)

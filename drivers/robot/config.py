@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from robo_rl.core import Options, nearest, option, require
+from robo_rl.core import MAX_RATE, MAX_SECONDS, MIN_RATE, Options, nearest, option, require
 
 from ..cameras import CameraConfig
 
@@ -78,8 +78,8 @@ class SourceConfig(Options, section="robot.sources.*"):
     topic: str = ""
     type: str = ""
     gives: str = ""
-    max_age: float = option(0.1, above=0)
-    delay: float = option(0.0, low=0)
+    max_age: float = option(0.1, above=0, high=MAX_SECONDS)
+    delay: float = option(0.0, low=0, high=MAX_SECONDS)
     reliability: str = "auto"
     latched: bool = False
     names: tuple[str, ...] = ()
@@ -150,7 +150,7 @@ class CommandConfig(Options, section="robot.command"):
     kind: str = "pose"
     topic: str = ""
     frame: str = "base"
-    rate: float = option(50.0, above=0)
+    rate: float = option(50.0, low=MIN_RATE, high=MAX_RATE)
     joints: tuple[str, ...] = ()
     timeout: float = 0.1
     stiffness: tuple[float, ...] = ()
@@ -163,8 +163,9 @@ class CommandConfig(Options, section="robot.command"):
         super().__post_init__()
         require(self.kind in COMMANDS, "robot.command.kind", nearest(self.kind, COMMANDS), self.kind)
         require(bool(self.topic), "robot.command.topic", "the name of a topic", self.topic)
-        longer = self.timeout > 1 / self.rate
-        require(longer, "robot.command.timeout", f"above 1 / rate = {1 / self.rate:g}", self.timeout)
+        longer = 1 / self.rate < self.timeout <= MAX_SECONDS
+        allowed = f"above 1 / rate = {1 / self.rate:g}, at most {MAX_SECONDS:g}"
+        require(longer, "robot.command.timeout", allowed, self.timeout)
         for key in ("stiffness", "damping", "effort"):
             values = getattr(self, key)
             given = bool(values) or self.kind != "joint_efforts"
@@ -194,7 +195,7 @@ class GripperConfig(Options, section="robot.gripper"):
     fingers: int = option(1, low=1)
     effort: float = option(30.0, low=0)
     resolution: float = option(0.002, low=0)
-    timeout: float = option(10.0, above=0)
+    timeout: float = option(10.0, above=0, high=MAX_SECONDS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -218,7 +219,7 @@ class ControllersConfig(Options, section="robot.controllers"):
 
     active: tuple[str, ...] = ()
     manager: str = "controller_manager"
-    timeout: float = option(5.0, above=0)
+    timeout: float = option(5.0, above=0, high=MAX_SECONDS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -239,9 +240,9 @@ class ResetConfig(Options, section="robot.reset"):
     """
 
     service: str = "reset"
-    timeout: float = option(30.0, above=0)
+    timeout: float = option(30.0, above=0, high=MAX_SECONDS)
     attempts: int = option(3, low=1)
-    pause: float = option(1.0, low=0)
+    pause: float = option(1.0, low=0, high=MAX_SECONDS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -321,9 +322,9 @@ class RobotConfig(Options, section="robot"):
     terminate_on_success: bool = True
     terminate_on: tuple[str, ...] = ()
     truncate_on: tuple[str, ...] = ()
-    real_time_factor: float = option(1.0, above=0)
-    start_timeout: float = option(20.0, above=0)
-    silence: float = option(0.4, above=0)
+    real_time_factor: float = option(1.0, low=0.01, high=100)
+    start_timeout: float = option(20.0, above=0, high=MAX_SECONDS)
+    silence: float = option(0.4, above=0, high=MAX_SECONDS)
     overruns: int = option(20, low=1)
     real_time_priority: int = option(20, low=0, high=99)
     pose_tolerance: float = option(0.05, above=0)

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from robo_rl.core import Options, nearest, option, require
+from robo_rl.core import MAX_SECONDS, Options, nearest, option, require
 
 ELEMENTS = ("x", "y", "z", "roll", "pitch", "yaw", "steering", "throttle")
 """Elements of actions that an axis of a device may move."""
@@ -60,7 +60,7 @@ class JoyConfig(MappingConfig, section="teleop.joy"):
     """
 
     topic: str = "joy"
-    timeout: float = option(0.5, above=0)
+    timeout: float = option(0.5, above=0, high=MAX_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class BrowserConfig(MappingConfig, section="teleop.browser"):
         timeout: a page that was silent for longer is gone [s].
     """
 
-    timeout: float = option(0.3, above=0)
+    timeout: float = option(0.3, above=0, high=MAX_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class TwistConfig(Options, section="teleop.twist"):
 
     topic: str = "cmd_vel"
     stamped: bool = False
-    timeout: float = option(0.5, above=0)
+    timeout: float = option(0.5, above=0, high=MAX_SECONDS)
     speed: float = option(1.0, above=0)
     turn: float = option(1.0, above=0)
 
@@ -124,7 +124,7 @@ class LeaderConfig(Options, section="teleop.leader"):
     closed: float = 0.0
     open: float = 0.04
     threshold: float = option(0.1, low=0)
-    timeout: float = option(0.5, above=0)
+    timeout: float = option(0.5, above=0, high=MAX_SECONDS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -214,9 +214,9 @@ class TeleopConfig(Options, section="teleop"):
     device: str | None = None
     screen: str | None = "keyboard"
     speed: float = option(1.0, above=0, high=1)
-    hold_seconds: float = option(0.15, low=0)
-    decay_seconds: float = option(0.35, low=0)
-    latch_seconds: float = option(0.5, low=0)
+    hold_seconds: float = option(0.15, low=0, high=MAX_SECONDS)
+    decay_seconds: float = option(0.35, low=0, high=MAX_SECONDS)
+    latch_seconds: float = option(0.5, low=0, high=MAX_SECONDS)
     namespace: str = ""
     implementation: str = "auto"
     gamepad: MappingConfig = field(default_factory=_gamepad)

@@ -19,7 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from robo_rl.core import CheckpointError, ConfigError, Metrics, Options, RoboRLError, State, option, require
+from robo_rl.core import (
+    MAX_SECONDS,
+    CheckpointError,
+    ConfigError,
+    Metrics,
+    Options,
+    RoboRLError,
+    State,
+    option,
+    require,
+)
 
 from .answers import AnswerCache
 
@@ -72,9 +82,9 @@ class EndpointConfig(Options, section="endpoint"):
     model: str = ""
     parameters: dict[str, Any] = field(default_factory=lambda: {"temperature": 0.0, "max_tokens": 1000})
     key_variable: str | None = None
-    timeout_seconds: float = option(60.0, above=0)
+    timeout_seconds: float = option(60.0, above=0, high=MAX_SECONDS)
     retries: int = option(3, low=0)
-    backoff_seconds: float = option(1.0, low=0)
+    backoff_seconds: float = option(1.0, low=0, high=MAX_SECONDS)
     parallel: int = option(4, low=1)
     most_requests: int = option(2000, low=0)
     most_tokens: int | None = None

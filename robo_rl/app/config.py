@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..core import Options, option, require
+from ..core import MAX_SECONDS, Options, option, require
 from ..transport import TransportConfig
 
 
@@ -104,13 +104,13 @@ class AsyncRuntimeConfig(Options, section="runtime"):
 
     name: str = "async"
     threads: int | None = option(None, low=1)
-    actors: int = option(1, low=0)
+    actors: int = option(1, low=0, high=1024)
     min_ratio: float = 1.0
     max_ratio: float = option(1.0, above=0)
     publish_interval: int = option(2, low=1)
     real_time_factor: float | None = None
     restarts: int = option(5, low=0)
-    finish_seconds: float = option(20.0, low=0)
+    finish_seconds: float = option(20.0, low=0, high=MAX_SECONDS)
     transport: TransportConfig = field(default_factory=TransportConfig)
 
     def __post_init__(self) -> None:
@@ -125,9 +125,9 @@ def check_pace(key: str, factor: float | None) -> None:
     """Check how much faster than a robot a simulator may be.
 
     Raises:
-        ConfigError: if it is not above 0.
+        ConfigError: if it is so slow or fast that no clock keeps it.
     """
-    require(factor is None or 0 < factor < float("inf"), key, "null or above 0", factor)
+    require(factor is None or 0.001 <= factor <= 10_000, key, "null or in [0.001, 10000]", factor)
 
 
 def check_resources(key: str, amounts: Mapping[str, float]) -> None:
@@ -195,8 +195,8 @@ class ActorConfig(Options, section="actor"):
     name: str = "actor"
     spool: str = "???"
     spool_bytes: int = option(4 << 30, low=1)
-    sync_seconds: float = option(1.0, above=0)
-    finish_seconds: float = option(20.0, low=0)
+    sync_seconds: float = option(1.0, above=0, high=MAX_SECONDS)
+    finish_seconds: float = option(20.0, low=0, high=MAX_SECONDS)
     threads: int = option(1, low=1)
     parent: int | None = None
     real_time_factor: float | None = None

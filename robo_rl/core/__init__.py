@@ -50,7 +50,7 @@ from .latch import plain_text, read_short
 from .mjcf_limits import check_mjcf
 from .native import native_library
 from .network_size import claim_parameters, is_too_large, memory_bytes, networks_within, networks_within_memory
-from .options import Bounds, Options, bounds_of, moved_section, option, require
+from .options import MAX_RATE, MAX_SECONDS, MIN_RATE, Bounds, Options, bounds_of, moved_section, option, require
 from .own_command import own_command
 from .own_stop import OwnStop
 from .packed import blosc_size, zstd_size
@@ -102,6 +102,9 @@ __all__ = [
     "ENTRIES",
     "GUARD_SILENT",
     "MAX_PIXELS",
+    "MAX_RATE",
+    "MAX_SECONDS",
+    "MIN_RATE",
     "PASSED",
     "RESET_UNANSWERED",
     "ROBOT_AWAY",

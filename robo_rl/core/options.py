@@ -11,6 +11,11 @@ from .errors import ConfigError
 
 Value = TypeVar("Value")
 
+MAX_SECONDS = 7 * 24 * 3600.0
+"""Longest time that an option may be [s]: a week. Timers of the system do not take any number."""
+MIN_RATE, MAX_RATE = 0.01, 1e4
+"""Lowest and highest rate of actions, measurements and commands [Hz]."""
+
 _BOUNDS = "bounds"
 _moved: ContextVar[tuple[str, str] | None] = ContextVar("moved", default=None)
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import SpecError
+from .options import MAX_RATE, MIN_RATE
 from .reading import reading, whole_number
 from .types import Observation
 
@@ -200,8 +201,8 @@ class EnvSpec:
         """
         with reading("an environment's specification", SpecError, "expected what EnvSpec.to_json returns"):
             limit, rate = value["max_episode_steps"], _number(value["control_rate"])
-            if not 0 < rate < math.inf:
-                raise ValueError(f"control_rate must be above 0, got {rate}")
+            if not MIN_RATE <= rate <= MAX_RATE:
+                raise ValueError(f"control_rate must be in [{MIN_RATE:g}, {MAX_RATE:g}], got {rate}")
             if len(value["observation"]) > _MOST_KEYS or not isinstance(value["extra"], Mapping):
                 raise ValueError(f"expected {_MOST_KEYS} observations at most, and extra facts by name")
             return cls(

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..core import EmergencyStop, RoboRLError, require
+from ..core import MAX_SECONDS, EmergencyStop, RoboRLError, require
 from ..evaluation.runs import load_run
 from ..telemetry import Command, LiveStatus, LiveWatch
 from ..web.reading import Readers
@@ -42,7 +42,7 @@ class WatchConfig:
     def __post_init__(self) -> None:
         require(len(self.runs) > 0, "runs", "one or more run folders, for example runs=[runs/a,runs/b]", self.runs)
         require(self.newest >= 1, "newest", "1 or more", self.newest)
-        require(self.interval > 0, "interval", "above 0", self.interval)
+        require(0 < self.interval <= MAX_SECONDS, "interval", f"in (0, {MAX_SECONDS:g}]", self.interval)
 
 
 class Look(NamedTuple):

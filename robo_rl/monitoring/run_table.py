@@ -14,7 +14,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ..core import ENTRIES, DataError, require
+from ..core import ENTRIES, MAX_SECONDS, DataError, require
 from ..evaluation.runs import Run, find_runs, load_run
 from ..telemetry import LiveStatus, LiveWatch
 
@@ -41,7 +41,7 @@ class TopConfig:
     def __post_init__(self) -> None:
         require(len(self.runs) > 0, "runs", "one or more run folders, for example runs=[runs/a,runs/b]", self.runs)
         require(self.newest >= 1, "newest", "1 or more", self.newest)
-        require(self.interval > 0, "interval", "above 0", self.interval)
+        require(0 < self.interval <= MAX_SECONDS, "interval", f"in (0, {MAX_SECONDS:g}]", self.interval)
 
 
 def look(settings: TopConfig) -> RenderableType:

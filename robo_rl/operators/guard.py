@@ -6,6 +6,9 @@ from typing import Protocol
 
 from ..app import press_emergency_stop
 from ..core import (
+    MAX_RATE,
+    MAX_SECONDS,
+    MIN_RATE,
     Clock,
     EmergencyStop,
     EnvSpec,
@@ -28,8 +31,8 @@ BEAT_SECONDS = 0.1
 class GuardConfig(WatchConfig):
     """The section ``guard`` of configs/guard.yaml; what each option means stands there and in :class:`WatchConfig`."""
 
-    rate: float = option(50.0, above=0)
-    silence: float = option(1.0, above=0)
+    rate: float = option(50.0, low=MIN_RATE, high=MAX_RATE)
+    silence: float = option(1.0, above=0, high=MAX_SECONDS)
 
 
 class Seen(Protocol):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from robo_rl.core import Options, option, require
+from robo_rl.core import MAX_SECONDS, Options, option, require
 
 WAYPOINT_ORIGINS = ("object", "place", "here")
 GRIPPER_STATES = ("open", "closed")
@@ -44,8 +44,8 @@ class RecoveryConfig(Options, section="reset"):
     goal_x: str = "checkpoint1_x"
     goal_y: str = "checkpoint1_y"
     attempts: int = option(10, low=1)
-    seconds: float = option(1.2, above=0)
-    rest_seconds: float = option(0.3, low=0)
+    seconds: float = option(1.2, above=0, high=MAX_SECONDS)
+    rest_seconds: float = option(0.3, low=0, high=MAX_SECONDS)
     throttle: float = option(0.3, above=0, high=1)
     min_distance: float = option(0.25, low=0)
     min_upright: float = option(0.7, low=-1, high=1)
@@ -73,7 +73,7 @@ class LearnedConfig(Options, section="reset"):
     reward: Any = None
     replay_capacity: int = option(100_000, low=1)
     attempts: int = option(3, low=1)
-    seconds: float = option(8.0, above=0)
+    seconds: float = option(8.0, above=0, high=MAX_SECONDS)
     least_value: float | None = -25.0
     refuses_from: int = option(20, low=0)
 
@@ -99,7 +99,7 @@ class WaypointConfig:
         for key, choices in (("at", WAYPOINT_ORIGINS), ("gripper", GRIPPER_STATES)):
             require(getattr(self, key) in choices, f"reset waypoint {key}", ", ".join(choices), getattr(self, key))
         require(len(self.offset) == 3, "reset waypoint offset", "3 values", self.offset)
-        require(self.seconds >= 0, "reset waypoint seconds", "0 or more", self.seconds)
+        require(0 <= self.seconds <= MAX_SECONDS, "reset waypoint seconds", f"in [0, {MAX_SECONDS:g}]", self.seconds)
 
 
 @dataclass  # not frozen: OmegaConf makes frozen entries of a dictionary read-only before a file has filled them in
@@ -165,6 +165,6 @@ class HomingConfig(Options, section="reset"):
     lift: float = option(0.15, low=0)
     clearance: float = option(0.01, above=0)
     tolerance: float = option(0.012, above=0)
-    seconds: float = option(4.0, above=0)
+    seconds: float = option(4.0, above=0, high=MAX_SECONDS)
     perturbation: float = option(0.01, low=0)
     ask: bool = False

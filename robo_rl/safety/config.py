@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from robo_rl.core import Options, option, require
+from robo_rl.core import MAX_SECONDS, Options, option, require
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,8 @@ class ObservationsConfig(Options, section="safety.observations"):
     def __post_init__(self) -> None:
         super().__post_init__()
         age = self.max_age
-        require(age is None or age > 0, "safety.observations.max_age", "null or above 0", age)
+        young = age is None or 0 < age <= MAX_SECONDS
+        require(young, "safety.observations.max_age", f"null or in (0, {MAX_SECONDS:g}]", age)
         tolerance = self.position_tolerance
         require(tolerance >= 0, "safety.observations.position_tolerance", "0 or more", tolerance)
         frozen = self.frozen_images

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from robo_rl.core import Options, option
+from robo_rl.core import MAX_SECONDS, Options, option
 
 WANDB_MODES = ("online", "offline", "disabled")
 
@@ -37,5 +37,5 @@ class LoggingConfig(Options, section="logging"):
 
     train_interval: int = option(100, low=1)
     progress: bool = True
-    progress_seconds: float = option(10.0, above=0)
+    progress_seconds: float = option(10.0, above=0, high=MAX_SECONDS)
     wandb: WandbConfig = field(default_factory=WandbConfig)

@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from robo_rl.core import ConfigError, DataError, Options, option, read_secret, require, user_folder
+from robo_rl.core import MAX_SECONDS, ConfigError, DataError, Options, option, read_secret, require, user_folder
 
 from .images import CODINGS
 
@@ -43,17 +43,14 @@ class TransportConfig(Options, section="transport"):
     image_compression: str | None = None
     message_bytes: int = option(8 << 20, low=65536)
     max_actors: int = option(32, low=1)
-    requests_per_second: float | None = None
-    bytes_per_second: float | None = None
-    timeout_seconds: float = option(4.0, above=0)
+    requests_per_second: float | None = option(None, low=0.1)
+    bytes_per_second: float | None = option(None, low=1)
+    timeout_seconds: float = option(4.0, above=0, high=MAX_SECONDS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         known = self.image_compression in CODINGS
         require(known, "transport.image_compression", "null, zstd or jpeg", self.image_compression)
-        for name in ("requests_per_second", "bytes_per_second"):
-            value = getattr(self, name)
-            require(value is None or value > 0, f"transport.{name}", "above 0, or null", value)
         if self.address == UNIX:
             folder = user_folder("state", "the learner's socket", " or transport.address=unix:/path")
             object.__setattr__(self, "address", f"{UNIX}{folder / 'learner'}")

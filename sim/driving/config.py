@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from robo_rl.core import ConfigError, Options, option, require
+from robo_rl.core import MAX_RATE, MIN_RATE, ConfigError, Options, option, require
 
 from ..config import ObservationConfig
 
@@ -39,7 +39,7 @@ class CarConfig(Options, section="car"):
     stall_force: float = 22.0
     top_speed: float = 5.0
     friction: float = 0.85
-    suspension_frequency: float = 5.0
+    suspension_frequency: float = option(5.0, low=MIN_RATE, high=MAX_RATE)
     suspension_damping: float = 0.6
 
     def __post_init__(self) -> None:
@@ -65,12 +65,12 @@ class TrackConfig(Options, section="track"):
     """
 
     seed: int = 0
-    length: float = option(30.0, above=0)
+    length: float = option(30.0, above=0, high=10_000)
     width: float = option(1.8, above=0)
     waviness: float = option(0.45, low=0, high=0.5)
     min_radius: float = option(1.0, above=0)
     wall_height: float = option(0.2, above=0)
-    rough_patches: int = option(3, low=0)
+    rough_patches: int = option(3, low=0, high=1000)
     rough_friction: float = option(0.65, above=0)
     rough_height: float = option(0.005, low=0, below=0.02)
 
@@ -111,7 +111,7 @@ class DetectorConfig(Options, section="detectors"):
             [m/s^2]; tyres cannot give more than their friction times 9.81.
     """
 
-    stuck_positions: int = option(30, low=2)
+    stuck_positions: int = option(30, low=2, high=100_000)
     stuck_distance: float = option(0.3, above=0)
     flip_acceleration: float = -4.0
     crash_acceleration: float = option(20.0, above=0)
@@ -142,16 +142,16 @@ class DriveConfig(Options):
     """
 
     name: str = "drive"
-    control_rate: float = option(20.0, above=0)
-    physics_rate: float = option(400.0, above=0)
+    control_rate: float = option(20.0, low=MIN_RATE, high=MAX_RATE)
+    physics_rate: float = option(400.0, low=200, high=1e5)
     max_episode_steps: int = option(600, low=1)
     laps: int = option(1, low=1)
     terminate_on_success: bool = True
     truncate_on_success: bool = False
     autonomous: bool = False
-    checkpoint_spacing: float = option(1.0, above=0)
-    checkpoint_reach: float = option(1.0, above=0)
-    checkpoints_ahead: int = option(6, low=1)
+    checkpoint_spacing: float = option(1.0, low=0.01)
+    checkpoint_reach: float = option(1.0, above=0, high=1000)
+    checkpoints_ahead: int = option(6, low=1, high=100)
     car: CarConfig = field(default_factory=CarConfig)
     track: TrackConfig = field(default_factory=TrackConfig)
     driver: DriverConfig = field(default_factory=DriverConfig)
@@ -160,7 +160,6 @@ class DriveConfig(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.physics_rate >= 200, "physics_rate", "200 Hz or more", self.physics_rate)
         ticks = self.physics_rate / self.control_rate
         if ticks < 1 or abs(ticks - round(ticks)) > 1e-9:
             raise ConfigError(

@@ -120,4 +120,4 @@ def test_a_bag_is_imported_by_a_configuration_of_ones_own(tmp_path, capsys):
         )
         == 2
     )
-    assert "format.topics.*.max_age must be above 0" in capsys.readouterr().err
+    assert "format.topics.*.max_age must be in (0, 604800]" in capsys.readouterr().err

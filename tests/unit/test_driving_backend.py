@@ -237,5 +237,5 @@ def test_a_driver_that_leaves_the_track_is_told():
 
 
 def test_detector_limits_are_checked():
-    with pytest.raises(ConfigError, match=r"detectors\.stuck_positions must be 2 or more"):
+    with pytest.raises(ConfigError, match=r"detectors\.stuck_positions must be in \[2, 100000\]"):
         DetectorConfig(stuck_positions=1)

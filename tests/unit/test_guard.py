@@ -278,7 +278,7 @@ def test_what_cannot_be_guarded_is_said(capsys: pytest.CaptureFixture[str]) -> N
         ([], "choose one, such as robot=virtual"),
         (["robot=virtual", "safety=none"], "choose safety=default"),
         (["robot=virtual", "guard.load_factor=0.5"], "guard.load_factor must be 1 or more, got 0.5"),
-        (["robot=virtual", "guard.silence=0"], "guard.silence must be above 0"),
+        (["robot=virtual", "guard.silence=0"], "guard.silence must be in (0, 604800]"),
     ):
         with pytest.raises(SystemExit) as ended:
             main(["guard", "task=reach", *words])

@@ -1,13 +1,22 @@
 """Options that declare their bounds: what is valid, what errors say, and where they say it is."""
 
 import dataclasses
+import inspect
 import math
+import re
+from functools import partial
 from typing import Any
 
 import pytest
 
 from robo_rl.agents.sac import SACConfig
-from robo_rl.core import ConfigError, Options, bounds_of, moved_section, option, require
+from robo_rl.app import register_all_configs
+from robo_rl.core import ArraySpec, ConfigError, EnvSpec, Options, SpecError, bounds_of, moved_section, option, require
+from robo_rl.drivers.fake.config import FakeArmConfig
+from robo_rl.replay.interchange import ForeignConfig
+from robo_rl.sim.config import TaskConfig
+from robo_rl.sim.driving import DriveConfig
+from robo_rl.sim.gymnasium_options import GymnasiumConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,3 +89,45 @@ def test_an_error_names_the_section_where_it_stands() -> None:
 def test_what_is_no_option_with_bounds_has_none() -> None:
     assert str(bounds_of(Own, "share")) == "in (0, 1]"
     assert bounds_of(Own, "text") is None and bounds_of(Own, "missing") is None
+
+
+def _options(kind: type[Options]) -> set[type[Options]]:
+    below = {each for each in kind.__subclasses__() if each.__module__.startswith("robo_rl.")}
+    return below.union(*map(_options, below))
+
+
+def _of_time(kind: type[Options]) -> list[str]:
+    """Return the options of a class that its docstring gives in seconds or Hertz."""
+    told = re.finditer(r"^    (\w+): ((?:.*\n)(?:     +.*\n)*)", f"{inspect.getdoc(kind)}\n", re.MULTILINE)
+    names = {name for name, text in (each.groups() for each in told) if "[s]" in text or "[Hz]" in text}
+    return sorted(names & {field.name for field in dataclasses.fields(kind) if "float" in str(field.type)})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [1e300, math.inf, math.nan])
+def test_every_time_and_rate_has_an_end(value: float) -> None:
+    """Clocks, timers and sleeps raise an OverflowError for what is larger than they count."""
+    register_all_configs()
+    required = {"topic": "t"}  # of some sections
+    seen = []
+    for kind in _options(Options):
+        given = {name: text for name, text in required.items() if name in kind.__dataclass_fields__}  # type: ignore[attr-defined]
+        for name in _of_time(kind):
+            seen.append(name)
+            if (kind.__name__, name) == ("RandomisationConfig", "latency") or kind.__name__ == "QoSProfile":
+                continue  # the task wants the one below a period; infinity is a value of the other
+            with pytest.raises(ConfigError, match=rf"{name} must be"):
+                kind(**{**given, name: value})
+    assert {"control_rate", "timeout", "finish_seconds", "max_age"} <= set(seen)
+    assert len(seen) > 30
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, 1e-300, 0.009, 10_001.0, 1e300, math.inf, math.nan])
+def test_a_rate_of_actions_that_no_robot_has_is_refused_wherever_it_is_given(rate: float) -> None:
+    for make in (TaskConfig, DriveConfig, FakeArmConfig, ForeignConfig, partial(GymnasiumConfig, env_id="a/b-v0")):
+        with pytest.raises(ConfigError, match=r"control_rate must be (null or )?in \[0\.01, 10000\]"):
+            make(control_rate=rate)
+    array = ArraySpec((1,), low=-1, high=1)
+    spec = EnvSpec("toy", {"state": array}, array, "joint_delta", "joint", 10.0, 5, ("success",))
+    assert EnvSpec.from_json(spec.to_json()) == spec
+    with pytest.raises(SpecError, match=r"a number|control_rate must be in"):
+        EnvSpec.from_json({**spec.to_json(), "control_rate": rate})

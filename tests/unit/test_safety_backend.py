@@ -457,7 +457,7 @@ def test_a_filter_of_ones_own(monkeypatch):
         (lambda: WorkspaceConfig(cone_axis=(0.0, 0.0, 0.0)), "safety.workspace.cone_axis must be a direction"),
         (lambda: JointsConfig(velocity=(-1.0,)), "safety.joints.velocity must be null or values above 0"),
         (lambda: ContactConfig(slow_from=1.0), r"safety.contact.slow_from must be in \(0, 1\)"),
-        (lambda: ObservationsConfig(max_age=0.0), "safety.observations.max_age must be null or above 0"),
+        (lambda: ObservationsConfig(max_age=0.0), r"safety.observations.max_age must be null or in \(0, 604800\]"),
         (lambda: ObservationsConfig(frozen_images=1), "safety.observations.frozen_images must be 0, or 2 or more"),
         (lambda: make_safe_backend(arm(), joints=JointsConfig(velocity=(1.0,))), "safety.joints.velocity must be 7"),
         (lambda: make_safe_backend(arm(), joints=JointsConfig(margin=2.0)), "less than half of every joint's range"),

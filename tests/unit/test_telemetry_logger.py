@@ -247,7 +247,7 @@ def test_wandb_missing_names_the_package(tmp_path: Path, monkeypatch: pytest.Mon
     ("override", "message"),
     [
         ("logging.train_interval=0", "logging.train_interval must be 1 or more, got 0"),
-        ("logging.progress_seconds=0", "logging.progress_seconds must be above 0, got 0.0"),
+        ("logging.progress_seconds=0", "logging.progress_seconds must be in (0, 604800], got 0.0"),
         (
             "logging.wandb.mode=loud",
             "logging.wandb.mode must be null or one of online, offline, disabled, got 'loud'",

@@ -181,5 +181,5 @@ def test_unknown_devices_and_values_are_named() -> None:
         make_teleop("windw", make_spec())
     with pytest.raises(ConfigError, match=r"teleop.speed must be in \(0, 1\], got 2"):
         make_teleop("keyboard", make_spec(), speed=2)
-    with pytest.raises(ConfigError, match=r"teleop.latch_seconds must be 0 or more, got -1"):
+    with pytest.raises(ConfigError, match=r"teleop.latch_seconds must be in \[0, 604800\], got -1"):
         TeleopConfig(latch_seconds=-1)

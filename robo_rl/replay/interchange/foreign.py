@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core import (
+    MAX_RATE,
+    MIN_RATE,
     ArraySpec,
     ConfigError,
     DataError,
@@ -70,7 +72,12 @@ class ForeignConfig(Options, section="foreign"):
     def __post_init__(self) -> None:
         super().__post_init__()
         rate = self.control_rate
-        require(rate is None or rate > 0, "foreign.control_rate", "null or above 0", rate)
+        require(
+            rate is None or MIN_RATE <= rate <= MAX_RATE,
+            "foreign.control_rate",
+            f"null or in [{MIN_RATE:g}, {MAX_RATE:g}]",
+            rate,
+        )
         sources = [source.name.lower() for source in Source]
         require(self.source in sources, "foreign.source", f"one of {', '.join(sources)}", self.source)
         low, high = self.action_low, self.action_high

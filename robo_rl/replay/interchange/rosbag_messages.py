@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core import (
+    MAX_SECONDS,
     ImageConfig,
     ImageLayout,
     Options,
@@ -45,7 +46,7 @@ class TopicConfig(Options, section="format.topics.*"):
     gives: str = ""
     fields: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-    max_age: float = option(0.1, above=0)
+    max_age: float = option(0.1, above=0, high=MAX_SECONDS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
