@@ -493,10 +493,10 @@ def test_collected_actions_are_the_policys(run_folder: Path, tmp_path: Path) -> 
     assert store.metadata["policy"] == str(run_folder)
 
 
-def test_the_readmes_program_runs_a_policy(run_folder: Path) -> None:
+def test_the_program_of_the_documentation_runs_a_policy(run_folder: Path) -> None:
     """In a process of its own, which has nothing but what the program imports."""
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    (program,) = re.findall(r"```python\n([^`]*load_policy[^`]*)```", readme)
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "commands.md").read_text()
+    (program,) = re.findall(r"```python\n([^`]*load_policy[^`]*)```", page)
     assert 'Path("runs/demo")' in program and 'make_backend("pick_cube")' in program
     program = program.replace('"runs/demo"', repr(str(run_folder))).replace("pick_cube", "reach")
     program += "print(trained.spec.task)\n"
