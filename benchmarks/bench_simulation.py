@@ -63,7 +63,7 @@ def measure(task: str, threads: int, rounds: int, available: bool) -> list[dict]
     ways = {"native": [make_backend(task) for _ in range(threads)]} if available else {}
     ways["Python"] = [make_backend(task) for _ in range(threads)]
     for backend in ways["Python"]:
-        backend._servo = None
+        backend.simulation.servo = None
     rates: dict[str, list[float]] = {name: [] for name in ("mj_step", *ways)}
     with ThreadPoolExecutor(threads) as pool, mujoco.rollout.Rollout(nthread=threads) as rollout:
         bare = ways["Python"]

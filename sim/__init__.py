@@ -5,26 +5,18 @@ Importing this package registers the tasks with Gymnasium and is quick: MuJoCo c
 
 from typing import TYPE_CHECKING, Any
 
+from .tasks import TASKS
+
 if TYPE_CHECKING:
     from .backend import ArmBackend
     from .driving import CarBackend
-    from .tasks import TASKS
-    from .tasks.base import Task
+    from .episode import SimulatedBackend, SimulatedTask
 
-ENVIRONMENTS = {
-    "reach": "robo_rl/Reach-v0",
-    "pick_cube": "robo_rl/PickCube-v0",
-    "push_cube": "robo_rl/PushCube-v0",
-    "peg_insert": "robo_rl/PegInsert-v0",
-    "open_door": "robo_rl/OpenDoor-v0",
-    "cable_route": "robo_rl/CableRoute-v0",
-    "bin_relocate": "robo_rl/BinRelocate-v0",
-    "drive": "robo_rl/Drive-v0",
-}
+ENVIRONMENTS = {name: f"robo_rl/{class_name}-v0" for name, class_name in TASKS.built_in.items()}
 """Ids for ``gymnasium.make`` by name of the task."""
 
 
-def make_backend(name: str, **values: Any) -> "ArmBackend | CarBackend":
+def make_backend(name: str, **values: Any) -> "SimulatedBackend":
     """Return the simulated task ``name``.
 
     Args:
@@ -38,10 +30,6 @@ def make_backend(name: str, **values: Any) -> "ArmBackend | CarBackend":
 
     from robo_rl.core import ConfigError, nearest
 
-    from .backend import ArmBackend
-    from .tasks import TASKS
-    from .tasks.base import Task
-
     if name not in TASKS:
         raise ConfigError(f"unknown task {name!r}; {nearest(name, TASKS)}")
     task_class = TASKS[name]
@@ -49,9 +37,7 @@ def make_backend(name: str, **values: Any) -> "ArmBackend | CarBackend":
     for key in values:
         if key not in valid:
             raise ConfigError(f"task {name!r} has no field {key!r}; {nearest(key, valid)}")
-    if issubclass(task_class, Task):
-        return ArmBackend(task_class(task_class.config_class(name=name, **values)))
-    return task_class.make_backend(name=name, **values)
+    return task_class(task_class.config_class(name=name, **values)).make_backend()
 
 
 def register_configs() -> None:
@@ -60,7 +46,6 @@ def register_configs() -> None:
     Tasks with a file in configs/task, which is made from it, are offered as ``NAME_schema``.
     """
     from .gymnasium_config import register_gymnasium_task
-    from .tasks import TASKS
 
     for name in TASKS:
         _offer(name)
@@ -73,8 +58,6 @@ def _offer(name: str) -> None:
 
     from robo_rl.core import config_node
 
-    from .tasks import TASKS
-
     task_class = TASKS[name]
     node = config_node(make_backend, task_class.config_class)
     node.name = name
@@ -82,7 +65,7 @@ def _offer(name: str) -> None:
     ConfigStore.instance().store(group="task", name=choice, node=node)
 
 
-def register_task(name: str, task_class: "type[Task]") -> None:
+def register_task(name: str, task_class: "type[SimulatedTask]") -> None:
     """Offer a task of another package to :func:`make_backend`, and to Hydra: ``task=NAME``.
 
     A package calls this in the function that its entry point ``robo_rl.config`` names.
@@ -96,10 +79,9 @@ def register_task(name: str, task_class: "type[Task]") -> None:
     """
     from robo_rl.core import ConfigError
 
-    from .tasks import TASKS
-
-    if TASKS.setdefault(name, task_class) is not task_class:
+    if name in TASKS and TASKS[name] is not task_class:
         raise ConfigError(f"there is a task {name!r} already: {TASKS[name].__module__} has it; choose another name")
+    TASKS.add(name, task_class)
     _offer(name)
 
 
@@ -125,10 +107,6 @@ def __getattr__(name: str) -> Any:
         from .driving import CarBackend
 
         return CarBackend
-    if name == "TASKS":
-        from .tasks import TASKS
-
-        return TASKS
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

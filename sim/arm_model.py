@@ -6,7 +6,8 @@ from numpy.typing import NDArray
 
 from robo_rl.core import ArmPose, ArmTarget, shortest
 
-from .controller import EndEffectorController, JointController
+from .controller import EndEffectorController
+from .joint_controller import JointController
 from .observation import endless
 from .simulation import ArmSimulation
 
@@ -19,24 +20,24 @@ class ArmModel:
     So an action means the same on a robot and in simulation, to the last rule of the controller.
 
     Args:
-        backend: simulated arm, of which this uses model, state and controller. Nobody may step it beside this.
+        simulation: of an arm. This uses its model, state and controller; nothing else may step it meanwhile.
 
     Attributes:
         endless: which joints (n,) turn without end.
         finger_strokes: closed and open position (k, 2) of each finger joint [m or rad].
     """
 
-    def __init__(self, backend: ArmSimulation) -> None:
-        model = backend.model
-        self._model, self._data, self._controller = model, backend.data, backend.controller
-        joints = [model.joint(name) for name in backend.config.arm.joints]
-        self.endless = endless(model, backend.config.arm.joints)
-        self.finger_strokes = backend.arm.finger_strokes
+    def __init__(self, simulation: ArmSimulation) -> None:
+        model, arm = simulation.model, simulation.config.arm
+        self._model, self._data, self._controller = model, simulation.data, simulation.controller
+        joints = [model.joint(name) for name in arm.joints]
+        self.endless = endless(model, arm.joints)
+        self.finger_strokes = simulation.arm.finger_strokes
         self._qpos = np.array([joint.qposadr[0] for joint in joints])
         self._dofs = np.array([joint.dofadr[0] for joint in joints])
-        self._site = model.site(backend.config.arm.end_effector).id
+        self._site = model.site(arm.end_effector).id
         self._velocity = np.empty(6)
-        self._moves_gripper = bool(backend.spec.action.names) and backend.spec.action.names[-1] == "gripper"
+        self._moves_gripper = simulation.actions.names[-1] == "gripper"
 
     def begin(self, joints: Array) -> None:
         """Begin an episode in a posture (n,) [rad or m]."""

@@ -95,8 +95,7 @@ def make_environment(
     Raises:
         ConfigError: if there is no such field, or a value is out of range.
     """
-    from . import make_backend
-    from .tasks import TASKS
+    from . import TASKS, make_backend
 
     defaults = TASKS[name].config_class(name=name)
     for key, value in fields.items():

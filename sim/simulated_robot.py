@@ -8,45 +8,43 @@ from numpy.typing import NDArray
 
 from robo_rl.core import ArmTarget, ConfigError, DriverError, FrameTransform
 
-from .controller import EndEffectorController, JointController
-from .filming import Filming
+from .controller import EndEffectorController
+from .episode import SimulatedBackend
 from .frames import ArmFrames
+from .joint_controller import JointController
 from .observation import endless
 from .simulation import ArmSimulation
+from .ticking import TickingRobot
 
 Array = NDArray[np.float64]
 
 
-class SimulatedRobot:
+class SimulatedRobot(TickingRobot):
     """The robot's side of an :class:`~robo_rl.sim.backend.ArmBackend`, whose physics and controller it uses.
 
     Args:
-        backend: simulated arm before its task. Nobody may step it beside this.
+        backend: simulated arm before its task. Nothing else may step it meanwhile.
+        simulation: of that backend.
 
     Attributes:
         joints: names of the arm's joints.
         fingers: names of the gripper's joints, or none.
         finger_strokes: closed and open position (k, 2) of each finger joint [m or rad].
         endless: which joints (n,) turn without end.
-        cameras: that the task observes.
         takes: what the controller is told: ``pose`` or ``joints``.
         tick: time between two controller ticks [s].
-        object_names: of the elements of :meth:`objects`.
     """
 
-    def __init__(self, backend: ArmSimulation) -> None:
-        config, model = backend.config, backend.model
-        self._backend = backend
+    def __init__(self, backend: SimulatedBackend, simulation: ArmSimulation) -> None:
+        config, model = simulation.config, simulation.model
+        super().__init__(backend)
+        self._simulation = simulation
         self.joints = tuple(config.arm.joints)
         self.fingers = tuple(config.arm.gripper_joints) if config.arm.gripper_actuator is not None else ()
-        self.finger_strokes = backend.arm.finger_strokes
+        self.finger_strokes = simulation.arm.finger_strokes
         self.endless = endless(model, self.joints)
-        self.cameras = tuple(config.observation.cameras)
-        self._filming = Filming(model, config.observation)
-        self.takes = "pose" if isinstance(backend.controller, EndEffectorController) else "joints"
+        self.takes = "pose" if isinstance(simulation.controller, EndEffectorController) else "joints"
         self.tick = 1.0 / config.controller.rate
-        observed = backend.spec.observation
-        self.object_names = observed["object"].names if "object" in observed else ()
         self._dofs = np.array([model.joint(name).dofadr[0] for name in self.joints])
         self._fingers = np.array([model.joint(name).qposadr[0] for name in self.fingers], dtype=int)
         self._filtered = config.ticks
@@ -64,21 +62,21 @@ class SimulatedRobot:
         Raises:
             DriverError: if the simulation became unstable.
         """
-        backend = self._backend
-        backend.advance(ticks)
-        wrist, addresses = backend.data.sensordata, backend.arm.wrench_addresses
+        simulation = self._simulation
+        simulation.advance(ticks)
+        wrist, addresses = simulation.data.sensordata, simulation.arm.wrench_addresses
         self._felt.append((ticks, wrist[addresses].copy()))
         while sum(count for count, _ in self._felt) - self._felt[0][0] >= self._filtered:
             self._felt.popleft()
         counts = np.array([count for count, _ in self._felt], np.float64)
         # As in a step, the mean of a control period.
         wrist[addresses] = counts @ np.array([felt for _, felt in self._felt]) / counts.sum()
-        if not np.isfinite(backend.data.qpos).all():
+        if not np.isfinite(simulation.data.qpos).all():
             raise DriverError("the simulation became unstable; more task.controller.damping or a higher rate helps")
 
     def hold(self) -> None:
         """Stay at the measured pose from now on."""
-        self._backend.controller.hold(self._backend.data)
+        self._simulation.controller.hold(self._simulation.data)
 
     def command(self, target: ArmTarget) -> None:
         """Do what ``target`` says from now on.
@@ -86,7 +84,7 @@ class SimulatedRobot:
         Raises:
             ConfigError: if the controller takes another kind of target.
         """
-        controller = self._backend.controller
+        controller = self._simulation.controller
         if target.pose is not None:
             if not isinstance(controller, EndEffectorController):
                 raise ConfigError("this robot's controller takes targets of its joints, not poses")
@@ -109,8 +107,8 @@ class SimulatedRobot:
         Beside the groups of :class:`~robo_rl.sim.observation.ArmState`: ``joint_efforts`` (n,) [Nm or N],
         ``quaternion`` (w, x, y, z) of the end effector and ``fingers``, the positions of the gripper's joints [m].
         """
-        data, arm = self._backend.data, self._backend.arm
-        state, measured, first = self._backend.measure_state(), {}, 0
+        data, arm = self._simulation.data, self._simulation.arm
+        state, measured, first = self._simulation.measure_state(), {}, 0
         for group, size in arm.groups.items():
             measured[group] = state[first : first + size]
             first += size
@@ -134,27 +132,3 @@ class SimulatedRobot:
     def moving_frames(self, measured: dict[str, Array]) -> list[FrameTransform]:
         """Return those that do, where the joints are as :meth:`measure` has said."""
         return self._frames.moving(measured["joint_positions"])
-
-    def objects(self) -> Array:
-        """Return the state of the task's objects (m,), with the sensors' noise."""
-        return self._backend.measure_objects()
-
-    def rewards(self) -> dict[str, float]:
-        """Return the reward terms of the present state."""
-        return self._backend.rewards()
-
-    def look(self) -> None:
-        """Keep the world as it is now, for :meth:`image`, while nothing is drawn."""
-        self._filming.look(self._backend.data)
-
-    def image(self, camera: str) -> NDArray[np.uint8]:
-        """Return what a camera saw at the last look (height, width, 3). A thread of its own may draw."""
-        return self._filming.image(camera)
-
-    def close_cameras(self) -> None:
-        """Free what the thread that drew has opened."""
-        self._filming.close()
-
-    def close(self) -> None:
-        """Free the rendering contexts of the backend."""
-        self._backend.close()

@@ -1,43 +1,211 @@
-"""Protocol of a simulated arm: what its experts, its model and its robot's side use of it."""
+"""The physics of a simulated arm and its controller in the scene of a task."""
 
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
+import mujoco
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from robo_rl.core import EnvSpec, Step
+from robo_rl.core import State, generator
 
-from .config import TaskConfig
-from .controller import Controller
-from .observation import ArmState
+from . import native
+from .arm import compiled, load_arm
+from .config import RandomisationConfig, TaskConfig
+from .controller import AXIS_NAMES, Controller, EndEffectorController, logarithm
+from .episode import Actions, Initialise, Simulation
+from .joint_controller import JointController
+from .names import rename_clashes, scene_names
+from .native import NativeServo
+from .observation import NOISE, ArmState, flatten
+from .randomisation import ModelRandomiser
+from .scene import add_keep_out, make_scene
+from .world import restore_world, save_world
 
 Array = NDArray[np.float64]
 
 
-class ArmSimulation(Protocol):
-    """A simulated arm before its task; :class:`~robo_rl.sim.backend.ArmBackend` is one."""
+class ArmSimulation(Simulation):
+    """An arm under its controller, among the objects of a task.
+
+    Args:
+        config: of the task.
+        build: adds the objects of the task to a scene.
+
+    Attributes:
+        arm: reads the arm's state.
+        controller: turns actions into torques.
+        servo: runs control periods in C++; None: they run in Python.
+        late_ticks: controller ticks by which actions come late in this episode.
+    """
 
     config: TaskConfig
-    model: Any
-    data: Any
-    arm: ArmState
-    controller: Controller
+    remedy = "Softer controller.stiffness, more controller.damping or a higher controller.rate"
 
-    @property
-    def spec(self) -> EnvSpec: ...
+    def __init__(self, config: TaskConfig, build: Callable[[mujoco.MjSpec], None]) -> None:
+        self.config = config
 
-    def reset(self, seed: int | None = None) -> Step: ...
+        def furnished(scene: mujoco.MjSpec) -> mujoco.MjSpec:
+            build(scene)
+            for number, box in enumerate(config.keep_out_boxes, start=1):
+                add_keep_out(scene, f"keep_out{number}", box)
+            return scene
 
-    def advance(self, ticks: int, action: NDArray[np.float32] | None = None) -> None: ...
+        arm, timestep = load_arm(config.arm), 1.0 / config.controller.rate
+        rename_clashes(arm, scene_names(furnished(make_scene(mujoco.MjSpec(), timestep))), config.arm)
+        self.model: Any = compiled(furnished(make_scene(arm, timestep)), config.arm)
+        self.data: Any = mujoco.MjData(self.model)
+        self.arm = ArmState(self.model, config.arm)
+        self.state_names = self.arm.names
+        kind = EndEffectorController if config.controller.action_space == "end_effector_delta" else JointController
+        self.controller: Controller = kind(self.model, config.arm, config.controller)
+        self.servo: NativeServo | None = None
+        if isinstance(self.controller, EndEffectorController) and native.available()[0]:
+            self.servo = NativeServo(self.controller, self.model, self.data, self.arm.wrench_addresses)
+        self.actions = _describe(self.controller, config)
+        self.late_ticks = 0
+        self._randomiser = ModelRandomiser(self.model, config.randomisation)
+        self._noise = generator(0)
+        self._home = np.array(config.arm.home)
+        self._joints = np.array([self.model.joint(name).qposadr[0] for name in config.arm.joints])
+        fingers = [self.model.joint(name) for name in config.arm.gripper_joints if config.arm.gripper_actuator]
+        self._fingers = np.array([joint.qposadr[0] for joint in fingers], dtype=int)
+        opening = config.arm.home_opening
+        self._finger_home = self.arm.finger_strokes @ np.array([1 - opening, opening])
+
+    def place(self, initialise: Initialise, rng: np.random.Generator, noise: np.random.Generator) -> None:
+        """Draw the randomisation of the model, put the arm near home and the objects where they begin.
+
+        The controller holds that pose as if it had done so for long.
+        """
+        model, data, config = self.model, self.data, self.config
+        self._noise = noise
+        self._randomiser.apply(data, rng)
+        mujoco.mj_resetData(model, data)
+        spread = config.arm.home_noise
+        data.qpos[self._joints] = self._home + rng.uniform(-spread, spread, self._home.size)
+        data.qpos[self._fingers] = self._finger_home
+        mujoco.mj_forward(model, data)
+        initialise(model, data, rng)
+        mujoco.mj_forward(model, data)
+        self.controller.reset(data)
+        self.controller.tick(data)
+        mujoco.mj_forward(model, data)
+        self.late_ticks = round(rng.uniform(0, config.randomisation.latency) * config.controller.rate)
+
+    def hold(self) -> None:
+        """Begin an episode in the present state; the arm holds its pose."""
+        data = self.data
+        data.time = 0.0
+        data.qacc_warmstart[:] = 0.0  # a restored state has none of the last step's
+        mujoco.mj_forward(self.model, data)
+        self.controller.hold(data)
+
+    def execute(self, action: NDArray[np.float32]) -> None:
+        self.advance(self.config.ticks, action)
+
+    def advance(self, ticks: int, action: NDArray[np.float32] | None = None) -> None:
+        """Let ``ticks`` controller ticks of time pass.
+
+        ``mj_forward`` at the end makes forces and sensors those of the state that is observed. The wrist's sensor is
+        an exception: like a real one behind its low-pass filter it reads the mean of this time, not one instant of an
+        impact.
+
+        Args:
+            ticks: how many.
+            action: given to the controller after the episode's latency; None: its reference stays.
+        """
+        model, data, late = self.model, self.data, self.late_ticks if action is not None else 0
+        wrist = np.zeros(self.arm.wrench_addresses.size)
+        if late > 0:
+            wrist += self._run(late)
+            mujoco.mj_step1(model, data)
+        if action is not None:
+            self.controller.command(data, action)
+        wrist += self._run(ticks - late)
+        mujoco.mj_forward(model, data)
+        data.sensordata[self.arm.wrench_addresses] = wrist / ticks
 
     def action_towards(
         self, position: ArrayLike, *, rotation: Array | None = None, gripper: float = -1.0
-    ) -> NDArray[np.float32]: ...
+    ) -> NDArray[np.float32]:
+        """Return the end-effector action that leads from here towards a pose, as fast as actions allow.
 
-    def measure_state(self) -> Array: ...
+        A translation too long for one step is shortened without a change of direction; so is a rotation. Axes that
+        actions do not move are left out.
 
-    def measure_objects(self) -> Array: ...
+        Args:
+            position: wanted position (3,) of the end effector in the base frame [m].
+            rotation: wanted rotation matrix (3, 3) in the base frame; None: turn no further.
+            gripper: -1 open to 1 closed.
+        """
+        controller = self.config.controller
+        delta = np.zeros(6)
+        delta[:3] = (np.asarray(position) - self.arm.position(self.data)) / controller.translation_scale
+        measured = self.arm.rotation(self.data)
+        if rotation is not None:
+            delta[3:] = logarithm(rotation @ measured.T) / controller.rotation_scale
+        if controller.action_frame == "end_effector":
+            delta[:3], delta[3:] = measured.T @ delta[:3], measured.T @ delta[3:]
+        moved = np.zeros(6, dtype=bool)
+        moved[list(controller.moved_axes())] = True
+        delta[~moved] = 0.0
+        for part in (delta[:3], delta[3:]):
+            part /= max(1.0, float(np.abs(part).max()))
+        action = delta[list(controller.moved_axes())]
+        if self.actions.names[-1] == "gripper":
+            action = np.append(action, gripper)
+        return action.astype(np.float32)
 
-    def rewards(self) -> dict[str, float]: ...
+    def measure_state(self) -> Array:
+        state, scale = self.arm.read(self.data), self.config.randomisation.observation_noise
+        if scale > 0:
+            deviation = np.repeat([NOISE[group] for group in self.arm.groups], list(self.arm.groups.values()))
+            state += scale * deviation * self._noise.standard_normal(state.size)
+        return state
 
-    def close(self) -> None: ...
+    def measure_objects(self, objects: Mapping[str, Array]) -> Array:
+        measured, scale = flatten(objects), self.config.randomisation.observation_noise
+        if scale > 0:
+            measured += scale * NOISE["object"] * self._noise.standard_normal(measured.size)
+        return measured
+
+    def world(self) -> State | None:
+        """Return what the next step depends on; None with domain randomisation, whose draws are not kept."""
+        if self.config.randomisation != RandomisationConfig():
+            return None
+        return save_world(self.model, self.data, controller=self.controller.memory())
+
+    def restore(self, world: State) -> None:
+        self.controller.remember(restore_world(self.model, self.data, world, "controller"))
+
+    def _run(self, ticks: int) -> Array:
+        """Take ``ticks`` physics steps, the controller between the two halves of each; return what the wrist felt.
+
+        ``mj_step1`` leaves positions and velocities of the present state, which the controller reads; ``mj_step2``
+        applies its torques. The first step's ``mj_step1`` was done before.
+        """
+        if self.servo is not None:
+            return self.servo.run(ticks)
+        model, data = self.model, self.data
+        wrist = np.zeros(self.arm.wrench_addresses.size)
+        for number in range(ticks):
+            if number > 0:
+                mujoco.mj_step1(model, data)
+            self.controller.tick(data)
+            mujoco.mj_step2(model, data)
+            wrist += data.sensordata[self.arm.wrench_addresses]
+        return wrist
+
+
+def _describe(controller: Controller, config: TaskConfig) -> Actions:
+    """Return what the actions of ``controller`` are, with the scales of those that there are."""
+    options, names = config.controller, controller.action_names
+    extra: dict[str, Any] = {"action_names": list(names)}
+    if options.action_space == "end_effector_delta":
+        scales = {"translation_scale": AXIS_NAMES[:3], "rotation_scale": AXIS_NAMES[3:]}
+        extra |= {key: getattr(options, key) for key, axes in scales.items() if set(axes) & set(names)}
+        return Actions(names, options.action_space, options.action_frame, extra)
+    if options.action_space == "joint_delta":
+        extra["joint_scale"] = options.joint_scale
+    return Actions(names, options.action_space, "joint", extra)

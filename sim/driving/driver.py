@@ -24,13 +24,13 @@ class PurePursuit:
     """Steers for a point of the path ahead, on the arc of a circle; brakes in time for the bends.
 
     Args:
-        backend: whose car it drives.
+        simulation: of the car that it drives.
         path: to follow.
         config: how fast, and how far ahead it looks.
     """
 
-    def __init__(self, backend: CarSimulation, path: ClosedPath, config: DriverConfig) -> None:
-        self._backend = backend
+    def __init__(self, simulation: CarSimulation, path: ClosedPath, config: DriverConfig) -> None:
+        self._simulation = simulation
         self._path = path
         self._config = config
 
@@ -39,15 +39,15 @@ class PurePursuit:
 
     def act(self, observation: Observation) -> NDArray[np.float32]:
         """Return the action (2,) for the car's present pose; ``observation`` is not looked at."""
-        config, car, data = self._config, self._backend.config.car, self._backend.data
-        rotation = self._backend.car.rotation(data)[:2, :2]
-        rear = self._backend.car.position(data) - rotation @ (car.wheelbase / 2, 0.0)
+        config, car, data = self._config, self._simulation.config.car, self._simulation.data
+        rotation = self._simulation.car.rotation(data)[:2, :2]
+        rear = self._simulation.car.position(data) - rotation @ (car.wheelbase / 2, 0.0)
         s = self._path.locate(rear)
         x, y = rotation.T @ (self._path.at(s + config.look_ahead) - rear)
         angle = math.atan2(2 * car.wheelbase * y, x**2 + y**2)
         if x < 0:  # it looks the wrong way: round as tightly as it can
             angle = math.copysign(car.max_steering, y)
-        speed = float((rotation.T @ self._backend.car.velocity(data)[:2])[0])
+        speed = float((rotation.T @ self._simulation.car.velocity(data)[:2])[0])
         wanted = self._speed(s)
         throttle = wanted / car.top_speed + SPEED_GAIN * (wanted - speed)
         action: NDArray[np.float32] = np.clip([angle / car.max_steering, throttle], -1, 1).astype(np.float32)

@@ -8,7 +8,7 @@ import numpy as np
 from robo_rl.core import generator
 
 from ..arm import looking_at
-from .car import BODY, GROUND, WALL, WHEEL, add_car
+from .car import BODY, GROUND, WALL, WHEEL
 from .config import DriveConfig
 from .track import ClosedPath
 
@@ -19,8 +19,8 @@ PATCH_LENGTH, PATCH_RISE, RIB_SPACING = 1.2, 0.002, 0.15
 """Rough patches: how long, how far their ground lies above the floor, and the distance of their ribs [m]."""
 
 
-def make_scene(config: DriveConfig, track: ClosedPath) -> mujoco.MjSpec:
-    """Return the car at the origin in a world with ``track``, and the cameras ``view`` (all of it) and ``front``."""
+def make_scene(config: DriveConfig) -> mujoco.MjSpec:
+    """Return a floor under a sky."""
     spec = mujoco.MjSpec()
     spec.compiler.degree = False
     option = spec.option
@@ -35,10 +35,13 @@ def make_scene(config: DriveConfig, track: ClosedPath) -> mujoco.MjSpec:
         name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=(30, 30, 0.1), material="floor",
         friction=(config.car.friction, 0.005, 0.0001), **ground,
     )  # fmt: skip
+    return spec
+
+
+def add_track(spec: mujoco.MjSpec, config: DriveConfig, track: ClosedPath) -> None:
+    """Add walls along ``track``, rough patches on it, and the camera ``view`` of all of it."""
     _add_walls(spec, config, track)
     _add_rough_patches(spec, config, track)
-    add_car(spec, config.car)
-
     low, high = track.points.min(0), track.points.max(0)
     middle, reach = (low + high) / 2, float((high - low).max())
     eye, target = (middle[0], middle[1] - 0.66 * reach, 0.98 * reach), (middle[0], middle[1] - 0.16 * reach, 0)
@@ -46,7 +49,6 @@ def make_scene(config: DriveConfig, track: ClosedPath) -> mujoco.MjSpec:
     spec.stat.extent = reach
     spec.stat.center = (*middle, 0)
     spec.visual.map.znear = 0.005
-    return spec
 
 
 def _add_looks(spec: mujoco.MjSpec) -> None:

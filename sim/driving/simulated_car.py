@@ -8,23 +8,23 @@ from numpy.typing import NDArray
 
 from robo_rl.core import BaseTarget, require
 
-from ..filming import Filming
+from ..episode import SimulatedBackend
+from ..ticking import TickingRobot
 from .car import CRASH_FILTER
 from .simulation import CarSimulation
 
 Array = NDArray[np.float64]
 
 
-class SimulatedCar:
+class SimulatedCar(TickingRobot):
     """The robot's side of a :class:`~robo_rl.sim.driving.CarBackend`, whose physics and judgement it uses.
 
     Args:
-        backend: simulated car on its track. Nobody may step it beside this.
+        backend: simulated car on its track. Nothing else may step it meanwhile.
+        simulation: of that backend.
 
     Attributes:
-        cameras: that the task observes.
         tick: least time that passes [s].
-        object_names: of the elements of :meth:`objects`.
         max_steering: steering angle that a full action means [rad].
         top_speed: at full throttle on the straight [m/s].
 
@@ -32,18 +32,15 @@ class SimulatedCar:
         ConfigError: if a control period is no whole number of ticks.
     """
 
-    def __init__(self, backend: CarSimulation) -> None:
-        config = backend.config
+    def __init__(self, backend: SimulatedBackend, simulation: CarSimulation) -> None:
+        config = simulation.config
         whole = config.ticks % CRASH_FILTER == 0
         require(whole, "a control period", f"a multiple of {CRASH_FILTER} steps of physics", config.ticks)
-        self._backend = backend
-        self.cameras = tuple(config.observation.cameras)
-        self._filming = Filming(backend.model, config.observation)
+        super().__init__(backend)
+        self._simulation = simulation
         # As few steps of physics as accelerations are averaged over before their peak is taken.
         self.tick = CRASH_FILTER / config.physics_rate
         self._ticks = config.ticks // CRASH_FILTER
-        observed = backend.spec.observation
-        self.object_names = observed["object"].names if "object" in observed else ()
         self.max_steering, self.top_speed = config.car.max_steering, config.car.top_speed
         self.reset(0)
 
@@ -55,7 +52,6 @@ class SimulatedCar:
         self._failed = dict.fromkeys(("crashed", "stuck", "flipped"), False)
         self._felt: deque[tuple[Array, Array]] = deque(maxlen=self._ticks)
         self._impact, self._driven = 0.0, 0
-        self._before = backend.car.position(backend.data)
         self.hold()
 
     def hold(self) -> None:
@@ -72,8 +68,7 @@ class SimulatedCar:
         Raises:
             DriverError: if the simulation became unstable.
         """
-        backend = self._backend
-        car, data = backend.car, backend.data
+        car, data = self._simulation.car, self._simulation.data
         for _ in range(ticks):
             car.drive(data, self._target.steering, self._target.throttle, CRASH_FILTER)
             self._felt.append((car.acceleration, car.rotation_rate))
@@ -87,15 +82,13 @@ class SimulatedCar:
 
     def _judge(self) -> None:
         """Judge the control period that is over. A failure lasts until the reset: nobody is to miss it."""
-        backend = self._backend
-        rewards = backend.judge(self._before).rewards
+        rewards = self._backend.conclude().rewards
         for name in self._failed:
             self._failed[name] |= rewards[name] > 0
         hardness = max(rewards["impact"], self._rewards["impact"]) if any(self._failed.values()) else 0.0
         self._rewards = {**rewards, **{name: float(failed) for name, failed in self._failed.items()}}
         self._rewards["impact"] = hardness
         self._impact, self._driven = 0.0, 0
-        self._before = backend.car.position(backend.data)
 
     def measure(self) -> dict[str, Array]:
         """Return what the sensors say, in the car's frame.
@@ -104,8 +97,7 @@ class SimulatedCar:
         (3,) with gravity [m/s^2], ``rotation_rate`` (3,) [rad/s], ``drive`` (2,): steering angle [rad] and speed of the
         treads [m/s].
         """
-        backend = self._backend
-        car, data = backend.car, backend.data
+        car, data = self._simulation.car, self._simulation.data
         rotation, quaternion = car.rotation(data), np.empty(4)
         mujoco.mju_mat2Quat(quaternion, rotation.ravel())
         return {
@@ -117,27 +109,6 @@ class SimulatedCar:
             "drive": np.array([car.steering, car.wheel_speed(data)]),
         }
 
-    def objects(self) -> Array:
-        """Return the next checkpoints in the car's frame (m,)."""
-        return self._backend.checkpoints_ahead().astype(np.float64)
-
     def rewards(self) -> dict[str, float]:
         """Return the reward terms of the last control period; failures since the reset."""
         return dict(self._rewards)
-
-    def look(self) -> None:
-        """Keep the world as it is now, for :meth:`image`, while nothing is drawn."""
-        self._backend.pose()
-        self._filming.look(self._backend.data)
-
-    def image(self, camera: str) -> NDArray[np.uint8]:
-        """Return what a camera saw at the last look (height, width, 3). A thread of its own may draw."""
-        return self._filming.image(camera)
-
-    def close_cameras(self) -> None:
-        """Free what the thread that drew has opened."""
-        self._filming.close()
-
-    def close(self) -> None:
-        """Free the rendering contexts of the backend."""
-        self._backend.close()

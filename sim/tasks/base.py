@@ -1,6 +1,6 @@
-"""What a task is: the world around the arm, its success and its scripted solution."""
+"""The base of an arm's tasks, and what several of them use: boxes, captions, contacts of the fingers."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
@@ -10,73 +10,33 @@ from numpy.typing import ArrayLike, NDArray
 
 from robo_rl.core import Observation, ScriptedExpert
 
+from ..backend import ArmBackend
 from ..config import ArmConfig, TaskConfig
+from ..episode import SimulatedTask
 from ..simulation import ArmSimulation
 
 Array = NDArray[np.float64]
 
 
-class Task(ABC):
-    """A world around the arm, made from its configuration.
+class Task(SimulatedTask):
+    """A task of an arm: the world around it, made from its configuration.
 
-    The arm's base is at the origin, the table's top is z = 0, gravity points to -z.
-    One object serves one backend, which calls ``build`` and ``bind`` once and ``initialise`` for each episode.
-
-    Attributes:
-        config_class: configuration of this task; its defaults make the task.
-        gymnasium_id: the environment's id for ``gymnasium.make``.
-        cameras: those that every task has, for ``observation.cameras``.
-        has_file: whether configs/task has a file of this task.
-        shaped_terms: names of the reward terms besides ``success``.
+    The arm's base is at the origin, the table's top is z = 0, gravity points to -z. When ``build`` is called, arm,
+    table, lights and cameras are there. When ``initialise`` is called, the arm stands at home and ``mj_forward`` has
+    run; it runs again afterwards.
     """
 
     config_class: ClassVar[type[TaskConfig]]
-    gymnasium_id: ClassVar[str]
     cameras: ClassVar[tuple[str, ...]] = ("front", "wrist")
-    has_file: ClassVar[bool] = False
-    shaped_terms: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, config: TaskConfig) -> None:
         self.config = config
 
-    @abstractmethod
-    def build(self, spec: mujoco.MjSpec) -> None:
-        """Add bodies, sites and cameras to ``spec.worldbody``; the arm, table, lights and cameras are there."""
+    def make_backend(self) -> ArmBackend:
+        return ArmBackend(self)
 
     @abstractmethod
-    def bind(self, model: mujoco.MjModel) -> None:
-        """Look up what the other methods need in the compiled model."""
-
-    def begin_here(self, data: mujoco.MjData) -> None:
-        """Begin an episode in the state that the last one left. What it changes follows from that state alone."""
-        return
-
-    @abstractmethod
-    def initialise(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
-        """Write the objects' random initial state into ``data.qpos``; velocities are zero.
-
-        The arm stands at home already (``mj_forward`` has run); ``mj_forward`` runs again afterwards.
-        """
-
-    @abstractmethod
-    def object_state(self, data: mujoco.MjData) -> dict[str, Array]:
-        """Return named vectors, in the same order and sizes every time: the observation key ``object``."""
-
-    @abstractmethod
-    def success(self, data: mujoco.MjData) -> bool:
-        """Whether the task is solved in this physics state."""
-
-    def reward_terms(self, data: mujoco.MjData) -> dict[str, float]:
-        """Return the terms named in ``shaped_terms``, each in [0, 1]. The backend adds ``success``."""
-        return {}
-
-    def captions(self, data: mujoco.MjData) -> dict[str, bool]:
-        """Return sentences about what a picture of this state shows, and whether each is true; the same ones always."""
-        return {}
-
-    @abstractmethod
-    def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> ScriptedExpert:
-        """Return a scripted solution that works from the true state of ``backend``."""
+    def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> ScriptedExpert: ...
 
 
 class FunctionExpert:

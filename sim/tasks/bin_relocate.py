@@ -99,7 +99,6 @@ class BinRelocate(Task):
     """
 
     config_class = BinRelocateConfig
-    gymnasium_id = "robo_rl/BinRelocate-v0"
     shaped_terms = ("near", "grasped", "carried")
 
     def __init__(self, config: BinRelocateConfig) -> None:

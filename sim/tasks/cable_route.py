@@ -110,7 +110,6 @@ class CableRoute(Task):
     """
 
     config_class = CableRouteConfig
-    gymnasium_id = "robo_rl/CableRoute-v0"
     shaped_terms = ("first", "second")
 
     def __init__(self, config: CableRouteConfig) -> None:

@@ -89,7 +89,6 @@ class OpenDoor(Task):
     """
 
     config_class = OpenDoorConfig
-    gymnasium_id = "robo_rl/OpenDoor-v0"
     shaped_terms = ("approach", "turn", "open")
 
     config: OpenDoorConfig

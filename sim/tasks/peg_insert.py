@@ -120,7 +120,6 @@ class PegInsert(Task):
     """
 
     config_class = PegInsertConfig
-    gymnasium_id = "robo_rl/PegInsert-v0"
     shaped_terms = ("aligned", "inserted")
 
     config: PegInsertConfig

@@ -61,7 +61,6 @@ class PickCube(Task):
     """
 
     config_class = PickCubeConfig
-    gymnasium_id = "robo_rl/PickCube-v0"
     shaped_terms = ("near", "grasped", "lifted")
 
     config: PickCubeConfig

@@ -81,7 +81,6 @@ class PushCube(Task):
     """
 
     config_class = PushCubeConfig
-    gymnasium_id = "robo_rl/PushCube-v0"
     shaped_terms = ("behind", "at_goal")
 
     config: PushCubeConfig

@@ -50,7 +50,6 @@ class Reach(Task):
     """The end effector reaches a random goal, shown as a sphere. Shaped term ``near``: 1 at the goal, 0 far away."""
 
     config_class = ReachConfig
-    gymnasium_id = "robo_rl/Reach-v0"
     cameras = ("front", "wrist", "ahead", "side")
     shaped_terms = ("near",)
 

@@ -221,9 +221,10 @@ def test_images_fit_the_spec_and_show_the_scene(task):
 
 def test_every_task_is_registered_with_gymnasium():
     register_environments()
-    assert {name: cls.gymnasium_id for name, cls in TASKS.items()} == ENVIRONMENTS
-    for environment_id in ENVIRONMENTS.values():
-        assert environment_id in gymnasium.registry
+    assert set(TASKS) == set(ENVIRONMENTS)
+    assert ENVIRONMENTS["pick_cube"] == "robo_rl/PickCube-v0"
+    for name, environment_id in ENVIRONMENTS.items():
+        assert gymnasium.registry[environment_id].kwargs == {"name": name}
 
 
 def test_configurations_know_their_task(task):

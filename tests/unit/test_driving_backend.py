@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from robo_rl.core import CheckpointError, ConfigError, DriverError, PersistentWorld
-from robo_rl.sim.driving import CarBackend, DriveConfig
+from robo_rl.sim import make_backend
 from robo_rl.sim.driving.config import DetectorConfig, DriverConfig
 from robo_rl.sim.driving.detectors import Detectors
 
@@ -15,7 +15,7 @@ PRACTICE = {"terminate_on_success": False, "truncate_on_success": True, "autonom
 
 @pytest.fixture(scope="module")
 def backend():
-    backend = CarBackend(DriveConfig(**PRACTICE))
+    backend = make_backend("drive", **PRACTICE)
     yield backend
     backend.close()
 
@@ -36,23 +36,23 @@ def test_progress_of_a_lap_sums_to_its_length(backend):
         steps.append(step)
     assert step.success
     assert (step.terminated, step.truncated) == (False, True)
-    assert backend.travelled == pytest.approx(backend.lap.length, abs=0.1)
+    assert backend.task.progress.travelled == pytest.approx(backend.task.lap.length, abs=0.1)
     speed = sum(step.rewards["progress"] - step.rewards["regress"] for step in steps)
     metres = speed * backend.config.car.top_speed / backend.config.control_rate
     # The way to the next checkpoint cuts corners a little.
-    assert metres == pytest.approx(backend.lap.length, rel=0.03)
+    assert metres == pytest.approx(backend.task.lap.length, rel=0.03)
     assert step.info["lap_seconds"] == pytest.approx(len(steps) / 20, abs=0.05)
 
 
 def test_the_demonstrated_lap_lies_on_the_track(backend):
-    assert backend.lap.length == pytest.approx(backend.track.length, rel=0.02)
-    for point in backend.lap.points:
-        nearest = backend.track.at(backend.track.locate(point))
+    assert backend.task.lap.length == pytest.approx(backend.task.track.length, rel=0.02)
+    for point in backend.task.lap.points:
+        nearest = backend.task.track.at(backend.task.track.locate(point))
         assert math.hypot(*(point - nearest)) < 0.15
 
 
 def test_the_second_lap_is_timed_from_the_end_of_the_first():
-    backend = CarBackend(DriveConfig(laps=2, max_episode_steps=2000))
+    backend = make_backend("drive", laps=2, max_episode_steps=2000)
     step, driver, laps, count = backend.reset(3), backend.expert(0), [], 0
     while not step.ended:
         step = backend.step(driver.act(step.observation))
@@ -65,7 +65,7 @@ def test_the_second_lap_is_timed_from_the_end_of_the_first():
 
 def test_a_lap_is_told_once_and_only_if_it_was_driven():
     """Backing up over the line and crossing it again completes no lap, neither at the start nor after one."""
-    backend = CarBackend(DriveConfig(laps=3, max_episode_steps=3000))
+    backend = make_backend("drive", laps=3, max_episode_steps=3000)
     laps = []
 
     def drive(throttle, steps):
@@ -75,15 +75,15 @@ def test_a_lap_is_told_once_and_only_if_it_was_driven():
 
     backend.reset(0)
     drive(-0.4, 12)
-    assert backend.travelled < 0
+    assert backend.task.progress.travelled < 0
     drive(0.5, 20)
-    assert backend.travelled > 0 and not any(laps)
+    assert backend.task.progress.travelled > 0 and not any(laps)
     step, driver = backend.reset(0), backend.expert(0)
     while "lap_seconds" not in step.info:
         step = backend.step(driver.act({}))
     drive(-0.6, 40)
-    assert backend.travelled < backend.lap.length
-    while backend.travelled < backend.lap.length + 1:
+    assert backend.task.progress.travelled < backend.task.lap.length
+    while backend.task.progress.travelled < backend.task.lap.length + 1:
         step = backend.step(driver.act({}))
         laps.append(step.info.get("lap_seconds"))
     assert not any(laps)
@@ -94,12 +94,12 @@ def test_driving_back_is_regress_and_undoes_the_way(backend):
     driver = backend.expert(0)
     for _ in range(40):
         backend.step(driver.act({}))
-    there = backend.travelled
+    there = backend.task.progress.travelled
     for _ in range(30):
         step = backend.step(np.array([0, -0.5], np.float32))
     assert step.rewards["regress"] > 0
     assert step.rewards["progress"] == 0
-    assert backend.travelled < there
+    assert backend.task.progress.travelled < there
 
 
 def test_checkpoints_are_shown_in_the_cars_frame(backend):
@@ -107,11 +107,11 @@ def test_checkpoints_are_shown_in_the_cars_frame(backend):
     ahead = step.observation["object"].reshape(-1, 2)
     assert (ahead[0] > (0.8, -0.6)).all()
     assert ahead[0][0] < 2.2
-    rotation = backend.car.rotation(backend.data)[:2, :2]
-    world = ahead @ rotation.T + backend.car.position(backend.data)
+    rotation = backend.simulation.car.rotation(backend.data)[:2, :2]
+    world = ahead @ rotation.T + backend.simulation.car.position(backend.data)
     for point in world:
-        assert np.hypot(*(backend.lap.points - point).T).min() < 1e-4
-    spacing = backend.lap.length / len(backend.lap.points)
+        assert np.hypot(*(backend.task.lap.points - point).T).min() < 1e-4
+    spacing = backend.task.lap.length / len(backend.task.lap.points)
     np.testing.assert_allclose(np.hypot(*np.diff(world, axis=0).T), spacing, rtol=0.05)
 
 
@@ -173,7 +173,7 @@ def test_an_autonomous_car_begins_where_it_stands(backend):
     np.testing.assert_array_equal(backend.data.qpos, before)
     assert "placed" not in step.info
     assert not step.ended
-    assert backend.travelled == 0
+    assert backend.task.progress.travelled == 0
     # With a seed somebody puts it at the start line.
     again = backend.reset(0)
     assert again.info["placed"]
@@ -181,16 +181,16 @@ def test_an_autonomous_car_begins_where_it_stands(backend):
 
 
 def test_a_car_that_is_not_autonomous_is_put_at_the_start_line():
-    backend = CarBackend(DriveConfig())
+    backend = make_backend("drive")
     backend.reset(0)
     push(backend, 0.3, 0.5)
     step = backend.reset()
     assert step.info["placed"]
-    assert math.hypot(*(backend.car.position(backend.data) - backend.track.at(0.0))) < 0.5
+    assert math.hypot(*(backend.simulation.car.position(backend.data) - backend.task.track.at(0.0))) < 0.5
 
 
 def test_a_saved_world_goes_on_bit_for_bit(backend):
-    other = CarBackend(DriveConfig(**PRACTICE))
+    other = make_backend("drive", **PRACTICE)
     assert isinstance(other, PersistentWorld)
     backend.reset(1)
     push(backend, 0.5, 0.7)
@@ -222,8 +222,7 @@ def test_the_world_of_another_simulator_is_refused(backend):
 
 
 def test_a_faster_driver_shows_what_is_possible():
-    fast = DriveConfig(driver=DriverConfig(speed=4.5, lateral_acceleration=6.0))
-    backend = CarBackend(fast)
+    backend = make_backend("drive", driver=DriverConfig(speed=4.5, lateral_acceleration=6.0))
     step, driver = backend.reset(0), backend.expert(0)
     while not step.ended:
         step = backend.step(driver.act(step.observation))
@@ -233,7 +232,7 @@ def test_a_faster_driver_shows_what_is_possible():
 
 def test_a_driver_that_leaves_the_track_is_told():
     with pytest.raises(DriverError, match="the scripted driver came"):
-        CarBackend(DriveConfig(driver=DriverConfig(speed=5.0, lateral_acceleration=60.0)))
+        make_backend("drive", driver=DriverConfig(speed=5.0, lateral_acceleration=60.0))
 
 
 def test_detector_limits_are_checked():

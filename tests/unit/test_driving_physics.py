@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from robo_rl.core import ConfigError
-from robo_rl.sim.driving import CarBackend, DriveConfig
+from robo_rl.sim import make_backend
 from robo_rl.sim.driving.car import WHEELS, Car, ackermann, add_car
 from robo_rl.sim.driving.config import CarConfig
 
@@ -130,18 +130,18 @@ def test_the_servo_turns_at_its_rate():
 
 
 def test_rough_patches_shake_the_car():
-    backend = CarBackend(DriveConfig(max_episode_steps=600))
-    patches = [backend.track.locate(backend.model.body(f"rough{number}").pos[:2]) for number in range(3)]
+    backend = make_backend("drive", max_episode_steps=600)
+    patches = [backend.task.track.locate(backend.model.body(f"rough{number}").pos[:2]) for number in range(3)]
     step, driver = backend.reset(0), backend.expert(0)
     on, off = [], []
     while not step.ended:
         step = backend.step(driver.act(step.observation))
-        s = backend.track.locate(backend.car.position(backend.data))
-        near = min(abs(float(backend.track.ahead(s, patch))) for patch in patches)
+        s = backend.task.track.locate(backend.simulation.car.position(backend.data))
+        near = min(abs(float(backend.task.track.ahead(s, patch))) for patch in patches)
         if near < 0.4:
-            on.append(backend.car.acceleration[2])
+            on.append(backend.simulation.car.acceleration[2])
         elif near > 1.2:
-            off.append(backend.car.acceleration[2])
+            off.append(backend.simulation.car.acceleration[2])
     assert np.std(on) > 3 * np.std(off)
     assert step.success, "and it comes through"
 

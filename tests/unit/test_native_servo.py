@@ -11,7 +11,7 @@ needs_native = pytest.mark.skipif(not native.available()[0], reason=native.avail
 
 def in_python(backend):
     """The same backend with ticks in Python."""
-    backend._servo = None
+    backend.simulation.servo = None
     return backend
 
 
@@ -22,7 +22,7 @@ def in_python(backend):
 def test_states_are_those_of_the_controller_in_python(task):
     """Over one period to rounding; contacts make any two computations part over long times."""
     ours, reference = make_backend(task), in_python(make_backend(task))
-    assert ours._servo is not None
+    assert ours.simulation.servo is not None
     rng = np.random.default_rng(0)
     step = ours.reset(3)
     reference.reset(3)
@@ -46,7 +46,7 @@ def test_actions_come_late_alike():
     action = np.ones(ours.spec.action.shape, np.float32)
     ours.reset(5)
     reference.reset(5)
-    assert ours._late_ticks == reference._late_ticks > 0
+    assert ours.simulation.late_ticks == reference.simulation.late_ticks > 0
     ours.step(action)
     reference.step(action)
     np.testing.assert_allclose(ours.data.qpos, reference.data.qpos, rtol=0, atol=1e-9)
@@ -55,7 +55,7 @@ def test_actions_come_late_alike():
 def test_joint_control_is_in_python():
     """Only the end-effector controller has a native counterpart; the other one works without."""
     backend = make_backend("reach", controller=ControllerConfig(action_space="joint_delta"))
-    assert backend._servo is None
+    assert backend.simulation.servo is None
     backend.reset(0)
     backend.step(np.zeros(backend.spec.action.shape, np.float32))
 
@@ -63,7 +63,7 @@ def test_joint_control_is_in_python():
 def test_without_a_compiler_ticks_are_in_python(monkeypatch):
     monkeypatch.setattr(native, "available", lambda: (False, "no C++ compiler found"))
     backend = make_backend("reach")
-    assert backend._servo is None
+    assert backend.simulation.servo is None
     backend.reset(0)
     backend.step(np.zeros(backend.spec.action.shape, np.float32))
 

@@ -217,9 +217,9 @@ def test_wrong_values_are_refused():
 
 
 def test_the_simulated_car_comes_free_from_any_pose_on_the_track():
-    from robo_rl.sim.driving import CarBackend, DriveConfig
+    from robo_rl.sim import make_backend
 
-    backend = CarBackend(DriveConfig(autonomous=True))
+    backend = make_backend("drive", autonomous=True)
     resets = RecoveryReset(RecoveryConfig(), backend.spec, seed=0)
     rng = np.random.default_rng(0)
     crash = Transition(
@@ -230,7 +230,7 @@ def test_the_simulated_car_comes_free_from_any_pose_on_the_track():
     backend.reset(0)
     for _ in range(20):
         along, sideways, heading = rng.uniform(0, 30), rng.uniform(-0.7, 0.7), rng.uniform(-np.pi, np.pi)
-        backend._place(along, sideways, heading, 0.0)
+        backend.task.put(along, sideways, heading)
         resets.note(crash)
         outcome = resets.run(backend)
         assert outcome.step is not None, (along, sideways, heading)

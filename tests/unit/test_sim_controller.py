@@ -11,7 +11,8 @@ from scipy.linalg import expm
 from robo_rl.core import ConfigError
 from robo_rl.sim.backend import ArmBackend
 from robo_rl.sim.config import ArmConfig, ControllerConfig, RandomisationConfig, TaskConfig
-from robo_rl.sim.controller import EndEffectorController, JointController, exponential, logarithm
+from robo_rl.sim.controller import EndEffectorController, exponential, logarithm
+from robo_rl.sim.joint_controller import JointController
 from robo_rl.sim.tasks.base import Task
 
 STILL = ArmConfig(home_noise=0.0)

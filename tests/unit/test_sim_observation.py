@@ -97,7 +97,7 @@ def test_wrist_wrench_is_what_the_world_exerts_on_the_hand(backend, force):
 
 def test_wrist_wrench_is_the_mean_of_the_control_period(backend, monkeypatch):
     """An impact of one physics step is not taken for the force of the whole period."""
-    monkeypatch.setattr(backend, "_servo", None)  # its ticks are in Python then and can be watched
+    monkeypatch.setattr(backend.simulation, "servo", None)  # its ticks are in Python then and can be watched
     backend.reset(0)
     hold(backend, 1.0)
     readings = []

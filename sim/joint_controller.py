@@ -1,0 +1,98 @@
+"""The controller of a simulated arm whose actions move its joints."""
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import shortest
+
+from .config import ArmConfig, ControllerConfig
+from .controller import Controller
+
+Array = NDArray[np.float64]
+
+
+class JointController(Controller):
+    """Joint impedance towards a reference that goes to its goal no faster than joints and motors may.
+
+    A robot's controllers may also be told velocities, with which the reference goes towards the limits, or efforts.
+    """
+
+    def __init__(self, model: mujoco.MjModel, arm: ArmConfig, config: ControllerConfig) -> None:
+        super().__init__(model, arm, config)
+        n = len(arm.joints)
+        self.goal = np.empty(n)
+        self.reference = np.empty(n)
+        self._reference_velocity = np.empty(n)
+        self._in_motion = np.zeros(n, dtype=bool)
+        self._timestep = model.opt.timestep
+        self._speed = self._top_speed
+        self._windup = np.inf
+        self._efforts: Array | None = None
+
+    def _arm_action_names(self, arm: ArmConfig) -> tuple[str, ...]:
+        return tuple(arm.joints)
+
+    def _begin(self, data: mujoco.MjData) -> None:
+        self.goal[:] = self.reference[:] = data.qpos[self._qpos]
+        self._reference_velocity[:] = 0.0
+        self._in_motion[:] = False
+        self._speed, self._windup, self._efforts = self._top_speed, np.inf, None
+
+    def _set_reference(self, data: mujoco.MjData, action: Array) -> None:
+        if self._config.action_space == "joint_delta":
+            moves = action != 0  # as for the end effector: at rest nothing creeps
+            goal = np.where(
+                moves | self._in_motion, data.qpos[self._qpos] + self._config.joint_scale * action, self.goal
+            )
+            self._in_motion[:] = moves
+        else:
+            goal = self.lower + (self.upper - self.lower) * (action + 1) / 2
+        self.set_goal(goal)
+
+    def set_goal(self, positions: Array) -> None:
+        """Go to joint positions (n,) [rad or m], no nearer to the limits than references may.
+
+        Endless joints go the shorter way round.
+        """
+        np.clip(positions, self.lower, self.upper, out=self.goal)
+        if self._endless.any():
+            there = self.reference + shortest(positions - self.reference, self._endless)
+            self.goal[self._endless] = there[self._endless]
+        self._speed, self._windup, self._efforts = self._top_speed, np.inf, None
+
+    def set_velocities(self, velocities: Array) -> None:
+        """Go on with joint velocities (n,) [rad/s or m/s], no nearer to the limits than references may.
+
+        A joint that is blocked is not pushed harder than by a full action.
+        """
+        ahead = np.where(velocities < 0, self.lower, self.upper)
+        ahead[self._endless] = np.copysign(np.inf, velocities[self._endless])
+        self.goal[:] = np.where(velocities == 0, self.goal, ahead)
+        self._speed = np.minimum(np.abs(velocities), self._top_speed)
+        self._windup, self._efforts = self._config.joint_scale, None
+
+    def set_efforts(self, efforts: Array) -> None:
+        """Exert efforts (n,) beyond gravity and Coriolis forces [Nm or N]; speeds and limits are kept as ever."""
+        self._efforts = np.array(efforts)
+
+    def _servo(self, data: mujoco.MjData, position: Array, velocity: Array) -> None:
+        if self._efforts is not None:
+            self._torque[:] = self._efforts
+            return
+        self._advance_reference()
+        if self._windup < np.inf:
+            np.clip(self.reference, position - self._windup, position + self._windup, out=self.reference)
+        self._torque[:] = self._config.joint_stiffness * (self.reference - position)
+        self._torque += self._config.joint_damping * (self._reference_velocity - velocity)
+
+    def _advance_reference(self) -> None:
+        """Towards the goal with bounded speed and acceleration, such that it can be stopped at."""
+        acceleration, dt = self._config.joint_acceleration, self._timestep
+        remaining = self.goal - self.reference
+        stoppable = np.sqrt(2 * acceleration * np.abs(remaining))
+        # The last tick goes the rest of the way.
+        speed = np.minimum(np.minimum(stoppable, np.abs(remaining) / dt), self._speed)
+        change = np.copysign(speed, remaining) - self._reference_velocity
+        self._reference_velocity += np.clip(change, -acceleration * dt, acceleration * dt)
+        self.reference += self._reference_velocity * dt
