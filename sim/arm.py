@@ -244,14 +244,9 @@ def _panda() -> mujoco.MjSpec:
         body = body.add_body(name=f"link{number}", pos=link.position, quat=link.quaternion)
         _set_inertial(body, link.mass, link.centre, link.inertia)
         body.add_joint(
-            name=f"joint{number}",
-            type=mujoco.mjtJoint.mjJNT_HINGE,
-            axis=(0, 0, 1),
-            range=link.limits,
-            limited=True,
-            armature=ARMATURE,
-            damping=JOINT_DAMPING,
-        )
+            name=f"joint{number}", type=mujoco.mjtJoint.mjJNT_HINGE, axis=(0, 0, 1), range=link.limits,
+            limited=True, armature=ARMATURE, damping=JOINT_DAMPING,
+        )  # fmt: skip
         bodies[body.name] = body
     for name, ends, radius in COLLISION_CAPSULES:
         bodies[name].add_geom(type=CAPSULE, fromto=ends, size=(radius, 0, 0), rgba=WHITE, **COLLIDES)
@@ -276,12 +271,9 @@ def _add_hand(spec: mujoco.MjSpec, flange_parent: Any) -> None:
     hand.add_geom(type=BOX, pos=(0, 0, 0.034), size=(0.027, 0.085, 0.024), rgba=WHITE, **SEEN)
     for side in (-1, 1):
         hand.add_geom(
-            type=CYLINDER,
-            fromto=(0, side * 0.085, 0.010, 0, side * 0.085, 0.058),
-            size=(0.027, 0, 0),
-            rgba=WHITE,
-            **SEEN,
-        )
+            type=CYLINDER, fromto=(0, side * 0.085, 0.010, 0, side * 0.085, 0.058), size=(0.027, 0, 0),
+            rgba=WHITE, **SEEN,
+        )  # fmt: skip
     hand.add_geom(type=BOX, pos=(0, 0, 0.059), size=(0.018, 0.095, 0.002), rgba=DARK, **SEEN)
     hand.add_geom(type=BOX, pos=(0.052, 0, 0.03), size=(0.012, 0.018, 0.01), rgba=DARK, **SEEN)
     hand.add_site(name="wrist", size=(0.005, 0, 0), group=4)
@@ -311,29 +303,17 @@ def _add_finger(hand: Any, number: int, quaternion: tuple[float, ...]) -> None:
     finger = hand.add_body(name=f"finger{number}", pos=(0, 0, FINGER_HEIGHT), quat=quaternion)
     _set_inertial(finger, FINGER_MASS, (0, 0.01, 0.025), (*FINGER_INERTIA, 0, 0, 0))
     finger.add_joint(
-        name=f"finger_joint{number}",
-        type=mujoco.mjtJoint.mjJNT_SLIDE,
-        axis=(0, 1, 0),
-        range=(0, FINGER_TRAVEL),
-        limited=True,
-        armature=ARMATURE,
-        damping=1.0,
-    )
+        name=f"finger_joint{number}", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=(0, 1, 0), range=(0, FINGER_TRAVEL),
+        limited=True, armature=ARMATURE, damping=1.0,
+    )  # fmt: skip
     finger.add_geom(name=f"finger{number}", type=BOX, pos=(0, 0.011, 0.027), size=(0.01, 0.007, 0.027), **COLLIDES)
     finger.add_geom(type=BOX, pos=(0, 0.016, 0.010), size=(0.010, 0.013, 0.010), rgba=WHITE, **SEEN)
     finger.add_geom(type=BOX, pos=(0, 0.011, 0.035), size=(0.0095, 0.007, 0.0185), rgba=DARK, **SEEN)
     # Soft rubber: its friction decides (priority), also about the contact normal (condim 4).
     finger.add_geom(
-        name=f"pad{number}",
-        type=BOX,
-        pos=(0, 0.002, 0.0435),
-        size=(0.0095, 0.002, 0.0105),
-        rgba=RUBBER,
-        condim=4,
-        friction=(1.5, 0.01, 0.0001),
-        priority=1,
-        **COLLIDES | {"group": VISUAL_GROUP},
-    )
+        name=f"pad{number}", type=BOX, pos=(0, 0.002, 0.0435), size=(0.0095, 0.002, 0.0105), rgba=RUBBER,
+        condim=4, friction=(1.5, 0.01, 0.0001), priority=1, **COLLIDES | {"group": VISUAL_GROUP},
+    )  # fmt: skip
 
 
 def looking_at(

@@ -38,6 +38,7 @@ from .gymnasium_options import GymnasiumConfig
 from .gymnasium_outcomes import FINAL_OBSERVATIONS, SuccessReader, final, read_flag, read_number
 from .gymnasium_pictures import rendered_picture
 from .rendering import begin_drawing
+from .world import PHYSICS, physics_state
 
 PICTURE = "images/view"
 
@@ -113,7 +114,8 @@ class GymnasiumBackend:
         """
         self._running = False
         if self._mujoco_state is not None:
-            _set_mujoco_state(self._env, self._mujoco_state)
+            unwrapped: Any = self._env.unwrapped
+            mujoco.mj_setState(unwrapped.model, unwrapped.data, self._mujoco_state, PHYSICS)
         if seed is not None:
             # Gymnasium's reset does the same, but some environments (Meta-World's) ignore its seed.
             self._env.unwrapped.np_random, _ = seeding.np_random(seed)
@@ -319,11 +321,4 @@ def _mujoco_state(env: gymnasium.Env[Any, Any]) -> NDArray[np.float64] | None:
     model, data = getattr(env.unwrapped, "model", None), getattr(env.unwrapped, "data", None)
     if not isinstance(model, mujoco.MjModel) or not isinstance(data, mujoco.MjData):
         return None
-    state = np.empty(mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_INTEGRATION))
-    mujoco.mj_getState(model, data, state, mujoco.mjtState.mjSTATE_INTEGRATION)
-    return state
-
-
-def _set_mujoco_state(env: gymnasium.Env[Any, Any], state: NDArray[np.float64]) -> None:
-    unwrapped: Any = env.unwrapped
-    mujoco.mj_setState(unwrapped.model, unwrapped.data, state, mujoco.mjtState.mjSTATE_INTEGRATION)
+    return physics_state(model, data)

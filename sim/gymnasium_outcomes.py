@@ -118,14 +118,10 @@ class SuccessReader:
             return _WORDS[word]
         wanted = "a number" if self._compares else "a truth value (true or false, 1 or 0, or these words)"
         advice = (
-            ""
-            if self._compares
-            else (
-                "; of numbers say which mean success by task.success_at_least=NUMBER or task.success_at_most=NUMBER, "
-                "or name another key by task.success_key=KEY"
-            )
+            "; of numbers say which mean success by task.success_at_least=NUMBER or task.success_at_most=NUMBER, or "
+            "name another key by task.success_key=KEY"
         )
-        raise ValueError(f"info[{key!r}] is {element!r}, expected {wanted}{advice}")
+        raise ValueError(f"info[{key!r}] is {element!r}, expected {wanted}{'' if self._compares else advice}")
 
 
 def final(info: Mapping[str, Any], keys: Sequence[str]) -> Any:

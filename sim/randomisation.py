@@ -65,13 +65,6 @@ class ModelRandomiser:
 
 
 FIELDS = (
-    "body_mass",
-    "body_inertia",
-    "geom_friction",
-    "light_diffuse",
-    "light_specular",
-    "light_pos",
-    "light_dir",
-    "cam_pos",
-    "cam_quat",
+    *("body_mass", "body_inertia", "geom_friction", "light_diffuse", "light_specular"),
+    *("light_pos", "light_dir", "cam_pos", "cam_quat"),
 )

@@ -1,5 +1,7 @@
 """The room around the arm: table, floor, light, cameras and the physics options."""
 
+from typing import Any
+
 import mujoco
 
 from .arm import looking_at
@@ -20,7 +22,9 @@ def make_scene(arm: mujoco.MjSpec, timestep: float) -> mujoco.MjSpec:
     spec.compiler.degree = False
     arm.default.name = "arm"  # what its file declares as default is not to hold for the rest of the world
     spec.attach(arm, prefix="", frame=spec.worldbody.add_frame())
-    _set_physics(spec, timestep)
+    set_physics(spec, timestep)
+    spec.option.iterations = 30
+    spec.option.ls_iterations = 50  # 20 are too few: now and then the solver gives up, and throws what the hand holds
     _add_room(spec)
     _add_light(spec)
 
@@ -31,29 +35,19 @@ def make_scene(arm: mujoco.MjSpec, timestep: float) -> mujoco.MjSpec:
     return spec
 
 
-def _set_physics(spec: mujoco.MjSpec, timestep: float) -> None:
+def set_physics(spec: mujoco.MjSpec, timestep: float) -> None:
+    """Set the options of physics that all simulated robots share."""
     option = spec.option
     option.timestep = timestep
     option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
-    option.impratio = 10.0  # grasped objects do not creep out of the fingers
-    option.iterations = 30
-    option.ls_iterations = 50  # 20 are too few: now and then the solver gives up, and throws what the hand holds
+    option.impratio = 10.0  # grasped objects do not creep out of the fingers, nor tyres over the ground
     option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET  # the backend reports an unstable simulation
 
 
 def _add_room(spec: mujoco.MjSpec) -> None:
     """Add floor, sky and table."""
-    spec.add_texture(
-        name="floor", type=mujoco.mjtTexture.mjTEXTURE_2D, builtin=mujoco.mjtBuiltin.mjBUILTIN_CHECKER,
-        rgb1=(0.42, 0.45, 0.49), rgb2=(0.36, 0.39, 0.43), width=256, height=256,
-    )  # fmt: skip
-    spec.add_texture(
-        name="sky", type=mujoco.mjtTexture.mjTEXTURE_SKYBOX, builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT,
-        rgb1=(0.80, 0.86, 0.92), rgb2=(0.45, 0.52, 0.60), width=64, height=384,
-    )  # fmt: skip
-    floor = spec.add_material(name="floor", texrepeat=(8, 8), texuniform=False, specular=0.1)
-    floor.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "floor"
+    add_backdrop(spec, light=(0.42, 0.45, 0.49), dark=(0.36, 0.39, 0.43), texrepeat=(8, 8), texuniform=False)
     spec.add_material(name="table", rgba=(0.78, 0.70, 0.60, 1), specular=0.15, shininess=0.2)
 
     world = spec.worldbody
@@ -70,6 +64,20 @@ def _add_room(spec: mujoco.MjSpec) -> None:
                 pos=(x + sign_x * (half_x - 0.05), y + sign_y * (half_y - 0.05), -TABLE_HEIGHT / 2 - half_z),
                 size=(0.025, 0.025, TABLE_HEIGHT / 2 - half_z),
             )  # fmt: skip
+
+
+def add_backdrop(spec: mujoco.MjSpec, light: tuple[float, ...], dark: tuple[float, ...], **repeat: Any) -> None:
+    """Add a sky, and the material ``floor``, a chessboard of two colours."""
+    spec.add_texture(
+        name="floor", type=mujoco.mjtTexture.mjTEXTURE_2D, builtin=mujoco.mjtBuiltin.mjBUILTIN_CHECKER,
+        rgb1=light, rgb2=dark, width=256, height=256,
+    )  # fmt: skip
+    spec.add_texture(
+        name="sky", type=mujoco.mjtTexture.mjTEXTURE_SKYBOX, builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT,
+        rgb1=(0.80, 0.86, 0.92), rgb2=(0.45, 0.52, 0.60), width=64, height=384,
+    )  # fmt: skip
+    floor = spec.add_material(name="floor", specular=0.1, **repeat)
+    floor.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "floor"
 
 
 def _add_light(spec: mujoco.MjSpec) -> None:

@@ -1,14 +1,18 @@
 """A simulated robot that time moves on, as a real one, instead of steps."""
 
+import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
 from .episode import SimulatedBackend
-from .filming import Filming
+from .rendering import SceneRenderer
 
 
 class TickingRobot:
     """The robot's side of a simulated backend, whose physics and rewards it uses.
+
+    Its cameras show the world as it was at the last :meth:`look`. Physics may go on while a thread of its own draws a
+    copy, in a graphics context that it makes itself. The thread that has drawn closes it.
 
     Args:
         backend: of a task. Nothing else may step it meanwhile.
@@ -20,10 +24,12 @@ class TickingRobot:
 
     def __init__(self, backend: SimulatedBackend) -> None:
         self._backend = backend
-        self.cameras = tuple(backend.config.observation.cameras)
         observed = backend.spec.observation
         self.object_names = observed["object"].names if "object" in observed else ()
-        self._filming = Filming(backend.model, backend.config.observation)
+        view = backend.config.observation
+        self.cameras = tuple(view.cameras)
+        self._seen = mujoco.MjData(backend.model)
+        self._renderer = SceneRenderer(backend.model, view.width, view.height)
 
     def objects(self) -> NDArray[np.float64]:
         """Return the state of the task's objects (m,), with the sensors' noise."""
@@ -35,17 +41,21 @@ class TickingRobot:
         return self._backend.task.rewards(self._backend.data)
 
     def look(self) -> None:
-        """Keep the world as it is now, for :meth:`image`, while nothing is drawn."""
+        """Keep the world as it is now, for :meth:`image`. Nothing may be drawn meanwhile."""
         self._backend.simulation.pose()
-        self._filming.look(self._backend.data)
+        mujoco.mj_copyData(self._seen, self._backend.model, self._backend.data)
 
     def image(self, camera: str) -> NDArray[np.uint8]:
-        """Return what a camera saw at the last look (height, width, 3). A thread of its own may draw."""
-        return self._filming.image(camera)
+        """Return what a camera saw at the last look (height, width, 3).
+
+        Raises:
+            RenderingError: if this machine cannot render.
+        """
+        return self._renderer.render(self._seen, camera)
 
     def close_cameras(self) -> None:
-        """Free the graphics context of the thread that drew."""
-        self._filming.close()
+        """Free the graphics context of the thread that drew. May be called twice."""
+        self._renderer.close()
 
     def close(self) -> None:
         """Free the rendering contexts of the backend."""

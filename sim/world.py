@@ -12,9 +12,14 @@ PHYSICS = mujoco.mjtState.mjSTATE_INTEGRATION
 
 def save_world(model: mujoco.MjModel, data: mujoco.MjData, **memory: NDArray[np.float64]) -> State:
     """Return the state of the physics, and ``memory``: what else the next step depends on."""
-    physics = np.empty(mujoco.mj_stateSize(model, PHYSICS))
-    mujoco.mj_getState(model, data, physics, PHYSICS)
-    return {"physics": physics, **memory}
+    return {"physics": physics_state(model, data), **memory}
+
+
+def physics_state(model: mujoco.MjModel, data: mujoco.MjData) -> NDArray[np.float64]:
+    """Return the state of the physics (n,)."""
+    state = np.empty(mujoco.mj_stateSize(model, PHYSICS))
+    mujoco.mj_getState(model, data, state, PHYSICS)
+    return state
 
 
 def restore_world(model: mujoco.MjModel, data: mujoco.MjData, world: State, memory: str) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ import numpy as np
 from robo_rl.core import generator
 
 from ..arm import looking_at
+from ..scene import add_backdrop, set_physics
 from .car import BODY, GROUND, WALL, WHEEL
 from .config import DriveConfig
 from .track import ClosedPath
@@ -23,12 +24,7 @@ def make_scene(config: DriveConfig) -> mujoco.MjSpec:
     """Return a floor under a sky."""
     spec = mujoco.MjSpec()
     spec.compiler.degree = False
-    option = spec.option
-    option.timestep = 1.0 / config.physics_rate
-    option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-    option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
-    option.impratio = 10.0  # tyres that do not slide do not creep
-    option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET  # the backend reports an unstable simulation
+    set_physics(spec, 1.0 / config.physics_rate)
     _add_looks(spec)
     ground = {"contype": GROUND, "conaffinity": WHEEL | BODY}
     spec.worldbody.add_geom(
@@ -52,16 +48,7 @@ def add_track(spec: mujoco.MjSpec, config: DriveConfig, track: ClosedPath) -> No
 
 
 def _add_looks(spec: mujoco.MjSpec) -> None:
-    spec.add_texture(
-        name="floor", type=mujoco.mjtTexture.mjTEXTURE_2D, builtin=mujoco.mjtBuiltin.mjBUILTIN_CHECKER,
-        rgb1=(0.44, 0.46, 0.48), rgb2=(0.40, 0.42, 0.44), width=256, height=256,
-    )  # fmt: skip
-    spec.add_texture(
-        name="sky", type=mujoco.mjtTexture.mjTEXTURE_SKYBOX, builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT,
-        rgb1=(0.80, 0.86, 0.92), rgb2=(0.45, 0.52, 0.60), width=64, height=384,
-    )  # fmt: skip
-    floor = spec.add_material(name="floor", texrepeat=(1, 1), texuniform=True, specular=0.1)
-    floor.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "floor"
+    add_backdrop(spec, light=(0.44, 0.46, 0.48), dark=(0.40, 0.42, 0.44), texrepeat=(1, 1), texuniform=True)
     spec.visual.headlight.ambient = (0.35, 0.35, 0.37)
     spec.visual.headlight.diffuse = (0.2, 0.2, 0.2)
     spec.visual.headlight.specular = (0, 0, 0)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from robo_rl.core import Observation, ScriptedExpert
 
+from ..arm import looking_at
 from ..backend import ArmBackend
 from ..config import ArmConfig, TaskConfig
 from ..episode import SimulatedTask
@@ -69,13 +70,16 @@ def add_free_box(
     body = spec.worldbody.add_body(name=name)
     body.add_freejoint(name=name)
     body.add_geom(
-        name=name,
-        type=mujoco.mjtGeom.mjGEOM_BOX,
-        size=np.asarray(half_size, dtype=float),
-        mass=mass,
-        rgba=rgba,
+        name=name, type=mujoco.mjtGeom.mjGEOM_BOX, size=np.asarray(half_size, dtype=float), mass=mass, rgba=rgba,
         friction=friction,
-    )
+    )  # fmt: skip
+
+
+def aim_cameras(spec: mujoco.MjSpec, cameras: Sequence[tuple[str, tuple[float, ...], tuple[float, ...]]]) -> None:
+    """Move cameras of the scene: each is given by its name, its position and the point that it looks at [m]."""
+    for name, position, target in cameras:
+        camera = spec.camera(name)
+        camera.pos, camera.quat = position, looking_at(position, target)["quat"]
 
 
 def set_free_pose(

@@ -1,7 +1,7 @@
 """``bin_relocate``: carry a cube from one bin to the other; and back, for learning without resets."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import mujoco
 import numpy as np
@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from robo_rl.core import ConfigError, nearest, option, require
 
-from ..arm import looking_at
 from ..config import ControllerConfig, TaskConfig
 from ..simulation import ArmSimulation
-from .base import Array, FunctionExpert, GraspSensor, Task, add_free_box, set_free_pose
+from .base import Array, FunctionExpert, GraspSensor, Task, add_free_box, aim_cameras, set_free_pose
 
+CONTROLLER = ControllerConfig(action_axes="xyz+gripper")
 DIRECTIONS = ("forward", "backward", "random")
 
 CUBE = "cube"
@@ -71,7 +71,7 @@ class BinRelocateConfig(TaskConfig):
 
     name: str = "bin_relocate"
     max_episode_steps: int = 60
-    controller: ControllerConfig = field(default_factory=lambda: ControllerConfig(action_axes="xyz+gripper"))
+    controller: ControllerConfig = CONTROLLER
     direction: str = "random"
     cube_size: float = option(0.045, low=0.035, high=0.06)
     start_range: tuple[float, ...] = (0.06, 0.06)
@@ -115,9 +115,7 @@ class BinRelocate(Task):
         )  # fmt: skip
         half = self.config.cube_size / 2
         add_free_box(spec, CUBE, (half, half, half), CUBE_MASS, CUBE_COLOUR)
-        for name, position, target in CAMERAS:
-            camera = spec.camera(name)
-            camera.pos, camera.quat = position, looking_at(position, target)["quat"]
+        aim_cameras(spec, CAMERAS)
 
     def bind(self, model: mujoco.MjModel) -> None:
         self._cube = model.body(CUBE).id

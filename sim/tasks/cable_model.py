@@ -9,6 +9,7 @@ away from it. Frame of a clip: origin on the table below the middle of the chann
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import mujoco
@@ -114,12 +115,9 @@ def add_cable(spec: mujoco.MjSpec, anchor: tuple[float, float], yaw: float) -> N
 def _add_link(parent: Any, name: str, place: float) -> Any:
     body = parent.add_body(name=name, pos=(place, 0, 0))
     body.add_joint(
-        name=name,
-        type=mujoco.mjtJoint.mjJNT_BALL,
-        stiffness=BENDING_STIFFNESS,
-        damping=BENDING_DAMPING,
+        name=name, type=mujoco.mjtJoint.mjJNT_BALL, stiffness=BENDING_STIFFNESS, damping=BENDING_DAMPING,
         armature=ARMATURE,
-    )
+    )  # fmt: skip
     return body
 
 
@@ -144,6 +142,52 @@ def add_clip(spec: mujoco.MjSpec, name: str) -> None:
             type=BOX, pos=(0, side * flare_y, flare_z), size=(half_length, WALL / 2, FLARE_LENGTH / 2),
             quat=(math.cos(FLARE_ANGLE / 2), -side * math.sin(FLARE_ANGLE / 2), 0, 0), rgba=CLIP_COLOUR,
         )  # fmt: skip
+
+
+class CableState:
+    """Reads the cable, and where it passes clips, from the physics.
+
+    Args:
+        model: compiled model.
+        clips: names of the clips.
+
+    Attributes:
+        clips: their indices in ``data.mocap_pos``.
+    """
+
+    def __init__(self, model: mujoco.MjModel, clips: Sequence[str]) -> None:
+        self.clips = [int(model.body(name).mocapid[0]) for name in clips]
+        self._joints = np.array([model.body(name).id for name in joint_names()])
+
+    def points(self, data: mujoco.MjData) -> Array:
+        """Return the cable's joints (SEGMENTS + 1, 3) from the anchor to the tab, in the base frame [m]."""
+        points: Array = data.xpos[self._joints]
+        return points
+
+    def foot(self, data: mujoco.MjData, number: int) -> Array:
+        """Return the origin (3,) of clip ``number`` [m]."""
+        foot: Array = data.mocap_pos[self.clips[number]]
+        return foot
+
+    def clip_yaw(self, data: mujoco.MjData, number: int) -> float:
+        """Return the angle of the channel of clip ``number`` from the direction of y, about the vertical [rad]."""
+        quaternion = data.mocap_quat[self.clips[number]]
+        return 2.0 * math.atan2(float(quaternion[3]), float(quaternion[0])) - math.pi / 2
+
+    def laid(self, data: mujoco.MjData, number: int) -> bool:
+        """Return whether the cable passes through clip ``number`` below its rims."""
+        return in_channel(self._in_clip(data, number))
+
+    def passage(self, data: mujoco.MjData, number: int) -> Array:
+        """Return where the cable passes clip ``number``: (2,) sideways and up from its foot, in its frame [m]."""
+        return passage(self._in_clip(data, number))[1:]
+
+    def _in_clip(self, data: mujoco.MjData, number: int) -> Array:
+        """Return the cable's joints (SEGMENTS + 1, 3) in the frame of a clip [m]."""
+        rotation = np.empty(9)
+        mujoco.mju_quat2Mat(rotation, data.mocap_quat[self.clips[number]])
+        points: Array = (self.points(data) - self.foot(data, number)) @ rotation.reshape(3, 3)
+        return points
 
 
 def hanging_frames(start: Array, end: Array) -> list[Array]:

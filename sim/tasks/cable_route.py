@@ -1,19 +1,18 @@
 """``cable_route``: lay a flexible cable, held by its end, into two clips."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import ConfigError, option, require
+from robo_rl.core import ConfigError, Observation, option, require
 
-from ..arm import looking_at
 from ..config import ArmConfig, ControllerConfig, TaskConfig
 from ..simulation import ArmSimulation
 from . import cable_model
-from .base import Array, FunctionExpert, Task
+from .base import Array, Task, aim_cameras
 
 ANCHOR = np.array([0.5, -0.27])
 """Where the cable is fixed to the table (x, y) [m]. It leaves in the direction of y."""
@@ -50,24 +49,20 @@ CAMERAS = (
 """Name, position and target [m] of cameras that come close: the cable is thin."""
 
 
-def _arm() -> ArmConfig:
-    """The hand 21 cm above the table, turned a quarter, so that its fingers hold the cable from both sides.
+HOME = (0.1974, 0.05301, 0.0, -2.33564, 0.0, 2.38865, -0.588)
+ARM = ArmConfig(home=HOME, home_noise=0.01, home_opening=0.0)
+"""The hand is 21 cm above the table, turned a quarter, so that its fingers hold the cable from both sides.
 
-    More noise would tighten the cable in some episodes and lay it on the first clip in others.
-    """
-    home = (0.1974, 0.05301, 0.0, -2.33564, 0.0, 2.38865, -0.588)
-    return ArmConfig(home=home, home_noise=0.01, home_opening=0.0)
+More noise would tighten the cable in some episodes and lay it on the first clip in others."""
 
-
-def _controller() -> ControllerConfig:
-    """Gentle: at most 24 N in each direction, so that a taut cable stays in the hand."""
-    return ControllerConfig(
-        action_axes="xyz",
-        translation_scale=0.03,
-        error_clip=(0.012, 0.012, 0.012, 0.1, 0.1, 0.1),
-        workspace_low=(0.36, -0.05, 0.016),
-        workspace_high=(0.64, 0.20, 0.30),
-    )
+CONTROLLER = ControllerConfig(
+    action_axes="xyz",
+    translation_scale=0.03,
+    error_clip=(0.012, 0.012, 0.012, 0.1, 0.1, 0.1),
+    workspace_low=(0.36, -0.05, 0.016),
+    workspace_high=(0.64, 0.20, 0.30),
+)
+"""Gentle: at most 24 N in each direction, so that a taut cable stays in the hand."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +78,8 @@ class CableRouteConfig(TaskConfig):
     max_episode_steps: int = 60
     position_range: tuple[float, ...] = (0.035, 0.01)
     yaw_range: float = option(0.15, low=0, high=0.3)
-    arm: ArmConfig = field(default_factory=_arm)
-    controller: ControllerConfig = field(default_factory=_controller)
+    arm: ArmConfig = ARM
+    controller: ControllerConfig = CONTROLLER
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -119,21 +114,17 @@ class CableRoute(Task):
         cable_model.add_cable(spec, (float(ANCHOR[0]), float(ANCHOR[1])), yaw=math.pi / 2)
         for name in CLIPS:
             cable_model.add_clip(spec, name)
-        for name, position, target in CAMERAS:
-            camera = spec.camera(name)
-            camera.pos, camera.quat = position, looking_at(position, target)["quat"]
+        aim_cameras(spec, CAMERAS)
 
     def bind(self, model: mujoco.MjModel) -> None:
-        names = cable_model.joint_names()
-        self._clips = [int(model.body(name).mocapid[0]) for name in CLIPS]
-        self._joints = np.array([model.body(name).id for name in names])
-        self._joint_qpos = [int(model.joint(name).qposadr[0]) for name in names]
+        self.cable = cable_model.CableState(model, CLIPS)
+        self._joint_qpos = [int(model.joint(name).qposadr[0]) for name in cable_model.joint_names()]
         self._end_effector = model.site(self.config.arm.end_effector).id
         self._fingers = [int(model.joint(name).qposadr[0]) for name in self.config.arm.gripper_joints]
 
     def initialise(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
         config = self.config
-        for clip, middle in zip(self._clips, CLIP_POSITIONS, strict=True):
+        for clip, middle in zip(self.cable.clips, CLIP_POSITIONS, strict=True):
             data.mocap_pos[clip, :2] = middle + rng.uniform(-1, 1, 2) * config.position_range
             yaw = math.pi / 2 + rng.uniform(-config.yaw_range, config.yaw_range)
             data.mocap_quat[clip] = (math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2))
@@ -154,94 +145,82 @@ class CableRoute(Task):
             previous = frame
         data.qpos[self._fingers] = cable_model.TAB_WIDTH / 2 - PAD_SQUEEZE
 
-    def points(self, data: mujoco.MjData) -> Array:
-        """The cable's joints (SEGMENTS + 1, 3) from the anchor to the tab, in the base frame [m]."""
-        points: Array = data.xpos[self._joints]
-        return points
-
-    def clip_yaw(self, data: mujoco.MjData, number: int) -> float:
-        """Turn of clip ``number`` (0 or 1) from the direction of y, about the vertical [rad]."""
-        quaternion = data.mocap_quat[self._clips[number]]
-        return 2.0 * math.atan2(float(quaternion[3]), float(quaternion[0])) - math.pi / 2
-
-    def laid(self, data: mujoco.MjData, number: int) -> bool:
-        """Whether the cable passes through clip ``number`` below its rims."""
-        return cable_model.in_channel(self._in_clip(data, number))
-
-    def passage(self, data: mujoco.MjData, number: int) -> Array:
-        """Where the cable passes clip ``number``: (2,) sideways and up from its foot, in its frame [m]."""
-        return cable_model.passage(self._in_clip(data, number))[1:]
-
     def object_state(self, data: mujoco.MjData) -> dict[str, Array]:
-        here = data.site_xpos[self._end_effector]
+        cable, here = self.cable, data.site_xpos[self._end_effector]
         state: dict[str, Array] = {}
         for number, name in enumerate(CLIPS):
-            state[f"to_{name}"] = data.mocap_pos[self._clips[number]] - here
-            state[f"{name}_yaw"] = np.array([self.clip_yaw(data, number)])
-            passage = self.passage(data, number)
+            state[f"to_{name}"] = cable.foot(data, number) - here
+            state[f"{name}_yaw"] = np.array([cable.clip_yaw(data, number)])
+            passage = cable.passage(data, number)
             state[f"cable_at_{name}"] = passage
             state[f"cable_at_{name}_fine"] = np.clip(passage / FINE, -1.0, 1.0)
-        state["to_cable"] = self.points(data)[cable_model.SEGMENTS // 2] - here
+        state["to_cable"] = cable.points(data)[cable_model.SEGMENTS // 2] - here
         return state
 
     def success(self, data: mujoco.MjData) -> bool:
-        return all(self.laid(data, number) for number in range(len(CLIPS)))
+        return all(self.cable.laid(data, number) for number in range(len(CLIPS)))
 
     def reward_terms(self, data: mujoco.MjData) -> dict[str, float]:
         terms = {}
         for number, name in enumerate(self.shaped_terms):
-            sideways, up = self.passage(data, number)
+            sideways, up = self.cable.passage(data, number)
             outside = (abs(sideways) - cable_model.CHANNEL_WIDTH / 2, up - cable_model.RIM_HEIGHT)
             terms[name] = 1.0 - math.tanh(15.0 * math.hypot(*(max(0.0, float(part)) for part in outside)))
         return terms
 
-    def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> FunctionExpert:
-        """Over the first clip, down, over the second, down; which of them follows from the present state alone.
+    def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> "CableExpert":
+        return CableExpert(self.cable, backend)
 
-        The hand keeps as far from where the cable leaves the table (anchor or first clip) as the cable hangs there
-        without tension: pulled, it would jump out of the clip, and slack, it would fall beside it.
-        """
 
-        def act() -> NDArray[np.float32]:
-            data = backend.data
-            first = data.mocap_pos[self._clips[0]][:2]
-            remaining = cable_model.LENGTH - float(np.linalg.norm(first - ANCHOR))
-            if self._beside(data, int(self._holds(data, 0))):
-                here = backend.arm.position(data)[:2]
-                return backend.action_towards(_hand(ANCHOR, here, cable_model.LENGTH, LIFTED))
-            if self._holds(data, 0):
-                height = DOWN if self._aligned(data, 1) else DRAPED
-                return backend.action_towards(_hand(first, self._aim(data, 1), remaining, height))
-            if self._aligned(data, 0):
-                return backend.action_towards(_hand(first, 2 * first - ANCHOR, remaining, DRAPED))
-            return backend.action_towards(_hand(ANCHOR, self._aim(data, 0), cable_model.LENGTH, OVER))
+class CableExpert:
+    """Over the first clip, down, over the second, down; which of them follows from the present state alone.
 
-        return FunctionExpert(act)
+    The hand keeps as far from where the cable leaves the table (anchor or first clip) as the cable hangs there
+    without tension: pulled, it would jump out of the clip, and slack, it would fall beside it.
+
+    Args:
+        cable: reads cable and clips.
+        simulation: of the arm.
+    """
+
+    def __init__(self, cable: cable_model.CableState, simulation: ArmSimulation) -> None:
+        self._cable = cable
+        self._simulation = simulation
+
+    def reset(self) -> None:
+        """Nothing to forget."""
+
+    def act(self, observation: Observation) -> NDArray[np.float32]:
+        """Return the action (3,) for the simulator's present state; ``observation`` is not looked at."""
+        simulation, data = self._simulation, self._simulation.data
+        first = self._cable.foot(data, 0)[:2]
+        remaining = cable_model.LENGTH - float(np.linalg.norm(first - ANCHOR))
+        if self._beside(data, int(self._holds(data, 0))):
+            here = simulation.arm.position(data)[:2]
+            return simulation.action_towards(_hand(ANCHOR, here, cable_model.LENGTH, LIFTED))
+        if self._holds(data, 0):
+            height = DOWN if self._aligned(data, 1) else DRAPED
+            return simulation.action_towards(_hand(first, self._aim(data, 1), remaining, height))
+        if self._aligned(data, 0):
+            return simulation.action_towards(_hand(first, 2 * first - ANCHOR, remaining, DRAPED))
+        return simulation.action_towards(_hand(ANCHOR, self._aim(data, 0), cable_model.LENGTH, OVER))
 
     def _holds(self, data: mujoco.MjData, number: int) -> bool:
-        sideways, up = self.passage(data, number)
+        sideways, up = self._cable.passage(data, number)
         return bool(abs(sideways) < cable_model.CHANNEL_WIDTH / 2 and up < cable_model.RIM_HEIGHT)
 
     def _aligned(self, data: mujoco.MjData, number: int) -> bool:
-        return bool(abs(self.passage(data, number)[0]) < ALIGNED)
+        return bool(abs(self._cable.passage(data, number)[0]) < ALIGNED)
 
     def _beside(self, data: mujoco.MjData, number: int) -> bool:
-        """Whether the cable lies beside a clip, so low that it cannot come over it."""
-        return not self._aligned(data, number) and bool(self.passage(data, number)[1] < BLOCKED)
+        """Return whether the cable lies beside a clip, so low that it cannot come over it."""
+        return not self._aligned(data, number) and bool(self._cable.passage(data, number)[1] < BLOCKED)
 
     def _aim(self, data: mujoco.MjData, number: int) -> Array:
-        """Where to lead the cable (2,) [m] so that it comes over a clip: as far beyond it as the cable is off."""
-        yaw = math.pi / 2 + self.clip_yaw(data, number)
-        off = float(np.clip(self.passage(data, number)[0], -CORRECTION, CORRECTION))
-        aim: Array = data.mocap_pos[self._clips[number]][:2] - off * np.array([-math.sin(yaw), math.cos(yaw)])
-        return aim
-
-    def _in_clip(self, data: mujoco.MjData, number: int) -> Array:
-        """The cable's joints (SEGMENTS + 1, 3) in the frame of a clip [m]."""
-        rotation = np.empty(9)
-        mujoco.mju_quat2Mat(rotation, data.mocap_quat[self._clips[number]])
-        points: Array = (self.points(data) - data.mocap_pos[self._clips[number]]) @ rotation.reshape(3, 3)
-        return points
+        """Return where to lead the cable (2,) [m] so that it comes over a clip: as far beyond as the cable is off."""
+        yaw = math.pi / 2 + self._cable.clip_yaw(data, number)
+        off = float(np.clip(self._cable.passage(data, number)[0], -CORRECTION, CORRECTION))
+        return self._cable.foot(data, number)[:2] - off * np.array([-math.sin(yaw), math.cos(yaw)])
 
 
 def _hand(origin: Array, target: Array, length: float, height: float) -> Array:

@@ -93,29 +93,17 @@ def add_door(spec: mujoco.MjSpec, dynamics: DoorDynamics) -> None:
     # The hinge axis runs along the panel's back edge, as on a real door: the panel then turns clear of the post.
     door = frame.add_body(name="door", pos=[THICKNESS, hinge_y, BOTTOM])
     door.add_joint(
-        name=HINGE_JOINT,
-        type=mujoco.mjtJoint.mjJNT_HINGE,
-        axis=[0, 0, 1],
-        range=[0.0, MAX_HINGE_ANGLE],
-        limited=mujoco.mjtLimited.mjLIMITED_TRUE,
-        **_spring(dynamics.hinge_preload, dynamics.hinge_stiffness),
-        damping=[dynamics.hinge_damping, 0, 0],
-        armature=0.01,
-        solref_limit=[0.01, 1.0],
-    )
+        name=HINGE_JOINT, type=mujoco.mjtJoint.mjJNT_HINGE, axis=[0, 0, 1], range=[0.0, MAX_HINGE_ANGLE],
+        limited=mujoco.mjtLimited.mjLIMITED_TRUE, **_spring(dynamics.hinge_preload, dynamics.hinge_stiffness),
+        damping=[dynamics.hinge_damping, 0, 0], armature=0.01, solref_limit=[0.01, 1.0],
+    )  # fmt: skip
     _add_panel(door)
     handle = door.add_body(name="handle", pos=[-THICKNESS, SPINDLE_TO_EDGE - WIDTH, SPINDLE_HEIGHT - BOTTOM])
     handle.add_joint(
-        name=HANDLE_JOINT,
-        type=mujoco.mjtJoint.mjJNT_HINGE,
-        axis=[-1, 0, 0],
-        range=[0.0, MAX_HANDLE_ANGLE],
-        limited=mujoco.mjtLimited.mjLIMITED_TRUE,
-        **_spring(dynamics.handle_preload, dynamics.handle_stiffness),
-        damping=[dynamics.handle_damping, 0, 0],
-        armature=0.001,
-        solref_limit=[0.01, 1.0],
-    )
+        name=HANDLE_JOINT, type=mujoco.mjtJoint.mjJNT_HINGE, axis=[-1, 0, 0], range=[0.0, MAX_HANDLE_ANGLE],
+        limited=mujoco.mjtLimited.mjLIMITED_TRUE, **_spring(dynamics.handle_preload, dynamics.handle_stiffness),
+        damping=[dynamics.handle_damping, 0, 0], armature=0.001, solref_limit=[0.01, 1.0],
+    )  # fmt: skip
     _add_handle(handle)
 
 
@@ -144,24 +132,14 @@ def _add_frame(frame: mujoco.MjsBody) -> None:
     near = THICKNESS + LATCH_PLAY + TONGUE_THICKNESS + LATCH_PLAY
     low_z, high_z = SPINDLE_HEIGHT - KEEPER_HALF_HEIGHT, SPINDLE_HEIGHT + KEEPER_HALF_HEIGHT
     _box(
-        frame,
-        [near, -outer, low_z],
-        [near + 0.012, -inner - KEEPER_INSET, high_z],
-        BRASS,
-        name="door_keeper",
-        condim=1,
-        **_STIFF,
-    )
+        frame, [near, -outer, low_z], [near + 0.012, -inner - KEEPER_INSET, high_z], BRASS, name="door_keeper",
+        condim=1, **_STIFF,
+    )  # fmt: skip
     # The bracket that carries the keeper, beyond the tongue's end.
     _box(
-        frame,
-        [THICKNESS, -outer, low_z],
-        [near, -inner - TONGUE_OVERLAP - 0.003, high_z],
-        BRASS,
-        name="door_keeper_bracket",
-        contype=0,
-        conaffinity=0,
-    )
+        frame, [THICKNESS, -outer, low_z], [near, -inner - TONGUE_OVERLAP - 0.003, high_z], BRASS,
+        name="door_keeper_bracket", contype=0, conaffinity=0,
+    )  # fmt: skip
 
 
 def _add_panel(door: mujoco.MjsBody) -> None:
@@ -194,23 +172,13 @@ def _add_handle(handle: mujoco.MjsBody) -> None:
         name="door_neck", type=capsule, fromto=[x, 0, 0, 0, 0, 0], size=[LEVER_RADIUS, 0, 0], rgba=METAL, mass=0.05
     )
     handle.add_geom(
-        type=mujoco.mjtGeom.mjGEOM_CYLINDER,
-        fromto=[-0.006, 0, 0, 0, 0, 0],
-        size=[0.024, 0, 0],
-        rgba=METAL,
-        mass=0.0,
-        contype=0,
-        conaffinity=0,
-    )
+        type=mujoco.mjtGeom.mjGEOM_CYLINDER, fromto=[-0.006, 0, 0, 0, 0, 0], size=[0.024, 0, 0], rgba=METAL,
+        mass=0.0, contype=0, conaffinity=0,
+    )  # fmt: skip
     near = THICKNESS + LATCH_PLAY
     _box(
-        handle,
-        [near, -(SPINDLE_TO_EDGE + GAP + TONGUE_OVERLAP), -TONGUE_HALF_HEIGHT],
-        [near + TONGUE_THICKNESS, 0.01, TONGUE_HALF_HEIGHT],
-        BRASS,
-        name="door_tongue",
-        mass=0.08,
-        condim=1,
+        handle, [near, -(SPINDLE_TO_EDGE + GAP + TONGUE_OVERLAP), -TONGUE_HALF_HEIGHT],
+        [near + TONGUE_THICKNESS, 0.01, TONGUE_HALF_HEIGHT], BRASS, name="door_tongue", mass=0.08, condim=1,
         **_STIFF,
-    )
+    )  # fmt: skip
     handle.add_site(name=PRESS_SITE, pos=[x, PRESS_DISTANCE, 0], size=[0.004, 0, 0], group=4)

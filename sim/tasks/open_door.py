@@ -5,7 +5,7 @@ panel.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import mujoco
 import numpy as np
@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from robo_rl.core import option, require
 
-from ..arm import looking_at
 from ..config import ArmConfig, ControllerConfig, TaskConfig
 from ..simulation import ArmSimulation
 from . import door_model
-from .base import Array, FunctionExpert, Task, distance_captions
+from .base import Array, FunctionExpert, Task, aim_cameras, distance_captions
 
 HOVER = 0.035
 """Height above the lever's axis at which the end effector is brought over it [m]."""
@@ -40,13 +39,9 @@ CAMERAS = (
 NOMINAL_POSITION = (0.655, 0.04)
 
 
-def _arm() -> ArmConfig:
-    """The hand points down, its closed fingers 10 cm above the lever and 10 cm before it."""
-    return ArmConfig(home=(0.0, -0.17238, 0.0, -2.1549, 0.0, 1.98252, math.pi / 4), home_opening=0.0)
-
-
-def _controller() -> ControllerConfig:
-    return ControllerConfig(action_axes="xyz", workspace_high=(0.80, 0.4, 0.6))
+CONTROLLER = ControllerConfig(action_axes="xyz", workspace_high=(0.80, 0.4, 0.6))
+ARM = ArmConfig(home=(0.0, -0.17238, 0.0, -2.1549, 0.0, 1.98252, math.pi / 4), home_opening=0.0)
+"""The hand points down, its closed fingers 10 cm above the lever and 10 cm before it."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +65,8 @@ class OpenDoorConfig(TaskConfig):
     hinge_stiffness: float = option(1.0, above=0)
     hinge_damping: float = option(0.8, above=0)
     handle_stiffness: float = option(0.8, above=0)
-    arm: ArmConfig = field(default_factory=_arm)
-    controller: ControllerConfig = field(default_factory=_controller)
+    arm: ArmConfig = ARM
+    controller: ControllerConfig = CONTROLLER
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -102,9 +97,7 @@ class OpenDoor(Task):
         )
         door_model.add_door(spec, dynamics)
         # The usual cameras would look at the back of the door.
-        for name, position, target in CAMERAS:
-            camera = spec.camera(name)
-            camera.pos, camera.quat = position, looking_at(position, target)["quat"]
+        aim_cameras(spec, CAMERAS)
 
     def bind(self, model: mujoco.MjModel) -> None:
         self._hinge = int(model.joint(door_model.HINGE_JOINT).qposadr[0])

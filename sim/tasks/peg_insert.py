@@ -1,7 +1,7 @@
 """``peg_insert``: put a held square peg into a square hole that is hardly wider."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import mujoco
 import numpy as np
@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from robo_rl.core import option, require
 
-from ..arm import looking_at
 from ..config import ArmConfig, ControllerConfig, TaskConfig
 from ..simulation import ArmSimulation
 from . import peg_model
-from .base import Array, FunctionExpert, Task
+from .base import Array, FunctionExpert, Task, aim_cameras
 
 CAMERAS = (
     ("front", (0.82, 0.0, 0.32), (0.50, 0.0, 0.06)),
@@ -51,26 +50,22 @@ FUNNEL_TOP = 0.04
 """Greatest height [m]."""
 
 
-def _arm() -> ArmConfig:
-    """The tip of the held peg 4 cm above the block."""
-    return ArmConfig(home=(0.0, 0.17434, 0.0, -2.3999, 0.0, 2.57423, math.pi / 4), home_opening=0.0)
+ARM = ArmConfig(home=(0.0, 0.17434, 0.0, -2.3999, 0.0, 2.57423, math.pi / 4), home_opening=0.0)
+"""The tip of the held peg is 4 cm above the block."""
 
+CONTROLLER = ControllerConfig(
+    action_axes="xyz+yaw",
+    translation_scale=0.005,
+    rotation_scale=0.04,
+    workspace_low=(0.40, -0.1, 0.06),
+    workspace_high=(0.60, 0.1, 0.18),
+    stiffness=(5000.0, 5000.0, 1000.0, 150.0, 150.0, 150.0),
+    damping=(300.0, 300.0, 110.0, 10.0, 10.0, 10.0),
+    error_clip=(0.006, 0.006, 0.01, 0.1, 0.1, 0.1),
+)
+"""Stiff and well damped across the peg, for the aim; soft along it, for the touch: 30 N and 10 N at most.
 
-def _controller() -> ControllerConfig:
-    """Stiff and well damped across the peg, for the aim; soft along it, for the touch: 30 N and 10 N at most.
-
-    Steps of 5 mm: with larger ones, the noise of an exploring policy would be wider than the clearance by far.
-    """
-    return ControllerConfig(
-        action_axes="xyz+yaw",
-        translation_scale=0.005,
-        rotation_scale=0.04,
-        workspace_low=(0.40, -0.1, 0.06),
-        workspace_high=(0.60, 0.1, 0.18),
-        stiffness=(5000.0, 5000.0, 1000.0, 150.0, 150.0, 150.0),
-        damping=(300.0, 300.0, 110.0, 10.0, 10.0, 10.0),
-        error_clip=(0.006, 0.006, 0.01, 0.1, 0.1, 0.1),
-    )
+Steps of 5 mm: with larger ones, the noise of an exploring policy would be wider than the clearance by far."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +86,8 @@ class PegInsertConfig(TaskConfig):
     yaw_range: float = option(0.15, low=0, high=0.6)
     grasp_range: tuple[float, ...] = (0.003, 0.004)
     block_friction: float = option(0.2, low=0, high=2)
-    arm: ArmConfig = field(default_factory=_arm)
-    controller: ControllerConfig = field(default_factory=_controller)
+    arm: ArmConfig = ARM
+    controller: ControllerConfig = CONTROLLER
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -127,9 +122,7 @@ class PegInsert(Task):
     def build(self, spec: mujoco.MjSpec) -> None:
         peg_model.add_block(spec, self.config.clearance, self.config.block_friction)
         peg_model.add_peg(spec)
-        for name, position, target in CAMERAS:
-            camera = spec.camera(name)
-            camera.pos, camera.quat = position, looking_at(position, target)["quat"]
+        aim_cameras(spec, CAMERAS)
 
     def bind(self, model: mujoco.MjModel) -> None:
         self._peg = model.body(peg_model.PEG_BODY).id

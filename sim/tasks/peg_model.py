@@ -36,14 +36,9 @@ def add_peg(spec: mujoco.MjSpec) -> None:
     peg.add_freejoint(name=PEG_BODY)
     half = PEG_WIDTH / 2
     peg.add_geom(
-        name=PEG_BODY,
-        type=mujoco.mjtGeom.mjGEOM_BOX,
-        size=[half, half, PEG_LENGTH / 2],
-        mass=PEG_MASS,
-        rgba=PEG_COLOUR,
-        friction=[GRIP_FRICTION, 0.01, 0.0001],
-        **_GRIP,
-    )
+        name=PEG_BODY, type=mujoco.mjtGeom.mjGEOM_BOX, size=[half, half, PEG_LENGTH / 2], mass=PEG_MASS,
+        rgba=PEG_COLOUR, friction=[GRIP_FRICTION, 0.01, 0.0001], **_GRIP,
+    )  # fmt: skip
     peg.add_site(name=TIP_SITE, pos=[0, 0, -PEG_LENGTH / 2], size=[0.002, 0, 0], group=4)
 
 
@@ -64,14 +59,9 @@ def add_block(spec: mujoco.MjSpec, clearance: float, friction: float) -> None:
     }
     for name, (position, half_size) in walls.items():
         block.add_geom(
-            name=f"hole_{name}",
-            type=mujoco.mjtGeom.mjGEOM_BOX,
-            pos=[*position, half_height],
-            size=[*half_size, half_height],
-            rgba=BLOCK_COLOUR,
-            friction=[friction, 0.005, 0.0001],
-            **_BLOCK,
-        )
+            name=f"hole_{name}", type=mujoco.mjtGeom.mjGEOM_BOX, pos=[*position, half_height],
+            size=[*half_size, half_height], rgba=BLOCK_COLOUR, friction=[friction, 0.005, 0.0001], **_BLOCK,
+        )  # fmt: skip
     # What one sees at the bottom of the hole and around its mouth; it touches nothing.
     visual = {"type": mujoco.mjtGeom.mjGEOM_BOX, "contype": 0, "conaffinity": 0}
     block.add_geom(pos=[0, 0, 0.001], size=[inner, inner, 0.001], rgba=HOLE_COLOUR, **visual)

@@ -1,7 +1,7 @@
 """Lift a cube from the table."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import mujoco
 import numpy as np
@@ -13,6 +13,7 @@ from ..config import ControllerConfig, TaskConfig
 from ..simulation import ArmSimulation
 from .base import Array, FunctionExpert, GraspSensor, Task, add_free_box, cube_axes, distance_captions, set_free_pose
 
+CONTROLLER = ControllerConfig(action_axes="xyz+gripper")
 COLOURS = {
     "red": (0.80, 0.18, 0.14, 1.0),
     "green": (0.16, 0.60, 0.22, 1.0),
@@ -39,7 +40,7 @@ class PickCubeConfig(TaskConfig):
 
     name: str = "pick_cube"
     max_episode_steps: int = 40
-    controller: ControllerConfig = field(default_factory=lambda: ControllerConfig(action_axes="xyz+gripper"))
+    controller: ControllerConfig = CONTROLLER
     cube_size: float = option(0.045, low=0.02, high=0.07)
     cube_mass: float = option(0.1, above=0, high=2)
     cube_colour: str = option("red", choices=COLOURS)

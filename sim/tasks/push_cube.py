@@ -1,7 +1,7 @@
 """Push a cube to a place on the table."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import mujoco
 import numpy as np
@@ -24,9 +24,9 @@ GOAL_THICKNESS = 0.001
 """Half thickness of the disc that shows the goal [m]."""
 
 
-def _arm() -> ArmConfig:
-    """The hand points down between the base and the cube, its closed fingers 2.5 cm above the table."""
-    return ArmConfig(home=(0.0, 0.30406, 0.0, -2.74221, 0.0, 3.04627, math.pi / 4), home_opening=0.0)
+CONTROLLER = ControllerConfig(action_axes="x+y")
+ARM = ArmConfig(home=(0.0, 0.30406, 0.0, -2.74221, 0.0, 3.04627, math.pi / 4), home_opening=0.0)
+"""The hand points down between the base and the cube, its closed fingers 2.5 cm above the table."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class PushCubeConfig(TaskConfig):
 
     name: str = "push_cube"
     max_episode_steps: int = 30
-    controller: ControllerConfig = field(default_factory=lambda: ControllerConfig(action_axes="x+y"))
-    arm: ArmConfig = field(default_factory=_arm)
+    controller: ControllerConfig = CONTROLLER
+    arm: ArmConfig = ARM
     cube_size: float = option(0.05, low=0.02, high=0.1)
     cube_mass: float = option(0.1, above=0, high=2)
     cube_colour: str = option("red", choices=COLOURS)
@@ -90,12 +90,9 @@ class PushCube(Task):
         add_free_box(spec, "cube", (half, half, half), self.config.cube_mass, rgba=COLOURS[self.config.cube_colour])
         goal = spec.worldbody.add_body(name="goal", mocap=True)
         goal.add_geom(
-            type=mujoco.mjtGeom.mjGEOM_CYLINDER,
-            size=(self.config.tolerance, GOAL_THICKNESS, 0),
-            rgba=(0.95, 0.80, 0.20, 1.0),
-            contype=0,
-            conaffinity=0,
-        )
+            type=mujoco.mjtGeom.mjGEOM_CYLINDER, size=(self.config.tolerance, GOAL_THICKNESS, 0),
+            rgba=(0.95, 0.80, 0.20, 1.0), contype=0, conaffinity=0,
+        )  # fmt: skip
 
     def bind(self, model: mujoco.MjModel) -> None:
         self._cube = model.body("cube").id

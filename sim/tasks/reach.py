@@ -1,7 +1,7 @@
 """Bring the end effector to a point."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import mujoco
 import numpy as np
@@ -13,6 +13,7 @@ from ..config import ControllerConfig, TaskConfig
 from ..simulation import ArmSimulation
 from .base import Array, FunctionExpert, Task, distance_captions
 
+CONTROLLER = ControllerConfig(action_axes="xyz")
 CAMERAS = (("ahead", (1.15, 0.0, 0.1)), ("side", (0.0, -1.15, 0.1)))
 """Name and position from the middle of the goals [m]: each sees two of three axes.
 
@@ -33,7 +34,7 @@ class ReachConfig(TaskConfig):
 
     name: str = "reach"
     max_episode_steps: int = 25
-    controller: ControllerConfig = field(default_factory=lambda: ControllerConfig(action_axes="xyz"))
+    controller: ControllerConfig = CONTROLLER
     goal_low: tuple[float, ...] = (0.35, -0.25, 0.05)
     goal_high: tuple[float, ...] = (0.65, 0.25, 0.40)
     tolerance: float = option(0.02, above=0)
@@ -58,12 +59,9 @@ class Reach(Task):
     def build(self, spec: mujoco.MjSpec) -> None:
         goal = spec.worldbody.add_body(name="goal", mocap=True)
         goal.add_geom(
-            type=mujoco.mjtGeom.mjGEOM_SPHERE,
-            size=(self.config.tolerance, 0, 0),
-            rgba=(0.15, 0.70, 0.35, 0.6),
-            contype=0,
-            conaffinity=0,
-        )
+            type=mujoco.mjtGeom.mjGEOM_SPHERE, size=(self.config.tolerance, 0, 0), rgba=(0.15, 0.70, 0.35, 0.6),
+            contype=0, conaffinity=0,
+        )  # fmt: skip
         centre = np.add(self.config.goal_low, self.config.goal_high) / 2
         for name, away in CAMERAS:
             position = tuple(centre + away)

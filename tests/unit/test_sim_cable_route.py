@@ -78,7 +78,7 @@ def test_the_cable_does_not_stretch():
     rng = np.random.default_rng(0)
     for _ in range(30):
         backend.step(rng.uniform(-1, 1, 3).astype(np.float32))
-        points = task.points(backend.data)
+        points = task.cable.points(backend.data)
         lengths = np.linalg.norm(np.diff(points, axis=0), axis=1)
         np.testing.assert_allclose(lengths, cable_model.SEGMENT_LENGTH, atol=1e-9)
         np.testing.assert_allclose(points[0], [*ANCHOR, cable_model.ANCHOR_HEIGHT], atol=1e-9)
@@ -234,7 +234,7 @@ def test_the_cable_begins_at_rest_in_the_hand_and_beside_no_clip():
         np.testing.assert_allclose(middle, backend.arm.position(data), atol=1e-9)
         bodies = backend.model.geom_bodyid[data.contact.geom]
         assert not np.isin(bodies, clips).any()
-        assert not task.laid(data, 0) and not task.laid(data, 1)
+        assert not task.cable.laid(data, 0) and not task.cable.laid(data, 1)
     for _ in range(10):
         backend.step(np.zeros(3, dtype=np.float32))
     middle = tab.xpos + tab.xmat.reshape(3, 3)[:, 0] * cable_model.TAB_LENGTH / 2
@@ -260,7 +260,7 @@ def test_the_object_state_is_what_it_says():
     for seed in range(5):
         values = dict(zip(names, backend.reset(seed).observation["object"], strict=True))
         data, hand = backend.data, backend.arm.position(backend.data)
-        points = task.points(data)
+        points = task.cable.points(data)
         for name in ("clip1", "clip2"):
             clip = data.body(name)
             rotation = clip.xmat.reshape(3, 3)
@@ -294,7 +294,7 @@ def test_expert():
         if step.success:
             for name in ("clip1", "clip2"):
                 clip = backend.data.body(name)
-                assert lies_in_channel((task.points(backend.data) - clip.xpos) @ clip.xmat.reshape(3, 3))
+                assert lies_in_channel((task.cable.points(backend.data) - clip.xpos) @ clip.xmat.reshape(3, 3))
             assert step.rewards["first"] == step.rewards["second"] == 1.0
     assert successes >= 0.95 * 40
     assert np.mean(lengths) < 40
