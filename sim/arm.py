@@ -27,13 +27,13 @@ BOX = mujoco.mjtGeom.mjGEOM_BOX
 
 VISUAL_GROUP, COLLISION_GROUP = 2, 3
 
-# The arm meets the world but not itself: contype without conaffinity.
+# The arm collides with the world but not with itself: contype without conaffinity.
 COLLIDES: dict[str, Any] = {"contype": 1, "conaffinity": 0, "group": COLLISION_GROUP}
 SEEN: dict[str, Any] = {"contype": 0, "conaffinity": 0, "group": VISUAL_GROUP, "mass": 0.0, "material": "shell"}
 
 
 class Link(NamedTuple):
-    """One link: where it sits in its parent, how it moves, what it weighs.
+    """The frame, joint and inertia of a link.
 
     ``position`` [m] and ``quaternion`` (w, x, y, z) place its frame in its parent's; its joint turns about its z axis
     within ``limits`` [rad]. ``centre`` of mass [m] and ``inertia`` (xx, yy, zz, xy, xz, yz) about it [kg m^2].
@@ -66,10 +66,10 @@ LINKS = (
 )  # fmt: skip
 
 ARMATURE = 0.1
-"""Inertia of a motor's rotor as its joint feels it [kg m^2]. Not published; it also keeps light wrist links tame."""
+"""Inertia of a motor's rotor at its joint [kg m^2]. It is not published; it also stabilises light wrist links."""
 
 JOINT_DAMPING = 0.5
-"""Viscous friction of a joint that the controller does not know of [Nms/rad]."""
+"""Viscous friction of a joint, unknown to the controller [Nms/rad]."""
 
 FLANGE = 0.107
 HAND_YAW = -np.pi / 4
@@ -95,7 +95,7 @@ COLLISION_CAPSULES: tuple[tuple[str, tuple[float, ...], float], ...] = (
     ("link7", (0, 0, 0.02, 0, 0, 0.09), 0.045),
 )  # fmt: skip
 
-# What is seen: body, shape, ends or centre, radius, colour.
+# Visible shapes: body, shape, ends or centre, radius, colour.
 VISUALS: tuple[tuple[str, Any, tuple[float, ...], float, tuple[float, ...]], ...] = (
     ("link0", CAPSULE, (-0.11, 0, 0.035, 0.0, 0, 0.035), 0.05, WHITE),
     ("link0", CYLINDER, (0, 0, 0.0, 0, 0, 0.14), 0.075, WHITE),
@@ -129,7 +129,7 @@ WRIST_SENSORS = {"wrist_force": mujoco.mjtSensor.mjSENS_FORCE, "wrist_torque": m
 
 
 def load_arm(config: ArmConfig) -> mujoco.MjSpec:
-    """Return the arm that ``config`` names, driven by torque motors ``torque_<joint>`` in place of what drove it.
+    """Return the arm that ``config`` names, driven by torque motors ``torque_<joint>`` instead of its own actuators.
 
     Raises:
         ConfigError: if the file cannot be read, or lacks a joint, site or actuator that ``config`` names.
@@ -148,7 +148,7 @@ def load_arm(config: ArmConfig) -> mujoco.MjSpec:
         motor.ctrllimited = motor.forcelimited = True
         motor.ctrlrange = motor.forcerange = (-limit, limit)
     _add_wrist_sensors(spec, config)
-    for key in list(spec.keys):  # their sizes do not fit once objects are added
+    for key in list(spec.keys):  # their sizes do not fit after objects are added
         spec.delete(key)
     return spec
 
@@ -176,7 +176,7 @@ def _from_file(path: str) -> mujoco.MjSpec:
         spec = mujoco.MjSpec.from_file(path)
     except ValueError as error:
         raise ConfigError(f"arm.model: {path} is not a valid MJCF or URDF file: {error}") from error
-    for joint in ElementTree.parse(path).getroot().iterfind("joint[mimic]"):  # of URDF; MuJoCo leaves it out
+    for joint in ElementTree.parse(path).getroot().iterfind("joint[mimic]"):  # in URDF; MuJoCo ignores it
         _add_mimic(spec, path, joint)
     return spec
 
@@ -198,7 +198,7 @@ def _add_mimic(spec: mujoco.MjSpec, path: str, joint: ElementTree.Element) -> No
 
 
 def _add_end_effector(spec: mujoco.MjSpec, config: ArmConfig) -> None:
-    """Put a site in the frame of the body (of URDF: the link) that is named as end effector, if no site is."""
+    """Add a site to the body (in URDF: the link) that is named as end effector, unless there is such a site."""
     if config.end_effector not in [site.name for site in spec.sites]:
         for body in spec.bodies:
             if body.name == config.end_effector:
@@ -207,16 +207,16 @@ def _add_end_effector(spec: mujoco.MjSpec, config: ArmConfig) -> None:
 
 def _check_names(spec: mujoco.MjSpec, config: ArmConfig) -> None:
     joints = [joint.name for joint in spec.joints]
-    wanted = [
+    required = [
         *(("joints", name, joints) for name in config.joints),
         ("end_effector", config.end_effector, [each.name for each in (*spec.sites, *spec.bodies) if each.name]),
     ]
     if config.gripper_actuator is not None:
-        wanted.append(("gripper_actuator", config.gripper_actuator, [item.name for item in spec.actuators]))
-        wanted += [("gripper_joints", name, joints) for name in config.gripper_joints]
+        required.append(("gripper_actuator", config.gripper_actuator, [item.name for item in spec.actuators]))
+        required += [("gripper_joints", name, joints) for name in config.gripper_joints]
     if config.wrist_sensor_site is not None:
-        wanted.append(("wrist_sensor_site", config.wrist_sensor_site, [site.name for site in spec.sites]))
-    for key, name, names in wanted:
+        required.append(("wrist_sensor_site", config.wrist_sensor_site, [site.name for site in spec.sites]))
+    for key, name, names in required:
         if name not in names:
             raise ConfigError(f"arm.{key}: the model has no {name!r}; {nearest(name, names)}")
     movable = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
@@ -278,7 +278,7 @@ def _add_hand(spec: mujoco.MjSpec, flange_parent: Any) -> None:
     hand.add_geom(type=BOX, pos=(0.052, 0, 0.03), size=(0.012, 0.018, 0.01), rgba=DARK, **SEEN)
     hand.add_site(name="wrist", size=(0.005, 0, 0), group=4)
     hand.add_site(name="end_effector", pos=(0, 0, GRASP_POINT), size=(0.005, 0, 0), group=4)
-    # Looks past the fingers; image up is the hand's x axis.
+    # The camera looks past the fingers; up in the image is the hand's x axis.
     eye = (0.075, 0, 0.05)
     hand.add_camera(name="wrist", pos=eye, fovy=76, **looking_at(eye, (0.02, 0, 0.13), up=(1, 0, 0)))
     for number, quaternion in ((1, (1, 0, 0, 0)), (2, (0, 0, 0, 1))):
@@ -309,7 +309,7 @@ def _add_finger(hand: Any, number: int, quaternion: tuple[float, ...]) -> None:
     finger.add_geom(name=f"finger{number}", type=BOX, pos=(0, 0.011, 0.027), size=(0.01, 0.007, 0.027), **COLLIDES)
     finger.add_geom(type=BOX, pos=(0, 0.016, 0.010), size=(0.010, 0.013, 0.010), rgba=WHITE, **SEEN)
     finger.add_geom(type=BOX, pos=(0, 0.011, 0.035), size=(0.0095, 0.007, 0.0185), rgba=DARK, **SEEN)
-    # Soft rubber: its friction decides (priority), also about the contact normal (condim 4).
+    # Soft rubber: its friction has priority, also about the contact normal (condim 4).
     finger.add_geom(
         name=f"pad{number}", type=BOX, pos=(0, 0.002, 0.0435), size=(0.0095, 0.002, 0.0105), rgba=RUBBER,
         condim=4, friction=(1.5, 0.01, 0.0001), priority=1, **COLLIDES | {"group": VISUAL_GROUP},

@@ -15,9 +15,9 @@ Array = NDArray[np.float64]
 
 
 class ArmModel:
-    """Says what the controller of a simulated arm would pull towards, were it in the posture of the real one.
+    """The targets that the controller of a simulated arm would follow in the posture of a real one.
 
-    So an action means the same on a robot and in simulation, to the last rule of the controller.
+    An action therefore means the same on a robot and in simulation.
 
     Args:
         simulation: of an arm. This uses its model, state and controller; nothing else may step it meanwhile.
@@ -72,7 +72,7 @@ class ArmModel:
             mujoco.mju_quat2Mat(rotation, controller.reference_quaternion)
             return ArmTarget(ArmPose(controller.reference_position.copy(), rotation.reshape(3, 3)), opening=opening)
         assert isinstance(controller, JointController)
-        # As near to where the joints are as a whole turn allows: robots say angles in turns of their own.
+        # Nearest to the present angles, up to whole turns: robots count turns in their own way.
         return ArmTarget(joints=joints + shortest(controller.goal - joints, self.endless), opening=opening)
 
     def _place(self, joints: Array, velocities: Array) -> None:

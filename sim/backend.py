@@ -74,7 +74,7 @@ class ArmBackend(SimulatedBackend):
         return super().expert(seed)
 
     def as_robot(self) -> SimulatedRobot:
-        """Return this arm as a robot that time moves on, instead of steps."""
+        """Return this arm as a robot that runs continuously instead of in steps."""
         return SimulatedRobot(self, self.simulation)
 
     def as_model(self) -> ArmModel:

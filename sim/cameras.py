@@ -1,4 +1,4 @@
-"""What cameras of a simulated scene see: for the agent, and for people."""
+"""The cameras of a simulated scene: images for the agent, pictures for people."""
 
 import mujoco
 import numpy as np
@@ -11,7 +11,7 @@ from .rendering import SceneRenderer, check_cameras
 
 
 class Cameras:
-    """Images for the agent, the newest frames of a camera in one, and pictures for people.
+    """The cameras of a scene. An image for the agent holds the newest frames of a camera.
 
     Args:
         model: of the scene.
@@ -35,15 +35,15 @@ class Cameras:
         return {f"images/{camera}": ArraySpec(shape, "uint8", 0, 255) for camera in view.cameras}
 
     def begin(self) -> None:
-        """Begin an episode: frames of the last one are seen no more."""
+        """Begin an episode without the frames of the last one."""
         self._frames = {}
 
     def observe(self, data: mujoco.MjData) -> Observation:
-        """Return what the agent sees: ``images/<camera>`` (height, width, 3 * frame_stack), the newest frame last."""
+        """Return ``images/<camera>`` (height, width, 3 * frame_stack), the newest frame last."""
         return {f"images/{camera}": self._stacked(data, camera) for camera in self._view.cameras}
 
     def image(self, data: mujoco.MjData, camera: str) -> NDArray[np.uint8]:
-        """Return one frame (height, width, 3) as the agent sees it.
+        """Return one frame (height, width, 3) for the agent.
 
         Raises:
             RenderingError: if this machine cannot render.
@@ -66,7 +66,7 @@ class Cameras:
         self._pictures.close()
 
     def _stacked(self, data: mujoco.MjData, camera: str) -> NDArray[np.uint8]:
-        frame, wanted = self.image(data, camera), self._view.frame_stack
-        frames = [*self._frames.get(camera, [frame] * wanted), frame][-wanted:]
+        frame, count = self.image(data, camera), self._view.frame_stack
+        frames = [*self._frames.get(camera, [frame] * count), frame][-count:]
         self._frames[camera] = frames
         return np.concatenate(frames, axis=2)

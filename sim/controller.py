@@ -30,9 +30,9 @@ BRAKING = 2.0
 
 
 class Controller(ABC):
-    """One arm's controller. ``reset`` begins an episode, ``command`` takes an action, ``tick`` writes ``data.ctrl``.
+    """Base of an arm's controllers. ``command`` takes an action, ``tick`` writes torques into ``data.ctrl``.
 
-    ``tick`` wants the position and velocity stages of physics done for the present state (``mj_step1``).
+    Before ``tick`` the position and velocity stages of physics (``mj_step1``) must have run for the present state.
 
     Attributes:
         action_names: one name for each element of an action.
@@ -92,25 +92,25 @@ class Controller(ABC):
 
     @property
     def gripper_target(self) -> float:
-        """What the gripper's actuator is told, in its units."""
+        """The command for the gripper's actuator, in its units."""
         return self._gripper_closed + self._opening * self._gripper_stroke
 
     def reset(self, data: mujoco.MjData) -> None:
-        """Hold the present pose, as if it had been held for long."""
+        """Begin an episode: hold the present pose, as after a long rest."""
         self._opening = self._home_opening
         self._previous[:] = data.qfrc_bias[self._dofs]
         self._begin(data)
 
     def hold(self, data: mujoco.MjData) -> None:
-        """Pull towards the measured pose from now on; the gripper stays as it is told."""
+        """Pull towards the measured pose from now on; the gripper keeps its command."""
         self._begin(data)
 
     def memory(self) -> Array:
-        """Return what ``hold`` leaves as it is: the gripper's opening and the last torques."""
+        """Return what ``hold`` does not change: the gripper's opening and the last torques."""
         return np.array([self._opening, *self._previous])
 
     def remember(self, memory: Array) -> None:
-        """Take over what :meth:`memory` returned."""
+        """Restore what :meth:`memory` returned."""
         self._opening = float(memory[0])
         self._previous[:] = memory[1:]
 
@@ -133,7 +133,7 @@ class Controller(ABC):
         self._servo(data, position, velocity)
         torque += data.qfrc_bias[self._dofs]
 
-        # The speed that limits of position and speed allow; what exceeds it is braked.
+        # Speed beyond what the limits of position and speed allow is braked.
         np.subtract(self._soft_upper, position, out=scratch)
         scratch *= LIMIT_APPROACH
         np.minimum(scratch, self._top_speed, out=scratch)
@@ -146,7 +146,7 @@ class Controller(ABC):
         bound *= self._braking
         torque += bound
 
-        # Rates first: what is inside the torque limits stays inside.
+        # Rates first: torques inside their limits stay inside.
         np.subtract(torque, self._previous, out=scratch)
         np.minimum(scratch, self._largest_change, out=scratch)
         np.maximum(scratch, -self._largest_change, out=scratch)
@@ -212,18 +212,18 @@ class EndEffectorController(Controller):
 
     def _set_reference(self, data: mujoco.MjData, action: Array) -> None:
         if self._endless.any():  # the posture is pulled home by the shorter way round
-            here = data.qpos[self._qpos]
-            self._home[:] = here + shortest(self._nominal_home - here, self._endless)
+            position = data.qpos[self._qpos]
+            self._home[:] = position + shortest(self._nominal_home - position, self._endless)
         delta = np.zeros(6)
         delta[self._moved] = self._scales * action
         rotation = data.site_xmat[self.site].reshape(3, 3)
         frame = rotation if self._local else IDENTITY
         shift, turn = (frame @ delta[:3], frame @ delta[3:]) if self._local else (delta[:3], delta[3:])
         moves = bool(shift.any()), bool(turn.any())
-        # A second zero action keeps the reference of the first: a load does not make the resting arm creep.
+        # A second zero action keeps the reference of the first, so that a load does not make the resting arm creep.
         if moves[0] or self._in_motion[0]:
-            away = data.site_xpos[self.site] - self._home_position
-            kept = frame @ np.where(self._moves[:3], frame.T @ away, 0.0)
+            offset = data.site_xpos[self.site] - self._home_position
+            kept = frame @ np.where(self._moves[:3], frame.T @ offset, 0.0)
             np.clip(self._home_position + kept + shift, self._low, self._high, out=self.reference_position)
         if moves[1] or self._in_motion[1]:
             reference = self._reference_rotation(rotation, frame, turn)
@@ -238,8 +238,8 @@ class EndEffectorController(Controller):
             return turned
         if not moves.any():
             return self._home_rotation
-        away = logarithm(rotation @ self._home_rotation.T)
-        kept = frame @ np.where(moves, frame.T @ away, 0.0)
+        offset = logarithm(rotation @ self._home_rotation.T)
+        kept = frame @ np.where(moves, frame.T @ offset, 0.0)
         turned = exponential(turn) @ exponential(kept) @ self._home_rotation
         return turned
 
@@ -271,7 +271,7 @@ class EndEffectorController(Controller):
         self._torque += self._posture
 
     def native_parts(self) -> tuple[dict[str, NDArray[np.intp]], dict[str, Array], dict[str, float]]:
-        """Return what ``tick`` works on by the names of native/servo.cpp: indices, the arrays themselves, numbers."""
+        """Return indices, arrays (not copies) and numbers that ``tick`` uses, by their names in native/servo.cpp."""
         config, all_indices = self._config, np.arange(max(self._model.nq, self._model.nu))
         indices = {
             "positions": all_indices[self._qpos],

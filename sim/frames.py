@@ -1,4 +1,4 @@
-"""The frames of an arm's links, as a robot has them on tf."""
+"""The frames of an arm's links, as a robot publishes them on tf."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,12 +17,12 @@ BASE = "base"
 
 
 class ArmFrames:
-    """A tree from ``base`` by way of the arm's links to its end effector, its wrist and its cameras.
+    """A tree of frames from ``base`` along the arm's links to its end effector, wrist and cameras.
 
     Args:
         model: of the scene.
-        arm: whose frames they are.
-        cameras: that have a frame, too: ``CAMERA_optical_frame``, x right, y down, z into the picture.
+        arm: that has the frames.
+        cameras: that have a frame: ``CAMERA_optical_frame``, x right, y down, z into the picture.
     """
 
     def __init__(self, model: mujoco.MjModel, arm: ArmConfig, cameras: Sequence[str]) -> None:
@@ -53,7 +53,7 @@ class ArmFrames:
                 frames.append(self._frame(model.site_bodyid[index], name, data.site_xpos[index], data.site_xmat[index]))
         for camera in self._cameras:
             index = model.camera(camera).id
-            matrix = data.cam_xmat[index].reshape(3, 3) * [1, -1, -1]  # MuJoCo's look along -z, y up
+            matrix = data.cam_xmat[index].reshape(3, 3) * [1, -1, -1]  # cameras of MuJoCo look along -z, y up
             name = f"{camera}_optical_frame"
             frames.append(self._frame(model.cam_bodyid[index], name, data.cam_xpos[index], matrix))
         return frames
@@ -74,7 +74,7 @@ class ArmFrames:
                 yield self._frame(parent, name, self._data.xpos[body], self._data.xmat[body])
 
     def _frame(self, body: int, name: str, position: Array, matrix: Array) -> FrameTransform:
-        """Return a frame that is on ``body``, or on what carries that; position and matrix are in the world."""
+        """Return a frame on ``body``, or on the nearest named parent; position and matrix are in the world."""
         while body not in self._names:
             body = self._model.body_parentid[body]
         turn = self._data.xmat[body].reshape(3, 3).T

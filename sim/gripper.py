@@ -16,7 +16,7 @@ def finger_strokes(model: mujoco.MjModel, arm: ArmConfig) -> Array:
 
     They are the ends of the joint's range. Which of them is open follows from ``gripper_open`` and ``gripper_closed``
     and from the direction in which the actuator moves the finger: by itself, by a tendon, or by an equality with
-    another finger. A finger that nothing says this of is taken to move with the control value.
+    another finger. By default a finger moves with the control value.
 
     Raises:
         ConfigError: if a finger has no range.
@@ -56,7 +56,7 @@ def _directions(model: mujoco.MjModel, actuator: str | None) -> dict[int, float]
         (int(model.eq_obj1id[index]), int(model.eq_obj2id[index]), float(np.sign(model.eq_data[index, 1])))
         for index in np.flatnonzero(model.eq_type == int(mujoco.mjtEq.mjEQ_JOINT))
     ]
-    for _ in couplings:  # through a chain of them, at most as long as there are
+    for _ in couplings:  # a chain of couplings is at most as long as their number
         for first, second, slope in couplings:
             for known, other in ((first, second), (second, first)):
                 if known in rises and other >= 0 and slope:

@@ -1,4 +1,4 @@
-"""Our backends as Gymnasium environments."""
+"""The platform's backends as Gymnasium environments."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ class BackendEnv(gymnasium.Env[dict[str, Any], NDArray[np.float32]]):
       uint8 Box (height, width, 3) by camera, if there are any).
     - Action space: Box(-1, 1).
     - Reward: weighted sum of the reward terms.
-    - ``info``: ``reward_terms`` by name, and ``is_success`` where the task reports it.
+    - ``info``: ``reward_terms`` by name, and ``is_success`` if the task reports it.
 
     Args:
-        backend: what to step. It is closed with the environment.
-        reward: weights of the reward terms; the term ``success`` alone by default, or all terms where there is none.
+        backend: is stepped, and closed with the environment.
+        reward: weights of the reward terms; the term ``success`` alone by default, or all terms if there is none.
         render_mode: ``rgb_array`` or None.
 
     Raises:
@@ -83,7 +83,7 @@ class BackendEnv(gymnasium.Env[dict[str, Any], NDArray[np.float32]]):
 def make_environment(
     name: str, render_mode: str | None = None, reward: Mapping[str, float] | None = None, **fields: Any
 ) -> BackendEnv:
-    """Make a task of ours for ``gymnasium.make("robo_rl/PickCube-v0", ...)``.
+    """Make a simulated task for ``gymnasium.make("robo_rl/PickCube-v0", ...)``.
 
     Args:
         name: name of the task, for example ``pick_cube``.

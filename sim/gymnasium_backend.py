@@ -46,12 +46,12 @@ PICTURE = "images/view"
 class GymnasiumBackend:
     """A Gymnasium environment behind :class:`~robo_rl.core.EnvBackend`.
 
-    - Observation: see :class:`ObservationReader`; with ``picture`` what the environment draws is ``images/view``.
+    - Observation: see :class:`ObservationReader`; with ``picture`` the rendered environment is ``images/view``.
     - Action: [-1, 1] is mapped linearly onto the environment's Box.
     - Reward terms: ``reward`` as the environment gives it and, where its first step or the configuration shows that it
       reports success, ``success``. Otherwise success is looked for when an episode ends.
-    - The environment's time limit is a truncation. Nothing resets by itself: of an environment that does, the last
-      observation of an episode is ``info["final_observation"]`` or ``info["final_obs"]``. ``Step.stamp_ns`` is
+    - The environment's time limit is a truncation. The backend never resets by itself. If the environment does, the
+      last observation of an episode is ``info["final_observation"]`` or ``info["final_obs"]``. ``Step.stamp_ns`` is
       simulated time since the reset, control periods counted, so that the same seed gives the same data.
 
     Raises:
@@ -74,7 +74,7 @@ class GymnasiumBackend:
         self._reader = ObservationReader(self._env.observation_space, config.env_id, config.images)
         self._success = SuccessReader(config)
         self._drawn_in: int | None = None
-        self._tells_success = self._try_step()
+        self._reports_success = self._try_step()
         observation = dict(self._reader.specs)
         if config.picture:
             if PICTURE in observation:
@@ -92,8 +92,8 @@ class GymnasiumBackend:
             action_frame="environment",
             control_rate=config.control_rate or find_control_rate(self._env, config.env_id),
             max_episode_steps=self._env.spec.max_episode_steps if self._env.spec is not None else None,
-            reward_terms=("reward", "success") if self._tells_success else ("reward",),
-            reports_success=self._tells_success,
+            reward_terms=("reward", "success") if self._reports_success else ("reward",),
+            reports_success=self._reports_success,
             extra={"action_low": space.low.ravel().tolist(), "action_high": space.high.ravel().tolist()},
         )
 
@@ -103,14 +103,14 @@ class GymnasiumBackend:
 
     @property
     def robot(self) -> None:
-        """Gymnasium tells nothing of limits and kinematics."""
+        """None: Gymnasium has no description of limits and kinematics."""
         return None
 
     def reset(self, seed: int | None = None) -> Step:
-        """Begin an episode. The environment draws a new one, and ``Step.info["placed"]`` says so.
+        """Begin an episode. The environment draws a new one, and ``Step.info["placed"]`` is true.
 
         Raises:
-            DriverError: if the environment fails, or returns something else than it should.
+            DriverError: if the environment fails, or returns an unexpected value.
         """
         self._running = False
         if self._mujoco_state is not None:
@@ -127,7 +127,7 @@ class GymnasiumBackend:
         self.clock.restart()
         self._steps = 0
         rewards = dict.fromkeys(self._spec.reward_terms, 0.0)
-        solved = bool(success) if self._tells_success else success
+        solved = bool(success) if self._reports_success else success
         return Step(observed, rewards, False, False, 0, solved, info={**info, "placed": True})
 
     def step(self, action: NDArray[np.float32]) -> Step:
@@ -136,7 +136,7 @@ class GymnasiumBackend:
         Raises:
             SpecError: if the action does not fit the spec.
             RuntimeError: if no episode is running.
-            DriverError: if the environment fails, or returns something else than it should. The episode is over.
+            DriverError: if the environment fails, or returns an unexpected value. The episode is then over.
         """
         if not self._running:
             raise RuntimeError("the episode has ended or none was begun: call reset() before step()")
@@ -151,7 +151,7 @@ class GymnasiumBackend:
                 last = final(info, FINAL_OBSERVATIONS)
                 observation = observation if last is None else last
             observed = self._observe(observation)
-        if self._tells_success:
+        if self._reports_success:
             rewards["success"] = float(bool(success))
         terminated = terminated or (self._config.terminate_on_success and bool(success))
         truncated = truncated and not terminated
@@ -162,7 +162,7 @@ class GymnasiumBackend:
         return Step(observed, rewards, terminated, truncated, stamp, success, info=dict(info))
 
     def render(self) -> NDArray[np.uint8]:
-        """Return what the environment draws of itself (height, width, 3).
+        """Return a picture (height, width, 3) of the environment.
 
         Raises:
             RenderingError: if it draws nothing, or this process is a fork of the one in which it has drawn.
@@ -202,11 +202,11 @@ class GymnasiumBackend:
         )
 
     def stop(self, reason: str) -> None:
-        """End the episode: a simulation is at rest when nobody steps it."""
+        """End the episode: a simulation is at rest between steps."""
         self._running = False
 
     def close(self) -> None:
-        """Close the environment. Where that fails nothing is lost, so it is only a warning."""
+        """Close the environment. A failure is only a warning, as nothing is lost."""
         self._running = False
         try:
             self._env.close()
@@ -234,19 +234,19 @@ class GymnasiumBackend:
         return clipped
 
     def _read_success(self, info: dict[str, Any], ends: bool) -> bool | None:
-        """Return whether the task is solved; None: nobody knows."""
+        """Return whether the task is solved; None: unknown."""
         success = self._success.read(info, ends)
-        if success is not None or not self._tells_success:
+        if success is not None or not self._reports_success:
             return success
         if ends and self._config.success_key is not None and (hint := self._success.hint(info)):
             raise ValueError(hint)
         return False
 
     def _try_step(self) -> bool:
-        """Take one step, of which everything is read that later steps are read for; return whether it tells success.
+        """Take one step and read all of it, as later steps are read; return whether it reports success.
 
         Raises:
-            ConfigError: if the environment does not work, or success is to be known that its first step does not tell.
+            ConfigError: if the environment does not work, or its first step lacks a success that the options need.
         """
         config = self._config
         with arguments_named(config):
@@ -278,7 +278,7 @@ class GymnasiumBackend:
 
     @contextlib.contextmanager
     def _failures_named(self, doing: str) -> Iterator[None]:
-        """Make whatever the environment raises a DriverError that names it."""
+        """Turn any exception of the environment into a DriverError that names it."""
         try:
             yield
         except RenderingError as error:
@@ -293,20 +293,20 @@ class GymnasiumBackend:
 
 
 class _MetaWorldExpert:
-    """One of Meta-World's scripted policies. They look at observations alone, and remember nothing.
+    """One of Meta-World's scripted policies. They depend on the present observation alone.
 
     Args:
-        policy: has ``get_action``, which makes an action (4,) of a state (39,).
+        policy: its ``get_action`` returns an action (4,) for a state (39,).
     """
 
     def __init__(self, policy: Any) -> None:
         self._policy = policy
 
     def reset(self) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no memory."""
 
     def act(self, observation: Observation) -> NDArray[np.float32]:
-        """Return the policy's action (4,), cut to [-1, 1], which is what its environments do with it."""
+        """Return the policy's action (4,), clipped to [-1, 1] as its environments do."""
         action = self._policy.get_action(observation["state"].astype(np.float64))
         clipped: NDArray[np.float32] = np.clip(action, -1, 1).astype(np.float32)
         return clipped

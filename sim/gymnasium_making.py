@@ -14,7 +14,7 @@ from robo_rl.core import MAX_RATE, MIN_RATE, ConfigError, RoboRLError, nearest
 from .gymnasium_options import GymnasiumConfig
 
 META_WORLD = "Meta-World/MT1"
-"""Id of all of Meta-World's single tasks; ``env_name`` says which."""
+"""Id of all single tasks of Meta-World; ``env_name`` selects one."""
 
 
 class _Package(NamedTuple):
@@ -46,7 +46,7 @@ PACKAGES = (
 
 
 def make_environment(config: GymnasiumConfig) -> gymnasium.Env[Any, Any]:
-    """Return the environment that ``config`` names, with pictures where it offers any.
+    """Return the environment that ``config`` names, with pictures if it offers any.
 
     Raises:
         ConfigError: if the id is unknown, its package is missing, or it does not work with its arguments.
@@ -98,7 +98,7 @@ def reraise_signal(error: BaseException) -> None:
     """Raise ``error`` again if it is a request to end this process: KeyboardInterrupt or a subclass of SystemExit.
 
     SystemExit itself comes from an environment that calls ``exit()``. All others are failures of the environment, also
-    those that are no Exception, such as ``asyncio.CancelledError``.
+    those that are not an Exception, such as ``asyncio.CancelledError``.
     """
     if isinstance(error, KeyboardInterrupt) or (isinstance(error, SystemExit) and type(error) is not SystemExit):
         raise error
@@ -108,22 +108,22 @@ def first_line(error: BaseException) -> str:
     """Return the type of ``error`` and the first line of its text, if it has any."""
     try:
         text = str(error).partition("\n")[0]
-    except Exception:  # the text is computed by foreign code, too
+    except Exception:  # other code computes the text
         text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def task_name(config: GymnasiumConfig) -> str:
-    """Return the name of the task: of Meta-World's tasks that of the single one."""
+    """Return the name of the task; for Meta-World the name of the single task."""
     name = config.env_kwargs.get("env_name")
     return f"Meta-World/{name}" if config.env_id == META_WORLD and name else config.env_id
 
 
 def find_control_rate(env: gymnasium.Env[Any, Any], env_id: str) -> float:
-    """Return how many steps a second ``env`` takes [Hz].
+    """Return the control rate of ``env`` [Hz].
 
     Raises:
-        ConfigError: if it does not tell, or tells none that a task may have.
+        ConfigError: if ``env`` has none, or one that a task may not have.
     """
     period = getattr(env.unwrapped, "dt", None)
     rate = 1 / period if period else env.metadata.get("render_fps")

@@ -1,4 +1,4 @@
-"""Observations of foreign environments as ours: pictures by name, everything else in one vector."""
+"""The observations of Gymnasium environments in this platform's format: pictures by name, the rest in one vector."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from .gymnasium_pictures import PictureSpace, of_shape, picture_space
 
 
 class ObservationReader:
-    """What makes an environment's observation ours.
+    """A converter of an environment's observations.
 
     Args:
         space: of the environment: a Box, or Box in (nested) Dict. Those that are pictures become ``images/<name>``, all
@@ -64,7 +64,7 @@ class ObservationReader:
             self.specs["state"] = ArraySpec((len(names),), names=tuple(names))
 
     def read(self, observation: Any) -> Observation:
-        """Return ``observation`` as ours; nothing of it is shared.
+        """Return ``observation`` converted; it shares no memory.
 
         Raises:
             ValueError: if a part of it is missing, or of another shape or type than in its space.
@@ -82,9 +82,9 @@ class ObservationReader:
         if self._has_goal:
             keys = ("desired_goal", "achieved_goal")
             desired, achieved = (np.ravel(as_array(observation[key])).astype(np.float64) for key in keys)
-            parts.append(desired - achieved)  # of unsigned or truth values, too
+            parts.append(desired - achieved)  # also of unsigned or truth values
         if parts:
-            with np.errstate(over="ignore"):  # what float32 does not hold becomes infinite, and is not believed
+            with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, which guards reject
                 result["state"] = np.concatenate(parts).astype(np.float32)
         return result
 

@@ -58,7 +58,7 @@ class GymnasiumConfig:
 
     @property
     def needs_success(self) -> str:
-        """The option that has no effect where nobody knows success; empty: there is none."""
+        """The first option given that needs success to be known; empty: there is none."""
         options = {
             "task.terminate_on_success=true": self.terminate_on_success,
             f"task.success_at_least={self.success_at_least}": self.success_at_least is not None,

@@ -1,4 +1,4 @@
-"""Readers of what the ``step`` of a foreign environment returns: reward, end of the episode, and success."""
+"""Readers of the result of an environment's ``step``: reward, end of the episode, and success."""
 
 import difflib
 import math
@@ -58,13 +58,13 @@ def read_flag(name: str, value: Any) -> bool:
 
 
 class SuccessReader:
-    """Whether ``info`` says that the task is solved.
+    """A reader of success from ``info``.
 
     Args:
         config: with the key and the meaning of its values.
 
     Attributes:
-        keys: under which it is looked for; the first that is there counts.
+        keys: of success in ``info``; the first present one counts.
     """
 
     def __init__(self, config: GymnasiumConfig) -> None:
@@ -73,14 +73,14 @@ class SuccessReader:
         self._compares = self._low is not None or self._high is not None
 
     def read(self, info: Any, ends: bool = False) -> bool | None:
-        """Return whether the task is solved; None if ``info`` says nothing about it.
+        """Return whether the task is solved; None if ``info`` does not hold it.
 
         Args:
             info: of a step or reset.
-            ends: whether the episode does: then ``info["final_info"]`` counts more, where it is there.
+            ends: whether the episode ends: then ``info["final_info"]``, if present, has precedence.
 
         Raises:
-            ValueError: if ``info`` is no dict, or the value is no truth value and there is no limit to compare it with.
+            ValueError: if ``info`` is no dict, or the value is no truth value and no limit is configured.
         """
         if not isinstance(info, Mapping):
             raise ValueError(f"expected info to be a dict, got {type(info).__name__}")
@@ -92,7 +92,7 @@ class SuccessReader:
         return None
 
     def hint(self, info: Mapping[str, Any]) -> str:
-        """Return which key of ``info`` may be meant where the configured one is missing; empty: none is like it."""
+        """Return a key of ``info`` that resembles the missing configured one; empty: there is none."""
         close = difflib.get_close_matches(self.keys[0], map(str, info), n=1, cutoff=0.6)
         return f"info has no {self.keys[0]!r}; did you mean task.success_key={close[0]}?" if close else ""
 
@@ -104,7 +104,7 @@ class SuccessReader:
         return all(holds)
 
     def _holds(self, key: str, element: Any) -> bool:
-        """Return whether one element says that the task is solved; every one is looked at."""
+        """Return whether one element means success."""
         if isinstance(element, bytes):
             element = element.decode(errors="replace")
         if isinstance(element, bool | int | float | np.number | np.bool_) and math.isfinite(element):
@@ -125,9 +125,9 @@ class SuccessReader:
 
 
 def final(info: Mapping[str, Any], keys: Sequence[str]) -> Any:
-    """Return what ``info`` holds of the episode that ended, under the first of ``keys`` that is there; else None."""
+    """Return the value of the first of ``keys`` that ``info`` has for the episode that ended, or None."""
     value = next((info[key] for key in keys if info.get(key) is not None), None)
-    # Vector environments give one element for each of theirs.
+    # Vector environments give one element for each environment.
     if isinstance(value, list | tuple) and len(value) == 1 and isinstance(value[0], Mapping):
         return value[0]
     return single(value) if isinstance(value, np.ndarray) and value.dtype == object else value
@@ -147,7 +147,7 @@ def _elements(value: Any) -> Iterator[Any]:
 
 
 def _find(info: Any, key: str) -> Any:
-    """Return the value under ``key`` or, where that is a path with dots, at its end; None if there is none."""
+    """Return the value under ``key`` or at the end of ``key`` as a path with dots; None if there is none."""
     if isinstance(info, Mapping) and key in info:
         return info[key]
     value = info

@@ -1,4 +1,4 @@
-"""Pictures of foreign environments as ours: uint8, height by width by channels, red first."""
+"""The pictures of Gymnasium environments in this platform's format: uint8 (height, width, channels), red first."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +14,7 @@ from .gymnasium_outcomes import as_array
 Frame = NDArray[np.uint8]
 
 SMALLEST = 16
-"""Sides of what is taken for a picture by its shape alone [pixels]. A smaller array of numbers is a vector."""
+"""Least sides of an array that counts as a picture by its shape alone [pixels]. A smaller one is a vector."""
 OPTION = "task.images"
 
 
@@ -33,7 +33,7 @@ class PictureSpace:
     high: float
 
     def read(self, value: Any) -> Frame:
-        """Return a picture of the environment as ours; it is a copy.
+        """Return a converted copy of a picture of the environment.
 
         Raises:
             ValueError: if it is of another shape, type or range than the Box.
@@ -66,7 +66,7 @@ def picture_space(name: str, box: gymnasium.spaces.Box, config: ImageConfig | No
     Args:
         name: of the observation.
         box: its space.
-        config: what the user says of its pictures. Then it holds some, whatever its shape.
+        config: options of the pictures. If given, the Box holds pictures, whatever its shape.
 
     Raises:
         ConfigError: if it must be a picture, and its layout or range is not clear.
@@ -96,7 +96,7 @@ def picture_space(name: str, box: gymnasium.spaces.Box, config: ImageConfig | No
 
 
 def _looks_like_pictures(name: str, box: gymnasium.spaces.Box) -> bool:
-    """Whether a Box holds pictures, or what has to be said of them is missing."""
+    """Return whether a Box holds pictures, or should and needs options."""
     shape = box.shape
     if len(shape) < 2:
         return False
@@ -129,12 +129,14 @@ def of_shape(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[
 
 
 def rendered_picture(frame: Any) -> Frame:
-    """Return what ``render()`` gave as a picture (height, width, 3): grey, RGBA, floats from 0 to 1, a list of frames.
+    """Return a result of ``render()`` as a picture (height, width, 3).
+
+    It may be grey or RGBA, hold floats from 0 to 1, or be a list of frames, of which the last counts.
 
     Raises:
         ValueError: if it is anything else.
     """
-    if isinstance(frame, list | tuple) and frame:  # all frames since the last call: the newest is the present one
+    if isinstance(frame, list | tuple) and frame:  # all frames since the last call
         frame = frame[-1]
     array = as_array(frame)
     if array.ndim == 2:

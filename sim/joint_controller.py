@@ -13,9 +13,9 @@ Array = NDArray[np.float64]
 
 
 class JointController(Controller):
-    """Joint impedance towards a reference that goes to its goal no faster than joints and motors may.
+    """Joint impedance towards a reference, which moves to its goal within the limits of speed and acceleration.
 
-    A robot's controllers may also be told velocities, with which the reference goes towards the limits, or efforts.
+    Velocities, as a robot's controllers take them, move the reference towards the limits. Efforts replace it.
     """
 
     def __init__(self, model: mujoco.MjModel, arm: ArmConfig, config: ControllerConfig) -> None:
@@ -41,7 +41,7 @@ class JointController(Controller):
 
     def _set_reference(self, data: mujoco.MjData, action: Array) -> None:
         if self._config.action_space == "joint_delta":
-            moves = action != 0  # as for the end effector: at rest nothing creeps
+            moves = action != 0  # as for the end effector: a resting arm does not creep
             goal = np.where(
                 moves | self._in_motion, data.qpos[self._qpos] + self._config.joint_scale * action, self.goal
             )
@@ -51,20 +51,20 @@ class JointController(Controller):
         self.set_goal(goal)
 
     def set_goal(self, positions: Array) -> None:
-        """Go to joint positions (n,) [rad or m], no nearer to the limits than references may.
+        """Go to joint positions (n,) [rad or m], clipped to the range of references.
 
-        Endless joints go the shorter way round.
+        Endless joints turn in the shorter direction.
         """
         np.clip(positions, self.lower, self.upper, out=self.goal)
         if self._endless.any():
-            there = self.reference + shortest(positions - self.reference, self._endless)
-            self.goal[self._endless] = there[self._endless]
+            goal = self.reference + shortest(positions - self.reference, self._endless)
+            self.goal[self._endless] = goal[self._endless]
         self._speed, self._windup, self._efforts = self._top_speed, np.inf, None
 
     def set_velocities(self, velocities: Array) -> None:
-        """Go on with joint velocities (n,) [rad/s or m/s], no nearer to the limits than references may.
+        """Move with joint velocities (n,) [rad/s or m/s] within the range of references.
 
-        A joint that is blocked is not pushed harder than by a full action.
+        A blocked joint is pushed no harder than by a full action.
         """
         ahead = np.where(velocities < 0, self.lower, self.upper)
         ahead[self._endless] = np.copysign(np.inf, velocities[self._endless])
@@ -73,7 +73,7 @@ class JointController(Controller):
         self._windup, self._efforts = self._config.joint_scale, None
 
     def set_efforts(self, efforts: Array) -> None:
-        """Exert efforts (n,) beyond gravity and Coriolis forces [Nm or N]; speeds and limits are kept as ever."""
+        """Exert efforts (n,) beyond gravity and Coriolis forces [Nm or N]; limits of speed and position hold."""
         self._efforts = np.array(efforts)
 
     def _servo(self, data: mujoco.MjData, position: Array, velocity: Array) -> None:
@@ -87,11 +87,11 @@ class JointController(Controller):
         self._torque += self._config.joint_damping * (self._reference_velocity - velocity)
 
     def _advance_reference(self) -> None:
-        """Towards the goal with bounded speed and acceleration, such that it can be stopped at."""
+        """Move the reference towards the goal with bounded speed and acceleration, so that it can stop there."""
         acceleration, dt = self._config.joint_acceleration, self._timestep
         remaining = self.goal - self.reference
         stoppable = np.sqrt(2 * acceleration * np.abs(remaining))
-        # The last tick goes the rest of the way.
+        # The last tick covers the rest of the distance.
         speed = np.minimum(np.minimum(stoppable, np.abs(remaining) / dt), self._speed)
         change = np.copysign(speed, remaining) - self._reference_velocity
         self._reference_velocity += np.clip(change, -acceleration * dt, acceleration * dt)

@@ -1,4 +1,4 @@
-"""Names that an arm's file uses and that the scene of a task, or the simulator itself, needs."""
+"""Clashes of names between an arm's file and the scene of a task or the simulator."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -14,7 +14,7 @@ KINDS = (
     *("meshes", "hfields", "tendons", "equalities"),
 )
 RENAMED = KINDS[:10]
-"""Kinds of which it is known what refers to them."""
+"""Kinds whose references can be changed."""
 PREFIX = "arm_"
 
 REFERENCES: dict[str, tuple[tuple[str, str], ...]] = {
@@ -26,7 +26,7 @@ REFERENCES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "sites": (("actuators", "refsite"), ("actuators", "slidersite")),
 }
-"""What refers to a kind by name: kinds and their attributes."""
+"""Attributes that refer to a kind by name."""
 OBJECTS = {
     "cameras": (mujoco.mjtObj.mjOBJ_CAMERA,),
     "geoms": (mujoco.mjtObj.mjOBJ_GEOM,),
@@ -50,26 +50,26 @@ def scene_names(scene: mujoco.MjSpec) -> dict[str, set[str]]:
 
 
 def rename_clashes(arm: mujoco.MjSpec, taken: Mapping[str, Collection[str]], config: ArmConfig) -> None:
-    """Rename what ``arm`` names as something else is named: ``front`` becomes ``arm_front``.
+    """Rename elements of ``arm`` whose names are taken: ``front`` becomes ``arm_front``.
 
     Args:
-        arm: is changed. What refers to a renamed element refers to its new name.
+        arm: is changed. References follow the new names.
         taken: names that ``arm`` may not use, by kind.
         config: names the arm's file, and the elements of it that keep their names.
 
     Raises:
         ConfigError: if an element has to keep its name, or something refers to it in a way that cannot be changed.
     """
-    kept: dict[str, set[str | None]] = {
+    protected: dict[str, set[str | None]] = {
         "joints": {*config.joints, *config.gripper_joints},
         "sites": {config.end_effector, config.wrist_sensor_site},
         "actuators": {config.gripper_actuator},
     }
-    before, renamed = _attached(arm), []
+    counts, renamed = _attached(arm), []
     for kind, names in taken.items():
         own = {element.name for element in getattr(arm, kind)}
         for name in sorted(own & set(names)):
-            if kind not in RENAMED or name in kept.get(kind, set()):
+            if kind not in RENAMED or name in protected.get(kind, set()):
                 raise _clash(config, kind, name)
             new = PREFIX + name
             while new in names or new in own:
@@ -78,8 +78,8 @@ def rename_clashes(arm: mujoco.MjSpec, taken: Mapping[str, Collection[str]], con
             next(element for element in getattr(arm, kind) if element.name == name).name = new
             _follow(arm, kind, name, new)
             renamed.append((kind, name))
-    # MuJoCo leaves out without a word what refers to a name that is gone, such as a tendon around a geom.
-    if renamed and _attached(arm) != before:
+    # MuJoCo silently drops elements that refer to a missing name, such as a tendon around a geom.
+    if renamed and _attached(arm) != counts:
         raise _clash(config, *renamed[0])
 
 

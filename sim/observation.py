@@ -1,4 +1,4 @@
-"""What the agent sees of the arm: names, order, units and noise of the elements of ``state`` and ``object``."""
+"""Observations of an arm: names, order, units and noise of the elements of ``state`` and ``object``."""
 
 from collections.abc import Mapping, Sequence
 
@@ -29,19 +29,19 @@ NOISE: dict[str, float] = {
 
 
 class ArmState:
-    """Proprioception: the observation key ``state``.
+    """The proprioception of an arm: the observation key ``state``.
 
     In this order: joint positions [rad], those of endless joints in [-pi, pi); joint velocities [rad/s]; of the end
     effector, in the base frame: position [m], orientation as the first two columns of its rotation matrix (Zhou et al.
     2019), linear [m/s] and angular velocity [rad/s]; in the wrist sensor's frame: force [N] and torque [Nm] that the
-    world exerts on the hand, the hand's own weight taken off; the gripper's opening, 0 (closed) to 1 (open), if there
+    world exerts on the hand, without the hand's own weight; the gripper's opening, 0 (closed) to 1 (open), if there
     is one.
 
     Attributes:
         groups: number of elements of each group.
         names: of all elements.
         finger_strokes: closed and open position (k, 2) of each finger joint [m or rad].
-        wrench_addresses: (6,) where force and torque stand in ``data.sensordata``.
+        wrench_addresses: indices (6,) of force and torque in ``data.sensordata``.
     """
 
     def __init__(self, model: mujoco.MjModel, arm: ArmConfig) -> None:
@@ -117,20 +117,22 @@ class ArmState:
         frame = data.site_xmat[self._wrist].reshape(3, 3)
         weight = frame.T @ (self._model.body_subtreemass[self._hand] * self._model.opt.gravity)
         arm = frame.T @ (data.subtree_com[self._hand] - data.site_xpos[self._wrist])
-        # MuJoCo gives what the arm exerts on the hand: at rest, against its weight and against the world.
+        # MuJoCo measures what the arm exerts on the hand: at rest, the opposite of its weight and of the world's force.
         sensed = -data.sensordata[self.wrench_addresses]
-        mujoco.mju_cross(self._moment, arm, weight)  # in a fifth of the time of numpy's
+        mujoco.mju_cross(self._moment, arm, weight)  # five times as fast as numpy's
         return sensed[:3] - weight, sensed[3:] - self._moment
 
 
 def endless(model: mujoco.MjModel, joints: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which joints (n,) are hinges without limits: they turn without end."""
-    made = [model.joint(name) for name in joints]
-    return np.array([not each.limited[0] and each.type[0] == int(mujoco.mjtJoint.mjJNT_HINGE) for each in made], bool)
+    """Return which joints (n,) are hinges without limits."""
+    handles = [model.joint(name) for name in joints]
+    return np.array(
+        [not each.limited[0] and each.type[0] == int(mujoco.mjtJoint.mjJNT_HINGE) for each in handles], bool
+    )
 
 
 def object_spec(state: Mapping[str, Array]) -> ArraySpec:
-    """Return the spec of ``object``: the named vectors of a task one after another."""
+    """Return the spec of ``object``: the concatenated vectors of a task."""
     names: list[str] = []
     for name, value in state.items():
         size = np.atleast_1d(value).size
@@ -140,5 +142,5 @@ def object_spec(state: Mapping[str, Array]) -> ArraySpec:
 
 
 def flatten(state: Mapping[str, Array]) -> Array:
-    """Return the named vectors one after another."""
+    """Return the named vectors, concatenated."""
     return np.concatenate([value if value.ndim else value[None] for value in state.values()], dtype=np.float64)

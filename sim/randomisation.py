@@ -10,7 +10,7 @@ Array = NDArray[np.float64]
 
 
 class ModelRandomiser:
-    """Rewrites the randomised parts of a model. It keeps the model's nominal values, so episodes do not add up.
+    """The randomised parts of a model, drawn anew for each episode from the nominal values.
 
     Args:
         model: compiled model; its values now are the nominal ones.
@@ -50,7 +50,7 @@ class ModelRandomiser:
         model.light_diffuse[:] = nominal["light_diffuse"] * brightness
         model.light_specular[:] = nominal["light_specular"] * brightness
         model.vis.headlight.ambient[:] = self._nominal_ambient * rng.uniform(1 - strength, 1 + strength)
-        # A directional lamp is where it points from: moving it turns it about the scene's middle.
+        # A directional lamp shines from its position to the middle of the scene: moving it turns it.
         offset = rng.uniform(-strength, strength, (model.nlight, 3))
         model.light_pos[:] = nominal["light_pos"] + offset
         direction = nominal["light_dir"] * np.linalg.norm(nominal["light_pos"], axis=1, keepdims=True) - offset

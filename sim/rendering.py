@@ -1,6 +1,6 @@
 """Headless rendering.
 
-A graphics context is made when the first image is asked for, so that work on states alone needs no graphics.
+A graphics context is made for the first image, so that work on states alone needs no graphics.
 """
 
 import atexit
@@ -24,14 +24,14 @@ MAX_GEOMS = 2000
 class SceneRenderer:
     """Images of one model at one size.
 
-    Not for use from several threads at once. Close it when done; what is forgotten is freed when another one renders.
-    A process that was forked after anything was rendered renders nothing: graphics libraries hang there.
+    It must not be used from several threads at once. Close it when done; contexts of collected renderers are freed when
+    another one renders. In a process that was forked after rendering it raises an error: graphics libraries hang there.
 
     Args:
         model: what is drawn.
         width: of images [pixels].
         height: of images [pixels].
-        beautiful: with shadows and smooth edges, for people. They cost ten times the rest in software rendering.
+        beautiful: with shadows and smooth edges, for people. In software they take ten times as long as the rest.
     """
 
     def __init__(self, model: mujoco.MjModel, width: int, height: int, *, beautiful: bool = False) -> None:
@@ -102,7 +102,7 @@ class SceneRenderer:
 
 
 def begin_drawing() -> None:
-    """Note that this process draws with MuJoCo's graphics. Whoever draws calls this first.
+    """Note that this process draws with MuJoCo's graphics. To be called before anything is drawn.
 
     Raises:
         RenderingError: if this process was forked from one that had drawn: graphics hang there.
@@ -140,9 +140,9 @@ def _window_class() -> Any:
 
 
 _process: int | None = None
-"""Id of the process in which graphics were used first; None: they were not yet."""
+"""Id of the process in which graphics were used first; None: not yet."""
 _inherited: list[tuple[Any, Any]] = []
-"""Contexts and windows of the process from which this one was forked. They are kept: to free them may hang."""
+"""Contexts and windows of the parent of this forked process. They are not freed, because that may hang."""
 
 
 def _after_fork() -> None:
@@ -159,8 +159,8 @@ if hasattr(os, "register_at_fork"):
 
 _opened: weakref.WeakSet[SceneRenderer] = weakref.WeakSet()
 _forgotten: list[tuple[Any, Any]] = []
-"""Contexts and windows whose renderers were collected. That happens in any thread and at any time, also while another
-renderer draws there: they are freed later."""
+"""Contexts and windows of collected renderers. Collection happens in any thread and at any time, also while another
+renderer draws: they are freed later."""
 
 
 def _leave(window: Any) -> None:

@@ -20,7 +20,7 @@ def make_scene(arm: mujoco.MjSpec, timestep: float) -> mujoco.MjSpec:
     """
     spec = mujoco.MjSpec()
     spec.compiler.degree = False
-    arm.default.name = "arm"  # what its file declares as default is not to hold for the rest of the world
+    arm.default.name = "arm"  # the defaults of its file are not to apply to the rest of the world
     spec.attach(arm, prefix="", frame=spec.worldbody.add_frame())
     set_physics(spec, timestep)
     spec.option.iterations = 30
@@ -81,7 +81,7 @@ def add_backdrop(spec: mujoco.MjSpec, light: tuple[float, ...], dark: tuple[floa
 
 
 def _add_light(spec: mujoco.MjSpec) -> None:
-    spec.stat.extent = 1.1  # what shadows are drawn for, and near and far planes are scaled by
+    spec.stat.extent = 1.1  # region of shadows, and scale of the near and far planes
     spec.stat.center = (0.35, 0.0, 0.2)
     spec.visual.headlight.ambient = (0.32, 0.32, 0.34)
     spec.visual.headlight.diffuse = (0.18, 0.18, 0.18)
@@ -98,7 +98,7 @@ def _add_light(spec: mujoco.MjSpec) -> None:
 
 
 def add_keep_out(spec: mujoco.MjSpec, name: str, box: tuple[float, ...]) -> None:
-    """Add a box that is seen and touches nothing: ``box`` is its centre and half sizes [m]."""
+    """Add a visible box without contacts: ``box`` is its centre and half sizes [m]."""
     spec.worldbody.add_geom(
         name=name, type=mujoco.mjtGeom.mjGEOM_BOX, pos=box[:3], size=box[3:], contype=0, conaffinity=0,
         rgba=(0.9, 0.2, 0.1, 0.15),

@@ -1,4 +1,4 @@
-"""A simulated arm that goes on by itself, as a robot does: told by targets, not stepped by actions."""
+"""A simulated arm that runs continuously, as a robot does, and follows targets."""
 
 from collections import deque
 
@@ -31,7 +31,7 @@ class SimulatedRobot(TickingRobot):
         fingers: names of the gripper's joints, or none.
         finger_strokes: closed and open position (k, 2) of each finger joint [m or rad].
         endless: which joints (n,) turn without end.
-        takes: what the controller is told: ``pose`` or ``joints``.
+        takes: kind of target that the controller follows: ``pose`` or ``joints``.
         tick: time between two controller ticks [s].
     """
 
@@ -49,12 +49,14 @@ class SimulatedRobot(TickingRobot):
         self._fingers = np.array([model.joint(name).qposadr[0] for name in self.fingers], dtype=int)
         self._filtered = config.ticks
         self._frames = ArmFrames(model, config.arm, self.cameras)
-        self._felt: deque[tuple[int, Array]] = deque()  # newest last: ticks and what the wrist felt in them
+        self._readings: deque[tuple[int, Array]] = (
+            deque()
+        )  # newest last: numbers of ticks, and the mean reading of the wrist in them
 
     def reset(self, seed: int) -> None:
         """Begin an episode as :meth:`ArmBackend.reset` does; the arm holds its pose."""
         self._backend.reset(seed)
-        self._felt.clear()
+        self._readings.clear()
 
     def advance(self, ticks: int) -> None:
         """Let ``ticks`` controller ticks of time pass.
@@ -65,12 +67,12 @@ class SimulatedRobot(TickingRobot):
         simulation = self._simulation
         simulation.advance(ticks)
         wrist, addresses = simulation.data.sensordata, simulation.arm.wrench_addresses
-        self._felt.append((ticks, wrist[addresses].copy()))
-        while sum(count for count, _ in self._felt) - self._felt[0][0] >= self._filtered:
-            self._felt.popleft()
-        counts = np.array([count for count, _ in self._felt], np.float64)
+        self._readings.append((ticks, wrist[addresses].copy()))
+        while sum(count for count, _ in self._readings) - self._readings[0][0] >= self._filtered:
+            self._readings.popleft()
+        counts = np.array([count for count, _ in self._readings], np.float64)
         # As in a step, the mean of a control period.
-        wrist[addresses] = counts @ np.array([felt for _, felt in self._felt]) / counts.sum()
+        wrist[addresses] = counts @ np.array([reading for _, reading in self._readings]) / counts.sum()
         if not np.isfinite(simulation.data.qpos).all():
             raise DriverError("the simulation became unstable; more task.controller.damping or a higher rate helps")
 
@@ -79,7 +81,7 @@ class SimulatedRobot(TickingRobot):
         self._simulation.controller.hold(self._simulation.data)
 
     def command(self, target: ArmTarget) -> None:
-        """Do what ``target`` says from now on.
+        """Follow ``target`` from now on.
 
         Raises:
             ConfigError: if the controller takes another kind of target.
@@ -102,7 +104,7 @@ class SimulatedRobot(TickingRobot):
             controller.set_opening(target.opening)
 
     def measure(self) -> dict[str, Array]:
-        """Return what the robot's sensors say, with their noise.
+        """Return the readings of the robot's sensors, with their noise.
 
         Beside the groups of :class:`~robo_rl.sim.observation.ArmState`: ``joint_efforts`` (n,) [Nm or N],
         ``quaternion`` (w, x, y, z) of the end effector and ``fingers``, the positions of the gripper's joints [m].
@@ -115,7 +117,7 @@ class SimulatedRobot(TickingRobot):
         axes, quaternion = np.empty((3, 3)), np.empty(4)
         x, y, z = axes
         x[:], y[:] = measured["orientation"][:3], measured["orientation"][3:]
-        mujoco.mju_normalize3(x)  # noise may have spoilt what makes it a rotation
+        mujoco.mju_normalize3(x)  # with noise it is no rotation any more
         y -= (x @ y) * x
         mujoco.mju_normalize3(y)
         mujoco.mju_cross(z, x, y)
@@ -130,5 +132,5 @@ class SimulatedRobot(TickingRobot):
         return self._frames.fixed()
 
     def moving_frames(self, measured: dict[str, Array]) -> list[FrameTransform]:
-        """Return those that do, where the joints are as :meth:`measure` has said."""
+        """Return the frames that move, for joint positions from :meth:`measure`."""
         return self._frames.moving(measured["joint_positions"])

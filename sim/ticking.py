@@ -1,4 +1,4 @@
-"""A simulated robot that time moves on, as a real one, instead of steps."""
+"""The base of simulated robots that run continuously instead of in steps."""
 
 import mujoco
 import numpy as np
@@ -11,8 +11,8 @@ from .rendering import SceneRenderer
 class TickingRobot:
     """The robot's side of a simulated backend, whose physics and rewards it uses.
 
-    Its cameras show the world as it was at the last :meth:`look`. Physics may go on while a thread of its own draws a
-    copy, in a graphics context that it makes itself. The thread that has drawn closes it.
+    Its cameras show the world at the last :meth:`look`. Another thread may draw that copy while physics continues. The
+    thread that draws has a graphics context of its own, and must close it.
 
     Args:
         backend: of a task. Nothing else may step it meanwhile.

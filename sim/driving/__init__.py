@@ -1,4 +1,4 @@
-"""A car on a closed track: physics, track, scripted driver, and what goes wrong with a car on its own."""
+"""A car on a closed track: physics, track, scripted driver, detectors of failures."""
 
 from .backend import CarBackend
 from .config import DriveConfig

@@ -8,7 +8,7 @@ from .simulation import CarSimulation
 class CarBackend(SimulatedBackend):
     """A simulated car before a task.
 
-    An autonomous car begins an episode without a seed where it stands, or rolls; any other is placed every time.
+    Without a seed an autonomous car begins an episode where it is; any other car is placed at the start line.
 
     Args:
         task: world around the car, made from its configuration.
@@ -21,5 +21,5 @@ class CarBackend(SimulatedBackend):
         super().__init__(task, simulation, in_place=task.config.autonomous)
 
     def as_robot(self) -> SimulatedCar:
-        """Return this car as a robot that time moves on, instead of steps."""
+        """Return this car as a robot that runs continuously instead of in steps."""
         return SimulatedCar(self, self.simulation)

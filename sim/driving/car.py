@@ -1,8 +1,8 @@
-"""The car: its model, what drives and steers it, and its inertial measurement unit (IMU).
+"""The car: its model, motors, steering and inertial measurement unit (IMU).
 
 The car's frame has its origin midway between the axles at the height of the wheels' centres; x points forward, y to
 the left. Tyres are spheres in MuJoCo's contact with an elliptic friction cone, so that force along and across a tyre
-share one limit, as Coulomb friction has it: who accelerates in a bend slides.
+share one limit, by Coulomb friction: a car that accelerates in a bend slides.
 """
 
 import math
@@ -39,19 +39,19 @@ def add_car(spec: mujoco.MjSpec, config: CarConfig) -> None:
     car = spec.worldbody.add_body(name="car", pos=(0, 0, config.wheel_radius))
     car.add_freejoint(name="car")
     length, width = config.wheelbase + 2.2 * config.wheel_radius, config.track_width + 0.06
-    low = config.centre_of_mass_height - config.wheel_radius
-    _set_inertial(car, config.mass, (0, 0, low), (length, 0.7 * width, 0.08))
+    height = config.centre_of_mass_height - config.wheel_radius
+    _set_inertial(car, config.mass, (0, 0, height), (length, 0.7 * width, 0.08))
     box: dict[str, Any] = {"type": mujoco.mjtGeom.mjGEOM_BOX, "mass": 0}
-    touches = {"contype": BODY, "conaffinity": GROUND | WALL, "friction": (0.3, 0.005, 0.0001)}
-    touches |= {"solref": BUMPER, "solmix": 1e3}
-    # What touches walls is a box around everything; what is seen of it are body and bumpers.
+    contact = {"contype": BODY, "conaffinity": GROUND | WALL, "friction": (0.3, 0.005, 0.0001)}
+    contact |= {"solref": BUMPER, "solmix": 1e3}
+    # A box around everything touches the walls; body and bumpers are only seen.
     half = length / 2 + 0.02
-    car.add_geom(name="hull", pos=(0, 0, 0.02), size=(half, width / 2, 0.025), group=3, **box, **touches)
-    car.add_geom(name="cabin", pos=(-0.03, 0, 0.07), size=(0.1, 0.08, 0.03), rgba=WINDOW, **box, **touches)
-    seen = {"contype": 0, "conaffinity": 0, "rgba": BODYWORK}
-    car.add_geom(pos=(0, 0, 0.02), size=(half - 0.02, 0.085, 0.025), **box, **seen)
+    car.add_geom(name="hull", pos=(0, 0, 0.02), size=(half, width / 2, 0.025), group=3, **box, **contact)
+    car.add_geom(name="cabin", pos=(-0.03, 0, 0.07), size=(0.1, 0.08, 0.03), rgba=WINDOW, **box, **contact)
+    visual = {"contype": 0, "conaffinity": 0, "rgba": BODYWORK}
+    car.add_geom(pos=(0, 0, 0.02), size=(half - 0.02, 0.085, 0.025), **box, **visual)
     for x in (-half + 0.01, half - 0.01):
-        car.add_geom(pos=(x, 0, 0.01), size=(0.012, width / 2, 0.015), **box, **(seen | {"rgba": TYRE}))
+        car.add_geom(pos=(x, 0, 0.01), size=(0.012, width / 2, 0.015), **box, **(visual | {"rgba": TYRE}))
     car.add_site(name="imu", pos=(0, 0, 0))
     eye = (0.2, 0, 0.12)
     car.add_camera(name="front", pos=eye, fovy=80, **looking_at(eye, (1.2, 0, -0.05)))
@@ -127,9 +127,9 @@ def ackermann(steering: float, wheelbase: float, track_width: float) -> tuple[fl
 
 
 class Car:
-    """Drives the car of a compiled model and reads its state from positions and velocities alone.
+    """The car of a compiled model: drives it, and reads its state from positions and velocities alone.
 
-    So what is read follows from what ``mj_getState`` saves, together with :meth:`memory`.
+    What ``mj_getState`` saves and :meth:`memory` therefore determine all readings.
 
     Args:
         model: compiled.
@@ -137,8 +137,8 @@ class Car:
 
     Attributes:
         steering: angle at which the servo holds the imagined middle wheel, positive to the left [rad].
-        acceleration: mean over the last control period of what the IMU felt, in the car's frame (3,) [m/s^2].
-        rotation_rate: the same of its rotation (3,) [rad/s].
+        acceleration: measured by the IMU, mean of the last control period, in the car's frame (3,) [m/s^2].
+        rotation_rate: the same, of its rotation (3,) [rad/s].
         impact: largest horizontal acceleration in that period, averaged over ``CRASH_FILTER`` steps [m/s^2].
     """
 
@@ -162,11 +162,11 @@ class Car:
         self.impact = 0.0
 
     def memory(self) -> Array:
-        """Return what :meth:`remember` needs (8,)."""
+        """Return the state (8,) that positions and velocities do not hold."""
         return np.array([self.steering, *self.acceleration, *self.rotation_rate, self.impact])
 
     def remember(self, memory: Array) -> None:
-        """Go on as when :meth:`memory` gave this."""
+        """Restore what :meth:`memory` returned."""
         self.steering, self.impact = float(memory[0]), float(memory[7])
         self.acceleration, self.rotation_rate = memory[1:4].copy(), memory[4:7].copy()
 
@@ -182,23 +182,23 @@ class Car:
 
         Args:
             data: state of the model.
-            steering: wanted, as a share of the largest angle, -1 (right) to 1 (left); the servo turns at its rate.
+            steering: target, as a share of the largest angle, -1 (right) to 1 (left); the servo turns at its rate.
             throttle: voltage of the motors as a share of the largest, -1 (backwards) to 1.
             ticks: steps.
         """
         config, dt = self._config, self._model.opt.timestep
-        wanted, most = steering * config.max_steering, config.steering_rate * dt
-        felt = np.empty((ticks, 6))
+        target, largest_change = steering * config.max_steering, config.steering_rate * dt
+        readings = np.empty((ticks, 6))
         data.ctrl[self._drives] = throttle
         for tick in range(ticks):
-            self.steering += min(max(wanted - self.steering, -most), most)
+            self.steering += min(max(target - self.steering, -largest_change), largest_change)
             data.ctrl[self._steers] = ackermann(self.steering, config.wheelbase, config.track_width)
             mujoco.mj_step(self._model, data)
-            felt[tick, :3] = data.sensordata[self._accelerometer]
-            felt[tick, 3:] = data.sensordata[self._gyroscope]
-        self.acceleration, self.rotation_rate = felt[:, :3].mean(0), felt[:, 3:].mean(0)
+            readings[tick, :3] = data.sensordata[self._accelerometer]
+            readings[tick, 3:] = data.sensordata[self._gyroscope]
+        self.acceleration, self.rotation_rate = readings[:, :3].mean(0), readings[:, 3:].mean(0)
         size = min(CRASH_FILTER, ticks)
-        smooth = np.stack([np.convolve(felt[:, axis], np.full(size, 1 / size), "valid") for axis in (0, 1)])
+        smooth = np.stack([np.convolve(readings[:, axis], np.full(size, 1 / size), "valid") for axis in (0, 1)])
         self.impact = float(np.hypot(*smooth).max())
 
     def position(self, data: mujoco.MjData) -> Array:

@@ -1,4 +1,4 @@
-"""What goes wrong with a car on its own: it is stuck, it lies on its back, it hits something hard."""
+"""Detectors of failures of a car: stuck, on its back, crashed."""
 
 from collections import deque
 
@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 
 
 class Detectors:
-    """Looks at odometry and IMU once every control step; see :class:`DetectorConfig`.
+    """Detectors that look at odometry and IMU once in each control step; see :class:`DetectorConfig`.
 
     Args:
         config: limits.
@@ -26,7 +26,7 @@ class Detectors:
         self._positions.clear()
 
     def stuck(self, position: Array) -> bool:
-        """Take note of the car's position (2,) [m]; return whether it has not come away for too long."""
+        """Add the car's position (2,) [m]; return whether the car has stayed near it for too long."""
         self._positions.append(position)
         if len(self._positions) < self._config.stuck_positions:
             return False
@@ -34,9 +34,9 @@ class Detectors:
         return bool(np.hypot(*away.T).max() < self._config.stuck_distance)
 
     def flipped(self, acceleration: Array) -> bool:
-        """Return whether the felt ``acceleration`` (3,), mean of a control period, is that of a car on its back."""
+        """Return whether the measured ``acceleration`` (3,), mean of a control period, is that of a car on its back."""
         return bool(acceleration[2] < self._config.flip_acceleration)
 
     def crashed(self, impact: float) -> bool:
-        """Return whether the largest horizontal acceleration of a control period [m/s^2] was a collision's."""
+        """Return whether the largest horizontal acceleration of a control period [m/s^2] means a collision."""
         return impact > self._config.crash_acceleration

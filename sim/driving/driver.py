@@ -1,4 +1,4 @@
-"""A scripted driver: pure pursuit of a path (Coulter 1992), at a speed that its bends allow."""
+"""A scripted driver: pure pursuit of a path (Coulter 1992) at a speed that its bends allow."""
 
 import math
 
@@ -17,7 +17,7 @@ BRAKING_SHARE = 0.5
 PREVIEW = np.arange(0.0, 5.0, 0.25)
 """Distances ahead at which it looks for bends [m]."""
 
-SPEED_GAIN = 0.6  # throttle for a speed that is wrong by 1 m/s [s/m]
+SPEED_GAIN = 0.6  # throttle per error of speed [s/m]
 
 
 class PurePursuit:
@@ -26,7 +26,7 @@ class PurePursuit:
     Args:
         simulation: of the car that it drives.
         path: to follow.
-        config: how fast, and how far ahead it looks.
+        config: speed limits and look-ahead distance.
     """
 
     def __init__(self, simulation: CarSimulation, path: ClosedPath, config: DriverConfig) -> None:
@@ -35,7 +35,7 @@ class PurePursuit:
         self._config = config
 
     def reset(self) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no memory."""
 
     def act(self, observation: Observation) -> NDArray[np.float32]:
         """Return the action (2,) for the car's present pose; ``observation`` is not looked at."""
@@ -45,11 +45,11 @@ class PurePursuit:
         s = self._path.locate(rear)
         x, y = rotation.T @ (self._path.at(s + config.look_ahead) - rear)
         angle = math.atan2(2 * car.wheelbase * y, x**2 + y**2)
-        if x < 0:  # it looks the wrong way: round as tightly as it can
+        if x < 0:  # it faces the wrong way: turn as tightly as possible
             angle = math.copysign(car.max_steering, y)
         speed = float((rotation.T @ self._simulation.car.velocity(data)[:2])[0])
-        wanted = self._speed(s)
-        throttle = wanted / car.top_speed + SPEED_GAIN * (wanted - speed)
+        target_speed = self._speed(s)
+        throttle = target_speed / car.top_speed + SPEED_GAIN * (target_speed - speed)
         action: NDArray[np.float32] = np.clip([angle / car.max_steering, throttle], -1, 1).astype(np.float32)
         return action
 

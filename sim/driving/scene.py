@@ -1,4 +1,4 @@
-"""The world around the car: floor, walls along the track, rough patches, light and cameras."""
+"""The scene around the car: floor, walls along the track, rough patches, light and cameras."""
 
 import math
 
@@ -17,7 +17,7 @@ WALL_PIECE, WALL_THICKNESS = 0.4, 0.2
 """Length on the centre line and thickness of the boxes that walls are made of [m]."""
 
 PATCH_LENGTH, PATCH_RISE, RIB_SPACING = 1.2, 0.002, 0.15
-"""Rough patches: how long, how far their ground lies above the floor, and the distance of their ribs [m]."""
+"""Rough patches: length, height of their ground above the floor, and distance of their ribs [m]."""
 
 
 def make_scene(config: DriveConfig) -> mujoco.MjSpec:
@@ -67,10 +67,10 @@ def _add_walls(spec: mujoco.MjSpec, config: DriveConfig, track: ClosedPath) -> N
     for side, name in ((1, "left"), (-1, "right")):
         corners = track.at(s) + side * config.track.width / 2 * left
         for number in range(count):
-            here, there = corners[number], corners[(number + 1) % count]
-            along = there - here
+            start, end = corners[number], corners[(number + 1) % count]
+            along = end - start
             outwards = side * np.array([-along[1], along[0]]) / math.hypot(*along)
-            middle = (here + there) / 2 + WALL_THICKNESS / 2 * outwards
+            middle = (start + end) / 2 + WALL_THICKNESS / 2 * outwards
             colour = (0.85, 0.85, 0.83, 1) if number % 2 else (0.75, 0.25, 0.2, 1)
             spec.worldbody.add_geom(
                 name=f"wall_{name}{number}", type=mujoco.mjtGeom.mjGEOM_BOX, pos=(*middle, height / 2),
@@ -93,7 +93,7 @@ def _add_rough_patches(spec: mujoco.MjSpec, config: DriveConfig, track: ClosedPa
         patch = spec.worldbody.add_body(
             name=f"rough{number}", pos=(*centre, 0), quat=_about_z(math.atan2(forward[1], forward[0]))
         )
-        # Where two geoms touch, the friction is that of the higher priority.
+        # Where two geoms touch, the one of higher priority determines the friction.
         surface = {"contype": GROUND, "conaffinity": WHEEL | BODY, "priority": 1, "friction": friction}
         patch.add_geom(
             name=f"rough{number}", type=mujoco.mjtGeom.mjGEOM_BOX, size=(PATCH_LENGTH / 2, half_width, 0.01),

@@ -1,4 +1,4 @@
-"""A simulated car that goes on by itself, as a robot does: told by targets, not stepped by actions."""
+"""A simulated car that runs continuously, as a robot does, and follows targets."""
 
 from collections import deque
 
@@ -17,14 +17,14 @@ Array = NDArray[np.float64]
 
 
 class SimulatedCar(TickingRobot):
-    """The robot's side of a :class:`~robo_rl.sim.driving.CarBackend`, whose physics and judgement it uses.
+    """The robot's side of a :class:`~robo_rl.sim.driving.CarBackend`, whose physics and rewards it uses.
 
     Args:
         backend: simulated car on its track. Nothing else may step it meanwhile.
         simulation: of that backend.
 
     Attributes:
-        tick: least time that passes [s].
+        tick: shortest time that can pass [s].
         max_steering: steering angle that a full action means [rad].
         top_speed: at full throttle on the straight [m/s].
 
@@ -34,11 +34,11 @@ class SimulatedCar(TickingRobot):
 
     def __init__(self, backend: SimulatedBackend, simulation: CarSimulation) -> None:
         config = simulation.config
-        whole = config.ticks % CRASH_FILTER == 0
-        require(whole, "a control period", f"a multiple of {CRASH_FILTER} steps of physics", config.ticks)
+        divides = config.ticks % CRASH_FILTER == 0
+        require(divides, "a control period", f"a multiple of {CRASH_FILTER} steps of physics", config.ticks)
         super().__init__(backend)
         self._simulation = simulation
-        # As few steps of physics as accelerations are averaged over before their peak is taken.
+        # The steps of physics over which accelerations are averaged before their peak is taken.
         self.tick = CRASH_FILTER / config.physics_rate
         self._ticks = config.ticks // CRASH_FILTER
         self.max_steering, self.top_speed = config.car.max_steering, config.car.top_speed
@@ -50,7 +50,7 @@ class SimulatedCar(TickingRobot):
         backend.reset(seed)
         self._rewards = dict.fromkeys(backend.spec.reward_terms, 0.0)
         self._failed = dict.fromkeys(("crashed", "stuck", "flipped"), False)
-        self._felt: deque[tuple[Array, Array]] = deque(maxlen=self._ticks)
+        self._readings: deque[tuple[Array, Array]] = deque(maxlen=self._ticks)
         self._impact, self._driven = 0.0, 0
         self.hold()
 
@@ -59,7 +59,7 @@ class SimulatedCar(TickingRobot):
         self._target = BaseTarget(0.0, 0.0)
 
     def command(self, target: BaseTarget) -> None:
-        """Drive so from now on."""
+        """Drive with this target from now on."""
         self._target = target
 
     def advance(self, ticks: int) -> None:
@@ -71,17 +71,17 @@ class SimulatedCar(TickingRobot):
         car, data = self._simulation.car, self._simulation.data
         for _ in range(ticks):
             car.drive(data, self._target.steering, self._target.throttle, CRASH_FILTER)
-            self._felt.append((car.acceleration, car.rotation_rate))
+            self._readings.append((car.acceleration, car.rotation_rate))
             self._impact = max(self._impact, car.impact)
             self._driven += 1
-            # As in a step, what is felt is the mean of a control period.
-            car.acceleration, car.rotation_rate = (np.mean(each, axis=0) for each in zip(*self._felt, strict=True))
+            # As in a step, the IMU's readings are the mean of a control period.
+            car.acceleration, car.rotation_rate = (np.mean(each, axis=0) for each in zip(*self._readings, strict=True))
             if self._driven == self._ticks:
                 car.impact = self._impact
-                self._judge()
+                self._conclude()
 
-    def _judge(self) -> None:
-        """Judge the control period that is over. A failure lasts until the reset: nobody is to miss it."""
+    def _conclude(self) -> None:
+        """Take the rewards of the control period that has passed. A failure lasts until the reset."""
         rewards = self._backend.conclude().rewards
         for name in self._failed:
             self._failed[name] |= rewards[name] > 0
@@ -91,7 +91,7 @@ class SimulatedCar(TickingRobot):
         self._impact, self._driven = 0.0, 0
 
     def measure(self) -> dict[str, Array]:
-        """Return what the sensors say, in the car's frame.
+        """Return the readings of the sensors, in the car's frame.
 
         ``position`` (3,) [m] and ``quaternion`` (w, x, y, z) in the world's, ``velocity`` (3,) [m/s], ``acceleration``
         (3,) with gravity [m/s^2], ``rotation_rate`` (3,) [rad/s], ``drive`` (2,): steering angle [rad] and speed of the
@@ -110,5 +110,5 @@ class SimulatedCar(TickingRobot):
         }
 
     def rewards(self) -> dict[str, float]:
-        """Return the reward terms of the last control period; failures since the reset."""
+        """Return the reward terms of the last control period, and failures since the reset."""
         return dict(self._rewards)

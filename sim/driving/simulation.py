@@ -22,10 +22,7 @@ GRAVITY = 9.81
 STATE_NAMES = (
     *(f"acceleration_{axis}" for axis in "xyz"),
     *(f"rotation_rate_{axis}" for axis in "xyz"),
-    "velocity_x",
-    "velocity_y",
-    "wheel_speed",
-    "steering",
+    *("velocity_x", "velocity_y", "wheel_speed", "steering"),
     *(f"up_{axis}" for axis in "xyz"),
 )
 """Elements of the observation ``state``, in the car's frame (x forward, y left): acceleration that the IMU feels and

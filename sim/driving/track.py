@@ -15,14 +15,14 @@ ATTEMPTS = 300
 
 
 class ClosedPath:
-    """A closed polygon, with positions on it counted by arc length s [m] from its first corner on.
+    """A closed polygon, with positions given by arc length s [m] from its first corner.
 
     Args:
         points: corners (n, 2) [m], in driving order, the first not repeated.
 
     Attributes:
         points: the corners.
-        length: of the whole round [m].
+        length: of a full round [m].
     """
 
     def __init__(self, points: ArrayLike) -> None:
@@ -33,7 +33,7 @@ class ClosedPath:
         self.length = float(self._starts[-1])
 
     def at(self, s: ArrayLike) -> Array:
-        """Return the points (..., 2) at arc lengths ``s`` (...), any number of rounds on."""
+        """Return the points (..., 2) at arc lengths ``s`` (...), which may exceed one round."""
         around = np.mod(s, self.length)
         edge = np.clip(np.searchsorted(self._starts, around, side="right") - 1, 0, len(self.points) - 1)
         share = (around - self._starts[edge]) / self._lengths[edge]
@@ -65,16 +65,16 @@ class ClosedPath:
         return float(s[np.argmin(distance)]) % self.length
 
     def ahead(self, s: ArrayLike, origin: float) -> Array:
-        """Return how far ``s`` is ahead of ``origin`` the shorter way round, in [-length / 2, length / 2)."""
+        """Return the distance from ``origin`` ahead to ``s`` in the shorter direction, in [-length / 2, length / 2)."""
         distance: Array = np.mod(np.asarray(s) - origin + self.length / 2, self.length) - self.length / 2
         return distance
 
     def curvature(self, s: ArrayLike, reach: float = 0.3) -> Array:
         """Return the curvature (...) at ``s`` [1/m], positive to the left: of the circle through three points."""
-        before, here, after = (self.at(np.asarray(s) + offset) for offset in (-reach, 0.0, reach))
-        one, other, chord = here - before, after - here, after - before
-        cross = one[..., 0] * other[..., 1] - one[..., 1] * other[..., 0]
-        lengths = np.hypot(one[..., 0], one[..., 1]) * np.hypot(other[..., 0], other[..., 1])
+        first, second, third = (self.at(np.asarray(s) + offset) for offset in (-reach, 0.0, reach))
+        incoming, outgoing, chord = second - first, third - second, third - first
+        cross = incoming[..., 0] * outgoing[..., 1] - incoming[..., 1] * outgoing[..., 0]
+        lengths = np.hypot(incoming[..., 0], incoming[..., 1]) * np.hypot(outgoing[..., 0], outgoing[..., 1])
         curvature: Array = 2 * cross / (lengths * np.hypot(chord[..., 0], chord[..., 1]))
         return curvature
 
@@ -116,7 +116,7 @@ def make_track(config: TrackConfig) -> ClosedPath:
 
 
 def _narrowest(path: ClosedPath, s: Array) -> float:
-    """Return the smallest distance of two places that are far from each other along the path [m]."""
+    """Return the smallest distance of two points that are far from each other along the path [m]."""
     points = path.at(s)
     distance = np.hypot(*(points[:, None] - points[None]).transpose(2, 0, 1))
     along = np.abs(path.ahead(s[:, None], 0.0) - path.ahead(s[None], 0.0))

@@ -1,7 +1,7 @@
 """The control period of a simulated arm in C++: hundreds of ticks of the controller without Python between them.
 
-:class:`NativeServo` does what :class:`..controller.EndEffectorController` defines, on the same memory, and lets other
-threads run meanwhile. It is compiled on first use; :func:`available` says whether that is possible here.
+:class:`NativeServo` computes what :class:`..controller.EndEffectorController` defines, on the same memory, while other
+threads run. It is compiled on first use; :func:`available` returns whether this machine can.
 """
 
 import ctypes
@@ -40,7 +40,7 @@ class _Servo(ctypes.Structure):
 @functools.cache
 def _library() -> ctypes.CDLL:
     folder = Path(mujoco.__file__).parent
-    # By its full name: the one that Python has loaded already.
+    # By its full name, as Python has loaded it already.
     library = next(iter([*folder.glob("libmujoco.so.*"), *folder.glob("libmujoco*.dylib")]), None)
     if library is None:
         raise NativeBuildError(f"there is no MuJoCo library to link with in {folder}")
@@ -56,7 +56,7 @@ def _library() -> ctypes.CDLL:
 
 
 def available() -> tuple[bool, str]:
-    """Return whether control periods run in C++ here, and why or how. Compiles the library if that was never done."""
+    """Return whether control periods run in C++ here, and the reason. Compiles the library on first use."""
     try:
         _library()
         return True, "compiled with this machine's C++ compiler"
@@ -65,13 +65,13 @@ def available() -> tuple[bool, str]:
 
 
 class NativeServo:
-    """Runs ticks of ``controller`` and physics steps.
+    """A runner of controller ticks and physics steps in C++.
 
     Args:
-        controller: whose memory is used; it must stay where it is.
+        controller: its memory is used and must not move.
         model: the simulation's.
         data: its state.
-        wrench_addresses: (6,) where the wrist's force and torque stand in ``data.sensordata``.
+        wrench_addresses: indices (6,) of the wrist's force and torque in ``data.sensordata``.
 
     Raises:
         NativeBuildError: if :func:`available` is false.

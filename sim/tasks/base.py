@@ -44,14 +44,14 @@ class FunctionExpert:
     """An expert without memory.
 
     Args:
-        function: looks at the simulator's state and returns an action (A,) float32 in [-1, 1].
+        function: returns an action (A,) float32 in [-1, 1] for the simulator's present state.
     """
 
     def __init__(self, function: Callable[[], NDArray[np.float32]]) -> None:
         self._function = function
 
     def reset(self) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no memory."""
 
     def act(self, observation: Observation) -> NDArray[np.float32]:
         """Return the action for the simulator's present state; ``observation`` is not looked at."""
@@ -94,8 +94,8 @@ def set_free_pose(
 def cube_axes(rotation: Array) -> tuple[Array, Array]:
     """Return the directions (3,) of the edges of a cube that point most nearly along x and z of the world.
 
-    All faces of a cube are alike: one that was turned on its side lies there as before. Told of its own axes, a policy
-    would take it for another object.
+    All faces of a cube are alike: a cube that was turned on its side looks as before. Given the cube's own axes, a
+    policy would see another object.
 
     Args:
         rotation: (3, 3), of the cube in the world.
@@ -125,7 +125,7 @@ def distance_captions(thing: str, distance: float, bounds: Sequence[float]) -> d
 
 
 class GraspSensor:
-    """Which fingers touch a body.
+    """The contacts between fingers and a body.
 
     Args:
         model: compiled model.

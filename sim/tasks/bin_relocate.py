@@ -128,7 +128,7 @@ class BinRelocate(Task):
 
     def begin_here(self, data: mujoco.MjData) -> None:
         start = self.bin_of(data)
-        if start is None:  # as the marker says
+        if start is None:  # the marker shows it
             self._goal = int(np.argmin(np.abs(np.array(BIN_Y) - data.mocap_pos[self._marker, 1])))
         else:
             self._goal = 1 - start
@@ -137,10 +137,12 @@ class BinRelocate(Task):
     def initialise(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
         config = self.config
         backward = bool(rng.integers(2)) if config.direction == "random" else config.direction == "backward"
-        aside = rng.uniform(-1, 1, 2) * config.start_range
+        displacement = rng.uniform(-1, 1, 2) * config.start_range
         yaw = rng.uniform(-config.cube_yaw, config.cube_yaw)
         start = int(backward)
-        set_free_pose(model, data, CUBE, (BIN_X + aside[0], BIN_Y[start] + aside[1], config.cube_size / 2), yaw)
+        set_free_pose(
+            model, data, CUBE, (BIN_X + displacement[0], BIN_Y[start] + displacement[1], config.cube_size / 2), yaw
+        )
         self._goal = 1 - start
         data.mocap_pos[self._marker, :2] = self.goal[:2]
 
@@ -190,28 +192,28 @@ class BinRelocate(Task):
         }
 
     def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> FunctionExpert:
-        """Over the cube, down, close, up, across, down, open; which of them follows from the present state alone."""
+        """Over the cube, down, close, up, across, down, open, chosen from the present state alone."""
 
         def act() -> NDArray[np.float32]:
             data = backend.data
-            cube, here = data.xpos[self._cube], backend.arm.position(data)
+            cube, hand = data.xpos[self._cube], backend.arm.position(data)
             far = float(np.linalg.norm((self.goal - cube)[:2])) > RELEASE_RADIUS
             if not far and cube[2] <= RELEASE_HEIGHT:
-                return backend.action_towards(here, gripper=-1.0)
+                return backend.action_towards(hand, gripper=-1.0)
             if self._grasp.holds(data):
                 if far and cube[2] < CARRY_HEIGHT - 0.02:
-                    return backend.action_towards(_above(here, CARRY_HEIGHT - cube[2]), gripper=1.0)
+                    return backend.action_towards(_above(hand, CARRY_HEIGHT - cube[2]), gripper=1.0)
                 height = CARRY_HEIGHT if far else RELEASE_HEIGHT - 0.01
-                place = self.goal - (cube - here)
+                place = self.goal - (cube - hand)
                 return backend.action_towards(_above(place, height), gripper=1.0)
-            above = here[2] - cube[2] - GRASP_HEIGHT
-            aside = float(np.linalg.norm((cube - here)[:2]))
-            if aside < 0.01 and above < 0.008:
+            above = hand[2] - cube[2] - GRASP_HEIGHT
+            distance = float(np.linalg.norm((cube - hand)[:2]))
+            if distance < 0.01 and above < 0.008:
                 return backend.action_towards(_above(cube, GRASP_HEIGHT), gripper=1.0)
-            if aside < 0.015:
+            if distance < 0.015:
                 return backend.action_towards(_above(cube, GRASP_HEIGHT), gripper=-1.0)
-            if aside > 0.05 and above < 0.03:  # low: not sideways through the walls
-                return backend.action_towards(_above(here, HOVER), gripper=-1.0)
+            if distance > 0.05 and above < 0.03:  # too low to cross the walls
+                return backend.action_towards(_above(hand, HOVER), gripper=-1.0)
             return backend.action_towards(_above(cube, HOVER), gripper=-1.0)
 
         return FunctionExpert(act)
@@ -228,7 +230,7 @@ def _above(point: Array, height: float) -> Array:
 
 
 def _add_bin(spec: mujoco.MjSpec, number: int, y: float) -> None:
-    """Add four walls on the table and a coloured floor (geom ``bin_floor<number>``) that only is seen."""
+    """Add four walls on the table and a coloured floor without contacts (geom ``bin_floor<number>``)."""
     world, box = spec.worldbody, mujoco.mjtGeom.mjGEOM_BOX
     world.add_geom(
         name=f"bin_floor{number}", type=box, pos=(BIN_X, y, 0.0002), size=(HALF_WIDTH, HALF_WIDTH, 0.0002),

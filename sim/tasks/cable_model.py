@@ -74,7 +74,7 @@ _TAB = {
 
 
 def joint_names() -> tuple[str, ...]:
-    """Names of the ball joints, and of the bodies that they move, from the anchor to the tab."""
+    """Return the names of the ball joints, and of the bodies that they move, from the anchor to the tab."""
     return (*(f"cable{number}" for number in range(SEGMENTS)), TAB_BODY)
 
 
@@ -145,7 +145,7 @@ def add_clip(spec: mujoco.MjSpec, name: str) -> None:
 
 
 class CableState:
-    """Reads the cable, and where it passes clips, from the physics.
+    """The cable and its clips in a compiled model, read from the physics.
 
     Args:
         model: compiled model.

@@ -24,7 +24,7 @@ FINE = 0.015
 PAD_SQUEEZE = 0.0002
 """How far each rubber pad gives under the grip: with it the tab is at rest from the first moment on [m]."""
 
-# The expert's numbers, all [m]: four heights of the end effector, and what it watches at the clips.
+# The expert's numbers, all [m]: four heights of the end effector, and thresholds at the clips.
 LIFTED = 0.27
 """The cable is off the table nearly up to its anchor."""
 OVER = 0.22
@@ -36,7 +36,7 @@ DOWN = 0.016
 BLOCKED = cable_model.CLIP_TOP + cable_model.RADIUS + 0.0025
 """Height of the cable at a clip below which it cannot come over the clip from the side."""
 CORRECTION = 0.02
-"""Largest correction for a cable that does not point where it is led, because it is stiff."""
+"""Largest correction for a stiff cable that does not point where the hand leads it."""
 SLACK = 0.004
 """Length of cable that bends take."""
 ALIGNED = 0.012
@@ -98,7 +98,7 @@ class CableRoute(Task):
 
     Object state: for each clip the vector from the end effector to the clip's foot (base frame) [m], its turn from its
     nominal direction [rad], and where the cable passes it: sideways and up from the clip's foot, in the clip's frame
-    [m], and the same once more in units of ``FINE``, cut off at 1, for the millimetres beside the centimetres; the
+    [m], and the same in units of ``FINE``, clipped to 1, which resolves millimetres; the
     vector from the end effector to the middle of the cable [m].
 
     Shaped terms: ``first``, ``second`` (1 with the cable in this clip, 0 with it far away).
@@ -146,15 +146,15 @@ class CableRoute(Task):
         data.qpos[self._fingers] = cable_model.TAB_WIDTH / 2 - PAD_SQUEEZE
 
     def object_state(self, data: mujoco.MjData) -> dict[str, Array]:
-        cable, here = self.cable, data.site_xpos[self._end_effector]
+        cable, hand = self.cable, data.site_xpos[self._end_effector]
         state: dict[str, Array] = {}
         for number, name in enumerate(CLIPS):
-            state[f"to_{name}"] = cable.foot(data, number) - here
+            state[f"to_{name}"] = cable.foot(data, number) - hand
             state[f"{name}_yaw"] = np.array([cable.clip_yaw(data, number)])
             passage = cable.passage(data, number)
             state[f"cable_at_{name}"] = passage
             state[f"cable_at_{name}_fine"] = np.clip(passage / FINE, -1.0, 1.0)
-        state["to_cable"] = cable.points(data)[cable_model.SEGMENTS // 2] - here
+        state["to_cable"] = cable.points(data)[cable_model.SEGMENTS // 2] - hand
         return state
 
     def success(self, data: mujoco.MjData) -> bool:
@@ -173,10 +173,10 @@ class CableRoute(Task):
 
 
 class CableExpert:
-    """Over the first clip, down, over the second, down; which of them follows from the present state alone.
+    """The scripted solution: over the first clip, down, over the second, down, chosen from the present state alone.
 
-    The hand keeps as far from where the cable leaves the table (anchor or first clip) as the cable hangs there
-    without tension: pulled, it would jump out of the clip, and slack, it would fall beside it.
+    The hand stays at the distance from the anchor or the first clip at which the cable hangs without tension. A taut
+    cable would jump out of the clip, and a slack one would fall beside it.
 
     Args:
         cable: reads cable and clips.
@@ -188,7 +188,7 @@ class CableExpert:
         self._simulation = simulation
 
     def reset(self) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no memory."""
 
     def act(self, observation: Observation) -> NDArray[np.float32]:
         """Return the action (3,) for the simulator's present state; ``observation`` is not looked at."""
@@ -196,8 +196,8 @@ class CableExpert:
         first = self._cable.foot(data, 0)[:2]
         remaining = cable_model.LENGTH - float(np.linalg.norm(first - ANCHOR))
         if self._beside(data, int(self._holds(data, 0))):
-            here = simulation.arm.position(data)[:2]
-            return simulation.action_towards(_hand(ANCHOR, here, cable_model.LENGTH, LIFTED))
+            hand = simulation.arm.position(data)[:2]
+            return simulation.action_towards(_hand(ANCHOR, hand, cable_model.LENGTH, LIFTED))
         if self._holds(data, 0):
             height = DOWN if self._aligned(data, 1) else DRAPED
             return simulation.action_towards(_hand(first, self._aim(data, 1), remaining, height))
@@ -217,10 +217,10 @@ class CableExpert:
         return not self._aligned(data, number) and bool(self._cable.passage(data, number)[1] < BLOCKED)
 
     def _aim(self, data: mujoco.MjData, number: int) -> Array:
-        """Return where to lead the cable (2,) [m] so that it comes over a clip: as far beyond as the cable is off."""
+        """Return the point (2,) [m] to lead the cable to, so that it comes over a clip: opposite to its error."""
         yaw = math.pi / 2 + self._cable.clip_yaw(data, number)
-        off = float(np.clip(self._cable.passage(data, number)[0], -CORRECTION, CORRECTION))
-        return self._cable.foot(data, number)[:2] - off * np.array([-math.sin(yaw), math.cos(yaw)])
+        correction = float(np.clip(self._cable.passage(data, number)[0], -CORRECTION, CORRECTION))
+        return self._cable.foot(data, number)[:2] - correction * np.array([-math.sin(yaw), math.cos(yaw)])
 
 
 def _hand(origin: Array, target: Array, length: float, height: float) -> Array:

@@ -1,4 +1,4 @@
-"""A door in a frame, with a lever handle and a latch, for MjSpec. All of it is mechanism: nothing is switched.
+"""A door in a frame, with a lever handle and a latch, for MjSpec. It is a mechanism of joints and contacts alone.
 
 The latch is a tongue on the inner end of the handle's spindle, behind the door. At rest it lies in front of a keeper
 on the frame, so that the door cannot swing. Turning the lever down lifts the tongue over the keeper.
@@ -73,7 +73,7 @@ class DoorDynamics:
 
 
 def latch_angle() -> float:
-    """Angle of the lever [rad] from which the tongue clears the keeper.
+    """Return the angle of the lever [rad] from which the tongue clears the keeper.
 
     The tongue's lower edge is lowest, over the keeper, at the keeper's inner end: at distance l from the spindle it is
     at height l tan(a) - h / cos(a).
@@ -108,7 +108,7 @@ def add_door(spec: mujoco.MjSpec, dynamics: DoorDynamics) -> None:
 
 
 def _spring(preload: float, stiffness: float) -> dict[str, object]:
-    """Joint attributes of a spring with torque ``preload`` at angle 0."""
+    """Return the joint attributes of a spring with torque ``preload`` at angle 0."""
     return {"stiffness": [stiffness, 0, 0], "springref": -preload / stiffness}
 
 
@@ -143,7 +143,7 @@ def _add_frame(frame: mujoco.MjsBody) -> None:
 
 
 def _add_panel(door: mujoco.MjsBody) -> None:
-    """Panel in the hinge's frame: x from -THICKNESS to 0, y from -WIDTH to 0, z from 0 to HEIGHT."""
+    """Add the panel in the hinge's frame: x from -THICKNESS to 0, y from -WIDTH to 0, z from 0 to HEIGHT."""
     _box(door, [-THICKNESS, -WIDTH, 0], [0, 0, HEIGHT], WOOD, name="door_panel", density=500.0)
     visual = {"contype": 0, "conaffinity": 0, "mass": 0.0}
     for bottom, top in ((0.05, 0.18), (0.33, HEIGHT - 0.05)):
@@ -155,7 +155,7 @@ def _add_panel(door: mujoco.MjsBody) -> None:
 
 
 def _add_handle(handle: mujoco.MjsBody) -> None:
-    """Handle in the spindle's frame: origin where the spindle leaves the panel's front face."""
+    """Add the handle in the spindle's frame: origin where the spindle leaves the panel's front face."""
     capsule = mujoco.mjtGeom.mjGEOM_CAPSULE
     x = -LEVER_STANDOFF
     handle.add_geom(
@@ -165,7 +165,7 @@ def _add_handle(handle: mujoco.MjsBody) -> None:
         size=[LEVER_RADIUS, 0, 0],
         rgba=METAL,
         mass=0.15,
-        priority=2,  # its numbers count, not the fingers'
+        priority=2,  # its parameters count, not the fingers'
         **_STIFF,
     )
     handle.add_geom(

@@ -25,10 +25,10 @@ START = np.array([0.2, 0.3, 0.15, 0.1])
 """Half widths of the uniform noise on the start: sideways, along the track [m], heading and steering [rad]."""
 
 IMPACT_UNIT, IMPACT_LIMIT = 5.0, 5.0
-"""How hard a failure was: acceleration in units of 5 m/s^2, at most 5 of them (FastRLAP)."""
+"""Hardness of a failure: acceleration in units of 5 m/s^2, at most 5 of them (FastRLAP)."""
 
 KEPT_DISTANCE = 0.1
-"""Positions of the demonstrated lap that are nearer to the one before say nothing new [m]."""
+"""Smallest distance between the positions kept of the demonstrated lap [m]."""
 
 
 class Drive(SimulatedTask):
@@ -70,10 +70,10 @@ class Drive(SimulatedTask):
         add_track(spec, self.config, self.track)
 
     def bind(self, model: mujoco.MjModel) -> None:
-        """Have the scripted driver drive the lap whose corners are the checkpoints.
+        """Have the scripted driver drive the lap that gives the checkpoints.
 
         Raises:
-            DriverError: if it does not come round.
+            DriverError: if it does not complete the lap.
         """
         config = self.config
         self.lap = self._demonstrate().resampled(config.checkpoint_spacing)
@@ -85,13 +85,9 @@ class Drive(SimulatedTask):
         self.begin_here(data)
 
     def put(self, along: float, sideways: float, heading: float, steering: float = 0.0) -> None:
-        """Put the car on the track at rest.
+        """Put the car at rest on the track, ``along`` it from the start line and ``sideways`` to its left [m].
 
-        Args:
-            along: place along the track, from the start line [m].
-            sideways: distance from the centre line to the left [m].
-            heading: angle to the direction of the track [rad].
-            steering: angle of the front wheels [rad].
+        Heading, relative to the direction of the track, and steering are angles [rad].
         """
         forward = self.track.tangent(along)
         position = self.track.at(along) + sideways * np.array([-forward[1], forward[0]])

@@ -114,15 +114,15 @@ class OpenDoor(Task):
         data.mocap_quat[self._frame] = (math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2))
 
     def hinge_angle(self, data: mujoco.MjData) -> float:
-        """Angle of the door, 0 when closed [rad]."""
+        """Return the angle of the door, 0 when closed [rad]."""
         return float(data.qpos[self._hinge])
 
     def handle_angle(self, data: mujoco.MjData) -> float:
-        """Angle of the lever, 0 when level, positive downwards [rad]."""
+        """Return the angle of the lever, 0 when level, positive downwards [rad]."""
         return float(data.qpos[self._handle])
 
     def frame_yaw(self, data: mujoco.MjData) -> float:
-        """Yaw of the door's frame [rad]."""
+        """Return the yaw of the door's frame [rad]."""
         quaternion = data.mocap_quat[self._frame]
         return 2.0 * math.atan2(float(quaternion[3]), float(quaternion[0]))
 
@@ -158,22 +158,22 @@ class OpenDoor(Task):
         }
 
     def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> FunctionExpert:
-        """Over the lever, down with it, forward; which of them follows from the present state alone."""
+        """Over the lever, down with it, forward, chosen from the present state alone."""
 
         def act() -> NDArray[np.float32]:
             data = backend.data
-            lever, here = data.site_xpos[self._press], backend.arm.position(data)
-            missing = self._latch_angle + TURN_MARGIN - self.handle_angle(data)
+            lever, hand = data.site_xpos[self._press], backend.arm.position(data)
+            remaining = self._latch_angle + TURN_MARGIN - self.handle_angle(data)
             opened = self.hinge_angle(data) > AJAR
-            if not opened and float(np.linalg.norm((lever - here)[:2])) > ASIDE:
+            if not opened and float(np.linalg.norm((lever - hand)[:2])) > ASIDE:
                 return backend.action_towards((lever[0], lever[1], lever[2] + HOVER), gripper=1.0)
             # Down to where the lever is turned far enough.
-            down = lever[2] + CONTACT_HEIGHT - here[2] - door_model.PRESS_DISTANCE * missing
-            if not opened and missing > 0.5 * TURN_MARGIN:
-                return backend.action_towards((lever[0], lever[1], here[2] + down), gripper=1.0)
+            down = lever[2] + CONTACT_HEIGHT - hand[2] - door_model.PRESS_DISTANCE * remaining
+            if not opened and remaining > 0.5 * TURN_MARGIN:
+                return backend.action_towards((lever[0], lever[1], hand[2] + down), gripper=1.0)
             heading = self.frame_yaw(data) + self.hinge_angle(data)
             forward = np.array([math.cos(heading), math.sin(heading), 0.0])
-            return backend.action_towards(here + 0.06 * forward, gripper=1.0)
+            return backend.action_towards(hand + 0.06 * forward, gripper=1.0)
 
         return FunctionExpert(act)
 

@@ -31,7 +31,7 @@ PAD_SQUEEZE = 0.00005
 INSERTED_SHARE = 0.8
 """Share of the hole's depth that counts as inserted."""
 
-# The expert's funnel: how high it keeps the tip above the block, by how far off it still is.
+# The expert's funnel: height of the tip above the block by its remaining error.
 ALLOWED = 0.3
 """Distance from the axis at which the peg goes down, as share of the clearance."""
 DOWN = 0.02
@@ -105,10 +105,9 @@ class PegInsert(Task):
     The episode begins with the peg in the hand. A peg that is dropped is not picked up again: the episode goes on to
     the time limit. Success: the tip is in the hole, below ``INSERTED_SHARE`` of its depth.
 
-    Object state: the vector from the peg's tip to the middle of the hole's mouth (base frame) [m], and the same once
-    more in units of ``FINE``, cut off at 1: beside the centimetres of the way a network would hardly see the fractions
-    of a millimetre that decide; the angle by which
-    the peg must turn to fit, in [-pi/4, pi/4] as the peg is square, and the yaw of the hole [rad]; the horizontal part
+    Object state: the vector from the peg's tip to the middle of the hole's mouth (base frame) [m], and the same in
+    units of ``FINE``, clipped to 1, which resolves the fractions of a millimetre that decide; the angle by which the
+    peg must turn to fit, in [-pi/4, pi/4] as the peg is square, and the yaw of the hole [rad]; the horizontal part
     of the peg's axis, 0 when upright.
 
     Shaped terms: ``aligned`` (1 with the tip on the axis of the hole), ``inserted`` (share of the depth for success).
@@ -150,25 +149,25 @@ class PegInsert(Task):
         data.qpos[self._fingers] = peg_model.PEG_WIDTH / 2 - PAD_SQUEEZE
 
     def hole_yaw(self, data: mujoco.MjData) -> float:
-        """Yaw of the hole [rad]."""
+        """Return the yaw of the hole [rad]."""
         quaternion = data.mocap_quat[self._block]
         return 2.0 * math.atan2(float(quaternion[3]), float(quaternion[0]))
 
     def tip_to_hole(self, data: mujoco.MjData) -> Array:
-        """Vector (3,) from the peg's tip to the middle of the hole's mouth, in the base frame [m]."""
+        """Return the vector (3,) from the peg's tip to the middle of the hole's mouth, in the base frame [m]."""
         mouth = data.mocap_pos[self._block] + (0.0, 0.0, peg_model.HOLE_DEPTH)
         away: Array = mouth - data.site_xpos[self._tip]
         return away
 
     def yaw_to_hole(self, data: mujoco.MjData) -> float:
-        """Angle by which the square peg must turn about the vertical to fit, in [-pi/4, pi/4] [rad]."""
+        """Return the angle by which the square peg must turn about the vertical to fit, in [-pi/4, pi/4] [rad]."""
         rotation = data.xmat[self._peg]
         quarter = math.pi / 2
         away = self.hole_yaw(data) - math.atan2(float(rotation[3]), float(rotation[0]))
         return (away + quarter / 2) % quarter - quarter / 2
 
     def depth(self, data: mujoco.MjData) -> float:
-        """How deep the tip is in the hole, 0 outside [m]."""
+        """Return the depth of the tip in the hole, 0 outside [m]."""
         x, y, z = self.tip_to_hole(data)
         yaw = self.hole_yaw(data)
         sideways = max(abs(math.cos(yaw) * x + math.sin(yaw) * y), abs(math.cos(yaw) * y - math.sin(yaw) * x))
@@ -202,13 +201,13 @@ class PegInsert(Task):
         def act() -> NDArray[np.float32]:
             data = backend.data
             away, turn = self.tip_to_hole(data), self.yaw_to_hole(data)
-            here = backend.arm.position(data)
-            # How far off the peg is beyond what fits; the farther off, the higher the tip stays above the block.
-            off = max(float(np.linalg.norm(away[:2])) - allowed, TURN_LEVER * (abs(turn) - allowed_turn), 0.0)
+            hand = backend.arm.position(data)
+            # The error of the peg beyond what fits; the larger it is, the higher the tip stays above the block.
+            error = max(float(np.linalg.norm(away[:2])) - allowed, TURN_LEVER * (abs(turn) - allowed_turn), 0.0)
             rise = (
-                min(FUNNEL_SLOPE * off, FUNNEL_TOP)
+                min(FUNNEL_SLOPE * error, FUNNEL_TOP)
                 + min(away[2], 0.0)
-                - DOWN * max(0.0, 1.0 - off / (FADE * self.config.clearance))
+                - DOWN * max(0.0, 1.0 - error / (FADE * self.config.clearance))
             )
             if away[2] > INSIDE:
                 rise = -DOWN
@@ -216,7 +215,7 @@ class PegInsert(Task):
             about_z = np.array([[cosine, -sine, 0.0], [sine, cosine, 0.0], [0.0, 0.0, 1.0]])
             rotation = about_z @ backend.arm.rotation(data)
             return backend.action_towards(
-                here + np.array([AIM * away[0], AIM * away[1], rise]), rotation=rotation, gripper=1.0
+                hand + np.array([AIM * away[0], AIM * away[1], rise]), rotation=rotation, gripper=1.0
             )
 
         return FunctionExpert(act)

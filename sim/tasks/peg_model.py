@@ -25,7 +25,7 @@ HOLE_COLOUR = (0.06, 0.07, 0.09, 1.0)
 
 # Contacts. With a clearance of half a millimetre the block must not give by more than some hundredths of one, nor may
 # the peg creep in the fingers; two time steps (of 2 ms) are the shortest time constant. By priority the block's
-# numbers count before the peg's, and the peg's before the fingers'.
+# parameters count before the peg's, and the peg's before the fingers'.
 _BLOCK = {"priority": 3, "condim": 4, "solref": [0.004, 1.0], "solimp": [0.98, 0.999, 0.0005, 0.5, 2.0]}
 _GRIP = {"priority": 2, "condim": 4, "solref": [0.005, 1.0], "solimp": [0.97, 0.995, 0.0005, 0.5, 2.0]}
 
@@ -62,7 +62,7 @@ def add_block(spec: mujoco.MjSpec, clearance: float, friction: float) -> None:
             name=f"hole_{name}", type=mujoco.mjtGeom.mjGEOM_BOX, pos=[*position, half_height],
             size=[*half_size, half_height], rgba=BLOCK_COLOUR, friction=[friction, 0.005, 0.0001], **_BLOCK,
         )  # fmt: skip
-    # What one sees at the bottom of the hole and around its mouth; it touches nothing.
+    # Visible bottom of the hole and rim of its mouth, without contacts.
     visual = {"type": mujoco.mjtGeom.mjGEOM_BOX, "contype": 0, "conaffinity": 0}
     block.add_geom(pos=[0, 0, 0.001], size=[inner, inner, 0.001], rgba=HOLE_COLOUR, **visual)
     for angle in np.arange(4) * np.pi / 2:

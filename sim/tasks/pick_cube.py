@@ -112,17 +112,17 @@ class PickCube(Task):
         }
 
     def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> FunctionExpert:
-        """Over the cube, down, close, up; which of them follows from the present state alone."""
+        """Over the cube, down, close, up, chosen from the present state alone."""
 
         def act() -> NDArray[np.float32]:
             data = backend.data
-            cube, here = data.xpos[self._cube], backend.arm.position(data)
-            aside = float(np.linalg.norm((cube - here)[:2]))
+            cube, hand = data.xpos[self._cube], backend.arm.position(data)
+            distance = float(np.linalg.norm((cube - hand)[:2]))
             if self._grasp.holds(data):
-                return backend.action_towards(here + np.array([0, 0, 0.1]), gripper=1.0)
-            if aside < 0.01 and here[2] - cube[2] < 0.012:
+                return backend.action_towards(hand + np.array([0, 0, 0.1]), gripper=1.0)
+            if distance < 0.01 and hand[2] - cube[2] < 0.012:
                 return backend.action_towards(cube, gripper=1.0)
-            if aside < 0.015:
+            if distance < 0.015:
                 return backend.action_towards(cube, gripper=-1.0)
             return backend.action_towards(cube + np.array([0, 0, HOVER]), gripper=-1.0)
 

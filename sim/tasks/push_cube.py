@@ -17,7 +17,7 @@ from .pick_cube import COLOURS
 BEHIND = 0.02
 """Distance between the cube's middle and the end effector that adds to half the cube where the fingers touch it [m]."""
 APPROACH = 0.01
-"""How much further behind the cube the expert goes before it pushes [m]."""
+"""Further distance behind the cube from which the expert begins to push [m]."""
 ASIDE = 0.02
 """Largest distance of the end effector from the line through cube and goal with which the expert pushes [m]."""
 GOAL_THICKNESS = 0.001
@@ -122,35 +122,35 @@ class PushCube(Task):
     def reward_terms(self, data: mujoco.MjData) -> dict[str, float]:
         away = self._behind(data)[:2] - data.site_xpos[self._end_effector][:2]
         return {
-            # At the goal there is no way left, whose other end the fingers could be at.
+            # At the goal there is no direction of pushing, and so no side behind the cube.
             "behind": 1.0 if self.success(data) else 1.0 - math.tanh(5.0 * math.hypot(*away.tolist())),
             "at_goal": 1.0 - math.tanh(5.0 * math.hypot(*self._to_goal(data).tolist())),
         }
 
     def captions(self, data: mujoco.MjData) -> dict[str, bool]:
-        cube, left = f"the {self.config.cube_colour} cube", float(np.linalg.norm(self._to_goal(data)))
+        cube, distance = f"the {self.config.cube_colour} cube", float(np.linalg.norm(self._to_goal(data)))
         return {
             **distance_captions(cube, float(np.linalg.norm(self._to_cube(data))), (0.1, 0.07, 0.05)),
-            f"{cube} is far from the yellow disc": left >= 0.1,
-            f"{cube} is near the yellow disc": left < 0.06,
-            f"{cube} is on the yellow disc": left < self.config.tolerance,
+            f"{cube} is far from the yellow disc": distance >= 0.1,
+            f"{cube} is near the yellow disc": distance < 0.06,
+            f"{cube} is on the yellow disc": distance < self.config.tolerance,
         }
 
     def expert(self, backend: ArmSimulation, rng: np.random.Generator) -> FunctionExpert:
-        """Behind the cube, then towards the goal; which of them follows from the present state alone."""
+        """Behind the cube, then towards the goal, chosen from the present state alone."""
 
         def act() -> NDArray[np.float32]:
             data = backend.data
-            here, way = backend.arm.position(data)[:2], self._way(data)
+            hand, way = backend.arm.position(data)[:2], self._way(data)
             behind = self._behind(data)[:2]
-            off = here - behind
-            along, aside = float(off @ way), float(way[0] * off[1] - way[1] * off[0])
+            offset = hand - behind
+            along, aside = float(offset @ way), float(way[0] * offset[1] - way[1] * offset[0])
             if self.success(data):
-                target = here  # it stays: the cube would go on
+                target = hand  # stop: the cube would move on
             elif abs(aside) < ASIDE and along > -2 * APPROACH:
-                target = here + self._to_goal(data) - aside * np.array([-way[1], way[0]])
+                target = hand + self._to_goal(data) - aside * np.array([-way[1], way[0]])
             elif along > -APPROACH / 2:  # beside the cube, or too near to move sideways
-                target = here - 0.03 * way
+                target = hand - 0.03 * way
             else:
                 target = behind - APPROACH * way
             return backend.action_towards((*target, 0.0), gripper=1.0)  # heights are not acted on
@@ -159,12 +159,12 @@ class PushCube(Task):
 
     def _way(self, data: mujoco.MjData) -> Array:
         """Direction (2,) from the cube to the goal."""
-        left = self._to_goal(data)
-        way: Array = left / max(float(np.linalg.norm(left)), 1e-9)
+        remaining = self._to_goal(data)
+        way: Array = remaining / max(float(np.linalg.norm(remaining)), 1e-9)
         return way
 
     def _behind(self, data: mujoco.MjData) -> Array:
-        """Position (3,) of the end effector where the fingers touch the cube opposite to the goal [m]."""
+        """Return the position (3,) of the end effector where the fingers touch the cube opposite to the goal [m]."""
         place: Array = data.xpos[self._cube].copy()
         place[:2] -= (self.config.cube_size / 2 + BEHIND) * self._way(data)
         return place
