@@ -73,7 +73,8 @@ from .ros_images import decode_ros_compressed_image, decode_ros_image
 from .seeding import derive_seed, generator
 from .signals import ObservationSignals
 from .specs import ArraySpec, EnvSpec
-from .temporal import Formula, parse_specification
+from .temporal import Formula
+from .temporal_text import parse_specification
 from .text import printable
 from .types import (
     PASSED,

@@ -4,7 +4,7 @@
 
 A comparison of named signals and numbers is an atom; a name by itself is true above one half. ``not``, ``and``, ``or``,
 ``implies``, ``always``, ``eventually`` and ``until`` combine them. Without bounds an operator looks to the end of the
-signal. Numbers may have a unit (:data:`UNITS`), which has to be that of what they are compared with.
+signal. Numbers may have a unit (:data:`.temporal_text.UNITS`), which has to be that of what they are compared with.
 
 The robustness (Donzé and Maler 2010) is positive where the specification holds and negative where it does not; its size
 says by how much all signals could change before that changed. On a signal that has ended, operators look at the part of
@@ -14,11 +14,10 @@ can be.
 """
 
 import math
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,22 +26,6 @@ from .errors import ConfigError, nearest
 
 Array = NDArray[np.float64]
 Signals = Mapping[str, Array]
-
-UNITS: Mapping[str, tuple[str, float]] = {
-    "m": ("m", 1.0),
-    "cm": ("m", 0.01),
-    "mm": ("m", 0.001),
-    "rad": ("rad", 1.0),
-    "deg": ("rad", math.pi / 180),
-    "s": ("s", 1.0),
-    "ms": ("s", 0.001),
-    "m/s": ("m/s", 1.0),
-    "rad/s": ("rad/s", 1.0),
-    "deg/s": ("rad/s", math.pi / 180),
-    "N": ("N", 1.0),
-    "Nm": ("Nm", 1.0),
-}
-"""Units that numbers may have: for each the unit that signals have, and how many of those it is."""
 
 
 class Formula(ABC):
@@ -265,166 +248,3 @@ class Until(_Pair):
     def trace(self, signals: Signals, period: float, beyond: float | None = None) -> Array:
         left, right = (side.trace(signals, period, beyond) for side in (self.left, self.right))
         return _reached(left, right, self.interval, period, -math.inf if beyond is None else beyond)
-
-
-_TOKEN = re.compile(
-    r"\s*(?:(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
-    r"|(?P<name>[A-Za-z_]\w*(?:/[A-Za-z]\w*)?)"
-    r"|(?P<sign><=|>=|<|>|\(|\)|\[|\]|,))"
-)
-_UNARY: Mapping[str, type[Always] | type[Eventually]] = {"always": Always, "eventually": Eventually}
-_WORDS = ("always", "eventually", "until", "not", "and", "or", "implies")
-
-
-def parse_specification(text: str) -> Formula:
-    """Return the specification that ``text`` writes.
-
-    ``not``, ``always`` and ``eventually`` bind strongest, then ``until``, ``and``, ``or``, ``implies``.
-
-    Raises:
-        ConfigError: naming the place that cannot be read.
-    """
-    return _Parser(text).parse()
-
-
-def _is_name(token: str) -> bool:
-    return token[:1].isalpha() or token[:1] == "_"
-
-
-class _Parser:
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens: list[tuple[str, int]] = []
-        place = 0
-        while text[place:].strip():
-            match = _TOKEN.match(text, place)
-            if match is None:
-                self._fail(place, "a name, a number, a comparison or a bracket")
-            token = match[0].strip()
-            self._tokens.append((token, match.end() - len(token)))
-            place = match.end()
-        self._next = 0
-
-    def parse(self) -> Formula:
-        formula = self._implication()
-        if self._next < len(self._tokens):
-            self._fail_here("the end")
-        return formula
-
-    def _implication(self) -> Formula:
-        left = self._disjunction()
-        return Or(Not(left), self._implication()) if self._take("implies") else left
-
-    def _disjunction(self) -> Formula:
-        left = self._conjunction()
-        while self._take("or"):
-            left = Or(left, self._conjunction())
-        return left
-
-    def _conjunction(self) -> Formula:
-        left = self._until()
-        while self._take("and"):
-            left = And(left, self._until())
-        return left
-
-    def _until(self) -> Formula:
-        left = self._unary()
-        if self._take("until"):
-            interval = self._interval()
-            return Until(left, self._unary(), interval)
-        return left
-
-    def _unary(self) -> Formula:
-        if self._take("not"):
-            return Not(self._unary())
-        for word, kind in _UNARY.items():
-            if self._take(word):
-                interval = self._interval()
-                return kind(self._unary(), interval)
-        if self._take("("):
-            formula = self._implication()
-            self._expect(")")
-            return formula
-        return self._atom()
-
-    def _atom(self) -> Formula:
-        left, unit = self._operand()
-        sign = self._peek()
-        if sign not in ("<", "<=", ">", ">="):
-            if isinstance(left, str):
-                return Atom(left, 0.5, greater=True)
-            self._fail_here("<, <=, > or >=")
-        self._next += 1
-        right, other = self._operand()
-        if not isinstance(left, str) and not isinstance(right, str):
-            raise ConfigError(f"{self._text!r}: a comparison names a signal, got the numbers {left:g} and {right:g}")
-        return Atom(left, right, greater=sign.startswith(">"), unit=other or unit)
-
-    def _operand(self) -> tuple[str | float, str | None]:
-        token = self._peek()
-        if _is_name(token):
-            if token in _WORDS:
-                self._fail_here("a signal or a number")
-            self._next += 1
-            return token, None
-        return self._quantity()
-
-    def _quantity(self) -> tuple[float, str | None]:
-        """Take a number and its unit, where it has one; return it in the unit that signals have, and that."""
-        number, unit = self._number(), self._peek()
-        if not _is_name(unit) or unit in _WORDS:
-            return number, None
-        if unit not in UNITS:
-            self._fail_here(f"a unit ({', '.join(UNITS)})")
-        self._next += 1
-        base, factor = UNITS[unit]
-        return number * factor, base
-
-    def _number(self) -> float:
-        try:
-            value = float(self._peek())
-        except ValueError:
-            self._fail_here("a number")
-        self._next += 1
-        return value
-
-    def _interval(self) -> Interval:
-        if not self._take("["):
-            return Interval()
-        start = self._time()
-        self._expect(",")
-        end = math.inf if self._take("inf") else self._time()
-        if not 0 <= start <= end:
-            raise ConfigError(f"{self._text!r}: an interval goes from 0 s or later to its end, got [{start}, {end}]")
-        self._expect("]")
-        return Interval(start, end)
-
-    def _time(self) -> float:
-        place = self._next
-        seconds, unit = self._quantity()
-        if unit not in (None, "s"):
-            self._next = place
-            self._fail_here("a time in s or ms")
-        return seconds
-
-    def _peek(self) -> str:
-        return self._tokens[self._next][0] if self._next < len(self._tokens) else ""
-
-    def _take(self, token: str) -> bool:
-        taken = self._peek() == token
-        self._next += taken
-        return taken
-
-    def _expect(self, token: str) -> None:
-        if not self._take(token):
-            self._fail_here(f"'{token}'")
-
-    def _fail_here(self, expected: str) -> NoReturn:
-        place = self._tokens[self._next][1] if self._next < len(self._tokens) else len(self._text)
-        self._fail(place, expected)
-
-    def _fail(self, place: int, expected: str) -> NoReturn:
-        rest = self._text[place:].strip()
-        place += len(self._text[place:]) - len(self._text[place:].lstrip())
-        found = f"{rest[:20]!r}" if rest else "the end"
-        raise ConfigError(f"{self._text!r}: expected {expected} at character {place + 1}, found {found}")

@@ -8,7 +8,7 @@ import pytest
 
 from robo_rl.core import ConfigError
 from robo_rl.core.temporal import Always, And, Atom, Eventually, Interval, Not, Or, Until
-from robo_rl.core.temporal import parse_specification as parse
+from robo_rl.core.temporal_text import parse_specification as parse
 
 PERIOD = 0.1
 
