@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core import Observation
+from robo_rl.safety.actions import make_action_map
 from robo_rl.safety.chain import FilterChain
 from robo_rl.safety.compose import make_filter_chain
 from robo_rl.safety.config import BarrierConfig, JointsConfig, SafetyConfig, SpeedConfig
 from robo_rl.safety.distance import geom_distance
 from robo_rl.safety.kinematics import Kinematics
-from robo_rl.safety.motion import ActionMap, ArmReader
+from robo_rl.safety.motion import ArmReader
 from robo_rl.sim import make_backend
 from robo_rl.sim.config import ArmConfig, ControllerConfig
 
@@ -171,7 +172,7 @@ class ExactArm:
         assert self.robot is not None
         self.kinematics = Kinematics(self.robot)
         self.reader = ArmReader(self.spec, self.robot)
-        self.actions = ActionMap(self.spec, self.robot, Kinematics(self.robot), self.reader)
+        self.actions = make_action_map(self.spec, self.robot, Kinematics(self.robot), self.reader)
         self.size = self.spec.action.shape[0]
         self._first = {key: value.copy() for key, value in backend.reset(0).observation.items()}
         robot, given = self.robot, self.limits

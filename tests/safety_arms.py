@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from robo_rl.core import EnvBackend, EnvSpec, ManualClock, RobotDescription, Step
+from robo_rl.safety.actions import EndEffectorActions, JointActions, make_action_map
 from robo_rl.safety.kinematics import Kinematics
-from robo_rl.safety.motion import ActionMap, ArmReader
+from robo_rl.safety.motion import ArmReader
 from robo_rl.sim import make_backend
 from robo_rl.sim.config import ArmConfig, ControllerConfig
 
@@ -24,12 +25,14 @@ def arm(space: str = "end_effector_delta", axes: str = "xyz+gripper", task: str 
     )
 
 
-def parts(backend: EnvBackend, **limits: Any) -> tuple[RobotDescription, Kinematics, ArmReader, ActionMap]:
+def parts(
+    backend: EnvBackend, **limits: Any
+) -> tuple[RobotDescription, Kinematics, ArmReader, JointActions | EndEffectorActions]:
     """The objects that filters are made of; ``limits`` replace those of the robot."""
     assert backend.robot is not None
     robot = replace(backend.robot, **limits)
     reader, kinematics = ArmReader(backend.spec, robot), Kinematics(robot)
-    return robot, kinematics, reader, ActionMap(backend.spec, robot, kinematics, reader)
+    return robot, kinematics, reader, make_action_map(backend.spec, robot, kinematics, reader)
 
 
 class ScriptedBackend:

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from robo_rl.core import PASSED, ConfigError, Observation, RobotDescription, Verdict, nearest
 
+from .actions import ActionMap
 from .distance import geom_distance
 from .kinematics import Kinematics
-from .motion import Action, ActionMap, ArmReader
+from .motion import Action, ArmReader
 from .quadratic import nearest_point
 
 Array = NDArray[np.float64]

@@ -26,6 +26,7 @@ from robo_rl.core import (
     require,
 )
 
+from .actions import ActionMap, EndEffectorActions, make_action_map
 from .backend import SafeBackend
 from .barrier import BarrierFilter, Clearances
 from .chain import FilterChain
@@ -33,7 +34,7 @@ from .config import NoSafetyConfig, SafetyConfig
 from .feasibility_filter import FeasibilityFilter, load_model
 from .joint_limits import JointLimits
 from .kinematics import DAMPING, Kinematics
-from .motion import Action, ActionMap, ArmReader
+from .motion import Action, ArmReader
 from .native import NativeStopPlanner
 from .native import available as native_available
 from .observations import FrozenImages, PlausibleEndEffector, PlausibleJoints, ValidObservation
@@ -102,7 +103,7 @@ def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: Saf
         learned = _learned(config, spec, _zero, _scaled)
         return FilterChain([*_watched(config, spec, _zero), *own], _zero, config.violation_budget, learned)
     reader, kinematics = ArmReader(spec, robot), Kinematics(robot)
-    actions = ActionMap(spec, robot, kinematics, reader)
+    actions = make_action_map(spec, robot, kinematics, reader)
     filters = _arm_filters(config, robot, actions, reader, kinematics)
     keeps_clear: Callable[[Array, Array, Array], bool] | None = None
     problem = _stop_problem(config, robot, actions) if config.joints.enabled else None
@@ -227,10 +228,11 @@ def _stop_problem(config: SafetyConfig, robot: RobotDescription, actions: Action
     require(bool((lower < upper).all()), "safety.joints.margin", "less than half of every joint's range", joints.margin)
     if _stride(actions) > 1:
         limits["velocity"] = INTERPOLATED * limits["velocity"]
-    control, box = None, actions.controller_box
+    control = None
     low, high = _box(config, robot) if config.workspace.enabled else (np.full(3, -np.inf), np.full(3, np.inf))
-    if not actions.moves_joints:
-        control = EndEffectorControl(actions.directions, actions.moves_end_effector_frame, box, DAMPING)
+    if isinstance(actions, EndEffectorActions):
+        box = actions.controller_box
+        control = EndEffectorControl(actions.directions, actions.own_frame, box, DAMPING)
         if box is not None:  # what that box cuts off at once would be no way to stop
             low, high = np.maximum(low, box[0] + BOX_INSET), np.minimum(high, box[1] - BOX_INSET)
     linear, angular = _speeds(config, robot) if config.speed.enabled else (np.inf, np.inf)

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from robo_rl.core import PASSED, Observation, Verdict
 
-from .motion import Action, ActionMap, ArmReader
+from .actions import ActionMap
+from .motion import Action, ArmReader
 from .stopping import CLEAR, END_EFFECTOR, JOINTS, NearestControls, Plan, StopPlanner, halvings
 
 Array = NDArray[np.float64]
@@ -52,7 +53,7 @@ class JointLimits:
         self._reader = reader
         self._keeps_clear = keeps_clear
         self._joints = actions.joint_count
-        self._controls = self._joints if actions.moves_joints else len(actions.directions.T)
+        self._controls = actions.moves.stop
         self.reset()
 
     def reset(self) -> None:
@@ -62,7 +63,7 @@ class JointLimits:
     def __call__(self, observation: Observation, action: Action, now_ns: int) -> tuple[Action, Verdict]:
         """Return ``action`` within the limits."""
         joints, measured = self._reader.joint_positions(observation), self._measured(observation)
-        wanted = self._wanted(observation, action)
+        wanted = self._actions.controls(observation, action)
         if not math.isfinite(sum(joints.tolist()) + sum(measured.tolist()) + sum(wanted.tolist())):
             # That is no action: the chain holds still and stops.
             return np.full_like(action, np.nan), Verdict(changed=True, reasons=("joint_limits",))
@@ -76,25 +77,16 @@ class JointLimits:
         self._state = plan.state
         if not reasons:
             return action, PASSED
-        if self._actions.moves_joints:
-            changed = self._actions.with_joints(observation, action, controls * self._actions.period)
-        else:
-            changed = self._actions.with_elements(action, controls)
+        changed = self._actions.with_controls(observation, action, controls)
         return changed, Verdict(changed=True, reasons=reasons)
 
     def _measured(self, observation: Observation) -> Array:
         """Return the end effector's position, and its rotation where actions are in its frame (12,)."""
         measured = np.zeros(12)
         measured[:3] = self._reader.position(observation)
-        if self._actions.moves_end_effector_frame:
+        if self._actions.own_frame:
             measured[3:] = self._reader.rotation(observation).ravel()
         return measured
-
-    def _wanted(self, observation: Observation, action: Action) -> Array:
-        """Return the controls that ``action`` asks for: joint velocities [rad/s], or elements of an action."""
-        if self._actions.moves_joints:
-            return self._actions.motion(observation, action).joints / self._actions.period
-        return action[self._actions.moves].astype(np.float64)
 
     def _clear(self, joints: Array, measured: Array, found: NearestControls) -> tuple[Array, Plan]:
         """Return the nearest controls (k,) on the way from the stop whose stop keeps clear, and the plan for them."""

@@ -4,8 +4,9 @@ import math
 
 from robo_rl.core import PASSED, Observation, Verdict
 
+from .actions import ActionMap
 from .kinematics import Kinematics
-from .motion import Action, ActionMap, ArmReader, Array
+from .motion import Action, ArmReader, Array
 
 
 class EndEffectorSpeed:

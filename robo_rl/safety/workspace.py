@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from robo_rl.core import PASSED, Observation, Verdict
 
-from .motion import Action, ActionMap, ArmReader
+from .actions import ActionMap, EndEffectorActions
+from .motion import Action, ArmReader
 
 Array = NDArray[np.float64]
 
@@ -33,6 +34,8 @@ class WorkspaceBox:
     def __init__(self, low: Array, high: Array, actions: ActionMap, reader: ArmReader) -> None:
         self._sides = tuple(zip(low.tolist(), high.tolist(), strict=True))
         self._actions = actions
+        # Whose elements can be cut each by itself.
+        self._base_axes = actions if isinstance(actions, EndEffectorActions) and not actions.own_frame else None
         self._reader = reader
 
     def reset(self) -> None:
@@ -46,15 +49,15 @@ class WorkspaceBox:
         shift = displacement[:3].tolist()
         if not math.isfinite(sum(position) + sum(shift)):  # no action: the chain holds still, and stops
             return np.full_like(action, np.nan), Verdict(changed=True, reasons=("workspace",))
-        leads_back = self._actions.moves_base_axes
+        leads_back = self._base_axes is not None
         kept = [  # plain numbers: of three that is faster than arrays
             move if low <= here + move <= high else _kept(low, high, here, move, leads_back)
             for (low, high), here, move in zip(self._sides, position, shift, strict=True)
         ]
         if kept == shift:
             return action, PASSED
-        if self._actions.moves_base_axes:
-            changed = self._actions.with_displacement(action, np.array([*kept, *displacement[3:]]))
+        if self._base_axes is not None:
+            changed = self._base_axes.with_displacement(action, np.array([*kept, *displacement[3:]]))
         else:
             asked = motion.uncut[:3].tolist()  # it is this that is scaled
             ways = zip(kept, shift, asked, strict=True)

@@ -88,7 +88,7 @@ def test_both_planners_say_the_same(case, space, rate):
         action = stream("held" if step % 2 else "uniform", step)
         joints, measured = exact.reader.joint_positions(exact.observation), guard._measured(exact.observation)
         guard._state[: len(joints)] = joints
-        wanted = guard._wanted(exact.observation, action)
+        wanted = exact.actions.controls(exact.observation, action)
         if step % 3 == 0:
             for planned, expected in zip(
                 native.nearest(guard._state, measured, wanted)[:3],
@@ -117,10 +117,7 @@ def follow_the_stop(exact: ExactArm, guard: JointLimits) -> set[str]:
         found = planner.nearest(state, guard._measured(observation), np.zeros(len(planner.fine)))
         plan = planner.plan(state, guard._measured(observation), found.stop)
         template = np.zeros(exact.size, np.float32)
-        if exact.actions.moves_joints:
-            action = exact.actions.with_joints(observation, template, found.stop * exact.actions.period)
-        else:
-            action = exact.actions.with_elements(template, found.stop)
+        action = exact.actions.with_controls(observation, template, found.stop)
         loads = exact.execute(action)
         broken |= {name for name, load in loads.items() if load > 1 + TOLERANCES[name]}
         state = plan.state

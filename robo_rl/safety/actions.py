@@ -1,0 +1,286 @@
+"""Maps between actions and motion of an arm, one for each action space."""
+
+import math
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from robo_rl.core import ConfigError, EnvSpec, Observation, RobotDescription, shortest
+
+from .kinematics import Kinematics
+from .motion import Action, ArmReader, Array, Motion
+
+AXES = ("x", "y", "z", "roll", "pitch", "yaw")
+
+
+class ActionMap(ABC):
+    """Maps actions (A,) in [-1, 1] to motion of an arm, and back.
+
+    The gripper's element, where there is one, is the last; motion never changes it. *Controls* (k,) are the numbers in
+    which stops are planned: joint velocities [rad/s] where elements are joints, else the arm's elements themselves.
+
+    Args:
+        spec: action space, frame, names and scales.
+        robot: joints and their ranges.
+        kinematics: between joints and end effector.
+        reader: of the observation.
+
+    Attributes:
+        period: control period [s].
+        joint_count: number of joints.
+        moves: the arm's elements of an action.
+        moves_joints: whether those are joints.
+        own_frame: whether those are axes of the end effector's own frame.
+    """
+
+    moves_joints: ClassVar[bool] = False
+    own_frame = False
+
+    def __init__(self, spec: EnvSpec, robot: RobotDescription, kinematics: Kinematics, reader: ArmReader) -> None:
+        self.period = 1.0 / spec.control_rate
+        self.joint_count = len(robot.joints)
+        self._kinematics = kinematics
+        self._reader = reader
+        self._key = (b"", b"")
+        self._motion = Motion(kinematics, np.zeros(0))
+        names = spec.action.names
+        self._has_gripper = bool(names) and names[-1] == "gripper"
+        size = spec.action.shape[0]
+        self.moves = slice(0, size - 1 if self._has_gripper else size)
+
+    @property
+    def resolution(self) -> Array:
+        """Largest rounding error of a joint motion (n,) where the elements of actions are joints [rad]."""
+        return np.zeros(self.joint_count)
+
+    @property
+    def top_velocity(self) -> Array:
+        """Largest joint velocity (n,) that actions can command where they are joint deltas [rad/s]; else infinite."""
+        return np.full(self.joint_count, np.inf)
+
+    def motion(self, observation: Observation, action: Action) -> Motion:
+        """Return the motion that ``action`` commands; a repeated call returns the same object."""
+        key = (observation["state"].tobytes(), action.tobytes())
+        if key != self._key:
+            self._motion, self._key = self._motion_of(observation, action), key
+        return self._motion
+
+    @abstractmethod
+    def _motion_of(self, observation: Observation, action: Action) -> Motion: ...
+
+    @abstractmethod
+    def linear(self, observation: Observation, action: Action) -> tuple[Array, Array]:
+        """Return ``matrix`` (n, k) and ``offset`` (n,): joint motion near that of ``action`` [rad].
+
+        It is ``matrix @ elements + offset``, where ``elements`` (k,) are the arm's part of an action. It leaves out
+        what the robot's own controller cuts off.
+        """
+
+    @abstractmethod
+    def controls(self, observation: Observation, action: Action) -> Array:
+        """Return the controls (k,) that ``action`` commands."""
+
+    @abstractmethod
+    def with_controls(self, observation: Observation, action: Action, controls: Array) -> Action:
+        """Return ``action`` with other ``controls`` (k,)."""
+
+    def with_elements(self, action: Action, values: Array) -> Action:
+        """Return ``action`` with other elements for the arm; the gripper's stays."""
+        changed = action.copy()
+        changed[self.moves] = np.minimum(np.maximum(values, -1.0), 1.0)  # half the time of np.clip
+        return changed
+
+    def scaled(self, observation: Observation, action: Action, factor: float) -> Action:
+        """Return ``action`` with the arm's motion times ``factor``; 0 stands still."""
+        return self.with_elements(action, factor * action[self.moves].astype(np.float64))
+
+    def slowed(self, observation: Observation, action: Action, factor: float) -> Action:
+        """Return ``action`` with at most ``factor`` of the arm's motion, also beside a wall."""
+        return self.scaled(observation, action, factor)
+
+    def hold(self, observation: Observation, action: Action) -> Action:
+        """Return the action that stands still, with the gripper as in ``action``."""
+        return self.with_elements(action, np.zeros(self.moves.stop))
+
+    def with_measured_gripper(self, observation: Observation, action: Action) -> Action:
+        """Return ``action`` with the gripper's command at its measured opening, if that is observed."""
+        opening = self._reader.opening(observation)
+        if not self._has_gripper or opening is None:
+            return action
+        changed = action.copy()
+        changed[-1] = min(max(1 - 2 * opening, -1.0), 1.0)
+        return changed
+
+
+class JointActions(ActionMap):
+    """Actions whose elements are joints. Arguments as for :class:`ActionMap`."""
+
+    moves_joints = True
+    _scales: Array  # motion (n,) by one unit of each element [rad]
+
+    @property
+    def resolution(self) -> Array:
+        return np.ldexp(self._scales, -25)
+
+    def linear(self, observation: Observation, action: Action) -> tuple[Array, Array]:
+        change = self._scales * action[self.moves].astype(np.float64)
+        return np.diag(self._scales), self.motion(observation, action).joints - change
+
+    def controls(self, observation: Observation, action: Action) -> Array:
+        return self.motion(observation, action).joints / self.period
+
+    def with_controls(self, observation: Observation, action: Action, controls: Array) -> Action:
+        return self.with_joints(observation, action, controls * self.period)
+
+    @abstractmethod
+    def with_joints(self, observation: Observation, action: Action, change: Array) -> Action:
+        """Return ``action`` with joint motion ``change`` (n,) [rad]."""
+
+
+class JointDeltaActions(JointActions):
+    """The action space ``joint_delta``: elements are joint motion. Arguments as for :class:`ActionMap`."""
+
+    def __init__(self, spec: EnvSpec, robot: RobotDescription, kinematics: Kinematics, reader: ArmReader) -> None:
+        super().__init__(spec, robot, kinematics, reader)
+        self._scales = np.full(self.joint_count, robot.joint_delta)
+
+    @property
+    def top_velocity(self) -> Array:
+        return np.asarray(self._scales / self.period)
+
+    def _motion_of(self, observation: Observation, action: Action) -> Motion:
+        change = self._scales * action[self.moves].astype(np.float64)
+        return Motion(self._kinematics, self._reader.joint_positions(observation), joints=change)
+
+    def with_joints(self, observation: Observation, action: Action, change: Array) -> Action:
+        return self.with_elements(action, change / self._scales)
+
+
+class JointPositionActions(JointActions):
+    """The action space ``joint_position``: elements are joint positions. Arguments as for :class:`ActionMap`."""
+
+    def __init__(self, spec: EnvSpec, robot: RobotDescription, kinematics: Kinematics, reader: ArmReader) -> None:
+        super().__init__(spec, robot, kinematics, reader)
+        self._lower = np.array(robot.command_lower)
+        self._scales = (np.array(robot.command_upper) - self._lower) / 2
+        self._endless = robot.endless if robot.endless.any() else None
+
+    def _motion_of(self, observation: Observation, action: Action) -> Motion:
+        joints = self._reader.joint_positions(observation)
+        values = action[self.moves].astype(np.float64)
+        change = self._shortest(self._lower + self._scales * (values + 1) - joints)
+        return Motion(self._kinematics, joints, joints=change)
+
+    def _shortest(self, difference: Array) -> Array:
+        return difference if self._endless is None else shortest(difference, self._endless)
+
+    def with_joints(self, observation: Observation, action: Action, change: Array) -> Action:
+        # Endless joints are commanded in [-pi, pi), as they are observed.
+        target = self._shortest(self._reader.joint_positions(observation) + change)
+        return self.with_elements(action, (target - self._lower) / self._scales - 1)
+
+    def scaled(self, observation: Observation, action: Action, factor: float) -> Action:
+        return self.with_joints(observation, action, factor * self.motion(observation, action).joints)
+
+    def hold(self, observation: Observation, action: Action) -> Action:
+        return self.with_joints(observation, action, np.zeros(self.joint_count))
+
+
+class EndEffectorActions(ActionMap):
+    """The action space ``end_effector_delta``: elements are axes of the end effector's motion.
+
+    Arguments as for :class:`ActionMap`.
+
+    Attributes:
+        directions: displacement of the end effector (6, k) by one unit of each element.
+        controller_box: corners (3,) at which the robot's own controller cuts actions off [m]; None: it does not.
+    """
+
+    def __init__(self, spec: EnvSpec, robot: RobotDescription, kinematics: Kinematics, reader: ArmReader) -> None:
+        super().__init__(spec, robot, kinematics, reader)
+        self.own_frame = spec.action_frame == "end_effector"
+        self.controller_box = (
+            (np.array(robot.workspace_low), np.array(robot.workspace_high))
+            if robot.controller_holds_workspace
+            else None
+        )
+        self._sides = list(zip(robot.workspace_low, robot.workspace_high, strict=True))
+        self._axes = np.array([AXES.index(name) for name in spec.action.names[self.moves]])
+        translation, rotation = spec.extra.get("translation_scale", 1.0), spec.extra.get("rotation_scale", 1.0)
+        self._scales = np.array([translation] * 3 + [rotation] * 3)[self._axes]
+        self.directions = np.zeros((6, self.moves.stop))
+        self.directions[self._axes, np.arange(len(self._axes))] = self._scales
+
+    def _motion_of(self, observation: Observation, action: Action) -> Motion:
+        uncut: Array = self.directions.dot(action[self.moves].astype(np.float64))
+        if self.own_frame:
+            rotation = self._reader.rotation(observation)
+            uncut[:3], uncut[3:] = rotation @ uncut[:3], rotation @ uncut[3:]
+        displacement = uncut if self.controller_box is None else self._cut_off(observation, uncut)
+        return Motion(
+            self._kinematics, self._reader.joint_positions(observation), displacement=displacement, uncut=uncut
+        )
+
+    def _cut_off(self, observation: Observation, displacement: Array) -> Array:
+        """Return what the robot's own controller leaves of a ``displacement`` (6,) at the sides of its box."""
+        shift = displacement[:3].tolist()
+        ways = zip(self._reader.position(observation).tolist(), shift, self._sides, strict=True)
+        kept = [  # plain numbers: of three that is faster than arrays
+            move if low <= here + move <= high else min(max(here + move, low), high) - here
+            for here, move, (low, high) in ways
+        ]
+        return displacement if kept == shift else np.array([*kept, *displacement[3:]])
+
+    def linear(self, observation: Observation, action: Action) -> tuple[Array, Array]:
+        joints = self._reader.joint_positions(observation)
+        directions = self.directions
+        if self.own_frame:
+            rotation = self._reader.rotation(observation)
+            directions = np.concatenate([rotation @ directions[:3], rotation @ directions[3:]])
+        return self._kinematics.joint_motion(joints, directions), np.zeros(len(joints))
+
+    def controls(self, observation: Observation, action: Action) -> Array:
+        return action[self.moves].astype(np.float64)
+
+    def with_controls(self, observation: Observation, action: Action, controls: Array) -> Action:
+        return self.with_elements(action, controls)
+
+    def with_displacement(self, action: Action, displacement: Array) -> Action:
+        """Return ``action`` with a displacement (6,). Only where its elements are axes of the base frame."""
+        return self.with_elements(action, displacement[self._axes] / self._scales)
+
+    def slowed(self, observation: Observation, action: Action, factor: float) -> Action:
+        """Return ``action`` with at most ``factor`` of the arm's motion, also beside a wall.
+
+        Of an action that the robot's own controller cuts off at its workspace, a share may still be the whole motion.
+        """
+        motion = self.motion(observation, action)
+        made, uncut = motion.displacement, motion.uncut
+        if uncut is made:
+            return self.scaled(observation, action, factor)
+        if not self.own_frame:
+            return self.with_displacement(action, factor * made)
+        # The action keeps its direction: what is left of it is cut off as before, so it is no longer than this.
+        left, whole = math.hypot(*made[:3].tolist()), math.hypot(*uncut[:3].tolist())
+        return self.scaled(observation, action, factor * left / whole if left < whole else factor)
+
+
+_MAPS: dict[str, type[JointDeltaActions] | type[JointPositionActions] | type[EndEffectorActions]] = {
+    "joint_delta": JointDeltaActions,
+    "joint_position": JointPositionActions,
+    "end_effector_delta": EndEffectorActions,
+}
+
+
+def make_action_map(
+    spec: EnvSpec, robot: RobotDescription, kinematics: Kinematics, reader: ArmReader
+) -> JointActions | EndEffectorActions:
+    """Return the map of an arm's action space; arguments as for :class:`ActionMap`.
+
+    Raises:
+        ConfigError: if the action space is not one of an arm.
+    """
+    if spec.action_space not in _MAPS:
+        raise ConfigError(f"safety knows no action space {spec.action_space!r} of an arm; choose safety=none")
+    return _MAPS[spec.action_space](spec, robot, kinematics, reader)
