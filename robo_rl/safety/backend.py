@@ -21,13 +21,9 @@ from robo_rl.core import (
     State,
     Step,
     StopButton,
-    Verdict,
 )
 
-from .chain import FilterChain
-
-MAX_AGE = 0.1
-"""Of an observation of a robot that does not say how old it may be, when it is acted on [s]."""
+from .age import AgeLimit
 
 
 class SafeBackend:
@@ -44,33 +40,25 @@ class SafeBackend:
 
     Args:
         backend: the robot.
-        chain: filters of actions.
+        filters: of actions, with the limit on the age of observations.
         guards: of observations, asked in this order.
-        button: what a person stops the robot with, looked at before each step.
-        max_age: of the observation that is acted on [s]; None: as the robot says (``Step.expires_ns``), or 0.1 s;
-            infinite: any age will do.
-        stale_steps: so many steps in a row on older ones stop the robot.
-        check_start: says of an episode's first observation why the robot must not move from there; None: nobody does.
+        button: with which a person stops the robot; checked before each step.
+        check_start: returns why the robot must not move from an episode's first observation, or None; None: no check.
     """
 
     def __init__(
         self,
         backend: EnvBackend,
-        chain: FilterChain,
+        filters: AgeLimit,
         guards: Sequence[ObservationGuard],
         button: StopButton,
-        max_age: float | None,
-        stale_steps: int,
         check_start: Callable[[Observation], str | None] | None = None,
     ) -> None:
         self._backend = backend
-        self._chain = chain
+        self._filters = filters
         self._guards = tuple(guards)
         self._button = button
-        self._max_age = max_age
-        self._stale_steps = stale_steps
         self._check_start = check_start
-        self._stale = 0
         self._last: Step | None = None
 
     @property
@@ -125,7 +113,11 @@ class SafeBackend:
         if action.shape != self.spec.action.shape or np.isfinite(action).all():  # the chain answers NaN
             self.spec.action.check("action", action)
         self._obey_person()
-        executed, verdict = self._filtered(last, action, self._backend.clock.now_ns())
+        try:
+            executed, verdict = self._filters(last, action, self._backend.clock.now_ns())
+        except SafetyStop as stop:
+            self.stop(str(stop))
+            raise
         step = self._backend.step(executed)
         self._believe(step)
         if verdict is not PASSED:
@@ -154,15 +146,11 @@ class SafeBackend:
     def _begin(self, begin: Callable[[], Step]) -> Step:
         self._obey_person()
         self._last = None
-        self._stale = 0
-        self._chain.reset()
+        self._filters.reset()
         for guard in self._guards:
             guard.reset()
         step = begin()
-        self._believe(step)
-        problem = None if self._check_start is None else self._check_start(step.observation)
-        if problem is not None:
-            self._stop("start_unsafe", problem)
+        self._believe(step, begins=True)
         self._last = step
         return step
 
@@ -174,40 +162,18 @@ class SafeBackend:
             self.stop(reason[1])
         raise SafetyStop(*reason)
 
-    def _believe(self, step: Step) -> None:
+    def _believe(self, step: Step, begins: bool = False) -> None:
+        """Stop the robot if a guard does not believe the observation, or an episode that ``begins`` must not."""
         now_ns = self._backend.clock.now_ns()
+        problem = None
         for guard in self._guards:
             verdict = guard(step.observation, step.stamp_ns, now_ns)
             if verdict.stop:
-                self._stop(verdict.reasons[0], verdict.message)
-
-    def _filtered(self, last: Step, action: NDArray[np.float32], now_ns: int) -> tuple[NDArray[np.float32], Verdict]:
-        """Return what the filters make of ``action`` or, where ``last`` has become too old, of holding still."""
-        age_ns, allowed_ns = now_ns - last.stamp_ns, self._allowed_age_ns(last)
-        if age_ns <= allowed_ns:
-            self._stale = 0
-            return self._chain(last.observation, action, now_ns)
-        self._stale += 1
-        message = f"the observation is {age_ns * 1e-9:.3f} s old, {allowed_ns * 1e-9:.3g} s are allowed"
-        if self._stale >= self._stale_steps:
-            self._stop("observation_stale", f"{message}, for {self._stale} steps in a row")
-        if np.isfinite(action).all():  # the chain answers NaN
-            action = self._chain.hold(last.observation, action)
-        # Through the filters as well: joints brake within their limits, and what they do next is compared with this.
-        executed, verdict = self._chain(last.observation, action, now_ns, held=True)
-        return executed, Verdict(
-            changed=True,
-            stop=verdict.stop,
-            reasons=(*verdict.reasons, "observation_stale"),
-            message="; ".join(text for text in (verdict.message, message) if text),
-        )
-
-    def _allowed_age_ns(self, step: Step) -> float:
-        """Return how old an observation may be when it is acted on [ns]."""
-        if self._max_age is None and step.expires_ns is not None:
-            return step.expires_ns - step.stamp_ns
-        return 1e9 * (MAX_AGE if self._max_age is None else self._max_age)
-
-    def _stop(self, reason: str, message: str) -> None:
-        self.stop(message)
-        raise SafetyStop(reason, message)
+                problem = verdict.reasons[0], verdict.message
+                break
+        if problem is None and begins and self._check_start is not None:
+            unsafe = self._check_start(step.observation)
+            problem = None if unsafe is None else ("start_unsafe", unsafe)
+        if problem is not None:
+            self.stop(problem[1])
+            raise SafetyStop(*problem)

@@ -27,6 +27,7 @@ from robo_rl.core import (
 )
 
 from .actions import ActionMap, EndEffectorActions, make_action_map
+from .age import AgeLimit
 from .backend import SafeBackend
 from .barrier import BarrierFilter, Clearances
 from .chain import FilterChain
@@ -93,7 +94,7 @@ def make_safe_backend(backend: EnvBackend, button: StopButton | None = None, **f
         deadman = DeadmanSwitch(deadman_file(emergency.file), stop.deadman_timeout) if stop.deadman else None
         button = StopButton(emergency, deadman)
     start = None if robot is None else _start_check(config, spec, robot)
-    return SafeBackend(backend, chain, guards, button, max_age, watch.stale_steps, start)
+    return SafeBackend(backend, AgeLimit(chain, max_age, watch.stale_steps), guards, button, start)
 
 
 def make_filter_chain(spec: EnvSpec, robot: RobotDescription | None, config: SafetyConfig) -> FilterChain:
