@@ -23,15 +23,14 @@ from robo_rl.core import (
 )
 
 from .arm import ArmGuide, NotReachedError, fixed
-from .config import HomingConfig, ScriptConfig, WaypointConfig
+from .config import HomingConfig
+from .object_mover import ObjectMover
 from .paths import ArmPaths
-from .practice import Element, PracticeReset
+from .practice import PracticeReset
 from .states import Event, PracticeState
 
 Array = NDArray[np.float64]
 
-HELD_DISTANCE = 0.04
-"""Of the object from the end effector, up to which it may be in the gripper [m]."""
 REST_SECONDS = 0.5
 """In which the arm comes to rest at home [s]."""
 MAX_REFUSALS = 3
@@ -78,8 +77,8 @@ class HomingReset(PracticeReset):
         self._home = np.array(home)
         self._home_position, home_rotation = self._paths.pose(self._home)
         self._guide = ArmGuide(spec, robot, home_rotation, self._observed)
-        self._script = config.scripts.get(spec.task)
-        self._to_object = [] if self._script is None else [Element(spec, f"{self._script.object}_{a}") for a in "xyz"]
+        script = config.scripts.get(spec.task)
+        self._mover = None if script is None else ObjectMover(script, spec, self._guide, config)
         self._resets = self._successes = self._refusals = self._refusals_in_a_row = 0
 
     def refuses(self, observation: Observation, action: NDArray[np.float32]) -> str:
@@ -88,15 +87,12 @@ class HomingReset(PracticeReset):
         Raises:
             DriverError: if neither the arm nor the backend's own reset has brought it back. The run may be resumed.
         """
-        if self._script is None or not self._script.within:
-            return ""
         self._guide.observation = observation
-        low, high = np.array(self._script.within)
-        x, y = place = self._object()[:2]
-        if (low <= place).all() and (place <= high).all():
+        if self._mover is None or self._mover.can_fetch():
             return ""
         self._refusals += 1
         self._refusals_in_a_row += 1
+        x, y, _ = self._mover.position
         reason = f"the object is at ({x:.2f}, {y:.2f}) m: beyond that the arm cannot fetch it"
         if self._refusals_in_a_row >= MAX_REFUSALS:
             tried = MAX_REFUSALS - 1
@@ -164,15 +160,11 @@ class HomingReset(PracticeReset):
         Raises:
             NotReachedError: if that did not come about.
         """
-        config, guide, script = self._config, self._guide, self._script
+        config, guide, mover = self._config, self._guide, self._mover
         guide.observation = self._step.observation
         again = attempt > 1
-        if script is not None and (script.every_time or not self._lies_well(script)):
-            place = self._draw_place(script, rng)
-            if not self._holds(script):
-                aside = rng.uniform(-1, 1, 3) * config.perturbation * again
-                self._play(script.grasp, aside, place, HELD_DISTANCE if again else 0.0)
-            self._play(script.put, np.zeros(3), place)
+        if mover is not None:
+            mover.put_back(rng, again)
         height = config.lift * (1 + again * rng.uniform())
         aside = np.append(rng.uniform(-1, 1, 2) * config.perturbation * again, 0.0)
         path = self._paths.home(guide.joints, self._home, height, aside)
@@ -183,57 +175,11 @@ class HomingReset(PracticeReset):
         guide.go(fixed(self._home_position), "open", 2 * config.tolerance, config.seconds)
         for _ in range(round(REST_SECONDS * self._rate)):
             guide.step(self._home_position, "open")
-        if script is not None and not self._lies_well(script):
+        if mover is not None and not mover.is_in_place():
             raise NotReachedError("the object does not lie where it should")
         self._step = self._backend.reset()
         if self._step.success:
             raise NotReachedError("the task is solved as it stands: it needs a script that undoes it")
-
-    def _play(self, waypoints: list[WaypointConfig], aside: Array, place: Array, enough: float = 0.0) -> None:
-        """Go through a part of the script; it reaches ``aside`` (3,) of the object and puts it at ``place`` (3,).
-
-        An object near the end of the arm's reach is grasped from as near as it comes, if that is within ``enough`` [m].
-        """
-        guide = self._guide
-        for waypoint in waypoints:
-            offset, start = np.array(waypoint.offset), guide.position
-
-            def target(at: str = waypoint.at, offset: Array = offset, start: Array = start) -> Array:
-                to_object = guide.read(self._to_object)
-                if at == "object":
-                    return np.array(guide.position + to_object + offset + aside)
-                if at == "here":
-                    return np.array(start + offset)
-                if float(np.linalg.norm(to_object)) > HELD_DISTANCE:
-                    raise NotReachedError("the object is not in the gripper")
-                return np.array(place - to_object + offset)
-
-            guide.go(target, waypoint.gripper, self._config.tolerance, self._config.seconds, enough)
-            guide.stay(waypoint.gripper, waypoint.seconds)
-
-    def _object(self) -> Array:
-        """Return where the object is (3,) in the base frame [m]."""
-        return self._guide.position + self._guide.read(self._to_object)
-
-    def _place(self, script: ScriptConfig) -> tuple[Array, Array]:
-        """Return the nearest place (3,) and how far from it the object is (3,) [m]."""
-        thing = self._object()
-        places = np.array(script.places)
-        nearest: Array = places[np.linalg.norm(places - thing, axis=1).argmin()]
-        return nearest, thing - nearest
-
-    def _draw_place(self, script: ScriptConfig, rng: np.random.Generator) -> Array:
-        drawn: Array = self._place(script)[0] + np.append(rng.uniform(-1, 1, 2) * script.spread, 0.0)
-        return drawn
-
-    def _lies_well(self, script: ScriptConfig) -> bool:
-        away = np.abs(self._place(script)[1])
-        return bool((away <= np.append(script.spread, 0.0) + script.tolerance).all())
-
-    def _holds(self, script: ScriptConfig) -> bool:
-        """Whether the object is lifted, and between the fingers."""
-        lifted = self._place(script)[1][2] > script.tolerance
-        return bool(lifted and np.linalg.norm(self._guide.read(self._to_object)) <= HELD_DISTANCE)
 
     def _observed(self, action: NDArray[np.float32]) -> Observation:
         self._step = self._act(self._backend, self._step, action)
