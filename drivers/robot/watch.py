@@ -1,21 +1,19 @@
 """What a robot does, seen from a process that never moves it: a safety guard, or one that scores it."""
 
 from collections.abc import Container, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple
 
 from robo_rl.core import Clock, DriverError, EnvSpec, Observation
 
-from ..cameras.reader import CameraReader
-from ..ros2 import QoSProfile, Subscription, open_node
+from ..ros2 import QoSProfile, open_node
 from ..stop_topic import STOP
-from .assembly import ObservationAssembler
-from .camera_readers import open_cameras
 from .config import IMAGES, RobotConfig
 from .layout import SourceLayout
-from .listening import Listener, timings_of
 from .own_stop import rearm_facts
 from .resetting import TRIGGER
+from .sources import RobotSources
 from .taring import HeardBias
 
 ANSWER_SECONDS = 0.5
@@ -59,18 +57,16 @@ class RobotWatch:
         ignored: Container[str] = (),
     ) -> None:
         self._config, self._layout, self._clock = config, layout, clock
-        self._sources = {name: source for name, source in layout.used.items() if source.gives not in ignored}
         kept = {key: array for key, array in layout.spec.observation.items() if key not in ignored}
         self.spec: EnvSpec = replace(layout.spec, observation=kept)
-        self._assembler = ObservationAssembler(timings_of(self._sources))
-        self._cameras: dict[str, CameraReader] = {}
         self._node = open_node(f"robo_rl_{config.name}_{purpose}", config.namespace, config.implementation)
+        self._opened = ExitStack()
+        self._opened.callback(self._node.close)
         try:
-            self._cameras = open_cameras(layout, clock, self._assembler.put, ignored)
             if layout.wrench is not None and config.tare.seconds:
                 HeardBias(self._node, config, layout.wrench)
-            listener = Listener(self._node, self._sources, layout.wanted, clock, self._assembler)
-            self._feeds: dict[str, Subscription | CameraReader] = {**listener.subscriptions, **self._cameras}
+            self._sources = RobotSources(self._node, layout, clock, ignored=ignored)
+            self._opened.callback(self._sources.close)
             service = config.emergency_service
             self._client = self._node.create_client(TRIGGER, service) if service else None
             topic = config.emergency_topic
@@ -85,11 +81,11 @@ class RobotWatch:
         Raises:
             SpecError: if a message has not what is expected.
         """
-        now_ns = self._clock.now_ns()
-        stale = self._assembler.stale(now_ns)
-        unseen = [name for name in stale if self._sources[name].gives.startswith(IMAGES)]
-        selection = self._assembler.select(now_ns, unseen)
-        silent = {self._feeds[name].topic: age for name, age in stale.items()}
+        now_ns, sources = self._clock.now_ns(), self._sources
+        stale = sources.stale(now_ns)
+        unseen = [name for name in stale if sources.used[name].gives.startswith(IMAGES)]
+        selection = sources.select(now_ns, unseen)
+        silent = {sources.topic(name): age for name, age in stale.items()}
         if selection is None:
             return Seen(None, now_ns, silent)
         return Seen(self._layout.observation(selection.messages), selection.stamp_ns, silent)
@@ -118,9 +114,7 @@ class RobotWatch:
 
     def close(self) -> None:
         """Leave ROS 2, and let others have the cameras."""
-        for camera in self._cameras.values():
-            camera.close()
-        self._node.close()
+        self._opened.close()
 
 
 class ScoredRobot(RobotWatch):

@@ -77,7 +77,7 @@ class Speaking(ManualClock):
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch) -> Driver:
     node = Driver()
-    monkeypatch.setattr("robo_rl.drivers.robot.backend.open_node", lambda *_: node)
+    monkeypatch.setattr("robo_rl.drivers.robot.connection.open_node", lambda *_: node)
     return node
 
 

@@ -140,7 +140,7 @@ class Noted(Driver):
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch) -> Noted:
     node = Noted()
-    monkeypatch.setattr("robo_rl.drivers.robot.backend.open_node", lambda *_: node)
+    monkeypatch.setattr("robo_rl.drivers.robot.connection.open_node", lambda *_: node)
     return node
 
 

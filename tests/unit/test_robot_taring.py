@@ -20,7 +20,7 @@ TARE = "robot.tare.seconds=0.2"
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch) -> Driver:
     node = Driver()
-    monkeypatch.setattr("robo_rl.drivers.robot.backend.open_node", lambda *_: node)
+    monkeypatch.setattr("robo_rl.drivers.robot.connection.open_node", lambda *_: node)
     return node
 
 

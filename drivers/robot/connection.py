@@ -1,0 +1,119 @@
+"""The connection of a driver to its robot: all that is open while the robot is driven."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+
+from robo_rl.core import ROBOT_AWAY, Clock, DriverError, RobotAwayError, SafetyStop
+
+from ..ros2 import open_node
+from .bodies import Body
+from .config import RobotConfig
+from .controllers import ControllerSwitch
+from .resetting import ResetService
+from .sources import POLL_NS, RobotSources
+from .taring import WrenchTare
+
+UNDER_WAY_NS = 50_000_000
+"""Messages from before a reset have come when its answer is this old, and commands when its request is sent."""
+AWAY_NS = 2_000_000_000
+"""Longest wait for what takes commands, before people are told that it is not there."""
+
+
+class RobotConnection:
+    """Opens topics, cameras and services, switches controllers and waits until the whole robot is there.
+
+    Args:
+        config: topics, ages, commands.
+        body: sends commands.
+        clock: monotonic time.
+
+    Attributes:
+        sources: what the robot publishes, and its cameras.
+        tare: measures the bias of the wrist's sensor; None where that is not wanted.
+
+    Raises:
+        DriverError: if something is missing, types or profiles do not fit, or controllers cannot be switched; the
+            message names all of it.
+    """
+
+    def __init__(self, config: RobotConfig, body: Body, clock: Clock) -> None:
+        self._config, self._body, self._clock = config, body, clock
+        self._node = open_node(f"robo_rl_{config.name}", config.namespace, config.implementation)
+        with ExitStack() as opened:
+            opened.enter_context(self._node)
+            self._controllers = ControllerSwitch(self._node, config.controllers)
+            opened.callback(self._controllers.give_back)
+            self.sources = RobotSources(self._node, body.layout, clock, config.align_to)
+            opened.callback(self.sources.close)
+            body.open(self._node)
+            opened.callback(body.close)
+            self._reset = ResetService(self._node, config.reset, clock, config.name)
+            self.tare = self._make_tare()
+            self._await(self._controllers.missing)
+            self._controllers.activate()  # before the rest: broadcasters may be among them
+            self._await(lambda: [*self.sources.missing(), *body.missing(), *self._reset.missing()])
+            body.turn_on()
+            self._opened = opened.pop_all()
+
+    def close(self) -> None:
+        """Close all of it and give the controllers back."""
+        self._opened.close()
+
+    def reset_robot(self) -> None:
+        """Have arm and scene reset; every message that the sources hold afterwards comes from after the reset.
+
+        Raises:
+            SafetyStop: if what takes commands is not there, the reset fails or controllers cannot be activated.
+        """
+        self._await_listeners()
+        self._body.settle()
+        self._clock.sleep_until_ns(self._clock.now_ns() + UNDER_WAY_NS)
+        self._reset.call()
+        try:  # what resets the robot may have used other controllers
+            self._controllers.activate()
+            self._body.turn_on()
+        except DriverError as error:
+            raise SafetyStop("controllers_inactive", str(error)) from error
+        self._clock.sleep_until_ns(self._clock.now_ns() + UNDER_WAY_NS)
+        self.sources.clear()
+
+    def _make_tare(self) -> WrenchTare | None:
+        layout = self._body.layout
+        wrench, source = layout.wrench, layout.by_kind.get("wrist_wrench")
+        if wrench is None or source is None or not self._config.tare.seconds:
+            return None
+        return WrenchTare(self._node, self._config, wrench, partial(self.sources.newest_of, source), self._clock)
+
+    def _await(self, find_missing: Callable[[], list[str]]) -> None:
+        """Wait until ``find_missing`` returns nothing."""
+        deadline_ns = self._clock.now_ns() + round(self._config.start_timeout * 1e9)
+        while True:
+            missing = find_missing()
+            if self._node.problems:
+                problems = "; ".join(problem.text for problem in self._node.problems)
+                raise DriverError(f"robot {self._config.name!r} does not fit its configuration: {problems}")
+            if not missing:
+                return
+            if self._clock.now_ns() >= deadline_ns:
+                others = self._node.graph.unanswering
+                if others:
+                    missing = [*missing, f"services of {', '.join(others)} (Fast DDS) need rmw_cyclonedds_cpp there"]
+                raise RobotAwayError(
+                    f"robot {self._config.name!r} is not all there after {self._config.start_timeout:g} s: "
+                    f"{'; '.join(missing)}. Is it on, in this ROS_DOMAIN_ID and namespace? The virtual one is started "
+                    "by robo-rl robot task=..."
+                )
+            self._clock.sleep_until_ns(self._clock.now_ns() + 10 * POLL_NS)
+
+    def _await_listeners(self) -> None:
+        """Wait a moment for what takes commands: a robot that does not obey is not reset.
+
+        Raises:
+            SafetyStop: if something is not there.
+        """
+        deadline_ns = self._clock.now_ns() + AWAY_NS
+        while missing := self._body.missing():
+            if self._clock.now_ns() >= deadline_ns:
+                raise SafetyStop(ROBOT_AWAY, f"{'; '.join(missing)}: it is waited for")
+            self._clock.sleep_until_ns(self._clock.now_ns() + 10 * POLL_NS)
