@@ -66,7 +66,7 @@ from .protocols import (
 from .reading import load_config, reading, whole_number
 from .reset_latch import ResetLatch
 from .reward import RewardWeights
-from .reward_protocols import Experience, Reward, RewardConfig, RewardModule, Scorer
+from .reward_protocols import Experience, Reward, RewardConfig, RewardModule, Scorer, TermScorer
 from .robot import ArmPose, ArmTarget, BaseTarget, FrameTransform, RobotDescription, shortest
 from .ros_arguments import RosArguments, parse_ros_arguments, pass_on, passed_on
 from .ros_images import decode_ros_compressed_image, decode_ros_image
@@ -183,6 +183,7 @@ __all__ = [
     "Step",
     "StopButton",
     "Teleop",
+    "TermScorer",
     "Transition",
     "TransitionInbox",
     "TransitionOutbox",

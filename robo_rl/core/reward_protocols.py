@@ -122,8 +122,8 @@ class RewardModule(Protocol):
         ...
 
 
-class Scorer(Protocol):
-    """The reward modules of a run; see :class:`RewardModule` for what they are called with."""
+class TermScorer(Protocol):
+    """Computes the reward terms of rows; see :class:`RewardModule` for their keys."""
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -131,26 +131,8 @@ class Scorer(Protocol):
         ...
 
     @property
-    def held_out(self) -> tuple[str, ...]:
-        """Names of the modules that do not count: what the others make of the policy is judged by them.
-
-        What is learned is not among them before it has learned.
-        """
-        ...
-
-    @property
-    def learns(self) -> bool:
-        """Whether a module is learned."""
-        ...
-
-    @property
     def whole_episodes(self) -> bool:
         """Whether a module needs whole episodes."""
-        ...
-
-    @property
-    def waiting(self) -> bool:
-        """Whether a module asked somebody whose answer has yet to arrive."""
         ...
 
     @property
@@ -163,22 +145,8 @@ class Scorer(Protocol):
         """Number that rises with every change of a learned module that counts."""
         ...
 
-    @property
-    def discount(self) -> float | None:
-        """The discount that a module asks for, or None."""
-        ...
-
-    @property
-    def comparisons(self) -> Comparisons | None:
-        """The comparisons of demonstrations that one of the modules asked for; None: there are none."""
-        ...
-
-    def fit(self, episodes: Sequence[Batch]) -> Metrics:
-        """Prepare all modules from demonstrations; return what there is to log, often nothing."""
-        ...
-
     def ready(self, first: Batch) -> bool:
-        """Whether no module has to wait for somebody's answer to score the episode of these first rows."""
+        """Return whether the episode of these first rows can be scored without waiting for somebody's answer."""
         ...
 
     def score(self, batch: Batch, *, online: bool) -> dict[str, NDArray[np.float32]]:
@@ -196,6 +164,42 @@ class Scorer(Protocol):
 
     def judge(self, batch: Batch) -> dict[str, NDArray[np.float32]]:
         """Return the rewards (n,) of modules that judge single transitions, for any rows, also made up ones."""
+        ...
+
+
+class Scorer(TermScorer, Protocol):
+    """The reward modules of a run: they compute terms, and some of them learn."""
+
+    @property
+    def held_out(self) -> tuple[str, ...]:
+        """Names of the modules that do not count: what the others make of the policy is judged by them.
+
+        What is learned is not among them before it has learned.
+        """
+        ...
+
+    @property
+    def learns(self) -> bool:
+        """Whether a module is learned."""
+        ...
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a module asked somebody whose answer has yet to arrive."""
+        ...
+
+    @property
+    def discount(self) -> float | None:
+        """The discount that a module asks for, or None."""
+        ...
+
+    @property
+    def comparisons(self) -> Comparisons | None:
+        """The comparisons of demonstrations that one of the modules asked for; None: there are none."""
+        ...
+
+    def fit(self, episodes: Sequence[Batch]) -> Metrics:
+        """Prepare all modules from demonstrations; return what there is to log, often nothing."""
         ...
 
     def update(self, experience: Experience) -> Metrics:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from ..core import Batch, Scorer
+from ..core import Batch, TermScorer
 from ..evaluation.correlation import calibration_error, rank_correlation
 from ..evaluation.reward_distance import epic, features, least, matrix, sampled_mean_adjusted, starc
 from ..replay import EpisodeArrays
@@ -68,7 +68,7 @@ class Comparison(NamedTuple):
 
 
 def compare_rewards(
-    scorer: Scorer, episodes: Sequence[EpisodeArrays], discount: float, rng: np.random.Generator
+    scorer: TermScorer, episodes: Sequence[EpisodeArrays], discount: float, rng: np.random.Generator
 ) -> Comparison:
     """Compare each term that ``scorer`` computes with the truth and with the others.
 
@@ -148,7 +148,7 @@ def _starc_distances(rewards: Mapping[str, Sequence[NDArray[np.float32]]], rows:
     return Distances(matrix(forms, starc), steps, needed)
 
 
-def _epic_distances(scorer: Scorer, rows: Batch, discount: float, rng: np.random.Generator) -> Distances:
+def _epic_distances(scorer: TermScorer, rows: Batch, discount: float, rng: np.random.Generator) -> Distances:
     """Judge transitions that are put together of states and actions of some rows."""
     steps = len(rows["action"])
     if steps < EPIC_SAMPLES:

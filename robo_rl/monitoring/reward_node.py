@@ -13,9 +13,9 @@ from ..core import (
     ConfigError,
     EnvSpec,
     Observation,
-    Scorer,
     Source,
     SpecError,
+    TermScorer,
     nearest,
     require,
 )
@@ -69,7 +69,7 @@ class RewardNode:
     """
 
     def __init__(
-        self, settings: PublishConfig, robot: Scored, scorer: Scorer, spec: EnvSpec, steering: Steering
+        self, settings: PublishConfig, robot: Scored, scorer: TermScorer, spec: EnvSpec, steering: Steering
     ) -> None:
         if scorer.needs_steps:
             raise ConfigError(

@@ -14,7 +14,7 @@ from scipy.stats import spearmanr
 
 from robo_rl.cli import main
 from robo_rl.commands import reward_benchmark
-from robo_rl.core import Batch, Scorer
+from robo_rl.core import Batch, TermScorer
 from robo_rl.evaluation.correlation import calibration_error, rank_correlation
 from robo_rl.monitoring.reward_comparison import agreement, compare_rewards, print_comparison
 from robo_rl.replay import EpisodeStore
@@ -116,7 +116,7 @@ def test_too_few_steps_give_no_distance(steps: int, starc: bool, epic: bool, tmp
     """With as many steps as features of the potentials shaping would explain all rewards, as if they were the same."""
     with EpisodeStore.create(tmp_path / "data", SPEC) as store:
         store.append_episode(make_episode(0, steps))
-        found = compare_rewards(cast(Scorer, TwoRewards()), [store.arrays(0)], 0.9, np.random.default_rng(0))
+        found = compare_rewards(cast(TermScorer, TwoRewards()), [store.arrays(0)], 0.9, np.random.default_rng(0))
     for distances, known in ((found.starc, starc), (found.epic, epic)):
         assert (distances.values["first"]["first"] is None) != known
         between = distances.values["first"]["second"]
