@@ -66,7 +66,7 @@ def main(journal: Journal, options: list[str]) -> None:
     def handle(_: Any, answer: Any) -> None:
         threading.Thread(target=home, args=(answer,), daemon=True).start()
 
-    service = DdsService(laboratory, TRIGGER, "/slow_reset", laboratory._callbacks, handle)
+    service = DdsService(laboratory._endpoints, TRIGGER, "/slow_reset", laboratory._callbacks, handle)
     with Interruption() as interruption:
         journal.note("robot")
         print("ready", flush=True)

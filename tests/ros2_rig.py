@@ -79,12 +79,12 @@ class Server:
         node.create_service(TRIGGER, "fail", self.fail)
         node.create_service(TRIGGER, "hang", self.hang)
         node.create_action_server(GRIPPER, "grip", self.grip, lambda goal: goal.command.position >= 0)
-        node.declare_parameter("rate", 10.0)
-        node.declare_parameter("names", ["a", "b"])
-        node.declare_parameter("limits.low", -1)
-        node.declare_parameter("limits.high", 1)
-        node.declare_parameter("fixed", 3, read_only=True)
-        node.declare_parameter("even", 2, change=self.change)
+        node.parameters.declare("rate", 10.0)
+        node.parameters.declare("names", ["a", "b"])
+        node.parameters.declare("limits.low", -1)
+        node.parameters.declare("limits.high", 1)
+        node.parameters.declare("fixed", 3, read_only=True)
+        node.parameters.declare("even", 2, change=self.change)
 
     def send_joints(self, request: Any) -> Any:
         for number in range(JOINT_MESSAGES):

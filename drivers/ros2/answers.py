@@ -22,29 +22,31 @@ def seconds(duration: float) -> str:
 
 
 def wait_for_answer(
-    what: str, answered: Callable[[float], bool], asked: Servers, servers: Callable[[], Servers], timeout_s: float
+    what: str, answered: Callable[[float], bool], addressed: Servers, servers: Callable[[], Servers], timeout_s: float
 ) -> bool:
     """Return whether an answer came within ``timeout_s``.
 
     Args:
-        what: was asked, for the message.
+        what: of the request, for the message.
         answered: waits up to a number of seconds and returns whether the answer is there.
-        asked: the servers that were there when the request was sent.
+        addressed: the servers that were there when the request was sent.
         servers: returns those that are there now.
         timeout_s: longest wait [s].
 
     Raises:
-        ServerLostError: if none of the servers that were asked is there any more, or a new one is.
+        ServerLostError: if none of those servers is there any more, or a new one is.
     """
     deadline = time.monotonic() + timeout_s
     while not answered(max(0.0, min(LOOK_SECONDS, deadline - time.monotonic()))):
         if time.monotonic() >= deadline:
             return False
         now = servers()
-        if not asked or (now & asked and now <= asked):
+        if not addressed or (now & addressed and now <= addressed):
             continue
         if answered(0.0):
             return True
-        how = "a new server has taken the place of the one that was asked" if now - asked else "the server has ended"
+        how = (
+            "a new server has taken the place of the one that was asked" if now - addressed else "the server has ended"
+        )
         raise ServerLostError(f"{what}: {how}, without an answer to this request")
     return True

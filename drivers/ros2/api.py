@@ -7,10 +7,10 @@ server are executed in threads of theirs. Time-outs are monotonic [s].
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import IntEnum
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from .qos import QoSProfile
 
 Message = Any
 """An object with the fields of a message definition."""
+Receive = Callable[[Message], None]
+Answer = Callable[[Message], Message]
+Accept = Callable[[Message], bool]
 
 TIME = "builtin_interfaces/msg/Time"
 
@@ -59,7 +62,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Graph:
-    """Who is there, as far as discovery has come.
+    """Nodes, topics and services, as far as discovery has come.
 
     Attributes:
         nodes: fully qualified names, this node's own among them.
@@ -169,7 +172,7 @@ class Client(Protocol):
 
     @property
     def servers(self) -> Callable[[], Servers]:
-        """What returns who receives requests now."""
+        """Function that returns the servers that receive requests now."""
         ...
 
     def call(self, request: Message, timeout_s: float) -> Message:
@@ -232,7 +235,7 @@ class ServerGoal(Protocol):
 
     Attributes:
         request: the goal.
-        cancel_requested: whether the client asked to cancel, or the node is closed.
+        cancel_requested: whether the client has cancelled, or the node is closed.
     """
 
     request: Message
@@ -249,7 +252,36 @@ class ServerGoal(Protocol):
     def canceled(self) -> None: ...
 
 
-class Node(Protocol):
+Execute = Callable[[ServerGoal], Message]
+
+
+class Parameters(Protocol):
+    """The parameters of a node."""
+
+    def declare(
+        self, name: str, default: Any, change: Callable[[Any], None] | None = None, read_only: bool = False
+    ) -> Any:
+        """Declare a parameter and return its value: what the node was opened with, else ``default``.
+
+        Args:
+            name: may have parts, ``limits.low``.
+            default: also says what type its values have.
+            change: called in the node's thread with each new value before it is set; refuses one by a
+                :class:`ConfigError`, whose text is the answer to whoever set it.
+            read_only: whether it can only be read.
+        """
+        ...
+
+    def get(self, name: str) -> Any:
+        """Return the value of a parameter.
+
+        Raises:
+            ConfigError: if it was not declared.
+        """
+        ...
+
+
+class Node(AbstractContextManager["Node"], Protocol):
     """A node: close it, or use it in a ``with`` statement."""
 
     @property
@@ -261,7 +293,7 @@ class Node(Protocol):
         ...
 
     @property
-    def implementation(self) -> str: ...
+    def parameters(self) -> Parameters: ...
 
     @property
     def graph(self) -> Graph: ...
@@ -274,11 +306,7 @@ class Node(Protocol):
     def create_publisher(self, message_type: str, topic: str, qos: QoSProfile = DEFAULT_QOS) -> Publisher: ...
 
     def create_subscription(
-        self,
-        message_type: str,
-        topic: str,
-        callback: Callable[[Message], None] | None = None,
-        qos: QoSProfile = DEFAULT_QOS,
+        self, message_type: str, topic: str, callback: Receive | None = None, qos: QoSProfile = DEFAULT_QOS
     ) -> Subscription: ...
 
     def offered(self, topic: str) -> tuple[QoSProfile, ...]:
@@ -287,18 +315,14 @@ class Node(Protocol):
 
     def create_client(self, service_type: str, service: str) -> Client: ...
 
-    def create_service(self, service_type: str, service: str, callback: Callable[[Message], Message]) -> None: ...
+    def create_service(self, service_type: str, service: str, callback: Answer) -> None: ...
 
     def create_timer(self, period_s: float, callback: Callable[[], None]) -> Timer: ...
 
     def create_action_client(self, action_type: str, action: str) -> ActionClient: ...
 
     def create_action_server(
-        self,
-        action_type: str,
-        action: str,
-        execute: Callable[[ServerGoal], Message],
-        accept: Callable[[Message], bool] | None = None,
+        self, action_type: str, action: str, execute: Execute, accept: Accept | None = None
     ) -> None:
         """Serve an action.
 
@@ -311,30 +335,8 @@ class Node(Protocol):
         """
         ...
 
-    def declare_parameter(
-        self, name: str, default: Any, change: Callable[[Any], None] | None = None, read_only: bool = False
-    ) -> Any:
-        """Declare a parameter and return its value: what the node was opened with, else ``default``.
-
-        Args:
-            name: may have parts, ``limits.low``.
-            default: also says what type its values have.
-            change: called in the node's thread with each value that it is set to, before it has it; refuses one by a
-                :class:`ConfigError`, whose text whoever set it is told.
-            read_only: whether it can only be read.
-        """
-        ...
-
-    def parameter(self, name: str) -> Any: ...
-
     def now(self) -> Message:
-        """As :func:`wall_time`."""
+        """Return the time of the wall clock, see :func:`wall_time`."""
         ...
 
     def close(self) -> None: ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...

@@ -28,7 +28,7 @@ DEFAULT_DISTRIBUTION = "jazzy"
 
 _WHOLE = {"byte", "char"} | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 HEADER_BYTES = 4
-"""Of CDR: byte order and options."""
+"""Header of CDR: byte order and options."""
 
 Description = Any
 """A field as rosbags describes it: (kind, what), nested."""
@@ -53,7 +53,7 @@ def distribution_of_environment() -> str:
 
 
 class Places(NamedTuple):
-    """Where something stands in a message's CDR, in bytes after its header.
+    """Places in a message's CDR, in bytes after its header.
 
     Attributes:
         times: of each builtin_interfaces/msg/Time, in the order of the definition.
@@ -110,7 +110,7 @@ class RosbagsTypes:
         return list(self._store.fielddefs[name][1])
 
     def make(self, name: str, /, **fields: Any) -> Message:
-        """As of :class:`MessageTypes`."""
+        """Return a message, see :class:`.api.MessageTypes`."""
         kind, conversions = self._recipes.get(name) or self._recipe(name)
         for field in fields:
             if field not in conversions:

@@ -1,4 +1,4 @@
-"""Which implementation is used, and why."""
+"""Choice between rclpy and plain DDS, and opening of nodes."""
 
 import importlib
 import importlib.util

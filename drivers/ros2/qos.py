@@ -12,7 +12,7 @@ History = Literal["keep_last", "keep_all"]
 
 @dataclass(frozen=True)
 class QoSProfile(Options):
-    """What a publisher offers or a subscription asks for.
+    """The quality of service that a publisher offers or a subscription requests.
 
     A reliable subscription is not served by a best-effort publisher, nor a transient-local (latched) subscription by a
     volatile publisher; the other way round is.
@@ -40,10 +40,10 @@ class QoSProfile(Options):
         ):
             require(getattr(self, key) in allowed, key, " or ".join(allowed), getattr(self, key))
 
-    def serves(self, asked: "QoSProfile") -> bool:
-        """Return whether a publisher of this profile is matched with a subscription of the profile ``asked``."""
-        reliable = self.reliability == "reliable" or asked.reliability == "best_effort"
-        durable = self.durability == "transient_local" or asked.durability == "volatile"
+    def serves(self, requested: "QoSProfile") -> bool:
+        """Return whether a publisher of this profile is matched with a subscription of the profile ``requested``."""
+        reliable = self.reliability == "reliable" or requested.reliability == "best_effort"
+        durable = self.durability == "transient_local" or requested.durability == "volatile"
         return reliable and durable
 
     def __str__(self) -> str:
@@ -55,7 +55,6 @@ LATCHED = QoSProfile(depth=1, durability="transient_local")
 """One message that later subscriptions are given too: robot descriptions, static transforms."""
 
 SERVICES = QoSProfile(depth=1000)
-"""Of requests and replies. With ROS 2's own depth of 10 a burst of goals is lost without a word: nobody sends a request
-again."""
+"""Profile of requests and replies. With ROS 2's own depth of 10 a burst of goals is lost; none is repeated."""
 ROSOUT = QoSProfile(depth=1000, durability="transient_local", lifespan=10.0)
 ACTION_STATUS = QoSProfile(depth=1, durability="transient_local")

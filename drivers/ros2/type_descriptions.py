@@ -1,4 +1,4 @@
-"""What a type's fields are, as ROS 2 describes types (REP 2016): its hash is made of that, and nodes tell it."""
+"""Descriptions of types and their hashes (REP 2016)."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ _NUMBERS = {
 }
 """Constants FIELD_TYPE_... of type_description_interfaces/msg/FieldType."""
 _ARRAY, _BOUNDED, _UNBOUNDED = 48, 96, 144
-"""What is added to them for many of a kind."""
+"""Offsets of these constants for arrays and sequences."""
 _EMPTY = [("structure_needs_at_least_one_member", (Nodetype.BASE, ("uint8", 0)))]
 
 

@@ -1,4 +1,4 @@
-"""A training or recording over ROS 2: services that press its buttons, and diagnostics of what it does."""
+"""Remote control of a training or recording over ROS 2: services for its buttons, and diagnostics."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -17,12 +17,12 @@ BUTTONS = {"reset": "discard", "mark_success": "success", "mark_failure": "failu
 
 DIAGNOSTICS_SECONDS = 1.0
 SILENT_SECONDS = 3.0
-"""A control loop that told nothing for so long stands still, as in an evaluation."""
+"""Time without news after which the control loop counts as standing still, as in an evaluation."""
 OK, WARN, ERROR = 0, 1, 2
 
 
 class SteeringNode:
-    """Serves buttons and publishes diagnostics, while the loop that it is told by goes on undisturbed.
+    """Serves buttons and publishes diagnostics, in threads beside the control loop.
 
     Args:
         config: names.
@@ -46,7 +46,7 @@ class SteeringNode:
         self._state, self._paused, self._alarm = "begins", False, False
         self._lifecycle = "unconfigured"
         self._facts: dict[str, str] = {}
-        self._told_ns = self._clock.now_ns()
+        self._news_ns = self._clock.now_ns()
         self._node = open_node(config.name, config.namespace, config.implementation)
         try:
             services: Mapping[str, Callable[[], tuple[bool, str]]] = {
@@ -74,7 +74,7 @@ class SteeringNode:
             change: called, in another thread, with each value that it is set to; refuses one by a ConfigError. None:
                 it can only be read.
         """
-        self._node.declare_parameter(name, value, change, read_only=change is None)
+        self._node.parameters.declare(name, value, change, read_only=change is None)
 
     def take_buttons(self) -> frozenset[str]:
         """Return the buttons that were pressed since the last call."""
@@ -84,14 +84,14 @@ class SteeringNode:
         return pressed
 
     def tell(self, state: str, paused: bool, alarm: bool, facts: Mapping[str, str]) -> None:
-        """Tell what the robot is doing, for diagnostics; ``alarm``: it was stopped."""
+        """Set the robot's activity, for diagnostics; ``alarm``: it was stopped."""
         with self._lock:
             self._state, self._paused, self._alarm, self._facts = state, paused, alarm, dict(facts)
             self._lifecycle = "inactive" if paused or alarm else "active"
-            self._told_ns = self._clock.now_ns()
+            self._news_ns = self._clock.now_ns()
 
     def close(self) -> None:
-        """Say that it ends, and leave ROS 2. May be called twice."""
+        """Publish the end, and leave ROS 2. May be called twice."""
         with self._lock:
             ended, self._lifecycle = self._lifecycle == "finalized", "finalized"
         if not ended:
@@ -133,7 +133,7 @@ class SteeringNode:
         with self._lock:
             message, facts = self._state, {"lifecycle": self._lifecycle, **self._facts}
             level = ERROR if self._alarm else WARN if self._paused else OK
-            silent = (self._clock.now_ns() - self._told_ns) * 1e-9
+            silent = (self._clock.now_ns() - self._news_ns) * 1e-9
         if silent > SILENT_SECONDS:
             level, message = max(level, WARN), f"{message}; its control loop stands still for {silent:.0f} s"
         values: list[Any] = [{"key": key, "value": value} for key, value in facts.items()]

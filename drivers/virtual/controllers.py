@@ -9,7 +9,7 @@ from ..ros2 import Node
 LIST = "controller_manager_msgs/srv/ListControllers"
 SWITCH = "controller_manager_msgs/srv/SwitchController"
 BEST_EFFORT = 1
-"""Of SwitchController: what cannot be done is left out. All other values are strict here: all or nothing."""
+"""Strictness of SwitchController at which impossible switches are left out. All others do all or nothing here."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Controller:
 
     @property
     def joints(self) -> set[str]:
-        """What it commands, whichever interface: no two active controllers command one joint."""
+        """Joints that it commands: no two active controllers command the same one."""
         return {interface.rpartition("/")[0] for interface in self.interfaces}
 
 
@@ -38,7 +38,7 @@ def arm_controllers(joints: Sequence[str], fingers: Sequence[str], takes: str) -
     Args:
         joints: of the arm.
         fingers: joints of its gripper, or none.
-        takes: what it is told: ``pose`` or ``joints``.
+        takes: kind of its commands: ``pose`` or ``joints``.
     """
     controllers = [
         Controller("joint_state_broadcaster", "joint_state_broadcaster/JointStateBroadcaster"),

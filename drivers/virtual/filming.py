@@ -16,7 +16,7 @@ numbers as a picture has would take as long as half of its rendering."""
 
 
 class CameraThread:
-    """Draws and publishes what the cameras see, whenever it is asked to and not still busy with the last picture.
+    """Draws and publishes the cameras' images on demand, unless it is still busy with the last ones.
 
     Args:
         config: rate, and the seed of the noise.
@@ -71,7 +71,7 @@ class CameraThread:
                 for camera in self._robot.cameras:
                     self._topics.publish_image(camera, self._noisy(self._robot.image(camera)))
                 self._wanted.clear()
-        except Exception as error:  # told by the robot's own thread, which it is to end
+        except Exception as error:  # raised again in the robot's own thread, which it ends
             self._failure = error
         finally:
             self._robot.close_cameras()

@@ -132,7 +132,7 @@ class VirtualRobot:
     def _declare(self, name: str, value: int | float | str) -> None:
         """Offer a value of the configuration as parameter; the noise of cameras may be changed while they film."""
         is_noise = name == "camera_noise"
-        self.node.declare_parameter(name, value, self._change_noise if is_noise else None, read_only=not is_noise)
+        self.node.parameters.declare(name, value, self._change_noise if is_noise else None, read_only=not is_noise)
 
     def _change_noise(self, noise: float) -> None:
         self._config = dataclasses.replace(self._config, camera_noise=noise)

@@ -1,4 +1,4 @@
-"""Protocols of what a virtual robot moves."""
+"""Protocols of the simulated arms and vehicles that a virtual robot moves."""
 
 from typing import Any, Protocol
 

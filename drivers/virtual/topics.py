@@ -34,7 +34,7 @@ FORWARD: dict[str, Callable[[Array], ArmTarget]] = {
     "velocity": lambda values: ArmTarget(velocities=values),
     "effort": lambda values: ArmTarget(efforts=values),
 }
-"""What forward_KIND_controller takes."""
+"""Message type of forward_KIND_controller."""
 STATE_QOS = QoSProfile(depth=10)
 CAMERA_QOS = QoSProfile(depth=2)
 COMMAND_QOS = QoSProfile(depth=1)
@@ -54,7 +54,7 @@ GRIPPER_POLL_SECONDS = 0.02
 
 
 class Topics(ABC):
-    """What every virtual robot publishes: objects, rewards, whether it obeys, diagnostics, images.
+    """The topics that every virtual robot publishes: objects, rewards, readiness, diagnostics, images.
 
     Args:
         node: of the virtual robot.
@@ -90,7 +90,7 @@ class Topics(ABC):
         self._motion_number += 1
 
     def _subscribe(self, kind: str, topic: str, take: Callable[[Any], None]) -> None:
-        """Have ``take`` called, in the node's thread, with commands of a topic; not with those from before a reset."""
+        """Call ``take``, in the node's thread, with commands of a topic, but not with those from before a reset."""
 
         def take_if_new(message: Any) -> None:
             if not self._deaf:
@@ -235,7 +235,7 @@ class ArmTopics(Topics):
             node.create_action_server(GRIPPER, "gripper_controller/gripper_cmd", self._grip)
 
     def _listen(self, kind: str, controller: str, topic: str, take: Callable[[Any], None]) -> None:
-        """Have ``take`` called, in the node's thread, with what comes on a controller's topic while it is active."""
+        """Call ``take``, in the node's thread, with the messages of a controller's topic while it is active."""
 
         def take_if_active(message: Any) -> None:
             if self._controllers.is_active(controller):
@@ -267,7 +267,7 @@ class ArmTopics(Topics):
             self._wrench.publish(stamp, np.concatenate([force, torque]))
 
     def _take_pose(self, message: Any) -> None:
-        """What is no pose is not obeyed."""
+        """Take a command, unless it is no pose."""
         position, quaternion = message.pose.position, message.pose.orientation
         values = np.array([position.x, position.y, position.z, quaternion.x, quaternion.y, quaternion.z, quaternion.w])
         if not np.isfinite(values).all() or not 0.9 < np.linalg.norm(values[3:]) < 1.1:

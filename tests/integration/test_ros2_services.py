@@ -172,13 +172,13 @@ def test_parameters_that_refuse_values_or_all(node: Node) -> None:
 
 
 def test_own_parameters(node: Node) -> None:
-    assert node.declare_parameter("own", 3) == node.parameter("own") == 3
+    assert node.parameters.declare("own", 3) == node.parameters.get("own") == 3
     with pytest.raises(ConfigError, match="declared already"):
-        node.declare_parameter("own", 4)
+        node.parameters.declare("own", 4)
     with pytest.raises(ConfigError, match=r"parameter 'owm' was not declared.*own"):
-        node.parameter("owm")
+        node.parameters.get("owm")
     with pytest.raises(ConfigError, match="can be no parameter"):
-        node.declare_parameter("bad", object())
+        node.parameters.declare("bad", object())
 
 
 def goal(node: Node, position: float) -> Any:
@@ -246,7 +246,7 @@ def test_what_is_never_answered_is_not_kept_for_ever(node: Node) -> None:
     node.create_service(f"{GRIPPER}_SendGoal", "dead/_action/send_goal", lambda request: answer)
     plain: Any = node
     silent = [
-        DdsService(plain, kind, f"/dead/_action/{name}", plain._callbacks, lambda request, answer: None)
+        DdsService(plain._endpoints, kind, f"/dead/_action/{name}", plain._callbacks, lambda request, answer: None)
         for kind, name in ((f"{GRIPPER}_GetResult", "get_result"), ("action_msgs/srv/CancelGoal", "cancel_goal"))
     ]
     client = node.create_action_client(GRIPPER, "dead")
@@ -395,7 +395,7 @@ def test_changes_of_parameters_are_told(node: Node) -> None:
     heard: list[Any] = []
     subscription = node.create_subscription(EVENT, "/parameter_events", heard.append, QoSProfile(depth=1000))
     wait_until(lambda: subscription.matched_count == 2)
-    node.declare_parameter("speed", 0.5)
+    node.parameters.declare("speed", 0.5)
     wait_until(lambda: bool(heard))
     (new,) = heard.pop().new_parameters
     assert (new.name, new.value.type, new.value.double_value) == ("speed", 3, 0.5)
@@ -462,5 +462,5 @@ def test_warnings_are_printed_too() -> None:
 
 def test_a_parameter_that_no_message_holds_is_refused(node: Node) -> None:
     with pytest.raises(ConfigError, match="integer_value: 9223372036854775808 does not fit"):
-        node.declare_parameter("large", 2**63)
-    assert node.declare_parameter("large", 2**62) == 2**62
+        node.parameters.declare("large", 2**63)
+    assert node.parameters.declare("large", 2**62) == 2**62

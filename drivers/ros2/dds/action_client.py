@@ -12,7 +12,8 @@ from robo_rl.core import DriverError
 from ..answers import Servers, seconds, wait_for_answer
 from ..api import GoalStatus, Message
 from ..qos import QoSProfile
-from .services import DdsClient, Endpoints
+from .endpoint_factory import EndpointFactory
+from .services import DdsClient
 from .waiter import Waiter
 
 CANCEL_TYPE = "action_msgs/srv/CancelGoal"
@@ -20,7 +21,7 @@ FEEDBACK_QOS = QoSProfile(depth=10)
 
 
 class DdsGoal:
-    """As of :class:`Goal`."""
+    """A :class:`.api.Goal`."""
 
     def __init__(self, client: "DdsActionClient", identity: bytes, feedback: Callable[[Message], None] | None) -> None:
         self.identity = identity
@@ -52,7 +53,7 @@ class DdsGoal:
 
 
 class DdsActionClient:
-    """As of :class:`ActionClient`.
+    """An :class:`.api.ActionClient`.
 
     Args:
         endpoints: makes the topics.
@@ -62,7 +63,9 @@ class DdsActionClient:
         replies: hears answers.
     """
 
-    def __init__(self, endpoints: Endpoints, action_type: str, action: str, callbacks: Waiter, replies: Waiter) -> None:
+    def __init__(
+        self, endpoints: EndpointFactory, action_type: str, action: str, callbacks: Waiter, replies: Waiter
+    ) -> None:
         self.action = action
         self._type = action_type
         self._types, self._advice = endpoints.types, endpoints.advice
@@ -109,7 +112,7 @@ class DdsActionClient:
         return handle
 
     def servers(self) -> Servers:
-        """Return who takes goals now."""
+        """Return the servers that accept goals now."""
         return self._send.servers()
 
     def cancel(self, identity: bytes, timeout_s: float) -> bool:

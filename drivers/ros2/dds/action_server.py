@@ -13,13 +13,14 @@ from robo_rl.core import ConfigError
 from ..api import GoalStatus, Message
 from ..qos import ACTION_STATUS
 from .action_client import CANCEL_TYPE, FEEDBACK_QOS
-from .services import DdsService, Endpoints
+from .endpoint_factory import EndpointFactory
+from .services import DdsService
 from .waiter import Waiter
 
 log = logging.getLogger(__name__)
 
 RESULT_SECONDS = 60.0
-"""How long the result of a goal that ended can be asked for."""
+"""Time for which the result of a goal that ended can be requested [s]."""
 
 _ENDED = (GoalStatus.SUCCEEDED, GoalStatus.CANCELED, GoalStatus.ABORTED)
 _UNKNOWN_GOAL, _GOAL_TERMINATED = 2, 3
@@ -29,7 +30,7 @@ _STATUS_TYPE = "action_msgs/msg/GoalStatusArray"
 
 
 class DdsServerGoal:
-    """As of :class:`ServerGoal`."""
+    """A :class:`.api.ServerGoal`."""
 
     def __init__(self, server: "DdsActionServer", identity: bytes, request: Message, stamp: Message) -> None:
         self.identity = identity
@@ -38,7 +39,7 @@ class DdsServerGoal:
         self.status = GoalStatus.ACCEPTED
         self.ended_at = 0.0
         self.result: Message = None
-        self.asked: list[Callable[[Message], None]] = []
+        self.requests: list[Callable[[Message], None]] = []
         self._server = server
 
     @property
@@ -55,10 +56,10 @@ class DdsServerGoal:
         self._server.change(self, GoalStatus.ABORTED)
 
     def canceled(self) -> None:
-        """Say that the goal was given up as the client asked.
+        """Mark the goal as cancelled by the client.
 
         Raises:
-            ConfigError: if the client did not ask.
+            ConfigError: if the client did not cancel it.
         """
         if self.status != GoalStatus.CANCELING:
             raise ConfigError("canceled() without cancel_requested: a goal that the client did not cancel is aborted")
@@ -66,7 +67,7 @@ class DdsServerGoal:
 
 
 class DdsActionServer:
-    """An action server; arguments as of :meth:`Node.create_action_server`.
+    """An action server; arguments as for :meth:`Node.create_action_server`.
 
     Args:
         endpoints: makes the topics.
@@ -80,7 +81,7 @@ class DdsActionServer:
 
     def __init__(
         self,
-        endpoints: Endpoints,
+        endpoints: EndpointFactory,
         action_type: str,
         action: str,
         callbacks: Waiter,
@@ -152,9 +153,9 @@ class DdsActionServer:
             if goal.result is None:
                 goal.result = self._types.make(f"{self._type}_Result")
             goal.ended_at = time.monotonic()
-            asked, goal.asked = goal.asked, []
+            requests, goal.requests = goal.requests, []
         self._publish_status()
-        for answer in asked:
+        for answer in requests:
             answer(self._result_of(goal))
 
     def _result_of(self, goal: DdsServerGoal) -> Message:
@@ -164,7 +165,7 @@ class DdsActionServer:
         with self._lock:
             goal = self._goals.get(bytes(request.goal_id.uuid))
             if goal is not None and not goal.ended_at:
-                goal.asked.append(answer)
+                goal.requests.append(answer)
                 return
         answer(self._types.make(f"{self._type}_GetResult_Response") if goal is None else self._result_of(goal))
 
@@ -210,7 +211,7 @@ class DdsActionServer:
                 del self._goals[identity]
 
     def close(self) -> None:
-        """Ask all goals that are executed to give up."""
+        """Cancel all goals that are executed."""
         with self._lock:
             for goal in self._goals.values():
                 if goal.status in (GoalStatus.ACCEPTED, GoalStatus.EXECUTING):

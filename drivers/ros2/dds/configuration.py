@@ -23,7 +23,7 @@ _NETWORK = '<NetworkInterface autodetermine="true" priority="1"/>'
 
 @dataclass(frozen=True)
 class Discovery:
-    """Whom a node looks for, as ROS 2's environment variables say it.
+    """Domain and peers of a node, from ROS 2's environment variables.
 
     Attributes:
         domain: ``ROS_DOMAIN_ID``: nodes of different domains do not see each other.

@@ -69,7 +69,7 @@ def user_data(endpoint: DcpsEndpoint | DcpsParticipant | None, key: str) -> str 
     return None
 
 
-def told(endpoints: Iterable[DcpsEndpoint], key: str) -> set[str]:
+def values_of(endpoints: Iterable[DcpsEndpoint], key: str) -> set[str]:
     """Return the values of ``key`` in the user data of those endpoints that have it."""
     return {value for endpoint in endpoints if (value := user_data(endpoint, key)) is not None}
 
@@ -112,7 +112,7 @@ class Writer:
         return [endpoint for endpoint in found if endpoint is not None]
 
     def wait_for_all_acked(self, timeout_s: float) -> bool:
-        """As of :class:`Publisher`."""
+        """Wait for acknowledgements, see :class:`.api.Publisher`."""
         try:
             library.call("dds_wait_for_acks", self.handle, round(1e9 * timeout_s))
         except DDSException as error:
@@ -193,7 +193,7 @@ class Reader:
 
 
 class DdsPublisher:
-    """As of :class:`Publisher`."""
+    """A :class:`.api.Publisher`."""
 
     def __init__(self, topic: str, name: str, messages: RosbagsTypes, writer: Writer) -> None:
         self.topic = topic
@@ -235,7 +235,7 @@ class DdsPublisher:
 
 
 class DdsRepeater:
-    """As of :class:`Repeater`: writes times and numbers into a message's bytes.
+    """A :class:`.api.Repeater` that writes times and numbers into a message's bytes.
 
     Args:
         publisher: sends them.
@@ -258,7 +258,7 @@ class DdsRepeater:
 
 
 class DdsSubscription:
-    """As of :class:`Subscription`. Messages that no callback sees are decoded only when they are asked for."""
+    """A :class:`.api.Subscription`. Messages without a callback are decoded only when they are read."""
 
     def __init__(
         self, topic: str, name: str, messages: RosbagsTypes, callback: Callable[[Message], None] | None

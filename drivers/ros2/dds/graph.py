@@ -1,9 +1,8 @@
-"""The ROS graph over DDS: says which node owns which endpoints, hears it of others, and finds what does not fit."""
+"""Discovery of the ROS graph over DDS."""
 
 import logging
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +22,8 @@ from ..names import Names
 from ..qos import QoSProfile
 from . import library
 from .endpoints import Reader, Writer, cyclone_qos, is_fast_dds
-from .peers import Peer, mismatch, ros_topic_name
+from .known_graph import KnownGraph
+from .peers import Peer
 from .topic_types import TopicTypes
 from .waiter import Waiter
 
@@ -36,24 +36,24 @@ _READER_QOS = QoSProfile(history="keep_all", durability="transient_local")
 _TAKE = 64
 
 _ANNOUNCE_NS = 10_000_000
-"""Endpoints that are made within this time are told of together."""
+"""Endpoints that are made within this time are announced together."""
 
 _GID_BYTES = {"humble": 24}
-"""Where it is not 16."""
+"""Length of the identifiers of endpoints where it is not 16."""
 
 _HEADER_BYTES = 4
-"""Of CDR."""
+"""Length of CDR's header."""
 
 
 class GraphMonitor:
-    """The graph as one node sees it.
+    """Announces the endpoints of one node, discovers those of others and logs new problems between them.
 
     Args:
         names: of the node.
         participant: of the node.
         types: message definitions.
         topic_types: DDS types.
-        waiter: hears of changes.
+        waiter: waits for news.
     """
 
     def __init__(
@@ -68,10 +68,7 @@ class GraphMonitor:
         self._types = types
         self._lock = threading.RLock()
         self._guid = library.guid(participant._ref)
-        self._own: dict[bytes, bool] = {}
-        self._peers: dict[bytes, Peer] = {}
-        self._participants: set[bytes] = {self._guid}
-        self._nodes: dict[bytes, Any] = {}
+        self._known = KnownGraph(names.full_name, self._guid)
         self._reported: set[tuple[str, str, str]] = set()
         self._warned: set[bytes | str] = set()
         self._elsewhere: dict[bytes, str] = {}
@@ -103,74 +100,30 @@ class GraphMonitor:
         waiter.attach(library.call("dds_create_readcondition", reader._ref, library.ANY_SAMPLE), take)
 
     def add(self, endpoint: Writer | Reader) -> None:
-        """Tell everybody that the node has a writer or reader more."""
+        """Announce a new writer or reader of the node."""
         with self._lock:
-            self._own[endpoint.guid] = isinstance(endpoint, Writer)
+            problems = self._known.add_own(endpoint.guid, isinstance(endpoint, Writer))
             if not self._announcing:
                 self._announcing = True
                 self._waiter.call_at(time.monotonic_ns() + _ANNOUNCE_NS, self._announce)
-            added = self._peers.get(endpoint.guid)
-            if added is not None:
-                self._look_for_problems(added)
+            self._report(problems)
 
     @property
     def graph(self) -> Graph:
-        """Who is there now."""
+        """The graph as far as discovery has come."""
         with self._lock:
-            topics: dict[str, set[str]] = defaultdict(set)
-            services: dict[str, set[str]] = defaultdict(set)
-            for peer in self._peers.values():
-                name = ros_topic_name(peer.topic)
-                if peer.topic.startswith("rt/"):
-                    topics[name].add(peer.shown_type)
-                elif peer.topic.startswith(("rq/", "rr/")):
-                    services[name].add(peer.shown_type.removesuffix("_Request").removesuffix("_Response"))
-            return Graph(
-                nodes=tuple(
-                    sorted({self._names.full_name, *(n for key in self._nodes for n in self._node_names(key))})
-                ),
-                topics={name: tuple(sorted(found)) for name, found in sorted(topics.items())},
-                services={name: tuple(sorted(found)) for name, found in sorted(services.items())},
-                unanswering=tuple(sorted(n for key in self._nodes if is_fast_dds(key) for n in self._node_names(key))),
-            )
+            return self._known.snapshot()
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What does not fit between endpoints that are there now."""
+        """The problems between endpoints that exist now."""
         with self._lock:
-            found = [
-                problem
-                for guid in self._own
-                if (ours := self._peers.get(guid)) is not None
-                for problem in self._problems_of(ours)
-            ]
-            return tuple(dict.fromkeys(found))
+            return self._known.problems()
 
     def offered(self, topic: str) -> tuple[QoSProfile, ...]:
-        """Return the profiles of those that write on a topic, by its DDS name."""
+        """Return the profiles of the writers of a topic, by its DDS name."""
         with self._lock:
-            peers = [peer.profile for peer in self._peers.values() if peer.writer and peer.topic == topic]
-        return tuple(
-            QoSProfile(
-                reliability="reliable" if profile.reliable else "best_effort",
-                durability="transient_local" if profile.durability else "volatile",
-            )
-            for profile in peers
-        )
-
-    def _node_names(self, participant: bytes) -> list[str]:
-        if participant not in self._participants:
-            return []
-        return _names_in(self._nodes[participant])
-
-    def _node_of(self, peer: Peer) -> str:
-        """Return the name of the node that owns an endpoint, or nothing where it is not known."""
-        info = self._nodes.get(peer.participant)
-        for node in info.node_entities_info_seq if info is not None else ():
-            owned = node.writer_gid_seq if peer.writer else node.reader_gid_seq
-            if any(bytes(gid.data)[:16] == peer.key for gid in owned):
-                return f"{node.node_namespace.rstrip('/')}/{node.node_name}"
-        return ""
+            return self._known.offered(topic)
 
     def _gid(self, guid: bytes) -> dict[str, bytes]:
         return {"data": guid.ljust(_GID_BYTES.get(self._types.distribution, 16), b"\0")}
@@ -181,8 +134,8 @@ class GraphMonitor:
             node = {
                 "node_namespace": self._names.namespace,
                 "node_name": self._names.node,
-                "reader_gid_seq": [self._gid(guid) for guid, writer in self._own.items() if not writer],
-                "writer_gid_seq": [self._gid(guid) for guid, writer in self._own.items() if writer],
+                "reader_gid_seq": [self._gid(guid) for guid in self._known.own(writers=False)],
+                "writer_gid_seq": [self._gid(guid) for guid in self._known.own(writers=True)],
             }
         info = self._types.make(INFO, gid=self._gid(self._guid), node_entities_info_seq=[node])
         self._writer.write(self._types.serialize(INFO, info))
@@ -199,9 +152,8 @@ class GraphMonitor:
         info: Any = self._types.deserialize(INFO, data)
         key = bytes(info.gid.data)[:16]
         with self._lock:
-            self._nodes[key] = info
-            names = _names_in(info)
-            # Each run of a tool of the command line is a new node with a hidden name: these are told of once.
+            names = self._known.set_nodes(key, info)
+            # Each run of a tool of the command line is a new node with a hidden name: these are reported once.
             who = "/_" if all("/_" in name for name in names) else key
             if names and is_fast_dds(key) and who not in self._warned:
                 self._warned.add(who)
@@ -209,62 +161,30 @@ class GraphMonitor:
 
     def _hear_participant(self, sample: Any) -> None:
         with self._lock:
-            if _alive(sample):
-                self._participants.add(sample.key.bytes)
-            else:
-                self._participants.discard(sample.key.bytes)
-                self._nodes.pop(sample.key.bytes, None)
+            self._known.set_participant(sample.key.bytes, _alive(sample))
+            if not _alive(sample):
                 self._elsewhere.pop(sample.key.bytes, None)
 
     def _hear_endpoint(self, sample: Any, writer: bool) -> None:
         with self._lock:
-            if not _alive(sample):
-                self._peers.pop(sample.key.bytes, None)
-                return
-            peer = Peer.of(sample, writer)
-            self._peers[peer.key] = peer
-            self._look_for_problems(peer)
+            peer = Peer.of(sample, writer) if _alive(sample) else None
+            self._report(self._known.set_endpoint(sample.key.bytes, peer))
 
-    def _look_for_problems(self, peer: Peer) -> None:
-        """Log every new problem that an endpoint takes part in."""
-        if peer.key in self._own:
-            found = self._problems_of(peer)
-        else:
-            ours = [self._peers[guid] for guid in self._own if guid in self._peers]
-            found = [problem for own in ours if (problem := self._compare(own, peer)) is not None]
-        for problem in found:
-            what = problem.topic, problem.ours, problem.theirs
-            if what not in self._reported:
-                self._reported.add(what)
+    def _report(self, problems: list[Problem]) -> None:
+        """Log the problems that are new."""
+        for problem in problems:
+            key = problem.topic, problem.ours, problem.theirs
+            if key not in self._reported:
+                self._reported.add(key)
                 log.warning("%s", problem.text)
 
-    def _problems_of(self, ours: Peer) -> list[Problem]:
-        return [problem for peer in self._peers.values() if (problem := self._compare(ours, peer)) is not None]
-
-    def _compare(self, ours: Peer, theirs: Peer) -> Problem | None:
-        if ours.topic != theirs.topic or ours.writer == theirs.writer:
-            return None
-        problem = mismatch(ours, theirs, self._node_of(theirs))
-        if problem is None or any(mismatch(also, theirs, "") is None for also in self._beside(ours)):
-            return None
-        return None if any(mismatch(ours, also, "") is None for also in self._beside(theirs)) else problem
-
-    def _beside(self, peer: Peer) -> list[Peer]:
-        """Return a participant's other endpoints of a topic: with several profiles it is heard from everybody."""
-        found = [other for other in self._peers.values() if other.participant == peer.participant]
-        return [each for each in found if (each.topic, each.writer) == (peer.topic, peer.writer) and each != peer]
-
     def advice(self) -> str:
-        """Return what may be the reason that a service does not answer, or nothing."""
+        """Return the likely reason that a service does not answer, or nothing."""
         unanswering = self.graph.unanswering
         with self._lock:
             others = sorted(set(self._elsewhere.values()))
         texts = [_elsewhere_text(other, self._types.distribution) for other in others]
         return "".join(f". {text}" for text in [*texts, *([_fast_dds_text(unanswering)] if unanswering else [])])
-
-
-def _names_in(info: Any) -> list[str]:
-    return [f"{node.node_namespace.rstrip('/')}/{node.node_name}" for node in info.node_entities_info_seq]
 
 
 def _alive(sample: Any) -> bool:

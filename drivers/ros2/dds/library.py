@@ -52,7 +52,7 @@ _declare("dds_write", _HANDLE, _HANDLE, _POINTER)
 
 
 class _Sample(ctypes.Structure):
-    """What the binding's topics take for a sample: bytes as they go out."""
+    """A sample for the binding's topics: the bytes that are sent."""
 
     _fields_ = (("data", _POINTER), ("size", ctypes.c_size_t))
 

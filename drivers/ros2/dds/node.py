@@ -1,38 +1,40 @@
 """A ROS 2 node over plain DDS."""
 
-import itertools
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from robo_rl.core import Closing
 
-from ..api import DEFAULT_QOS, Graph, Message, Problem, ServerGoal, wall_time
-from ..message_types import distribution_of_environment
+from ..api import DEFAULT_QOS, Accept, Answer, Execute, Graph, Message, Problem, Receive, wall_time
+from ..message_types import RosbagsTypes, distribution_of_environment
 from ..names import Names, for_node
 from ..qos import ROSOUT, SERVICES, QoSProfile
-from . import library
 from .action_client import DdsActionClient
 from .action_server import DdsActionServer
 from .configuration import Discovery
-from .endpoints import DdsPublisher, DdsSubscription, Reader, Writer, cyclone_qos
+from .endpoint_factory import EndpointFactory
+from .endpoints import DdsPublisher, DdsSubscription
 from .graph import GraphMonitor
-from .parameters import EVENT, Parameters
+from .parameter_services import EVENT, ParameterEvents, ParameterServices
+from .parameters import Parameters
 from .participant import Participant
 from .rosout import LOG, Rosout
 from .services import DdsClient, DdsService
 from .timer import DdsTimer
 from .topic_types import shared_types
-from .waiter import Waiter, log_failure
+from .waiter import Waiter
 
 DESCRIBE = "type_description_interfaces/srv/GetTypeDescription"
 
 
 class DdsNode(Closing):
-    """As of :class:`Node`. It has a participant of its own, and two threads.
+    """A :class:`.api.Node` with a participant and two threads of its own.
 
-    Callbacks run in one; the other hears what they may wait for: answers of services, and who is there.
+    Callbacks run in one thread. The other receives answers of services, which callbacks may wait for, and discovers the
+    graph.
 
     Args:
         name: of the node.
@@ -47,8 +49,6 @@ class DdsNode(Closing):
         DriverError: if Cyclone DDS refuses the settings.
     """
 
-    implementation = "dds"
-
     def __init__(
         self,
         name: str,
@@ -60,30 +60,25 @@ class DdsNode(Closing):
     ) -> None:
         self._names = Names.make(name, namespace, remappings or {})
         folders = tuple(Path(folder).absolute() for folder in interfaces)
-        self.types, self._topic_types = shared_types(distribution_of_environment(), folders)
+        self.types, topic_types = shared_types(distribution_of_environment(), folders)
         self._participant = Participant(discovery or Discovery.from_environment())
         self._lock = threading.Lock()
         self._closed = False
-        self._ids = itertools.count(1)
         self._servers: list[DdsService | DdsActionServer] = []
-        self._endpoints: list[Writer | Reader] = []  # what nobody refers to is deleted
         self._rosout: Rosout | None = None
         handle = self._participant.handle
         self._callbacks = Waiter(handle, f"{self._names.node}: callbacks")
         self._replies = Waiter(handle, f"{self._names.node}: replies")
         try:
-            self._graph = GraphMonitor(
-                self._names, self._participant.entity, self.types, self._topic_types, self._replies
-            )
-            events = self.create_publisher(EVENT, "/parameter_events", SERVICES)
-            self._parameters = Parameters(
-                self.types, for_node(name, parameters or {}), self._tell_of_parameters(events)
-            )
+            self._graph = GraphMonitor(self._names, self._participant.entity, self.types, topic_types, self._replies)
+            self._endpoints = EndpointFactory(self._participant, self.types, topic_types, self._graph)
+            events = ParameterEvents(self.create_publisher(EVENT, "/parameter_events", SERVICES), self.types, self.name)
+            self.parameters = Parameters(self.types, for_node(name, parameters or {}), events.publish)
             self._rosout = Rosout(self.create_publisher(LOG, "/rosout", ROSOUT), self.types, self.name, self.now)
-            for service, (kind, answer) in self._parameters.services().items():
+            for service, (kind, answer) in ParameterServices(self.parameters, self.types).handlers().items():
                 self._serve(kind, f"{self.name}/{service}", answer)
             if f"{DESCRIBE}_Request" in self.types:  # Humble has none
-                self._serve(DESCRIBE, f"{self.name}/get_type_description", self._describe)
+                self._serve(DESCRIBE, f"{self.name}/get_type_description", partial(_describe, self.types, self.name))
         except BaseException:
             self.close()
             raise
@@ -102,120 +97,51 @@ class DdsNode(Closing):
 
     def create_publisher(self, message_type: str, topic: str, qos: QoSProfile = DEFAULT_QOS) -> DdsPublisher:
         full = self._names.resolve(topic)
-        return DdsPublisher(full, message_type, self.types, self.writer(message_type, f"rt{full}", qos))
+        return DdsPublisher(full, message_type, self.types, self._endpoints.writer(message_type, f"rt{full}", qos))
 
     def create_subscription(
-        self,
-        message_type: str,
-        topic: str,
-        callback: Callable[[Message], None] | None = None,
-        qos: QoSProfile = DEFAULT_QOS,
+        self, message_type: str, topic: str, callback: Receive | None = None, qos: QoSProfile = DEFAULT_QOS
     ) -> DdsSubscription:
         full = self._names.resolve(topic)
         subscription = DdsSubscription(full, message_type, self.types, callback)
-        subscription.reader = self.reader(message_type, f"rt{full}", qos, self._callbacks, subscription.receive)
+        subscription.reader = self._endpoints.reader(
+            message_type, f"rt{full}", qos, self._callbacks, subscription.receive
+        )
         return subscription
 
     def offered(self, topic: str) -> tuple[QoSProfile, ...]:
         return self._graph.offered(f"rt{self._names.resolve(topic)}")
 
     def create_client(self, service_type: str, service: str) -> DdsClient:
-        return DdsClient(self, service_type, self._names.resolve(service), self._replies)
+        return DdsClient(self._endpoints, service_type, self._names.resolve(service), self._replies)
 
-    def create_service(self, service_type: str, service: str, callback: Callable[[Message], Message]) -> None:
+    def create_service(self, service_type: str, service: str, callback: Answer) -> None:
         self._serve(service_type, self._names.resolve(service), callback)
 
     def create_timer(self, period_s: float, callback: Callable[[], None]) -> DdsTimer:
         return DdsTimer(self._callbacks, period_s, callback)
 
     def create_action_client(self, action_type: str, action: str) -> DdsActionClient:
-        return DdsActionClient(self, action_type, self._names.resolve(action), self._callbacks, self._replies)
+        return DdsActionClient(
+            self._endpoints, action_type, self._names.resolve(action), self._callbacks, self._replies
+        )
 
     def create_action_server(
-        self,
-        action_type: str,
-        action: str,
-        execute: Callable[[ServerGoal], Message],
-        accept: Callable[[Message], bool] | None = None,
+        self, action_type: str, action: str, execute: Execute, accept: Accept | None = None
     ) -> None:
         full = self._names.resolve(action)
-        self._servers.append(DdsActionServer(self, action_type, full, self._callbacks, execute, accept, self.now))
-
-    def declare_parameter(
-        self, name: str, default: Any, change: Callable[[Any], None] | None = None, read_only: bool = False
-    ) -> Any:
-        return self._parameters.declare(name, default, change, read_only)
-
-    def parameter(self, name: str) -> Any:
-        return self._parameters.get(name)
+        self._servers.append(
+            DdsActionServer(self._endpoints, action_type, full, self._callbacks, execute, accept, self.now)
+        )
 
     def now(self) -> Message:
         return wall_time(self.types)
 
-    def writer(self, message_type: str, topic: str, qos: QoSProfile, user_data: str = "") -> Writer:
-        """Make a writer and tell the graph of it; ``topic`` is a DDS name."""
-        kind = self._topic_types[message_type]
-        with self._lock:
-            made = Writer(
-                self._participant.entity, topic, kind, cyclone_qos(qos, self._user_data(message_type, user_data))
-            )
-            self._endpoints.append(made)
-        self._graph.add(made)
-        return made
-
-    def reader(
-        self,
-        message_type: str,
-        topic: str,
-        qos: QoSProfile,
-        waiter: Waiter,
-        receive: Callable[[memoryview, int], None],
-        user_data: str = "",
-        partition: str = "",
-    ) -> Reader:
-        """Make a reader and tell the graph of it; ``topic`` is a DDS name."""
-        kind = self._topic_types[message_type]
-        policies = cyclone_qos(qos, self._user_data(message_type, user_data), partition)
-        with self._lock:
-            made = Reader(self._participant.entity, topic, kind, policies, waiter, receive)
-            self._endpoints.append(made)
-        self._graph.add(made)
-        return made
-
-    def unique_id(self) -> str:
-        """Return what identifies a client or server of services among all."""
-        identity = library.guid(self._participant.handle)[:12] + next(self._ids).to_bytes(4, "big")
-        return ".".join(f"{byte:x}" for byte in identity)
-
-    def advice(self) -> str:
-        """Return what may be the reason that a service does not answer, or nothing."""
-        return self._graph.advice()
-
-    def _describe(self, request: Message) -> Message:
-        """Answer what a type's fields are, as nodes of Jazzy do for tools that have no definition of it."""
-        name, response = request.type_name, f"{DESCRIBE}_Response"
-        if name not in self.types:
-            return self.types.make(response, failure_reason=f"{self.name} knows no type {name}")
-        if request.type_hash != self.types.hash(name):
-            reason = f"{self.name} has {name} with the hash {self.types.hash(name)}"
-            return self.types.make(response, failure_reason=reason)
-        return self.types.make(response, successful=True, type_description=self.types.describe(name))
-
-    def _user_data(self, message_type: str, more: str) -> str:
-        return f"{more}typehash={self.types.hash(message_type)};"
-
-    def _tell_of_parameters(self, publisher: DdsPublisher) -> Callable[..., None]:
-        def tell(**parameters: list[Message]) -> None:
-            message = self.types.make(EVENT, stamp=self.now(), node=self.name, **parameters)
-            log_failure(publisher.publish, message)  # the values are set already
-
-        return tell
-
-    def _serve(self, service_type: str, service: str, callback: Callable[[Message], Message]) -> None:
+    def _serve(self, service_type: str, service: str, callback: Answer) -> None:
         def handle(request: Message, answer: Callable[[Message], None]) -> None:
             answer(callback(request))
 
-        self._servers.append(DdsService(self, service_type, service, self._callbacks, handle))
+        self._servers.append(DdsService(self._endpoints, service_type, service, self._callbacks, handle))
 
     def close(self) -> None:
         """Leave the graph. What the node made cannot be used any more."""
@@ -231,3 +157,13 @@ class DdsNode(Closing):
         self._callbacks.close()
         self._replies.close()
         self._participant.close()
+
+
+def _describe(types: RosbagsTypes, node: str, request: Message) -> Message:
+    """Return the fields of a type, as nodes of Jazzy do for tools that have no definition of it."""
+    name, response = request.type_name, f"{DESCRIBE}_Response"
+    if name not in types:
+        return types.make(response, failure_reason=f"{node} knows no type {name}")
+    if request.type_hash != types.hash(name):
+        return types.make(response, failure_reason=f"{node} has {name} with the hash {types.hash(name)}")
+    return types.make(response, successful=True, type_description=types.describe(name))

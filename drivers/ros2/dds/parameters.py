@@ -1,4 +1,4 @@
-"""Parameters of a node, the six services by which ``ros2 param`` and others reach them, and news of their changes."""
+"""Parameters of a node: their types, values and changes."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -8,8 +8,7 @@ import numpy as np
 
 from robo_rl.core import ConfigError, nearest
 
-from ..api import Message
-from ..message_types import RosbagsTypes
+from ..api import Message, MessageTypes
 
 _BOOL, _INTEGER, _DOUBLE, _STRING = range(1, 5)
 _BYTE_ARRAY, _BOOL_ARRAY, _INTEGER_ARRAY, _DOUBLE_ARRAY, _STRING_ARRAY = range(5, 10)
@@ -27,9 +26,9 @@ _FIELDS = {
 _NAMES = {kind: field.removesuffix("_value") for kind, field in _FIELDS.items()}
 
 
-EVENT = "rcl_interfaces/msg/ParameterEvent"
+VALUE = "rcl_interfaces/msg/ParameterValue"
 Change = Callable[[Any], None]
-"""Is told a new value before it is taken, and refuses it by a ConfigError."""
+"""Called with a new value before it is set; refuses it by a ConfigError."""
 
 
 def kind_of(value: Any) -> int:
@@ -59,26 +58,44 @@ def kind_of(value: Any) -> int:
     raise TypeError(f"{value!r} can be no parameter: expected a bool, number, text, bytes, or a list of one of them")
 
 
+def message_of(value: Any) -> dict[str, Any]:
+    """Return the fields of :data:`VALUE`."""
+    kind = kind_of(value)
+    return {"type": kind, _FIELDS[kind]: value}
+
+
+def value_in(message: Message) -> Any:
+    """Return the value in a message of type :data:`VALUE`; None where there is none, which asks to remove it."""
+    if message.type not in _FIELDS:
+        return None
+    value = getattr(message, _FIELDS[message.type])
+    if isinstance(value, np.ndarray):
+        return value.tobytes() if message.type == _BYTE_ARRAY else value.tolist()
+    return value
+
+
 class Parameters:
     """The parameters of one node. May be used by several threads.
 
     Args:
         types: message definitions.
         overrides: values that take the place of declared defaults.
-        tell: called with ``new_parameters`` or ``changed_parameters``, fields of :data:`EVENT`.
+        announce: called with ``new_parameters`` or ``changed_parameters`` and their values by name.
     """
 
-    def __init__(self, types: RosbagsTypes, overrides: Mapping[str, Any], tell: Callable[..., None]) -> None:
+    def __init__(
+        self, types: MessageTypes, overrides: Mapping[str, Any], announce: Callable[[str, dict[str, Any]], None]
+    ) -> None:
         self._types = types
-        self._tell = tell
+        self._announce = announce
         self._overrides = dict(overrides)
-        self._lock = threading.RLock()  # what is told of a change may read other parameters
+        self._lock = threading.RLock()  # a change may read other parameters
         self._values: dict[str, Any] = {}
         self._changes: dict[str, Change] = {}
         self._read_only: set[str] = set()
 
-    def declare(self, name: str, default: Any, change: "Change | None" = None, read_only: bool = False) -> Any:
-        """Declare a parameter and return its value; arguments as of :meth:`Node.declare_parameter`.
+    def declare(self, name: str, default: Any, change: Change | None = None, read_only: bool = False) -> Any:
+        """Declare a parameter and return its value; arguments as for :meth:`.api.Parameters.declare`.
 
         Raises:
             ConfigError: if it is declared already, or the value given has another type than the default.
@@ -88,16 +105,16 @@ class Parameters:
                 raise ConfigError(f"parameter {name!r} is declared already")
             value = self._overrides.get(name, default)
             try:
-                fitting = self._fitting(default, value)
+                fitting = _fitting(default, value)
             except TypeError as error:
                 raise ConfigError(f"parameter {name!r}: {error}") from error
-            self._types.make("rcl_interfaces/msg/ParameterValue", **_message_of(fitting))  # it can be told to others
+            self._types.make(VALUE, **message_of(fitting))  # it can be sent to others
             self._values[name] = fitting
             if change is not None:
                 self._changes[name] = change
             if read_only:
                 self._read_only.add(name)
-        self._tell(new_parameters=self._messages([name]))
+        self._announce("new_parameters", self.find([name]))
         return fitting
 
     def get(self, name: str) -> Any:
@@ -111,108 +128,62 @@ class Parameters:
                 raise ConfigError(f"parameter {name!r} was not declared: {nearest(name, self._values)}")
             return self._values[name]
 
-    def _fitting(self, held: Any, value: Any) -> Any:
-        """Return ``value`` in the type of the value that is held."""
-        expected, got = kind_of(held), kind_of(value)
-        if expected == _DOUBLE and got == _INTEGER:
-            return float(value)
-        if expected == _DOUBLE_ARRAY and got in (_INTEGER_ARRAY, _DOUBLE_ARRAY):
-            return [float(item) for item in value]
-        if expected != got and not (isinstance(value, list | tuple) and not value and expected >= _BYTE_ARRAY):
-            raise TypeError(f"expected {_NAMES[expected]}, got {_NAMES[got]}")
-        return value
-
-    def services(self) -> dict[str, tuple[str, Callable[[Message], Message]]]:
-        """Return the services of a node's parameters by name below the node: type and what answers."""
-        handlers: dict[str, Callable[[Message], Message]] = {
-            "describe_parameters": self._describe,
-            "get_parameter_types": self._get_types,
-            "get_parameters": self._get,
-            "list_parameters": self._list,
-            "set_parameters": self._set,
-            "set_parameters_atomically": self._set_atomically,
-        }
-        return {
-            name: (f"rcl_interfaces/srv/{''.join(word.title() for word in name.split('_'))}", handler)
-            for name, handler in handlers.items()
-        }
-
-    def _respond(self, service: str, **fields: Any) -> Message:
-        return self._types.make(f"rcl_interfaces/srv/{service}_Response", **fields)
-
-    def _describe(self, request: Message) -> Message:
-        descriptors = [
-            {"name": name, "type": kind_of(value), "read_only": name in self._read_only}
-            for name, value in self._known(request.names)
-        ]
-        return self._respond("DescribeParameters", descriptors=descriptors)
-
-    def _get_types(self, request: Message) -> Message:
-        return self._respond("GetParameterTypes", types=[kind_of(value) for _, value in self._known(request.names)])
-
-    def _get(self, request: Message) -> Message:
-        return self._respond("GetParameters", values=[_message_of(value) for _, value in self._known(request.names)])
-
-    def _known(self, names: Sequence[str]) -> list[tuple[str, Any]]:
-        """Return names and values; nothing at all where one was not declared, as rclcpp and rclpy answer."""
+    def names(self) -> list[str]:
+        """Return the names of all parameters, sorted."""
         with self._lock:
-            return [(name, self._values[name]) for name in names] if self._values.keys() >= set(names) else []
+            return sorted(self._values)
 
-    def _list(self, request: Message) -> Message:
-        """Answer with the names below the prefixes, at most ``depth`` parts deeper; 0 is any depth."""
+    def is_read_only(self, name: str) -> bool:
+        """Return whether a parameter can only be read."""
+        return name in self._read_only
+
+    def find(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return values by name; nothing at all where one was not declared, as rclcpp and rclpy answer."""
         with self._lock:
-            known = sorted(self._values)
-        names = [
-            name for name in known if any(_is_below(name, p, request.depth) for p in list(request.prefixes) or [""])
-        ]
-        prefixes = sorted({name.rpartition(".")[0] for name in names if "." in name})
-        return self._respond("ListParameters", result={"names": names, "prefixes": prefixes})
+            return {name: self._values[name] for name in names} if self._values.keys() >= set(names) else {}
 
-    def _set(self, request: Message) -> Message:
-        results = []
+    def set_each(self, values: Sequence[tuple[str, Any]]) -> list[str]:
+        """Set parameters, each by itself; return for each why it was refused, empty where it was not."""
+        reasons = []
         with self._lock:
-            for parameter in request.parameters:
-                fitting, reason = self._check(parameter)
-                reason = reason or self._take(parameter.name, fitting)
-                results.append({"successful": not reason, "reason": reason})
-        self._tell_of_changes(
-            [
-                parameter.name
-                for parameter, result in zip(request.parameters, results, strict=True)
-                if result["successful"]
-            ]
-        )
-        return self._respond("SetParameters", results=results)
+            for name, value in values:
+                fitting, reason = self._check(name, value)
+                reasons.append(reason or self._set(name, fitting))
+        self._announce_changes([name for (name, _), reason in zip(values, reasons, strict=True) if not reason])
+        return reasons
 
-    def _set_atomically(self, request: Message) -> Message:
+    def set_together(self, values: Sequence[tuple[str, Any]]) -> list[str]:
+        """Set all parameters or, where one is refused, none; return why, empty where none was refused."""
         before: dict[str, Any] = {}
         with self._lock:
-            checked = [(parameter.name, *self._check(parameter)) for parameter in request.parameters]
+            checked = [(name, *self._check(name, value)) for name, value in values]
             reasons = [f"{name}: {reason}" for name, _, reason in checked if reason]
-            if not reasons:
-                for name, value, _ in checked:
-                    held = self._values[name]
-                    if reason := self._take(name, value):
-                        reasons.append(f"{name}: {reason}")
-                        break
-                    before.setdefault(name, held)
-                for name, value in before.items() if reasons else ():
-                    self._take(name, value)
-        self._tell_of_changes([] if reasons else list(before))
-        result = {"successful": not reasons, "reason": "; ".join(reasons)}
-        return self._respond("SetParametersAtomically", result=result)
+            for name, fitting, _ in () if reasons else checked:
+                held = self._values[name]
+                if reason := self._set(name, fitting):
+                    reasons.append(f"{name}: {reason}")
+                    break
+                before.setdefault(name, held)
+            for name, held in before.items() if reasons else ():
+                self._set(name, held)
+        self._announce_changes([] if reasons else list(before))
+        return reasons
 
-    def _tell_of_changes(self, names: Sequence[str]) -> None:
-        """Tell others of values that were set; outside the lock, which whoever reads a parameter needs."""
-        if names:
-            self._tell(changed_parameters=self._messages(list(dict.fromkeys(names))))
+    def _check(self, name: str, value: Any) -> tuple[Any, str]:
+        """Return the value that a parameter would get by ``value``, None to remove it, and why it may not."""
+        if name not in self._values:
+            return None, f"{name} was not declared"
+        if self.is_read_only(name):
+            return None, f"{name} is read-only"
+        if value is None:
+            return None, f"{name} may not be removed"
+        try:
+            return _fitting(self._values[name], value), ""
+        except TypeError as error:
+            return None, str(error)
 
-    def _messages(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        with self._lock:
-            return [{"name": name, "value": _message_of(self._values[name])} for name in names]
-
-    def _take(self, name: str, value: Any) -> str:
-        """Have a parameter get a value that fits; return why it does not, empty where it does."""
+    def _set(self, name: str, value: Any) -> str:
+        """Set a parameter to a value that fits; return why it was refused, empty where it was not."""
         try:
             if name in self._changes:
                 self._changes[name](value)
@@ -221,32 +192,19 @@ class Parameters:
         self._values[name] = value
         return ""
 
-    def _check(self, parameter: Message) -> tuple[Any, str]:
-        """Return the value that a parameter would get, and why it may not."""
-        if parameter.name not in self._values:
-            return None, f"{parameter.name} was not declared"
-        if parameter.name in self._read_only:
-            return None, f"{parameter.name} is read-only"
-        kind = parameter.value.type
-        if kind not in _FIELDS:
-            return None, f"{parameter.name} may not be removed"
-        value = getattr(parameter.value, _FIELDS[kind])
-        if isinstance(value, np.ndarray):
-            value = value.tobytes() if kind == _BYTE_ARRAY else value.tolist()
-        try:
-            return self._fitting(self._values[parameter.name], value), ""
-        except TypeError as error:
-            return None, str(error)
+    def _announce_changes(self, names: Sequence[str]) -> None:
+        """Announce values that were set; outside the lock, which whoever reads a parameter needs."""
+        if names:
+            self._announce("changed_parameters", self.find(names))
 
 
-def _message_of(value: Any) -> dict[str, Any]:
-    """Return the fields of rcl_interfaces/msg/ParameterValue."""
-    kind = kind_of(value)
-    return {"type": kind, _FIELDS[kind]: value}
-
-
-def _is_below(name: str, prefix: str, depth: int) -> bool:
-    if prefix and name != prefix and not name.startswith(prefix + "."):
-        return False
-    below = name.removeprefix(prefix).strip(".")
-    return depth == 0 or below.count(".") < depth
+def _fitting(held: Any, value: Any) -> Any:
+    """Return ``value`` in the type of the value that is held."""
+    expected, got = kind_of(held), kind_of(value)
+    if expected == _DOUBLE and got == _INTEGER:
+        return float(value)
+    if expected == _DOUBLE_ARRAY and got in (_INTEGER_ARRAY, _DOUBLE_ARRAY):
+        return [float(item) for item in value]
+    if expected != got and not (isinstance(value, list | tuple) and not value and expected >= _BYTE_ARRAY):
+        raise TypeError(f"expected {_NAMES[expected]}, got {_NAMES[got]}")
+    return value

@@ -1,4 +1,4 @@
-"""What is known of endpoints: ours and others', and whether they fit together."""
+"""Endpoints of this node and others, and their mismatches."""
 
 from dataclasses import dataclass
 
@@ -51,14 +51,14 @@ class Profile:
             lease_ns=liveliness.lease_duration if liveliness is not None else _FOREVER,
         )
 
-    def serves(self, asked: "Profile") -> bool:
-        """Return whether a writer of this profile is matched with a reader that asks for ``asked``."""
+    def serves(self, requested: "Profile") -> bool:
+        """Return whether a writer of this profile is matched with a reader that requests ``requested``."""
         return (
-            self.reliable >= asked.reliable
-            and self.durability >= asked.durability
-            and self.deadline_ns <= asked.deadline_ns
-            and self.liveliness >= asked.liveliness
-            and self.lease_ns <= asked.lease_ns
+            self.reliable >= requested.reliable
+            and self.durability >= requested.durability
+            and self.deadline_ns <= requested.deadline_ns
+            and self.liveliness >= requested.liveliness
+            and self.lease_ns <= requested.lease_ns
         )
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class Peer:
         writer: whether it sends.
         topic: DDS name.
         type_name: DDS name.
-        type_hash: hash of the definition, where it is told.
+        type_hash: hash of the definition, where it is published.
         profile: quality of service.
     """
 
@@ -136,8 +136,8 @@ def mismatch(ours: Peer, theirs: Peer, node: str) -> Problem | None:
             f"{theirs.type_hash}): use the same definition, or set ROS_DISTRO to the robot's distribution"
         )
         return Problem(topic, ours.type_hash, theirs.type_hash, node, text)
-    offered, asked = (ours, theirs) if ours.writer else (theirs, ours)
-    if not offered.profile.serves(asked.profile):
+    offered, requested = (ours, theirs) if ours.writer else (theirs, ours)
+    if not offered.profile.serves(requested.profile):
         kinds = ("published", "subscribed to") if ours.writer else ("subscribed to", "published")
         text = (
             f"{topic} ({ours.shown_type}) is {kinds[0]} here with [{ours.profile}] and {kinds[1]} by {whose} with "

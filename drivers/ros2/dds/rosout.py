@@ -1,4 +1,4 @@
-"""What a node's process logs, on the topic that ROS 2's tools read logs from."""
+"""Log records of the process on /rosout, from which ROS 2's tools read logs."""
 
 import logging
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from .endpoints import DdsPublisher
 
 LOG = "rcl_interfaces/msg/Log"
 LOGGER = "robo_rl"
-"""Of whose records, and of those below it, are published."""
+"""Name of the logger whose records, and those below it, are published."""
 
 
 class Rosout(logging.Handler):

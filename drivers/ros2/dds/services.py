@@ -10,7 +10,6 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 from cyclonedds.core import DDSException
 
@@ -18,10 +17,10 @@ from robo_rl.core import DriverError
 
 from ..answers import Servers, seconds, wait_for_answer
 from ..api import Message
-from ..message_types import RosbagsTypes
-from ..qos import SERVICES, QoSProfile
+from ..qos import SERVICES
 from . import library
-from .endpoints import NOT_FAST_DDS, Reader, Writer, is_fast_dds, told, user_data
+from .endpoint_factory import EndpointFactory
+from .endpoints import NOT_FAST_DDS, is_fast_dds, user_data, values_of
 from .waiter import Waiter
 
 log = logging.getLogger(__name__)
@@ -34,31 +33,6 @@ MOST_WAITING = 256
 FOREIGN_SECONDS = 1.0
 """Longest wait for another server than one on Fast DDS."""
 _POLL_SECONDS = 0.005
-
-
-class Endpoints(Protocol):
-    """What makes writers and readers for a node."""
-
-    types: RosbagsTypes
-
-    def writer(self, message_type: str, topic: str, qos: QoSProfile, user_data: str = "") -> Writer: ...
-
-    def reader(
-        self,
-        message_type: str,
-        topic: str,
-        qos: QoSProfile,
-        waiter: Waiter,
-        receive: Callable[[memoryview, int], None],
-        user_data: str = "",
-        partition: str = "",
-    ) -> Reader: ...
-
-    def unique_id(self) -> str: ...
-
-    def advice(self) -> str:
-        """Return what may be the reason that a service does not answer, or nothing."""
-        ...
 
 
 class Reply:
@@ -86,7 +60,7 @@ class Reply:
 
 
 class DdsClient:
-    """As of :class:`Client`.
+    """A :class:`.api.Client`.
 
     Args:
         endpoints: makes the topics.
@@ -95,7 +69,7 @@ class DdsClient:
         waiter: hears replies. Not the one of callbacks, so that callbacks may call services.
     """
 
-    def __init__(self, endpoints: Endpoints, service_type: str, service: str, waiter: Waiter) -> None:
+    def __init__(self, endpoints: EndpointFactory, service_type: str, service: str, waiter: Waiter) -> None:
         self.service = service
         self._type = service_type
         self._endpoints = endpoints
@@ -116,7 +90,7 @@ class DdsClient:
         if not all(matched):
             self._is_foreign = False
             return False
-        if matched != self._available:  # who they are is asked only when they have changed: it is slow
+        if matched != self._available:  # their endpoints are read only when they have changed: that is slow
             if not self._look():
                 return False
             self._available = matched
@@ -127,13 +101,13 @@ class DdsClient:
         self._is_foreign = any(is_fast_dds(endpoint.key.bytes) for endpoint in endpoints)
         if self._is_foreign:  # it would take the header for the request
             return False
-        servers = told(endpoints, "serviceid")
-        if not servers:  # servers that give no id
+        ids = values_of(endpoints, "serviceid")
+        if not ids:  # servers that give no id
             return True
-        return bool(servers & told(self._reader.matched_endpoints(), "serviceid"))
+        return bool(ids & values_of(self._reader.matched_endpoints(), "serviceid"))
 
     def wait(self, timeout_s: float) -> bool:
-        """As of :class:`Client`; where the only server is on Fast DDS, which cannot be asked, False after a second."""
+        """Return whether a server was there in time; False after a second if the only one is on Fast DDS."""
         began = time.monotonic()
         while not self.is_available():
             waited = time.monotonic() - began
@@ -165,9 +139,7 @@ class DdsClient:
         return reply
 
     def call(self, request: Message, timeout_s: float, then: Callable[[Message], None] | None = None) -> Message:
-        """As of :class:`Client`; ``then`` is called with the answer also where that comes too late.
-
-        That is in the waiter's thread.
+        """Return the server's answer; ``then`` is called with it, in the waiter's thread, even if it comes too late.
 
         Raises:
             ServerLostError: if the server ends, or is started again, before it answers.
@@ -179,10 +151,10 @@ class DdsClient:
             absent = f"no server of {named} was there within {seconds(timeout_s)}"
             what = f"{named} is served by Fast DDS and cannot be called" if self._is_foreign else absent
             raise DriverError(f"{what}{self._endpoints.advice()}")
-        asked = self.servers()
+        servers = self.servers()
         reply = self.start(request, then)
         try:
-            if wait_for_answer(named, reply.wait, asked, self.servers, deadline - time.monotonic()):
+            if wait_for_answer(named, reply.wait, servers, self.servers, deadline - time.monotonic()):
                 return reply.message
         finally:
             if then is None:
@@ -190,7 +162,7 @@ class DdsClient:
         raise DriverError(f"{named} did not answer within {seconds(timeout_s)}{self._endpoints.advice()}")
 
     def servers(self) -> Servers:
-        """Return who receives requests now."""
+        """Return the servers that receive requests now."""
         return frozenset(self._writer.matched())
 
     def forget(self, reply: Reply) -> None:
@@ -220,7 +192,7 @@ class DdsService:
 
     def __init__(
         self,
-        endpoints: Endpoints,
+        endpoints: EndpointFactory,
         service_type: str,
         service: str,
         waiter: Waiter,
@@ -255,7 +227,7 @@ class DdsService:
         self._handle(request, answer)
 
     def _meet(self, writer: int) -> bool:
-        """Take down who a client is; return whether its requests can be read."""
+        """Register a client; return whether its requests can be read."""
         endpoint = self._reader.matched_endpoint(writer)
         if endpoint is not None and is_fast_dds(endpoint.key.bytes):
             log.warning(
@@ -273,7 +245,7 @@ class DdsService:
         """Return whether the client's reader is matched; waits for it the first time."""
         deadline = time.monotonic() + CLIENT_READER_SECONDS
         while client not in self._heard:
-            self._heard = told(self._writer.matched_endpoints(), "clientid")
+            self._heard = values_of(self._writer.matched_endpoints(), "clientid")
             if client not in self._heard:
                 if time.monotonic() >= deadline:
                     return False

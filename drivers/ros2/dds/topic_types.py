@@ -30,10 +30,10 @@ _sequence: Any = types.sequence
 _bounded_str: Any = types.bounded_str
 
 _LONGEST_BOUND = 65535
-"""Of a sequence in the binding; longer bounds are declared unbounded."""
+"""Longest bound of a sequence in the binding; longer ones are declared unbounded."""
 
 SERVICE_HEADER = {"guid": types.uint64, "sequence_number": types.int64}
-"""What rmw_cyclonedds puts before requests and responses."""
+"""Fields that rmw_cyclonedds puts before requests and responses."""
 
 
 def dds_type_name(name: str) -> str:

@@ -23,7 +23,7 @@ class Spins(Protocol):
 
 
 class RclpyGoal:
-    """As of :class:`Goal`."""
+    """A :class:`.api.Goal`."""
 
     def __init__(self, client: "RclpyActionClient", handle: Any) -> None:
         self._client, self._handle = client, handle
@@ -48,7 +48,7 @@ class RclpyGoal:
 
 
 class RclpyActionClient:
-    """As of :class:`ActionClient`.
+    """An :class:`.api.ActionClient`.
 
     Args:
         node: rclpy's, in whose thread answers arrive.
@@ -83,12 +83,12 @@ class RclpyActionClient:
             if feedback is not None:
                 self._callbacks.executor.create_task(self._guard(feedback), message.feedback)
 
-        asked = self.servers()
+        servers = self.servers()
         future = self.ask(lambda: self._client.send_goal_async(goal, feedback_callback=tell))
         answer = Answer(future)
         answered = False
         try:
-            answered = wait_for_answer(named, answer.wait, asked, self.servers, deadline - time.monotonic())
+            answered = wait_for_answer(named, answer.wait, servers, self.servers, deadline - time.monotonic())
         finally:
             if not answered:
                 future.add_done_callback(self._guard(_cancel_late))
@@ -121,7 +121,7 @@ def _cancel_late(future: Any) -> None:
 
 
 class RclpyServerGoal:
-    """As of :class:`ServerGoal`.
+    """A :class:`.api.ServerGoal`.
 
     Args:
         handle: rclpy's.
@@ -162,7 +162,7 @@ def serve_action(
     guard: Guard,
     is_closing: Callable[[], bool],
 ) -> None:
-    """Serve an action; arguments as of :meth:`Node.create_action_server` and :class:`RclpyServerGoal`."""
+    """Serve an action; arguments as for :meth:`Node.create_action_server` and :class:`RclpyServerGoal`."""
 
     def decide(goal: Message) -> Any:
         try:

@@ -59,7 +59,7 @@ class Guard:
 
 
 class RclpyPublisher:
-    """As of :class:`Publisher`."""
+    """A :class:`.api.Publisher`."""
 
     def __init__(self, publisher: Any, message_type: str, qos: QoSProfile) -> None:
         self._publisher = publisher
@@ -85,7 +85,7 @@ class RclpyPublisher:
 
 
 class RclpyRepeater:
-    """As of :class:`Repeater`: sets the fields of a message.
+    """A :class:`.api.Repeater` that sets the fields of a message.
 
     Args:
         publisher: sends it.
@@ -131,7 +131,7 @@ class RclpyRepeater:
 
 
 class RclpySubscription:
-    """As of :class:`Subscription`."""
+    """A :class:`.api.Subscription`."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ class ServerWatch:
 
 
 class RclpyClient:
-    """As of :class:`Client`."""
+    """A :class:`.api.Client`."""
 
     def __init__(self, client: Any, service_type: str, service: str, servers: ServerWatch) -> None:
         self._client = client
@@ -215,7 +215,7 @@ class RclpyClient:
         return bool(self._client.wait_for_service(timeout_sec=timeout_s))
 
     def call(self, request: Message, timeout_s: float) -> Message:
-        """As of :class:`Client`.
+        """Return the server's answer, see :class:`.api.Client`.
 
         Raises:
             ServerLostError: if the server ends, or is started again, before it answers.
@@ -225,11 +225,11 @@ class RclpyClient:
         named = f"{self.service} ({self._type})"
         if not self.wait(timeout_s):
             raise DriverError(f"no server of {named} was there within {seconds(timeout_s)}")
-        asked = self.servers()
+        servers = self.servers()
         future = self._client.call_async(request)
         answer = Answer(future)
         try:
-            if wait_for_answer(named, answer.wait, asked, self.servers, deadline - time.monotonic()):
+            if wait_for_answer(named, answer.wait, servers, self.servers, deadline - time.monotonic()):
                 return answer.value
         finally:
             self._client.remove_pending_request(future)

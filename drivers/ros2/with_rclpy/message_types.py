@@ -23,7 +23,7 @@ _NUMBERS = {"float": "float32", "double": "float64"} | {
 
 
 class RclpyTypes:
-    """As of :class:`MessageTypes`."""
+    """Message classes by name, see :class:`.api.MessageTypes`."""
 
     def __getitem__(self, name: str) -> type:
         found: type = _class(name)

@@ -1,4 +1,4 @@
-"""Types and profiles of others in rclpy's graph, and those that do not fit."""
+"""Mismatches of types and profiles in rclpy's graph."""
 
 from typing import Any
 

@@ -5,23 +5,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import rclpy
-from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.clock import Clock, ClockType
 from rclpy.context import Context
-from rclpy.exceptions import InvalidParameterTypeException, ParameterAlreadyDeclaredException
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 
-from robo_rl.core import Closing, ConfigError
+from robo_rl.core import Closing
 
-from ..api import DEFAULT_QOS, Graph, Message, Problem, ServerGoal, wall_time
+from ..api import DEFAULT_QOS, Accept, Answer, Execute, Graph, Message, Problem, Receive, wall_time
 from ..names import Names, for_node
 from ..qos import SERVICES, QoSProfile
 from .actions import RclpyActionClient, serve_action
 from .endpoints import Guard, RclpyClient, RclpyPublisher, RclpySubscription, ServerWatch, rclpy_qos
 from .message_types import RclpyTypes, interface_class
 from .mismatches import find_problems, profile_of
+from .parameters import RclpyParameters
 
 JOIN_SECONDS = 5.0
 """Longest wait at the end for a callback that is running."""
@@ -69,7 +67,7 @@ class Spinner:
 
 
 class RclpyNode(Closing):
-    """As of :class:`Node`, with a context of its own.
+    """A :class:`.api.Node` with an rclpy context of its own.
 
     It spins in two threads, each with a SingleThreadedExecutor: a MultiThreadedExecutor hands every message to another
     thread of the same interpreter, which on Fast DDS takes a whole core for a few hundred messages per second.
@@ -86,8 +84,6 @@ class RclpyNode(Closing):
         ConfigError: if a name is not one that ROS 2 allows.
     """
 
-    implementation = "rclpy"
-
     def __init__(
         self,
         name: str,
@@ -97,7 +93,6 @@ class RclpyNode(Closing):
     ) -> None:
         self._names = Names.make(name, namespace, remappings or {})
         self.types = RclpyTypes()
-        self._overrides = for_node(name, parameters or {})
         self._context = Context()
         rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         rules = [part for old, new in (remappings or {}).items() for part in ("-r", f"{old}:={new}")]
@@ -117,9 +112,9 @@ class RclpyNode(Closing):
             enable_rosout=False,
             start_parameter_services=False,
         )
+        self.parameters = RclpyParameters(self._node, for_node(name, parameters or {}))
         self._clock = Clock(clock_type=ClockType.STEADY_TIME)
         self._publishers: list[RclpyPublisher] = []
-        self._changes: dict[str, Callable[[Any], None]] = {}
         self._subscriptions: list[RclpySubscription] = []
         self._guard = Guard(self._node.get_logger())
         self._closed = False
@@ -150,11 +145,7 @@ class RclpyNode(Closing):
         return made
 
     def create_subscription(
-        self,
-        message_type: str,
-        topic: str,
-        callback: Callable[[Message], None] | None = None,
-        qos: QoSProfile = DEFAULT_QOS,
+        self, message_type: str, topic: str, callback: Receive | None = None, qos: QoSProfile = DEFAULT_QOS
     ) -> RclpySubscription:
         full = self._node.resolve_topic_name(self._checked(topic))
         made = RclpySubscription(self._node, full, message_type, qos, callback)
@@ -176,7 +167,7 @@ class RclpyNode(Closing):
         client = self._calls_node.create_client(interface_class(service_type), full, qos_profile=rclpy_qos(SERVICES))
         return RclpyClient(client, service_type, full, ServerWatch(self._calls_node, full))
 
-    def create_service(self, service_type: str, service: str, callback: Callable[[Message], Message]) -> None:
+    def create_service(self, service_type: str, service: str, callback: Answer) -> None:
         name = self._checked(service)
 
         def answer(request: Message, response: Message) -> Message:
@@ -197,61 +188,15 @@ class RclpyNode(Closing):
         return RclpyActionClient(self._calls_node, kind, action_type, full, self._calls, self._callbacks, self._guard)
 
     def create_action_server(
-        self,
-        action_type: str,
-        action: str,
-        execute: Callable[[ServerGoal], Message],
-        accept: Callable[[Message], bool] | None = None,
+        self, action_type: str, action: str, execute: Execute, accept: Accept | None = None
     ) -> None:
         kind, full = interface_class(action_type), self._names.resolve(action)
         serve_action(self._node, kind, full, execute, accept, self._guard, is_closing=lambda: self._closed)
-
-    def declare_parameter(
-        self, name: str, default: Any, change: Callable[[Any], None] | None = None, read_only: bool = False
-    ) -> Any:
-        value = self._overrides.get(name, default)
-        if isinstance(default, float) and type(value) is int:
-            value = float(value)
-        if read_only and type(value) is not type(default):
-            raise ConfigError(f"parameter {name!r}: expected {type(default).__name__}, got {value!r}")
-        try:
-            descriptor = ParameterDescriptor(read_only=read_only)
-            self._node.declare_parameter(name, value if read_only else default, descriptor)
-            if value != default and not read_only:
-                (result,) = self._node.set_parameters([Parameter(name, value=value)])
-                if not result.successful:
-                    raise ConfigError(f"parameter {name!r}: {result.reason}")
-        except (ParameterAlreadyDeclaredException, InvalidParameterTypeException) as error:
-            raise ConfigError(f"parameter {name!r}: {error}") from error
-        if change is not None:
-            if not self._changes:
-                self._node.add_on_set_parameters_callback(self._change)
-            self._changes[name] = change
-        return self.parameter(name)
 
     def _checked(self, name: str) -> str:
         """Return a name as it is: rclpy remaps it, but has other errors for one that ROS 2 does not allow."""
         self._names.resolve(name)
         return name
-
-    def _change(self, parameters: list[Parameter]) -> SetParametersResult:
-        """Tell whoever wants to know of new values; where one refuses, those before it get their old ones back."""
-        told: list[str] = []
-        try:
-            for parameter in parameters:
-                if parameter.name in self._changes:
-                    self._changes[parameter.name](parameter.value)
-                    told.append(parameter.name)
-        except ConfigError as error:
-            for name in told:
-                self._changes[name](self.parameter(name))
-            return SetParametersResult(successful=False, reason=str(error))
-        return SetParametersResult(successful=True)
-
-    def parameter(self, name: str) -> Any:
-        if not self._node.has_parameter(name):
-            raise ConfigError(f"parameter {name!r} was not declared")
-        return self._node.get_parameter(name).value
 
     def now(self) -> Message:
         return wall_time(self.types)

@@ -1,0 +1,76 @@
+"""The factory of a node's writers and readers."""
+
+import itertools
+import threading
+from collections.abc import Callable
+
+from ..message_types import RosbagsTypes
+from ..qos import QoSProfile
+from . import library
+from .endpoints import Reader, Writer, cyclone_qos
+from .graph import GraphMonitor
+from .participant import Participant
+from .topic_types import TopicTypes
+from .waiter import Waiter
+
+
+class EndpointFactory:
+    """Makes writers and readers, keeps them open and announces them to the graph.
+
+    Args:
+        participant: of the node.
+        types: message definitions.
+        topic_types: DDS types.
+        graph: of the node.
+
+    Attributes:
+        types: as given.
+    """
+
+    def __init__(
+        self, participant: Participant, types: RosbagsTypes, topic_types: TopicTypes, graph: GraphMonitor
+    ) -> None:
+        self.types = types
+        self._participant, self._topic_types, self._graph = participant, topic_types, graph
+        self._lock = threading.Lock()
+        self._ids = itertools.count(1)
+        self._open: list[Writer | Reader] = []  # an endpoint without references is deleted
+
+    def writer(self, message_type: str, topic: str, qos: QoSProfile, user_data: str = "") -> Writer:
+        """Make a writer; ``topic`` is a DDS name."""
+        policies = cyclone_qos(qos, self._user_data(message_type, user_data))
+        with self._lock:
+            made = Writer(self._participant.entity, topic, self._topic_types[message_type], policies)
+            self._open.append(made)
+        self._graph.add(made)
+        return made
+
+    def reader(
+        self,
+        message_type: str,
+        topic: str,
+        qos: QoSProfile,
+        waiter: Waiter,
+        receive: Callable[[memoryview, int], None],
+        user_data: str = "",
+        partition: str = "",
+    ) -> Reader:
+        """Make a reader; ``topic`` is a DDS name."""
+        policies = cyclone_qos(qos, self._user_data(message_type, user_data), partition)
+        with self._lock:
+            made = Reader(self._participant.entity, topic, self._topic_types[message_type], policies, waiter, receive)
+            self._open.append(made)
+        self._graph.add(made)
+        return made
+
+    def unique_id(self) -> str:
+        """Return an identifier for a client or server of services, unique among all nodes."""
+        identity = library.guid(self._participant.handle)[:12] + next(self._ids).to_bytes(4, "big")
+        return ".".join(f"{byte:x}" for byte in identity)
+
+    def advice(self) -> str:
+        """Return the likely reason that a service does not answer, or nothing."""
+        return self._graph.advice()
+
+    def _user_data(self, message_type: str, more: str) -> str:
+        return f"{more}typehash={self.types.hash(message_type)};"
