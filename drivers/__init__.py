@@ -1,8 +1,8 @@
-"""Real hardware, and what stands in for it."""
+"""Drivers of real hardware and of its virtual counterparts."""
 
 
 def register_configs() -> None:
-    """Offer teleoperation (group ``teleop``), robots (group ``robot``), the virtual robot, cameras and the fake arm."""
+    """Register the groups ``teleop`` and ``robot``, the virtual robot, cameras and the fake arm with Hydra."""
     from hydra.core.config_store import ConfigStore
 
     from robo_rl.core import config_node

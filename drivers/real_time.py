@@ -1,4 +1,4 @@
-"""A control loop that other work on the machine does not hold up."""
+"""Real-time priority for the control loop."""
 
 import contextlib
 import gc
@@ -9,11 +9,10 @@ THREADS = Path("/proc/self/task")
 
 
 class RealTime:
-    """Puts this process before all ordinary ones while it drives a robot (SCHED_FIFO), where that is permitted.
+    """Gives this process real-time priority (SCHED_FIFO) while it drives a robot, where that is permitted.
 
-    All of its threads: the interpreter is shared, and a thread that has it while it waits for a processor would hold up
-    the loop. Processes that are started meanwhile are ordinary. What the process has made so far is also taken out of
-    the garbage collector's sight: looking through all modules takes it some 0.2 s, in which nothing else runs.
+    All threads get it: a thread that holds the interpreter while it waits for a processor would delay the loop. Child
+    processes stay ordinary. The objects made so far are frozen out of garbage collection, which would take 0.2 s.
 
     Args:
         priority: 1 to 99; 0: the scheduling stays as it is.
@@ -24,7 +23,7 @@ class RealTime:
         self._before: dict[int, tuple[int, os.sched_param]] = {}
 
     def claim(self) -> str:
-        """Begin; return why the process has no priority, empty where it has or none was wanted."""
+        """Take the priority; return why the process did not get it, empty where it did or none was configured."""
         gc.collect()
         gc.freeze()
         if not self._priority:
@@ -44,7 +43,7 @@ class RealTime:
         return ""
 
     def release(self) -> None:
-        """End. May be called twice."""
+        """Give the priority back. May be called twice."""
         gc.unfreeze()
         self._restore()
 

@@ -1,4 +1,4 @@
-"""Topics beside the services that stop and re-arm a robot: any middleware can publish, not all can call services."""
+"""Topics that stop and re-arm a robot, for middlewares that can publish but not call its services."""
 
 import time
 from collections.abc import Callable
@@ -10,8 +10,8 @@ STOP = "std_msgs/msg/Bool"
 REARM = "std_msgs/msg/Empty"
 
 LISTENING = (QoSProfile(reliability="best_effort"), QoSProfile(), LATCHED)
-"""A stop is heard from publishers of every profile. The first hears all of them, the second has what was lost repeated,
-the last also hears what was said before it was there."""
+"""Profiles that together receive a stop from every publisher: the first matches all of them, the second has lost
+messages repeated, the last also receives those from before the subscription."""
 
 REPEAT_SECONDS = 0.2
 """A publisher that repeats a stop presses it at most this often: between two, a person may have re-armed."""
@@ -27,18 +27,18 @@ def listen_for_stop(node: Node, topic: str, stop: Callable[[], Any]) -> None:
     """
     pressed_at = float("-inf")
 
-    def hear(message: Any) -> None:
+    def receive(message: Any) -> None:
         nonlocal pressed_at
         if message.data and time.monotonic() - pressed_at >= REPEAT_SECONDS:
             pressed_at = time.monotonic()
             stop()
 
     for profile in LISTENING:
-        node.create_subscription(STOP, topic, hear, profile)
+        node.create_subscription(STOP, topic, receive, profile)
 
 
 def listen_for_rearm(node: Node, topic: str, rearm: Callable[[], Any]) -> None:
-    """Call ``rearm`` in the node's thread for each message: never for one that was published before the node was there.
+    """Call ``rearm`` in the node's thread for each message, but never for one from before the subscription.
 
     Args:
         node: listens.

@@ -1,4 +1,4 @@
-"""The watchdog beside the driver: what a robot does when nobody tells it anything any more."""
+"""The watchdog of a driver: holds, then stops a robot that receives no commands."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -7,7 +7,7 @@ from robo_rl.core import MAX_SECONDS, Options, option, require
 
 
 class Watch(IntEnum):
-    """What the watchdog allows."""
+    """States of a robot under a watchdog."""
 
     RUN = 0
     HOLD = 1
@@ -16,7 +16,7 @@ class Watch(IntEnum):
 
 @dataclass(frozen=True)
 class WatchdogConfig(Options, section="watchdog"):
-    """Time without a command or heartbeat after which something happens.
+    """Times without a command or heartbeat after which the robot holds still or stops.
 
     Attributes:
         hold_after: the robot holds still [s]; it goes on with the next command.
@@ -37,7 +37,7 @@ class WatchdogConfig(Options, section="watchdog"):
 
 
 class Watchdog:
-    """Runs in the process that drives the robot, never in that of the policy. Time is monotonic.
+    """Limits the time without commands, in the process that drives the robot. Time is monotonic.
 
     Args:
         config: times.
@@ -53,7 +53,7 @@ class Watchdog:
         self._fed_ns, self._stopped = now_ns, False
 
     def feed(self, now_ns: int) -> None:
-        """Take note of a command or heartbeat. It does not revive a robot that is stopped."""
+        """Register a command or heartbeat. It does not revive a robot that is stopped."""
         if self.look(now_ns) is not Watch.STOPPED:
             self._fed_ns = now_ns
 
@@ -62,7 +62,7 @@ class Watchdog:
         self._stopped = True
 
     def look(self, now_ns: int) -> Watch:
-        """Return what is allowed now."""
+        """Return the state that is allowed now."""
         if self._stopped or self._fed_ns is None:
             return Watch.STOPPED
         age_ns = now_ns - self._fed_ns

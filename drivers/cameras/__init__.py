@@ -11,7 +11,7 @@ __all__ = ["CameraConfig", "FinderConfig", "make_camera_finder", "register_confi
 
 
 def make_camera_finder(**fields: Any) -> "CameraFinder":
-    """Return what finds the cameras of this machine; ``fields`` are of :class:`FinderConfig`."""
+    """Return a finder of the cameras of this machine; ``fields`` are of :class:`FinderConfig`."""
     from .finding import CameraFinder  # OpenCV comes with it
 
     return CameraFinder(FinderConfig(**fields))

@@ -15,7 +15,7 @@ from .devices import find_devices
 
 READ_TIMEOUT_MS = 2000
 FILE_RATE = 30.0
-"""Of a file that does not say."""
+"""Rate of a file that does not state it [Hz]."""
 MAX_FILE_RATE = 1000.0
 
 
@@ -129,7 +129,7 @@ def _timeouts() -> list[int]:
 
 
 def _be_quiet() -> None:
-    """Have OpenCV and FFmpeg print nothing at each attempt, as we say what is wrong; and wait no 10 s for a device."""
+    """Silence OpenCV and FFmpeg, whose errors are reported here, and shorten their wait of 10 s for a device."""
     os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
     os.environ.setdefault("OPENCV_VIDEOIO_V4L_SELECT_TIMEOUT", str(READ_TIMEOUT_MS // 1000))
     cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_ERROR)

@@ -21,7 +21,7 @@ SETTINGS = {
     "focus": "CAP_PROP_FOCUS",
     "zoom": "CAP_PROP_ZOOM",
 }
-"""What may be set of a device, and what OpenCV calls it; in the order in which it is set: automatics before values."""
+"""Settings of a device and their names in OpenCV, in the order in which they are set: automatics before values."""
 
 
 @dataclass  # not frozen: part of SourceConfig, see there
@@ -85,7 +85,7 @@ class CameraConfig:
 
 @dataclass(frozen=True)
 class FinderConfig(Options, section="cameras"):
-    """What ``robo-rl cameras`` looks at.
+    """Cameras that ``robo-rl cameras`` looks for.
 
     Attributes:
         also: streams and files besides the devices of this machine.

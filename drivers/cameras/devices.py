@@ -1,4 +1,4 @@
-"""Video4Linux devices and what they can do, as the kernel tells it (linux/videodev2.h)."""
+"""Video4Linux devices and their capabilities, as the kernel reports them (linux/videodev2.h)."""
 
 import fcntl
 import os

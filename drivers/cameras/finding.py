@@ -1,4 +1,4 @@
-"""Finds cameras and takes a picture of what each of them sees."""
+"""Search for cameras, with a picture of each."""
 
 import time
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ class FoundCamera:
 
 
 class CameraFinder:
-    """Looks at the cameras of this machine, and at what else is named.
+    """Finds the cameras of this machine, and those that are named.
 
     Args:
         config: what is looked at, and where pictures go.

@@ -1,4 +1,4 @@
-"""A camera that is read all the time, in a thread of its own: the newest picture is always there, and nobody waits."""
+"""A camera read in a thread of its own, so that its newest picture is always available."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A fake arm in a process of its own, driven as a real one is: to test what happens when things fail."""
+"""A fake arm in a process of its own, driven like a real one, for tests of failures."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""The fake arm as an ``EnvBackend``: what a driver of a real arm does, in small."""
+"""The backend of the fake arm: a small model of a driver."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""The process that drives the fake arm: joints, watchdog, and a socket on which it is told what to do."""
+"""The process of the fake arm: joints, watchdog and a socket for commands."""
 
 import argparse
 import contextlib
@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 LINGER_SECONDS = 3.0
 """Without anybody connected and at rest for so long, the process ends."""
 LONGEST_TICK = 0.02
-"""Of the joints' motion [s]: a late tick is taken as several."""
+"""Longest step of the joints' motion [s]: a late tick becomes several."""
 MESSAGE_BYTES = 4096
 
 
@@ -60,7 +60,7 @@ class Joints:
 
 
 class Driver:
-    """Drives the joints as it is told by messages, one JSON object in each packet.
+    """Drives the joints by messages, one JSON object in each packet.
 
     ``{"do": "begin", "position": [...]}`` begins an episode, ``{"do": "move", "velocity": [...]}`` is a command,
     ``{"do": "heartbeat"}`` says that the command still holds, ``{"do": "stop"}`` stops, ``{"do": "look"}`` only asks.

@@ -1,7 +1,7 @@
-"""Which messages make one observation: the newest, or those measured at one time, and none that is too old.
+"""Selection of the messages that make one observation: the newest, or those measured at one time.
 
-Only monotonic time counts. A stamp in a message is another machine's wall clock: all that is asked of it is whether it
-is another than that of the message before.
+Only monotonic time counts. A stamp in a message is another machine's wall clock: it is only compared with the stamp of
+the message before.
 """
 
 import threading
@@ -15,15 +15,15 @@ Entry = tuple[int, Any]
 """When a message was measured (monotonic time [ns]), and the message."""
 
 KEPT = 4096
-"""Messages that a source keeps to choose from at most, however long it is to keep them."""
+"""Largest number of messages that are kept of a source."""
 
 
 @dataclass(frozen=True)
 class SourceTiming:
-    """How old what a source gives may be.
+    """Limit on the age of a source's messages.
 
     Attributes:
-        max_age_ns: since it was measured, when it is acted on; None: it holds until something else is said.
+        max_age_ns: since it was measured, when it is acted on; None: it holds until the next message.
         delay_ns: between measurement and arrival.
     """
 
@@ -47,7 +47,7 @@ class Selection:
 
 
 class ObservationAssembler:
-    """Keeps the newest messages of each source, and chooses among them.
+    """Keeps the newest messages of each source and selects among them.
 
     Messages may be put from other threads.
 
@@ -67,7 +67,7 @@ class ObservationAssembler:
         self._stamps: dict[str, Stamp] = {}
 
     def put(self, source: str, message: Any, received_ns: int, stamp: Stamp | None = None) -> None:
-        """Take a message in.
+        """Add a message.
 
         Args:
             source: where it came from.
@@ -86,7 +86,7 @@ class ObservationAssembler:
                 kept.popleft()
 
     def clear(self) -> None:
-        """Forget all messages but those that hold; what comes next is new, whatever its stamp."""
+        """Forget all messages but those that hold; the next ones are new, whatever their stamps."""
         with self._lock:
             for name, kept in self._kept.items():
                 if self._timings[name].max_age_ns is not None:
@@ -94,7 +94,7 @@ class ObservationAssembler:
             self._stamps.clear()
 
     def missing(self) -> list[str]:
-        """Return the sources that have given nothing."""
+        """Return the sources without a message."""
         with self._lock:
             return [name for name, kept in self._kept.items() if not kept]
 
@@ -148,7 +148,7 @@ class ObservationAssembler:
         return chosen
 
     def _nearest(self, source: str, at_ns: int) -> Entry | None:
-        """Return the message measured nearest to ``at_ns``, or the newest where it holds until something else is said.
+        """Return the message measured nearest to ``at_ns``, or the newest where it holds until the next message.
 
         None where it was measured too long before or after, or one that was forgotten may have been nearer.
         """

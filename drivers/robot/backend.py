@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 
 class RobotBackend:
-    """Drives a robot: fixed control periods, observations of which nothing is too old, commands that end with us.
+    """Drives a robot over ROS 2 in fixed control periods.
 
-    A command is repeated within its control period and never after it: whatever happens to this process, the robot is
-    left with what it does in silence. No step is made up: once a source has become too old the robot is told to hold
-    still, and the episode is over without the step in which that happened, as its action was not executed.
+    A command is repeated within its control period and never after it: if this process fails, the robot does what it
+    does without commands. No step is invented: once a source is too old the robot is stopped, and the episode ends
+    without that step, whose action was not executed.
 
     Args:
         config: topics, ages, commands.
@@ -84,9 +84,9 @@ class RobotBackend:
         return self._simulation.robot
 
     def watch(self) -> "RobotWatch":
-        """Return what sees the robot, and never moves it, for a guard in a process of its own.
+        """Return a watch that observes the robot and never moves it, for a guard in a process of its own.
 
-        It does not see what cameras of this machine film: who drives the robot has them.
+        Cameras of this machine are left out: the driver has them open.
         """
         from .watch import RobotWatch
 
@@ -94,7 +94,7 @@ class RobotBackend:
         return RobotWatch(self._config, self._layout, self.clock, ignored=filmed)
 
     def scored(self, topic: str) -> "ScoredRobot":
-        """Return what sees the robot, and never moves it, and publishes below ``topic`` what it is told of rewards."""
+        """Return a watch that observes the robot, never moves it, and publishes rewards below ``topic``."""
         from .watch import ScoredRobot
 
         return ScoredRobot(self._config, self._layout, self.clock, topic)
@@ -114,7 +114,7 @@ class RobotBackend:
             print(f"The control loop has no real-time priority: {reason}; see docs/reference/robots.md", flush=True)
 
     def reset(self, seed: int | None = None) -> Step:
-        """Have arm and scene reset and begin an episode. A robot takes no seed.
+        """Reset arm and scene and begin an episode. A robot takes no seed.
 
         Raises:
             DriverError: if the robot is not there at the first call.
@@ -143,8 +143,8 @@ class RobotBackend:
         Raises:
             SpecError: if the action does not fit the spec.
             RuntimeError: if no episode is running.
-            SafetyStop: if a source becomes too old, or the robot says that it does not obey, refuses a command or sends
-                what cannot be understood, or control periods begin too late again and again.
+            SafetyStop: if a source becomes too old, the robot reports that it does not obey, refuses a command or sends
+                a message that does not fit, or too many control periods in a row begin too late.
         """
         if not self._running:
             raise RuntimeError("the episode has ended or none was begun: call reset() before step()")
@@ -174,7 +174,7 @@ class RobotBackend:
             return self._step_of(selection, rewarded=True)
 
     def render(self) -> NDArray[np.uint8]:
-        """Return the newest picture of the first camera.
+        """Return the newest image of the first camera.
 
         Raises:
             RenderingError: if there is none, or none now: not before the first ``reset``, nor while a source is silent.
@@ -185,9 +185,9 @@ class RobotBackend:
         if self._connection is None:
             raise RenderingError(f"robot {name!r} has no picture yet: it is connected when the first episode begins")
         now_ns = self.clock.now_ns()
-        selection = self._sources.select(now_ns)
+        selection = self._sources.assembler.select(now_ns)
         if selection is None:
-            ages = self._sources.describe(self._sources.stale(now_ns))
+            ages = self._sources.describe(self._sources.assembler.stale(now_ns))
             why = ages or "its sources have no messages of one time"
             raise RenderingError(f"robot {name!r} has no picture now: {why}")
         return self._layout.observation(selection.messages)[cameras[0]]
@@ -202,7 +202,7 @@ class RobotBackend:
         """
         if self._running:
             self._running = False
-            old = self._sources.stale(self.clock.now_ns() - round(self._config.silence * 1e9))
+            old = self._sources.assembler.stale(self.clock.now_ns() - round(self._config.silence * 1e9))
             self._body.hold(self._sources.newest() | dict.fromkeys(old))
 
     def close(self) -> None:

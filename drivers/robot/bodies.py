@@ -1,4 +1,4 @@
-"""What a driver must know of the kind of robot that it drives: an arm, or a mobile base."""
+"""Kinds of robots that a driver can drive: arms and mobile bases."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -60,15 +60,15 @@ class Body(Protocol):
     def layout(self) -> SourceLayout: ...
 
     def open(self, node: Node) -> None:
-        """Make what commands are sent by."""
+        """Make the publishers and clients of commands."""
         ...
 
     def missing(self) -> list[str]:
-        """Return what nobody listens to."""
+        """Return a text for each command that nothing receives."""
         ...
 
     def turn_on(self) -> None:
-        """Have what takes the commands obey them, where it has to be told; it is there.
+        """Switch on the receiver of the commands, where it needs that; it exists.
 
         Raises:
             DriverError: if it does not answer, or refuses.
@@ -106,11 +106,11 @@ class Body(Protocol):
         ...
 
     def hold(self, messages: Mapping[str, Any]) -> None:
-        """Tell the robot to stay where it is, if that is known; a source may have given nothing of late (None)."""
+        """Command the robot to stay where it is, if that is known; a source may have no recent message (None)."""
         ...
 
     def settle(self) -> None:
-        """Wait until what was sent has been received, so that nothing of it is obeyed after a reset that follows."""
+        """Wait until all commands were received, so that none is executed after a reset that follows."""
         ...
 
     def close(self) -> None:
@@ -151,7 +151,7 @@ class ArmBody:
         self._correction = PoseCorrection(config.pose_tolerance, skew, self._period)
         self._endless = self._description.endless
         self._farthest = 2 * self._period * np.array(self._description.speed) + JOINT_JUMP
-        self._bias_told = False
+        self._bias_reported = False
         self._believed = np.array(self._description.home)  # joint positions (n,) of the last plan
 
     @property
@@ -182,7 +182,7 @@ class ArmBody:
         self._check_pose(modelled, measured)
         self._correction.begin(modelled, measured)
         self._believed = positions
-        self._tell_bias(messages)
+        self._report_bias(messages)
         self._arm.reset()
         self._gripper.reset()
 
@@ -262,13 +262,13 @@ class ArmBody:
         self._arm.close()
         self._gripper.close()
 
-    def _tell_bias(self, messages: Mapping[str, Any]) -> None:
-        """Say once that a force is measured at rest: filters may slow every action because of it."""
-        if self._layout.wrench is None or self._bias_told:
+    def _report_bias(self, messages: Mapping[str, Any]) -> None:
+        """Print once that a force is measured at rest: filters may slow every action because of it."""
+        if self._layout.wrench is None or self._bias_reported:
             return
         force = float(np.linalg.norm(self._layout.wrench(messages[self._layout.by_kind["wrist_wrench"]])[:3]))
         if force > min(FORCE_AT_REST, self._description.force / 4):
-            self._bias_told = True
+            self._bias_reported = True
             print(
                 f"Robot {self._config.name} measures {force:.0f} N at its wrist at rest. Tare its sensor, or take that "
                 "off when episodes begin: robot.tare.seconds=0.5 (and robot.tare.force, if it is the sensor's bias)",

@@ -1,4 +1,4 @@
-"""From targets to the messages that move a robot."""
+"""Commands to an arm or a mobile base, as messages."""
 
 import threading
 import time
@@ -36,7 +36,7 @@ NUMBERS = {"joint_positions": "joints", "joint_velocities": "velocities", "joint
 """Kinds of command that are numbers, one a joint, and what of a target they are."""
 
 GO_ON = ("joint_velocities", "joint_efforts")
-"""Kinds of command that a controller goes on with when nothing comes after them."""
+"""Kinds of command that a controller keeps executing when no other follows."""
 
 COMMAND_QOS = QoSProfile(depth=1)
 SETTLE_SECONDS = 3.0
@@ -60,13 +60,13 @@ def check_listener(publisher: Publisher) -> None:
 
 
 class StoppingPublisher:
-    """Publishes commands with which a robot goes on for ever, so that a stop follows when no other did.
+    """Publishes commands that a robot executes until the next one, and a stop when none follows in time.
 
     Args:
         node: of the driver.
         publisher: of the commands.
-        timeout: so long after the last command the stop is sent [s]: the policy is late, or has ended.
-        stop: returns it.
+        timeout: time after the last command at which the stop is sent [s].
+        stop: returns the stop.
     """
 
     def __init__(self, node: Node, publisher: Publisher, timeout: float, stop: Callable[[], Message]) -> None:
@@ -99,7 +99,7 @@ class StoppingPublisher:
 
 
 class ArmCommander:
-    """Tells the arm what to do: publishes it, or sends it as a goal.
+    """Sends targets to an arm, as messages or as goals of an action.
 
     Velocities and efforts are followed by zeros, see :class:`StoppingPublisher`.
 
@@ -132,7 +132,7 @@ class ArmCommander:
                 self._servo = ServoSwitch(node, self.publisher.topic)
 
     def turn_on(self) -> None:
-        """Have MoveIt Servo obey, where that is what takes the commands; somebody listens to them.
+        """Switch MoveIt Servo on, if it executes the commands. A subscription to them exists.
 
         Raises:
             DriverError: if it does not answer, or refuses.
@@ -141,28 +141,28 @@ class ArmCommander:
             self._servo.turn_on()
 
     def reset(self) -> None:
-        """Forget that a goal was refused: an episode begins."""
+        """Begin an episode: forget refused goals."""
         self._refused, self._sent_target = "", None
         if self._goals is not None:
             self._goals.reset()
 
     def check(self) -> None:
-        """Raise :class:`DriverError` if nobody listens to the topic any more."""
+        """Raise :class:`DriverError` if no subscription receives the commands any more."""
         if self.publisher is not None:
             check_listener(self.publisher)
 
     def settle(self) -> None:
-        """Wait until what was sent has been received, and goals have been answered, for a few seconds at most."""
+        """Wait a few seconds at most until commands were received and goals answered."""
         if self._goals is not None:
             self._goals.settle(SETTLE_SECONDS)
         elif self.publisher is not None:
             self.publisher.wait_for_all_acked(SETTLE_SECONDS)
 
     def send(self, target: ArmTarget, pose: ArmPose) -> None:
-        """Send a target. A trajectory is sent once: it would begin anew.
+        """Send a target. A trajectory is sent once: a repetition would start it again.
 
         Args:
-            target: what to do.
+            target: of the motion.
             pose: measured pose of the end effector, from which a twist leads to the target in one period.
 
         Raises:
@@ -183,7 +183,7 @@ class ArmCommander:
         publisher.publish(self._message(target, pose))
 
     def stop(self) -> None:
-        """Cancel the goal, or send zeros, where the kind of command has that: it need not be known where the arm is."""
+        """Cancel the goal, or send zeros. Other kinds of command have no stop that needs no measured posture."""
         if self._goals is not None:
             self._goals.cancel()
         elif self._stopping is not None:
@@ -240,7 +240,7 @@ class ArmCommander:
 
 
 class BaseCommander:
-    """Publishes where a mobile base is to go, and a stop after it, see :class:`StoppingPublisher`.
+    """Sends steering and throttle to a mobile base; a stop follows, see :class:`StoppingPublisher`.
 
     Args:
         node: of the driver.
@@ -258,17 +258,17 @@ class BaseCommander:
         """Send ``steering`` (positive to the left) and ``throttle`` (positive forward), both in [-1, 1].
 
         Raises:
-            DriverError: if what takes the commands is gone.
+            DriverError: if no subscription receives the commands.
         """
         check_listener(self.publisher)
         self._stopping.publish(self._message(steering, throttle))
 
     def stop(self) -> None:
-        """Have the base stand still."""
+        """Stop the base."""
         self._stopping.stop()
 
     def settle(self) -> None:
-        """Wait until what was sent has been received, for a few seconds at most."""
+        """Wait a few seconds at most until commands were received."""
         self.publisher.wait_for_all_acked(SETTLE_SECONDS)
 
     def _message(self, steering: float, throttle: float) -> Message:

@@ -25,7 +25,7 @@ GIVES = {
     "scan": ("sensor_msgs/msg/LaserScan",),
     IMAGES: ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"),
 }
-"""What a source may give, and the message types that it may come in."""
+"""Message types by the kind of source that they may carry."""
 
 COMMANDS = {
     "pose": "geometry_msgs/msg/PoseStamped",
@@ -120,13 +120,13 @@ class SourceConfig(Options, section="robot.sources.*"):
 
     @property
     def place(self) -> str:
-        """Where it comes from, for messages."""
+        """Camera device or topic, for error messages."""
         return self.camera.device or self.topic
 
 
 @dataclass(frozen=True)
 class CommandConfig(Options, section="robot.command"):
-    """What moves the arm, or the mobile base.
+    """Commands that move the arm or the mobile base.
 
     Attributes:
         kind: ``pose``: equilibrium poses of a Cartesian impedance controller; ``twist``: velocities of the end
@@ -175,7 +175,7 @@ class CommandConfig(Options, section="robot.command"):
 
 @dataclass(frozen=True)
 class GripperConfig(Options, section="robot.gripper"):
-    """What moves the gripper, where actions do.
+    """Commands that move the gripper, where actions have it.
 
     Attributes:
         kind: ``none``; ``positions``: Float64MultiArray of a forward_command_controller; ``action``: GripperCommand.
@@ -230,7 +230,7 @@ class ControllersConfig(Options, section="robot.controllers"):
 
 @dataclass(frozen=True)
 class ResetConfig(Options, section="robot.reset"):
-    """What brings arm and scene to the start of an episode.
+    """The service that brings arm and scene to the start of an episode.
 
     Attributes:
         service: of type std_srvs/srv/Trigger; its answer says whether it worked.
@@ -251,7 +251,7 @@ class ResetConfig(Options, section="robot.reset"):
 
 @dataclass(frozen=True)
 class TareConfig(Options, section="robot.tare"):
-    """What the wrist's sensor measures when an episode begins is taken off: the arm is at rest then, and free.
+    """The bias of the wrist's sensor, measured and subtracted when an episode begins and the arm is at rest and free.
 
     Attributes:
         seconds: over which it is averaged; 0: nothing is taken off.

@@ -15,9 +15,9 @@ from .sources import POLL_NS, RobotSources
 from .taring import WrenchTare
 
 UNDER_WAY_NS = 50_000_000
-"""Messages from before a reset have come when its answer is this old, and commands when its request is sent."""
+"""Time after which messages and commands from before a reset have arrived."""
 AWAY_NS = 2_000_000_000
-"""Longest wait for what takes commands, before people are told that it is not there."""
+"""Longest wait for the subscriptions to commands before the robot counts as away."""
 
 
 class RobotConnection:
@@ -30,7 +30,7 @@ class RobotConnection:
 
     Attributes:
         sources: what the robot publishes, and its cameras.
-        tare: measures the bias of the wrist's sensor; None where that is not wanted.
+        tare: measures the bias of the wrist's sensor; None: it is not measured.
 
     Raises:
         DriverError: if something is missing, types or profiles do not fit, or controllers cannot be switched; the
@@ -61,10 +61,10 @@ class RobotConnection:
         self._opened.close()
 
     def reset_robot(self) -> None:
-        """Have arm and scene reset; every message that the sources hold afterwards comes from after the reset.
+        """Reset arm and scene; every message that the sources hold afterwards is newer than the reset.
 
         Raises:
-            SafetyStop: if what takes commands is not there, the reset fails or controllers cannot be activated.
+            SafetyStop: if nothing subscribes to the commands, the reset fails or controllers cannot be activated.
         """
         self._await_listeners()
         self._body.settle()
@@ -76,14 +76,14 @@ class RobotConnection:
         except DriverError as error:
             raise SafetyStop("controllers_inactive", str(error)) from error
         self._clock.sleep_until_ns(self._clock.now_ns() + UNDER_WAY_NS)
-        self.sources.clear()
+        self.sources.assembler.clear()
 
     def _make_tare(self) -> WrenchTare | None:
         layout = self._body.layout
         wrench, source = layout.wrench, layout.by_kind.get("wrist_wrench")
         if wrench is None or source is None or not self._config.tare.seconds:
             return None
-        return WrenchTare(self._node, self._config, wrench, partial(self.sources.newest_of, source), self._clock)
+        return WrenchTare(self._node, self._config, wrench, partial(self.sources.assembler.newest, source), self._clock)
 
     def _await(self, find_missing: Callable[[], list[str]]) -> None:
         """Wait until ``find_missing`` returns nothing."""
@@ -107,10 +107,10 @@ class RobotConnection:
             self._clock.sleep_until_ns(self._clock.now_ns() + 10 * POLL_NS)
 
     def _await_listeners(self) -> None:
-        """Wait a moment for what takes commands: a robot that does not obey is not reset.
+        """Wait a moment for subscriptions to the commands: a robot that does not obey is not reset.
 
         Raises:
-            SafetyStop: if something is not there.
+            SafetyStop: if one is missing.
         """
         deadline_ns = self._clock.now_ns() + AWAY_NS
         while missing := self._body.missing():

@@ -1,4 +1,4 @@
-"""ros2_control's controllers: those that the robot needs are active while it is driven, and given back at the end."""
+"""Switching of ros2_control's controllers while a robot is driven."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,15 +11,15 @@ from .config import ControllersConfig
 LIST = "controller_manager_msgs/srv/ListControllers"
 SWITCH = "controller_manager_msgs/srv/SwitchController"
 STRICT = 2
-"""Of SwitchController: all of it or nothing."""
+"""Strictness of SwitchController at which it does all or nothing."""
 
 
 class ControllerSwitch:
-    """Asks a controller manager for the controllers that a configuration names.
+    """Activates the configured controllers, and restores the earlier ones at the end.
 
     Args:
         node: of the driver.
-        config: which controllers; where it names none, nobody is asked.
+        config: which controllers; where it names none, no controller manager is needed.
     """
 
     def __init__(self, node: Node, config: ControllersConfig) -> None:
@@ -71,7 +71,7 @@ class ControllerSwitch:
             self._found = start, stop
 
     def give_back(self) -> None:
-        """Have the controllers as the first :meth:`activate` found them. What does not work is printed."""
+        """Restore the controllers as the first :meth:`activate` found them. Failures are printed."""
         if self._found is None:
             return
         started, stopped = self._found

@@ -1,4 +1,4 @@
-"""What messages say, as the elements of an observation."""
+"""Decoders of messages into elements of an observation."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -350,20 +350,25 @@ def make_decoder(
                 if name not in terms:
                     raise ConfigError(f"{topic} gives the reward term {name!r}: {nearest(name, terms)}")
             return NamedNumbers(topic, names or terms, ("position",), names or terms)
-    key = source.gives
-    if key not in observation:
-        raise ConfigError(f"{topic} gives {key!r}, which the task does not observe; {nearest(key, observation)}")
+    if source.gives in observation:
+        return _make_direct_decoder(source, observation[source.gives])
+    raise ConfigError(
+        f"{topic} gives {source.gives!r}, which the task does not observe; {nearest(source.gives, observation)}"
+    )
+
+
+def _make_direct_decoder(source: SourceConfig, spec: ArraySpec) -> Decoder:
+    """Return the decoder of a source that gives a whole array of the observation, of ``spec``."""
+    topic, key = source.place, source.gives
     if key == "scan":
-        return Scan(topic, tuple(f"scan_{index}" for index in range(observation[key].shape[0])))
+        return Scan(topic, tuple(f"scan_{index}" for index in range(spec.shape[0])))
     if key.startswith(IMAGES):
-        shape = observation[key].shape
-        if shape[2] != 3:
+        if spec.shape[2] != 3:
             raise ConfigError(
-                f"{topic}: the task stacks images of shape {shape}; a robot gives one frame at a time: choose "
+                f"{topic}: the task stacks images of shape {spec.shape}; a robot gives one frame at a time: choose "
                 "task.observation.frame_stack=1"
             )
         if source.camera.device:
             return Filmed()
-        return Picture(topic, observation[key], compressed=source.type.endswith("CompressedImage"))
-    elements = observation[key].names
-    return NamedNumbers(topic, names or elements, ("position",), elements)
+        return Picture(topic, spec, compressed=source.type.endswith("CompressedImage"))
+    return NamedNumbers(topic, source.names or spec.names, ("position",), spec.names)

@@ -1,4 +1,4 @@
-"""Goals of an action for which the arm never waits."""
+"""Goals of an action, sent without waiting for their answers."""
 
 import threading
 import time
@@ -11,12 +11,12 @@ from ..ros2.answers import Servers
 
 ANSWER_SECONDS = 1.0
 LOOK_SECONDS = 0.2
-"""Between two looks at whether the server of the newest goal is still there."""
+"""Time between two checks of the server of the newest goal [s]."""
 UNDER_WAY = (GoalStatus.ACCEPTED, GoalStatus.EXECUTING, GoalStatus.CANCELING)
 
 
 class GoalSender:
-    """Sends the newest goal, one after another, in a thread of its own: an answer takes time that the arm has not.
+    """Sends the newest goal, one after another, in a thread of its own.
 
     Args:
         client: of the action.
@@ -42,13 +42,13 @@ class GoalSender:
         self._thread.start()
 
     def send(self, goal: Message) -> None:
-        """Send a goal as soon as that before it was answered; what still waits then is left out."""
+        """Send a goal as soon as the one before it was answered; it replaces a goal that still waits."""
         with self._changed:
             self._wanted, self._cancels, self.lost = goal, False, ""
             self._changed.notify_all()
 
     def drop(self) -> None:
-        """Leave out the goal that still waits; what was sent goes on."""
+        """Drop the goal that still waits; a goal that was sent goes on."""
         with self._changed:
             self._wanted = None
 
@@ -59,7 +59,7 @@ class GoalSender:
             self._changed.notify_all()
 
     def settle(self, timeout: float) -> bool:
-        """Return whether everything that was asked for was sent and answered within ``timeout`` [s]."""
+        """Return whether all goals and cancellations were sent and answered within ``timeout`` [s]."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: self._wanted is None and not self._cancels and not self._busy, timeout
@@ -96,15 +96,15 @@ class GoalSender:
     def _run(self) -> None:
         while True:
             with self._changed:
-                asked = self._changed.wait_for(
+                is_due = self._changed.wait_for(
                     lambda: self._wanted is not None or self._cancels or self._closed, LOOK_SECONDS
                 )
                 wanted, cancels = self._wanted, self._cancels
                 self._wanted, self._cancels = None, False
                 if self._closed and not cancels:
                     return
-                goal, self._busy = self._goal, asked
-            if asked:
+                goal, self._busy = self._goal, is_due
+            if is_due:
                 self._act(None if cancels else wanted, goal)
             else:
                 self._look()

@@ -1,4 +1,4 @@
-"""Commands of the gripper."""
+"""Commands to a gripper, as messages or goals."""
 
 import math
 import time
@@ -14,16 +14,16 @@ from .goals import GoalSender
 
 GRIPPER = "control_msgs/action/GripperCommand"
 RETRY_SECONDS = 1.0
-"""Between goals that were not accepted."""
+"""Pause between goals that were not accepted [s]."""
 MOST_FAILURES = 3
-"""Number of goals in a row that are not accepted, or aborted by fingers that met nothing, after which it is dead."""
+"""Number of goals in a row, rejected or aborted without a stall, after which the gripper counts as dead."""
 
 
 class GripperCommander:
-    """Tells the gripper its opening, whenever that changes, and again where a goal was not accepted.
+    """Sends the opening of a gripper whenever it changes, and again if a goal was not accepted.
 
-    A goal that its server has aborted is not repeated: the fingers may have met what they are to hold. One whose
-    server is started again is repeated. A gripper that takes no goals, or does not end them, is an error.
+    A goal that its server aborted is not repeated: the fingers may hold an object. A goal whose server was restarted is
+    repeated. A gripper that accepts no goals, or does not end them, is an error.
 
     Args:
         node: of the driver.
@@ -47,7 +47,7 @@ class GripperCommander:
             self._goals = GoalSender(self.client, self._retry)
 
     def reset(self) -> None:
-        """Send the next opening in any case, and forget what failed: an episode begins."""
+        """Begin an episode: forget failures and send the next opening in any case."""
         self._sent, self._aborts = None, 0
         if self._goals is not None:
             self._goals.reset()
@@ -76,13 +76,13 @@ class GripperCommander:
             self._goals.send(self._node.types.make(f"{GRIPPER}_Goal", command=command))
 
     def stop(self) -> None:
-        """Send no goal that still waits. The gripper is left as it is: it may hold something."""
+        """Drop the goal that still waits. The gripper stays as it is: it may hold an object."""
         if self._goals is not None:
             self._goals.drop()
             self._sent = None  # the next opening is sent in any case
 
     def settle(self) -> None:
-        """Wait until what was sent has been received, for a few seconds at most."""
+        """Wait a few seconds at most until commands were received."""
         if self._goals is not None:
             self._goals.settle(SETTLE_SECONDS)
         elif self.publisher is not None:
@@ -113,7 +113,7 @@ class GripperCommander:
         self._reason, self._retry_at = reason, time.monotonic() + RETRY_SECONDS
 
     def _judge(self, ended: tuple[GoalStatus, Message] | None) -> None:
-        """Count goals that were aborted, and say once of each with which result."""
+        """Count aborted goals, and print the result of each once."""
         status, result = ended or (None, None)
         if result is None or result is self._judged:
             return

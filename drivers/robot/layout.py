@@ -1,4 +1,4 @@
-"""From the messages of all sources to the observation that the task wants."""
+"""Observations of a task, made of the messages of all sources."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 ARM_KINDS = ("joints", "end_effector_pose", "end_effector_velocity", "wrist_wrench", "gripper")
 BASE_KINDS = ("odometry", "imu", "orientation", "drive")
-"""What sources may give of ``state``, of an arm and of a mobile base."""
+"""Kinds of sources that give elements of ``state``, for an arm and for a mobile base."""
 
 
 class ArmModel(Protocol):
@@ -105,7 +105,7 @@ class SourceLayout:
 
     @property
     def reports_success(self) -> bool:
-        """Whether a source says whether the task is solved."""
+        """Whether a source reports the task's success."""
         return "rewards" in self.by_kind and "success" in self._decoders[self.by_kind["rewards"]].names
 
     def observation(self, messages: Mapping[str, Any]) -> Observation:
@@ -165,7 +165,7 @@ class SourceLayout:
 
 
 class ObservationLayout(SourceLayout):
-    """As :class:`SourceLayout`, for an arm.
+    """A :class:`SourceLayout` for an arm.
 
     What no source measures of the end effector's pose and velocity is computed from the joints. Positions of endless
     joints, which robots count over whole turns, are observed in [-pi, pi), as in simulation.

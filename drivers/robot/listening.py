@@ -1,4 +1,4 @@
-"""What the topics of a robot's sources say, as it comes."""
+"""Subscriptions to the topics of a robot's sources."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ NEAR = 4
 
 @dataclass
 class Arrivals:
-    """What came of one source's images.
+    """Statistics of one source's images.
 
     Attributes:
         reliability: with which they are listened to.
@@ -41,8 +41,8 @@ class Arrivals:
         self.first_ns = self.first_ns or now_ns
         self.count, self.size = self.count + 1, len(message.data)
 
-    def told(self, source: str, now_ns: int) -> str:
-        """Return what was seen, and what helps where messages of that size get lost."""
+    def describe(self, source: str, now_ns: int) -> str:
+        """Return the statistics as a text, with advice where messages of that size get lost."""
         seconds = 1e-9 * (now_ns - self.first_ns)
         came = f"{self.count} image(s) of {1e-6 * self.size:.1f} MB in {seconds:.0f} s" if self.count else "no image"
         if self.reliability == "reliable":
@@ -55,7 +55,7 @@ class Arrivals:
 
 
 class Listener:
-    """Puts what comes on the topics of sources into an assembler.
+    """Puts the messages of sources into an assembler.
 
     A message with names, none of which a source takes, is passed over: a gripper's beside those of its arm.
 
@@ -69,7 +69,7 @@ class Listener:
     Attributes:
         subscriptions: by source, but for cameras of this machine; sources of one topic share one.
         passed_over: names in the newest message that a source was not given, by source.
-        images: what came of each source that gives images.
+        images: statistics of each source that gives images.
     """
 
     def __init__(
@@ -108,11 +108,11 @@ class Listener:
             self.subscriptions |= dict.fromkeys(names, subscription)
 
     def advice(self, source: str) -> str:
-        """Return what may be the reason that a source gives nothing, or too little; empty where nothing is known."""
+        """Return the likely reason that a source gives nothing, or too little; empty where none is known."""
         subscription = self.subscriptions[source]
         if subscription.matched_count:
             images = self.images.get(source)
-            return "" if images is None else images.told(source, self._clock.now_ns())
+            return "" if images is None else images.describe(source, self._clock.now_ns())
         own, kind = subscription.topic, self._sources[source].type
         alike = [name for name, kinds in self._node.graph.topics.items() if kind in kinds and name != own]
         published = [name for name in alike if self._node.offered(name)]
@@ -155,14 +155,14 @@ def _reliabilities_of(node: Node, sources: Mapping[str, SourceConfig], clock: Cl
     chosen = {
         name: "best_effort" if source.reliability == "auto" else source.reliability for name, source in sources.items()
     }
-    asked = [name for name, source in sources.items() if source.reliability == "auto" and _is_image(source)]
+    automatic = [name for name, source in sources.items() if source.reliability == "auto" and _is_image(source)]
     deadline_ns = clock.now_ns() + DISCOVERY_NS
-    while asked:
-        offered = {name: node.offered(sources[name].topic) for name in asked}
+    while automatic:
+        offered = {name: node.offered(sources[name].topic) for name in automatic}
         if all(offered.values()) or clock.now_ns() >= deadline_ns:
             break
         clock.sleep_until_ns(clock.now_ns() + _POLL_NS)
-    for name in asked:
+    for name in automatic:
         if offered[name] and all(profile.reliability == "reliable" for profile in offered[name]):
             chosen[name] = "reliable"
     return chosen

@@ -1,4 +1,4 @@
-"""Control periods of equal length, and how well they were kept."""
+"""Control periods of equal length, and statistics of how well they were kept."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ REMEMBERED = 20_000
 
 
 class RateKeeper:
-    """Says when each control period ends, by monotonic time.
+    """Schedules control periods by monotonic time.
 
     Periods follow one another without a gap: what the policy takes is part of the period. A period that begins later
     than half its length is an *overrun*: it gets its whole length, and the schedule moves.

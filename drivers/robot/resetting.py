@@ -9,7 +9,7 @@ from .config import ResetConfig
 TRIGGER = "std_srvs/srv/Trigger"
 POLL_NS = 50_000_000
 AWAY_SECONDS = 2.0
-"""Longest wait for the service to be there, before people are told that it is not."""
+"""Longest wait for the service before the robot counts as away."""
 
 
 class ResetService:
@@ -37,7 +37,7 @@ class ResetService:
         return [] if self._client.wait(0.0) else [f"no service {self._config.service} ({TRIGGER})"]
 
     def call(self) -> None:
-        """Have arm and scene reset.
+        """Reset arm and scene.
 
         Raises:
             SafetyStop: if that fails every time; if the service is not there; if it does not answer in time, now or at
@@ -58,12 +58,12 @@ class ResetService:
         config = self._config
         while True:
             self._await_server()
-            asked = self._client.servers()
+            servers = self._client.servers()
             self._take_latch()
             try:
                 answer = self._client.call(self._node.types.make(f"{TRIGGER}_Request"), config.timeout)
             except ServerLostError:
-                self._lost = asked
+                self._lost = servers
                 continue
             except DriverError as error:
                 self._latch.give_up()

@@ -1,4 +1,4 @@
-"""MoveIt Servo, which obeys no twist before it is told to."""
+"""Activation of MoveIt Servo, which ignores twists until its command type is set."""
 
 import time
 
@@ -8,7 +8,7 @@ from ..ros2 import Node
 
 COMMAND_TYPE = "moveit_msgs/srv/ServoCommandType"
 TWIST = 1
-"""Of ServoCommandType."""
+"""Command type of ServoCommandType."""
 TRIGGER = "std_srvs/srv/Trigger"
 DISCOVERY_SECONDS = 1.0
 """Longest wait for the services of a node whose subscription is there."""
@@ -31,7 +31,7 @@ class ServoSwitch:
         self._service: str | None = None  # empty: there is none
 
     def turn_on(self) -> None:
-        """Tell Servo to obey.
+        """Set Servo's command type.
 
         Raises:
             DriverError: if it does not answer, or refuses.

@@ -1,6 +1,6 @@
 """The sources of a robot, topics and cameras, and the observations made of their messages."""
 
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
@@ -31,6 +31,7 @@ class RobotSources:
 
     Attributes:
         used: configuration of each source that is not left out.
+        assembler: keeps the newest messages.
     """
 
     def __init__(
@@ -44,13 +45,13 @@ class RobotSources:
         self._layout, self._clock = layout, clock
         self.used = {name: source for name, source in layout.used.items() if source.gives not in ignored}
         self._align_to = align_to if align_to in self.used else None
-        self._assembler = ObservationAssembler(timings_of(self.used), self._align_to)
-        self._listener = Listener(node, self.used, layout.wanted, clock, self._assembler)
+        self.assembler = ObservationAssembler(timings_of(self.used), self._align_to)
+        self._listener = Listener(node, self.used, layout.wanted, clock, self.assembler)
         self._cameras: dict[str, CameraReader] = {}
         for name, source in self.used.items():
             if source.camera.device:
                 height, width, _ = layout.spec.observation[source.gives].shape
-                take = partial(self._assembler.put, name)
+                take = partial(self.assembler.put, name)
                 self._cameras[name] = CameraReader(name, source.camera, (width, height), clock, take)
 
     def close(self) -> None:
@@ -64,7 +65,7 @@ class RobotSources:
 
     def missing(self) -> list[str]:
         """Return a text for each source that has given nothing yet."""
-        order = self._assembler.missing()
+        order = self.assembler.missing()
         order.sort(key=lambda name: (name in self._cameras, name not in self._listener.passed_over))
         return [self._absence(name) for name in order]
 
@@ -82,23 +83,7 @@ class RobotSources:
 
     def newest(self) -> dict[str, Any]:
         """Return the newest message of each source; None where there was none."""
-        return {name: self._assembler.newest(name) for name in self.used}
-
-    def newest_of(self, name: str) -> Any:
-        """Return the newest message of one source; None where there was none."""
-        return self._assembler.newest(name)
-
-    def stale(self, now_ns: int) -> dict[str, float]:
-        """Return the age [s] of each source whose newest message is too old; infinity where there is none."""
-        return self._assembler.stale(now_ns)
-
-    def select(self, now_ns: int, without: Collection[str] = ()) -> Selection | None:
-        """Return the messages of one observation; arguments as for :meth:`.ObservationAssembler.select`."""
-        return self._assembler.select(now_ns, without)
-
-    def clear(self) -> None:
-        """Forget all messages but those that hold until the next one."""
-        self._assembler.clear()
+        return {name: self.assembler.newest(name) for name in self.used}
 
     def observe(self) -> Selection:
         """Return the messages of one observation.
@@ -108,7 +93,7 @@ class RobotSources:
         """
         now_ns = self._clock.now_ns()
         self.check(now_ns)
-        selection = self._assembler.select(now_ns)
+        selection = self.assembler.select(now_ns)
         if selection is None:
             raise self._silence({})
         if not self._obeys(selection):
@@ -127,7 +112,7 @@ class RobotSources:
         longest = max(source.max_age for source in self.used.values())
         deadline_ns = self._clock.now_ns() + round((longest + silence) * 1e9)
         while (now_ns := self._clock.now_ns()) < deadline_ns:
-            selection = self._assembler.select(now_ns)
+            selection = self.assembler.select(now_ns)
             if selection is not None and self._obeys(selection):
                 return selection
             self._clock.sleep_until_ns(now_ns + POLL_NS)
@@ -135,7 +120,7 @@ class RobotSources:
 
     def check(self, now_ns: int) -> None:
         """Raise :class:`SafetyStop` if a source is too old."""
-        if stale := self._assembler.stale(now_ns):
+        if stale := self.assembler.stale(now_ns):
             raise self._silence(stale)
 
     def describe(self, stale: Mapping[str, float]) -> str:

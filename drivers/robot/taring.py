@@ -1,4 +1,4 @@
-"""The bias of a wrist's sensor: what it measures at rest, which the driver takes off and tells those that watch."""
+"""The bias of a wrist's sensor: measured at rest, subtracted by the driver and published for guards."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,12 +19,12 @@ POLL_NS = 2_000_000
 
 
 class WrenchTare:
-    """Measures the bias at the start of each episode, takes it off, and publishes it for guards (latched).
+    """Measures the bias at the start of each episode, subtracts it and publishes it for guards (latched).
 
     Args:
         node: of the driver.
         config: of the robot.
-        wrench: decoder that takes the bias off.
+        wrench: decoder that subtracts the bias.
         newest: returns the newest message of the sensor; None where there is none.
         clock: monotonic time.
     """
@@ -54,7 +54,7 @@ class WrenchTare:
         self._publisher.publish(message)
 
     def _average(self) -> Array:
-        """Return the mean (6,) of what is measured in the configured time."""
+        """Return the mean (6,) of the measurements in the configured time."""
         measured, last = [], None
         end_ns = self._clock.now_ns() + round(self._config.tare.seconds * 1e9)
         while (now_ns := self._clock.now_ns()) < end_ns:
@@ -67,12 +67,12 @@ class WrenchTare:
 
 
 class HeardBias:
-    """Takes the bias over from the driver, for those that watch: until it came, no force is known.
+    """Takes the bias over from the driver, for guards. Forces are unknown before it has arrived.
 
     Args:
-        node: of who watches.
+        node: of the guard.
         config: of the robot.
-        wrench: decoder that takes the bias off.
+        wrench: decoder that subtracts the bias.
     """
 
     def __init__(self, node: Node, config: RobotConfig, wrench: Wrench) -> None:
@@ -93,12 +93,12 @@ class HeardBias:
 
 
 def bias_topic(config: RobotConfig) -> str:
-    """Return the name of the topic on which the driver says what it has taken off."""
+    """Return the topic on which the driver publishes the bias."""
     return f"{config.name}/wrench_bias"
 
 
 def too_large(config: TareConfig, bias: Array) -> str:
-    """Return why ``bias`` (6,) is none [N, Nm]; empty where it may be one."""
+    """Return why ``bias`` (6,) is too large [N, Nm]; empty where it is not."""
     force, torque = float(np.linalg.norm(bias[:3])), float(np.linalg.norm(bias[3:]))
     if force <= config.force and torque <= config.torque:  # not where they are no numbers
         return ""

@@ -35,7 +35,7 @@ class Link:
 
 
 class Placement(NamedTuple):
-    """Where a frame is in another: position (3,) [m], rotation (3, 3), and when what moves on the way came [ns]."""
+    """Pose of a frame in another: position (3,) [m], rotation (3, 3), and arrival of its moving transforms [ns]."""
 
     position: Array
     rotation: Array
@@ -136,7 +136,7 @@ class FrameSubscription:
 
     @property
     def topic(self) -> str:
-        """What is listened to, for people."""
+        """Name of the topics and frames, for messages."""
         frames = "" if self._latest else f"; frames there: {', '.join(self._tree.frames) or 'none'}"
         return f"{self._moving.topic} (of {self._source.frame} in {self._source.parent}{frames})"
 

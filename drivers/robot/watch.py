@@ -1,4 +1,4 @@
-"""What a robot does, seen from a process that never moves it: a safety guard, or one that scores it."""
+"""A robot observed by a process that never moves it: a safety guard, or one that scores it."""
 
 from collections.abc import Container, Mapping
 from contextlib import ExitStack
@@ -20,7 +20,7 @@ ANSWER_SECONDS = 0.5
 
 
 class Seen(NamedTuple):
-    """What is known of a robot.
+    """The observation of a robot at one time.
 
     Attributes:
         observation: as the task has it, without images that are missing or too old; None while another source is.
@@ -35,17 +35,17 @@ class Seen(NamedTuple):
 
 
 class RobotWatch:
-    """Listens to a robot's sources, and has the robot itself stop where it can.
+    """Observes a robot's sources, and triggers its own emergency stop.
 
     Args:
         config: topics and ages, and the service that stops the robot.
         layout: makes observations of messages.
         clock: monotonic time.
         purpose: end of the node's name.
-        ignored: what sources give that is not looked at.
+        ignored: kinds of sources that are left out.
 
     Attributes:
-        spec: of what is observed.
+        spec: of the observation.
     """
 
     def __init__(
@@ -76,36 +76,36 @@ class RobotWatch:
             raise
 
     def look(self) -> Seen:
-        """Return what is known now.
+        """Return the newest observation.
 
         Raises:
             SpecError: if a message has not what is expected.
         """
         now_ns, sources = self._clock.now_ns(), self._sources
-        stale = sources.stale(now_ns)
+        stale = sources.assembler.stale(now_ns)
         unseen = [name for name in stale if sources.used[name].gives.startswith(IMAGES)]
-        selection = sources.select(now_ns, unseen)
+        selection = sources.assembler.select(now_ns, unseen)
         silent = {sources.topic(name): age for name, age in stale.items()}
         if selection is None:
             return Seen(None, now_ns, silent)
         return Seen(self._layout.observation(selection.messages), selection.stamp_ns, silent)
 
     def stop(self) -> tuple[bool, str]:
-        """Have the robot itself stop; return whether it said that it does, and what there is to say."""
-        heard = 0
+        """Trigger the robot's own emergency stop; return whether it confirmed, and a text for people."""
+        listeners = 0
         if self._topic is not None:
             self._topic.publish(self._node.types.make(STOP, data=True))
-            heard = self._topic.matched_count
-        by_topic = f"told by {self._topic.topic}" if self._topic is not None and heard else ""
+            listeners = self._topic.matched_count
+        by_topic = f"told by {self._topic.topic}" if self._topic is not None and listeners else ""
         if self._client is None:
             if self._topic is None:
                 return True, "the robot has no emergency stop of its own (robot.emergency_service, or emergency_topic)"
-            return bool(heard), f"the robot's own emergency stop: {by_topic or 'nobody listens to its topic'}"
+            return bool(listeners), f"the robot's own emergency stop: {by_topic or 'nobody listens to its topic'}"
         try:
             answer = self._client.call(self._node.types.make(f"{TRIGGER}_Request"), ANSWER_SECONDS)
         except DriverError as error:
-            told = f"{by_topic}, while its service does not answer" if by_topic else "does not answer"
-            return bool(heard), f"the robot's own emergency stop {told}: {error}"
+            outcome = f"{by_topic}, while its service does not answer" if by_topic else "does not answer"
+            return bool(listeners), f"the robot's own emergency stop {outcome}: {error}"
         return answer.success, f"the robot's own emergency stop: {answer.message}"
 
     def rearm_facts(self) -> dict[str, str] | None:
@@ -113,15 +113,15 @@ class RobotWatch:
         return None if self._client is None else rearm_facts(self._config)
 
     def close(self) -> None:
-        """Leave ROS 2, and let others have the cameras."""
+        """Leave ROS 2 and release the cameras."""
         self._opened.close()
 
 
 class ScoredRobot(RobotWatch):
-    """A robot that is looked at, and topics for what is thought of it: ``TOPIC/terms`` and ``TOPIC/success``.
+    """A robot that is observed, and the topics of its rewards: ``TOPIC/terms`` and ``TOPIC/success``.
 
     Terms are the named numbers (JointState: ``name``, ``position``) that ``robot.sources`` take as ``rewards``, success
-    is a std_msgs/msg/Bool too. What the robot's own sources say of rewards and readiness is not looked at.
+    is a std_msgs/msg/Bool too. The robot's own rewards and readiness are ignored.
 
     Args:
         config: of the robot.
@@ -140,7 +140,7 @@ class ScoredRobot(RobotWatch):
             raise
 
     def publish(self, terms: Mapping[str, float], success: bool) -> None:
-        """Say what the observation just seen is worth."""
+        """Publish the reward terms of the newest observation."""
         make, header = self._node.types.make, {"stamp": self._node.now()}
         names, values = list(terms), list(terms.values())
         self._terms.publish(make("sensor_msgs/msg/JointState", header=header, name=names, position=values))

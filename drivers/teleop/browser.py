@@ -13,7 +13,7 @@ from .motion import AxisMotion, AxisTeleop, Polled
 
 
 class Page(Protocol):
-    """What a person holds: a page that is served; ``robo_rl.web.person`` has it."""
+    """The page that a person drives with; ``robo_rl.web.person`` serves it."""
 
     def poll(self, timeout: float) -> tuple[Mapping[str, float] | None, Set[str], Set[str]]:
         """Return axes, the buttons that are held, and those that were tapped since the last call.

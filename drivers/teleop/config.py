@@ -9,7 +9,7 @@ ELEMENTS = ("x", "y", "z", "roll", "pitch", "yaw", "steering", "throttle")
 """Elements of actions that an axis of a device may move."""
 
 FUNCTIONS = ("gripper", "deadman", "success", "failure", "discard", "pause", "stop", "emergency_stop")
-"""What a button of a device may do."""
+"""Functions that a button of a device may have."""
 
 
 @dataclass  # not frozen: OmegaConf makes frozen entries of a dictionary read-only
@@ -27,7 +27,7 @@ class AxisConfig(Options, section="teleop.*.axes.*"):
 
 @dataclass(frozen=True)
 class MappingConfig(Options, section="teleop.*"):
-    """What the axes and buttons of a device do.
+    """Functions of the axes and buttons of a device.
 
     Attributes:
         axes: axis by the element of the action that it moves: x (away from the robot's base), y (to its left), z (up),
@@ -186,7 +186,7 @@ def _browser() -> BrowserConfig:
 
 @dataclass(frozen=True)
 class TeleopConfig(Options, section="teleop"):
-    """How a person's motions become the robot's.
+    """Mapping from a person's motions to the robot's.
 
     A terminal tells that a key went down and, while it is held, repeats it after a while; it never tells that it was
     let go. So each key acts for ``hold_seconds`` and then fades over ``decay_seconds``, which bridges the wait for the

@@ -1,4 +1,4 @@
-"""From the motion of a leader arm to actions: of joints, or of an end effector."""
+"""Actions from the motion of a leader arm: of joints, or of an end effector."""
 
 from pathlib import Path
 

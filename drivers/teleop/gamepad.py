@@ -11,7 +11,7 @@ from .motion import Polled
 from .window import window_events
 
 AXES = ("left_x", "left_y", "right_x", "right_y", "left_trigger", "right_trigger")
-"""In SDL's order; right and down are positive, triggers are 0 to 1."""
+"""Axes in SDL's order; right and down are positive, triggers are 0 to 1."""
 BUTTONS = (
     "a",
     "b",
@@ -29,7 +29,7 @@ BUTTONS = (
     "left",
     "right",
 )
-"""In SDL's order; a is the lower one of the four, on whatever gamepad."""
+"""Buttons in SDL's order; ``a`` is the lower one of the four on every gamepad."""
 
 FULL = 32767
 """SDL's value of a full deflection."""

@@ -1,4 +1,4 @@
-"""From pressed keys to actions, for every device that has keys."""
+"""Actions from the pressed keys of any device."""
 
 import numpy as np
 
@@ -118,11 +118,11 @@ class KeyMotion:
         self._pressed_ns.clear()
 
     def reset(self, closed: bool = False) -> None:
-        """Begin an episode, or follow whoever acts: the gripper is open, or ``closed``."""
+        """Begin an episode or take over, with the gripper open or ``closed``."""
         self._closed = closed
 
     def intervention(self) -> Intervention:
-        """Return what the keys say now; each press of a button is told once."""
+        """Return the state of the keys; each press of a button is reported once."""
         now = self._clock.now_ns()
         action = np.zeros(len(self._names), np.float32)
         for key, pressed_ns in self._pressed_ns.items():

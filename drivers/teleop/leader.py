@@ -98,7 +98,7 @@ class LeaderTeleop:
         return Intervention(action.astype(np.float32), in_control, message=self._message)
 
     def reset(self, closed: bool = False) -> None:
-        """Begin an episode, or follow whoever acts: the gripper is open, or ``closed``, where the leader has none."""
+        """Begin an episode or take over, with the gripper open or ``closed``, where the leader has none."""
         if not self._config.gripper:
             self._closure = GRIPPER_CLOSED if closed else GRIPPER_OPEN
 

@@ -1,4 +1,4 @@
-"""From deflected axes and pressed buttons to actions, for every device that has them."""
+"""Actions from the deflected axes and pressed buttons of any device."""
 
 import threading
 from collections.abc import Collection, Mapping, Set
@@ -12,11 +12,11 @@ from .config import MappingConfig
 from .keys import GRIPPER_CLOSED, GRIPPER_OPEN, action_names
 
 NO_CONTROL = {"gripper", "deadman"}
-"""What buttons do that are not told by name: they are part of the motion."""
+"""Functions of buttons that are part of the motion."""
 
 
 class Polled(NamedTuple):
-    """What a device says.
+    """The state of a device.
 
     Attributes:
         axes: deflections by name, in [-1, 1]; an axis that is not named is at rest. None while the device is not there.
@@ -108,8 +108,8 @@ class AxisMotion:
     ) -> None:
         self._names = action_names(spec)
         used = [each.axis for each in mapping.axes.values() if each.axis]
-        for kind, asked, known in (("axis", used, axes), ("button", [*mapping.buttons.values()], buttons)):
-            for name in filter(None, asked):
+        for kind, names, known in (("axis", used, axes), ("button", [*mapping.buttons.values()], buttons)):
+            for name in filter(None, names):
                 if known is not None and name not in known:
                     raise ConfigError(f"the device has no {kind} {name!r}: {nearest(name, known)}")
         self._axes = {name: each for name, each in mapping.axes.items() if name in self._names and each.axis}
@@ -123,7 +123,7 @@ class AxisMotion:
         self._closed = False
 
     def reset(self, closed: bool = False) -> None:
-        """Begin an episode, or follow whoever acts: the gripper is open, or ``closed``."""
+        """Begin an episode or take over, with the gripper open or ``closed``."""
         self._closed = closed
 
     def intervention(self, polled: Polled, message: str = "") -> Intervention:
@@ -178,7 +178,7 @@ class Reader(Protocol):
 
     @property
     def absence(self) -> str:
-        """What to tell the person while the device is not there."""
+        """Text for the person while the device is missing."""
         ...
 
     def poll(self) -> Polled:
@@ -213,7 +213,7 @@ class AxisTeleop:
         return self._motion.intervention(polled, self._reader.absence if polled.axes is None else "")
 
     def reset(self, closed: bool = False) -> None:
-        """Begin an episode, or follow whoever acts: the gripper is open, or ``closed``."""
+        """Begin an episode or take over, with the gripper open or ``closed``."""
         self._motion.reset(closed)
 
     def help(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""A screen for devices that have none."""
+"""Screens for devices without one."""
 
 from typing import Protocol
 
@@ -16,7 +16,7 @@ class Screenless(Protocol):
 
     @property
     def in_base_frame(self) -> bool:
-        """Whether actions are told in the base frame, whatever the frame of the robot's; else they are in that one."""
+        """Whether actions are in the base frame, whatever the robot's frame; else they are in the robot's."""
         ...
 
     def read(self) -> Intervention: ...
@@ -47,7 +47,7 @@ class ScreenTeleop:
         return Intervention(said.action, said.in_control, buttons, said.message)
 
     def reset(self, closed: bool = False) -> None:
-        """Begin an episode, or follow whoever acts: the gripper is open, or ``closed``."""
+        """Begin an episode or take over, with the gripper open or ``closed``."""
         self._device.reset(closed)
 
     def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:

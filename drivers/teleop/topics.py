@@ -142,7 +142,7 @@ class TwistTeleop:
         return Intervention(action, in_control, message="" if came else self._topic.absence)
 
     def reset(self, closed: bool = False) -> None:
-        """Begin an episode, or follow whoever acts: the gripper is open, or ``closed``."""
+        """Begin an episode or take over, with the gripper open or ``closed``."""
         self._closed = closed
 
     def help(self) -> list[str]:

@@ -74,7 +74,7 @@ class WindowTeleop:
         return self._motion.intervention()
 
     def reset(self, closed: bool = False) -> None:
-        """Begin an episode, or follow whoever acts: the gripper is open, or ``closed``."""
+        """Begin an episode or take over, with the gripper open or ``closed``."""
         self._motion.reset(closed)
 
     def show(self, picture: NDArray[np.uint8] | None, lines: list[str]) -> None:
