@@ -24,7 +24,8 @@ from omegaconf import DictConfig, open_dict
 
 from robo_rl.app import build_agent, build_backend, register_all_configs, section
 from robo_rl.replay import Intake
-from robo_rl.training.with_ray import RayActors, connect
+from robo_rl.training.ray_actors import RayActors
+from robo_rl.training.with_ray import connect
 from robo_rl.transport import LearnerServer
 
 INGEST_STEPS = 100_000

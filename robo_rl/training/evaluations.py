@@ -10,7 +10,7 @@ from typing import Any
 
 from ..app import Components, RunConfig
 from ..core import Agent, Interruption, Policy, RenderingError, SafetyStop, State
-from ..evaluation import EpisodeOutcome, EvaluationResult, evaluate, film_problem, no_time_limit
+from ..evaluation import EvaluationResult, evaluate, film_problem, no_time_limit
 from ..evaluation.hacking import RewardWatch
 from ..telemetry import RunLogger
 
@@ -84,16 +84,20 @@ class Evaluations:
             "watch": None if self.watch is None else self.watch.state(),
         }
 
-    def load(self, state: Mapping[str, Any], updates: int) -> None:
-        """Take over what :meth:`state` returned."""
+    def load(self, state: Mapping[str, Any], updates: int, step: int) -> None:
+        """Go on from what :meth:`state` returned, after ``updates`` learner steps and ``step`` environment steps.
+
+        A run with actors apart may go on from before its checkpoint: its log ends before later evaluations.
+        """
         self._scored = None if state["score"] is None else (updates, state["score"])
-        self.steps_to_95 = state["steps_to_95"]
+        solved = state["steps_to_95"]
+        self.steps_to_95 = solved if solved is None or solved <= step else None
         if self.watch is not None:
             self.watch.load(state["watch"])
 
     def good_enough(self, step: int, updates: int, seed: int) -> bool:
         """Evaluate during training; return whether ``run.stop_at_success_rate`` or ``stop_at_return`` is reached."""
-        return self._suffices(self(step, updates, seed, self._settings.evaluation_episodes))
+        return self.suffices(self(step, updates, seed, self._settings.evaluation_episodes))
 
     def goal(self) -> str:
         """Return the options that say when an evaluation is good enough to end the run."""
@@ -102,7 +106,8 @@ class Evaluations:
         given = [f"run.stop_at_{name}={value:g}" for name, value in goals.items() if value is not None]
         return " or ".join(given) or "a goal that was taken back since"
 
-    def _suffices(self, result: EvaluationResult) -> bool:
+    def suffices(self, result: EvaluationResult) -> bool:
+        """Return whether a result is good enough to end the run."""
         settings = self._settings
         rate, wanted = result.success_rate, settings.stop_at_success_rate
         succeeds = wanted is not None and rate is not None and rate.value >= wanted
@@ -125,18 +130,18 @@ class Evaluations:
         """
         wall_seconds = self._logger.wall_seconds
         try:
-            result = self._evaluate(self._parts.agent, step, seed, episodes, video)
+            result = self.evaluate(self._parts.agent, step, seed, episodes, video)
         except RenderingError as error:
             if video is None:
                 raise
             self._logger.message(f"No video: {error}")
-            result = self._evaluate(self._parts.agent, step, seed, episodes)
+            result = self.evaluate(self._parts.agent, step, seed, episodes)
         if result.video_problem:
             self._logger.message(f"No video: {result.video_problem}")
-        self._note(step, updates, wall_seconds, result)
+        self.note(step, updates, wall_seconds, result)
         return result
 
-    def _note(self, step: int, updates: int, wall_seconds: float, result: EvaluationResult) -> None:
+    def note(self, step: int, updates: int, wall_seconds: float, result: EvaluationResult) -> None:
         """Remember and log the result of the policy that there was at ``wall_seconds``."""
         rate = result.success_rate
         if rate is not None or self.watch is None:
@@ -159,9 +164,28 @@ class Evaluations:
             self._logger.message(warning)
             self._logger.log("reward", step, warning=warning)
 
-    def _evaluate(
-        self, policy: Policy, step: int, seed: int, episodes: int, video: Path | None = None
+    def evaluate(
+        self,
+        policy: Policy,
+        step: int,
+        seed: int,
+        episodes: int,
+        video: Path | None = None,
+        check_wanted: Callable[[], None] = lambda: None,
     ) -> EvaluationResult:
+        """Return what a policy comes to, and remember nothing.
+
+        Args:
+            policy: to be evaluated.
+            step: environment steps so far.
+            seed: of the start states.
+            episodes: how many.
+            video: file for the first of them.
+            check_wanted: raises an error, between two episodes, if nobody waits for the result any more.
+
+        Raises:
+            SafetyStop: see :meth:`__call__`.
+        """
         backend, reward = self._parts.evaluation_backend(), self._parts.reward.task
         terms = backend.spec.reward_terms
         waits = False
@@ -176,19 +200,16 @@ class Evaluations:
                     reward_offset=reward.offset,
                     video=video if self._settings.video_episodes else None,
                     video_episodes=self._settings.video_episodes,
-                    on_episode=self._check_wanted,
+                    on_episode=lambda _: check_wanted(),
                 )
             except SafetyStop as stop:
-                self._check_wanted()
+                check_wanted()
                 if not stop.waits or self._interruption.signal is not None:
                     raise
                 if not waits:
                     self._logger.message(f"Evaluation stopped at step {step}: {stop}")
                 waits = True
                 time.sleep(PERSON_POLL_SECONDS)
-
-    def _check_wanted(self, _: EpisodeOutcome | None = None) -> None:
-        """Raise CancelledError if nobody waits for the result any more."""
 
 
 @dataclass(frozen=True)
@@ -201,29 +222,23 @@ class _Open:
     result: Future[EvaluationResult]
 
 
-class BackgroundEvaluations(Evaluations):
+class BackgroundEvaluations:
     """Evaluates a copy of the policy in a thread, while its agent goes on to learn; one evaluation at a time.
 
     A thread will do, with nothing to start, to send to or to end by force: what takes the time of an update or of a
     physics step leaves the interpreter to others.
 
     Args:
+        evaluations: of the run; takes the results.
         settings: of the run.
-        parts: of the run.
-        logger: takes results and warnings.
-        interruption: ends the wait for a person.
+        logger: of the run, which knows the time.
         make_copy: makes an agent like that of the run, to take over its policies.
     """
 
     def __init__(
-        self,
-        settings: RunConfig,
-        parts: Components,
-        logger: RunLogger,
-        interruption: Interruption,
-        make_copy: Callable[[], Agent],
+        self, evaluations: Evaluations, settings: RunConfig, logger: RunLogger, make_copy: Callable[[], Agent]
     ) -> None:
-        super().__init__(settings, parts, logger, interruption)
+        self._evaluations, self._settings, self._logger = evaluations, settings, logger
         self._make_copy = make_copy
         self._copy: Agent | None = None
         self._thread = ThreadPoolExecutor(1, "evaluation")
@@ -237,7 +252,8 @@ class BackgroundEvaluations(Evaluations):
         if self._copy is None:
             self._copy = self._make_copy()
         self._copy.load_policy(policy)
-        result = self._thread.submit(self._evaluate, self._copy, step, seed, self._settings.evaluation_episodes)
+        evaluate, episodes = self._evaluations.evaluate, self._settings.evaluation_episodes
+        result = self._thread.submit(evaluate, self._copy, step, seed, episodes, check_wanted=self._check_wanted)
         self._open = _Open(step, updates, self._logger.wall_seconds, result)
 
     def is_done(self) -> bool:
@@ -253,8 +269,8 @@ class BackgroundEvaluations(Evaluations):
         assert self._open is not None
         done, self._open = self._open, None
         result = done.result.result()
-        self._note(done.step, done.updates, done.wall_seconds, result)
-        return self._suffices(result)
+        self._evaluations.note(done.step, done.updates, done.wall_seconds, result)
+        return self._evaluations.suffices(result)
 
     def cancel(self) -> None:
         """End an evaluation that goes on, after its episode: what it came to is not told."""
@@ -269,6 +285,6 @@ class BackgroundEvaluations(Evaluations):
         self.cancel()
         self._thread.shutdown()
 
-    def _check_wanted(self, _: EpisodeOutcome | None = None) -> None:
+    def _check_wanted(self) -> None:
         if self._cancelled.is_set():
             raise CancelledError

@@ -16,7 +16,7 @@ from robo_rl.command_line.usage import FIRST
 from robo_rl.commands import report, train
 from robo_rl.core import DataError, RoboRLError
 from robo_rl.telemetry import Command, LiveRun, LiveStatus
-from robo_rl.training import base as training
+from robo_rl.training import run as training
 
 
 def fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:

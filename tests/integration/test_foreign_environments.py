@@ -14,8 +14,7 @@ import pytest
 from robo_rl.cli import main
 from robo_rl.evaluation import plots, report, video
 from robo_rl.learner import CheckpointFolder
-from robo_rl.training import base as training
-from robo_rl.training import results
+from robo_rl.training import ending, results
 
 from ..odd_environments import LIMIT, registered
 from ..run_folder import records
@@ -39,7 +38,7 @@ QUICK = [
 
 @pytest.fixture
 def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    monkeypatch.setattr(training, "file_lines", lambda *_: [])  # drawing takes longer than these runs
+    monkeypatch.setattr(ending, "file_lines", lambda *_: [])  # drawing takes longer than these runs
 
     def call(*words: str) -> int:
         with pytest.raises(SystemExit) as ended:

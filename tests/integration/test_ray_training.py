@@ -138,15 +138,15 @@ import os, signal, sys
 from robo_rl.cli import main
 from robo_rl.training import with_ray as ray_training
 
-is_done = ray_training._is_done
+is_done = ray_training.is_done
 ray_training._lacking = lambda asked: ""  # a cluster might grow: it does not refuse
 
 def is_done_and_interrupt(*words):
-    ray_training._is_done = is_done
+    ray_training.is_done = is_done
     os.kill(os.getpid(), signal.SIGTERM)
     return is_done(*words)
 
-ray_training._is_done = is_done_and_interrupt
+ray_training.is_done = is_done_and_interrupt
 main(sys.argv[1:])
 """
 

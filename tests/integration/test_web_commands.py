@@ -58,7 +58,7 @@ def test_commands_act_between_two_steps(tmp_path: Path, monkeypatch: pytest.Monk
         training = LocalTraining(config, folder, interruption)
 
         def choose_and_ask(_: Any, observation: Any, choice: Any) -> Any:
-            if command := asked.pop(training.step, None):
+            if command := asked.pop(training.state.step, None):
                 watch.send(command)
             return choice
 
@@ -82,7 +82,7 @@ def test_commands_act_between_two_steps(tmp_path: Path, monkeypatch: pytest.Monk
     episodes = records(folder, "episode")
     # A command that is sent while the next action is chosen ends the episode one step later.
     assert [(line["length"], line["success"]) for line in episodes] == [(7, True), (5, None), (10, None)]
-    assert training.step == 36
+    assert training.state.step == 36
     assert sorted(path.name for path in (folder / "checkpoints").glob("step_*"))[-2:] == [
         "step_000000031",
         "step_000000036",

@@ -262,8 +262,8 @@ def test_training_decides_anew_where_an_episode_begins_and_after_others_acted(
 ) -> None:
     words = ["intervention.criterion=random", "intervention.false_alarm=0.15", "intervention.probability=0.15"]
     training = training_on(tmp_path, agent, "agent.action_chunk=4", "intervention.hold=2", *words)
-    policy, decided, taken = training.parts.agent._policy, [], []
-    decide, act, insert, explores = policy._decide, policy.act, training._insert, [False]
+    policy, decided, taken = training.state.agent._policy, [], []
+    decide, act, insert, explores = policy._decide, policy.act, training.state.experience.insert, [False]
 
     def noted_act(observation, *, explore, **options):
         explores[0] = explore
@@ -271,7 +271,7 @@ def test_training_decides_anew_where_an_episode_begins_and_after_others_acted(
 
     def noted_decide(observation, sample):
         if explores[0]:
-            decided.append(training.step)
+            decided.append(training.state.step)
         return decide(observation, sample)
 
     def noted_insert(transition):
@@ -280,7 +280,7 @@ def test_training_decides_anew_where_an_episode_begins_and_after_others_acted(
 
     monkeypatch.setattr(policy, "act", noted_act)
     monkeypatch.setattr(policy, "_decide", noted_decide)
-    monkeypatch.setattr(training, "_insert", noted_insert)
+    monkeypatch.setattr(training.state.experience, "insert", noted_insert)
     training.run()
     training.close()
     expected, left, previous = [], 0, None
@@ -312,10 +312,10 @@ def test_values_of_single_actions_are_refused_before_anything_is_learned(tmp_pat
     words[0] = "intervention.criterion=disagreement"
     training = training_on(tmp_path / "run", "rlpd", *words, "intervention.false_alarm=1", "intervention.hold=4")
     training.run()
-    slots = training.online.interventions()
-    batch = training.online.gather(slots, gamma=1, n_step=1, reward=training.parts.reward)
+    slots = training.state.experience.online.interventions()
+    batch = training.state.experience.online.gather(slots, gamma=1, n_step=1, reward=training.state.components.reward)
     training.close()
-    expert = load_agent(folder, training.parts.backend.spec, "newest")
+    expert = load_agent(folder, training.state.components.backend.spec, "newest")
     assert slots.size == 60
     for row in range(slots.size):  # with each look it decides anew: an expert has no memory
         seen = {k.removeprefix("observation/"): v[row] for k, v in batch.items() if k.startswith("observation/")}

@@ -332,13 +332,13 @@ def test_an_array_whose_codec_unpickles_is_refused(hostile: Path, codec: str) ->
 def test_other_processes_of_a_run_may_make_what_the_run_may(saved: dict[str, Any], hostile: Path) -> None:
     """Those that Ray places; those that a learner starts itself are told on their command line."""
     pytest.importorskip("ray")
-    from robo_rl.training.with_ray import _parsed, _text
+    from robo_rl.training.ray_actors import config_text, parsed_config
 
     (hostile.parent / "own_resets.py").write_text("def make(**fields):\n    return 7\n")
     values = put(saved, "choices", {"reset": "seeded"})
     config = run_config(write_run(hostile.parent / "run", values))
     config.reset._target_ = "own_resets.make"  # as on the command line of the run
-    text = _text(config)
+    text = config_text(config)
     assert "allow" not in config and yaml.safe_load(text)["allow"] == ["own_resets"]
     allow_list._allowed.clear()
-    assert build(_parsed(text).reset) == 7
+    assert build(parsed_config(text).reset) == 7

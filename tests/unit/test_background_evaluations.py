@@ -4,10 +4,11 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,8 +18,9 @@ from robo_rl.app import RunConfig
 from robo_rl.core import RewardWeights, SafetyStop, State, Step, derive_seed
 from robo_rl.evaluation.hacking import RewardWatch
 from robo_rl.learner import Checkpoint, CheckpointFolder
-from robo_rl.training.asynchronous import AsyncTraining
+from robo_rl.training.arrivals import StoredSteps
 from robo_rl.training.evaluations import BackgroundEvaluations, Evaluations
+from robo_rl.training.schedule import BackgroundSchedule
 
 from .test_evaluation_rollout import Line
 
@@ -85,12 +87,13 @@ class Rig:
     def at(self, seconds: float) -> None:
         self.logger.wall_seconds = seconds
 
-    def made(self) -> tuple[Any, ...]:
-        return self.settings, self.parts, self.logger, self.interruption
+    @cached_property
+    def evaluations(self) -> Evaluations:
+        return Evaluations(self.settings, self.parts, self.logger, self.interruption)
 
     @contextlib.contextmanager
     def background(self) -> Iterator[BackgroundEvaluations]:
-        evaluations = BackgroundEvaluations(*self.made(), Agent)
+        evaluations = BackgroundEvaluations(self.evaluations, self.settings, self.logger, cast(Any, Agent))
         try:
             yield evaluations
         finally:
@@ -119,7 +122,7 @@ def test_what_was_handed_over_is_evaluated_whatever_is_learned_meanwhile() -> No
     at_once.world.may_go_on.set()
     at_once.at(5.0)
     at_once.agent.action[:] = 0.8
-    Evaluations(*at_once.made())(20, 7, 3, EPISODES)
+    at_once.evaluations(20, 7, 3, EPISODES)
     with apart.background() as evaluations:
         apart.at(5.0)
         evaluations.begin(20, 7, 3, {"action": np.array([0.8], np.float32)})
@@ -132,7 +135,7 @@ def test_what_was_handed_over_is_evaluated_whatever_is_learned_meanwhile() -> No
         wait_until_done(evaluations)
         assert evaluations.finish() is False
         assert not evaluations.is_done()
-        assert evaluations.score(7) == rate and evaluations.score(8) is None
+        assert apart.evaluations.score(7) == rate and apart.evaluations.score(8) is None
     assert apart.logged == at_once.logged
     ((kind, step, values),) = apart.logged
     assert (kind, step, values["wall_seconds"], values["success_rate"]) == ("evaluation", 20, 5.0, rate)
@@ -143,13 +146,12 @@ def test_the_return_of_a_task_without_success_is_no_score_where_modules_make_the
     rig.world.reports_success = False
     rig.world.may_go_on.set()
     rig.at(5.0)
-    evaluations = Evaluations(*rig.made())
-    result = evaluations(20, 7, 3, EPISODES)
-    assert evaluations.score(7) == result.return_mean
-    evaluations = Evaluations(*rig.made())
-    evaluations.watch = RewardWatch()
-    evaluations(20, 7, 3, EPISODES)
-    assert evaluations.score(7) is None
+    result = rig.evaluations(20, 7, 3, EPISODES)
+    assert rig.evaluations.score(7) == result.return_mean
+    del rig.evaluations
+    rig.evaluations.watch = RewardWatch()
+    rig.evaluations(20, 7, 3, EPISODES)
+    assert rig.evaluations.score(7) is None
 
 
 def test_one_that_is_cancelled_ends_with_its_episode_and_another_may_begin() -> None:
@@ -164,7 +166,7 @@ def test_one_that_is_cancelled_ends_with_its_episode_and_another_may_begin() -> 
         evaluations.begin(30, 9, 3, {"action": np.full(1, 10, np.float32)})
         wait_until_done(evaluations)
         assert evaluations.finish() is True, "all episodes are solved"
-        assert evaluations.steps_to_95 == 30
+        assert rig.evaluations.steps_to_95 == 30
 
 
 def test_a_stop_comes_to_the_learner_and_that_of_a_person_is_waited_for() -> None:
@@ -191,49 +193,45 @@ def test_a_stop_comes_to_the_learner_and_that_of_a_person_is_waited_for() -> Non
 
 
 class Run:
-    """An :class:`AsyncTraining` without actors, at a step of one's choice, with checkpoints on the disk."""
+    """A run without actors, at a step of one's choice, with checkpoints on the disk."""
 
-    def __init__(self, folder: Path, rig: Rig, evaluations: BackgroundEvaluations) -> None:
-        self.rig = rig
+    def __init__(self, folder: Path, rig: Rig, background: BackgroundEvaluations) -> None:
+        self.agent, self.settings, self.interruption = rig.agent, rig.settings, rig.interruption
+        self.rig, self.evaluations = rig, rig.evaluations
+        self.config = SimpleNamespace(seed=3)
+        self.experience = SimpleNamespace(scorer=None)
+        self.learner = SimpleNamespace(updates=0)
         self.checkpoints = CheckpointFolder(folder)
-        self.held = 0
-        self.training = training = AsyncTraining.__new__(AsyncTraining)
-        vars(training).update(
-            settings=rig.settings,
-            parts=SimpleNamespace(agent=rig.agent),
-            config=SimpleNamespace(seed=3),
-            runtime=SimpleNamespace(min_ratio=1.0),
-            server=SimpleNamespace(guide=self.guide),
-            logger=SimpleNamespace(message=pytest.fail),
-            _evaluations=evaluations,
-            _checkpoints=self.checkpoints,
-            _interruption=rig.interruption,
-            _snapshot=None,
-            _learned_evaluation=0.0,
-            _evaluated_step=0,
-            _saved_step=0,
-            _reached=False,
-            _tell=lambda state: None,
-            _save=self.save,
-            _learned=lambda: float(training.step),
-        )
+        self.step = self.policy_version = self.held = self.found = 0
+        self.reached = False
+        stored: Any = SimpleNamespace(totals=lambda: SimpleNamespace(stored=self.found))
+        pace: Any = SimpleNamespace(learned=0.0)
+        self.pace, self.stored = pace, StoredSteps(cast(Any, self), stored, pace)
+        self.schedule = BackgroundSchedule(cast(Any, self), background, pace, self.stored.evaluated, cast(Any, self))
 
-    def guide(self, *, room: int, **_: Any) -> None:
-        self.held += room == 0
+    def hold(self, env_steps: int) -> None:
+        assert env_steps == self.step
+        self.held += 1
+
+    def tell(self, state: str) -> None:
+        assert state == "evaluating"
+
+    def attempt(self, write: Callable[[], None]) -> None:
+        write()
 
     def save(self) -> None:
-        training = self.training
-        facts: dict[str, Any] = {"reached": training._reached}
-        training._save_experience({}, facts)
-        facts |= training._evaluations.state(training.learner.updates)
-        self.checkpoints.save(Checkpoint(training.step, {"agent": self.rig.agent.state()}, facts))
+        facts: dict[str, Any] = {"reached": self.reached}
+        self.stored.save({}, facts)
+        facts |= self.evaluations.state(self.learner.updates)
+        self.checkpoints.save(Checkpoint(self.step, {"agent": self.rig.agent.state()}, facts))
 
     def learn(self, step: int, action: float) -> bool:
         """Have learned from ``step`` steps to move by ``action``; return whether the run is to end."""
-        self.training.step, self.training.learner = step, SimpleNamespace(updates=step)
+        self.step = self.learner.updates = step
+        self.pace.learned = float(step)
         self.rig.at(float(step))
         self.rig.agent.action[:] = action
-        return self.training._evaluate_or_save()
+        return self.schedule.evaluate_or_save()
 
     def facts(self) -> dict[int, tuple[float | None, float, bool]]:
         """Return score, steps learned from at the last evaluation, and whether that was the end, by checkpoint."""
@@ -267,9 +265,9 @@ def test_a_checkpoint_has_its_score_when_the_evaluation_ends_and_the_next_waits_
         assert best is not None and best.name == "step_000000010"
 
 
-@pytest.mark.parametrize(("stored", "anew", "kept"), [(27, None, [10, 27]), (25, 25, [10, 25])])
+@pytest.mark.parametrize(("stored", "anew", "kept"), [(27, False, [10, 27]), (25, True, [10, 25])])
 def test_a_run_that_goes_on_from_before_its_last_evaluation_makes_it_anew(
-    tmp_path: Path, stored: int, anew: int | None, kept: list[int]
+    tmp_path: Path, stored: int, anew: bool, kept: list[int]
 ) -> None:
     """Steps of open episodes were with actors that are gone, and the log ends before that evaluation."""
     rig = Rig()
@@ -280,11 +278,11 @@ def test_a_run_that_goes_on_from_before_its_last_evaluation_makes_it_anew(
             run.learn(step, 0.8)
             wait_until_done(evaluations)
             run.learn(step, 0.8)
-        run.training.intake = SimpleNamespace(totals=lambda: SimpleNamespace(stored=stored))
-        run.training._load_experience(run.checkpoints.load_newest())
-        run.learn(run.training.step, 0.8)
-        snapshot = run.training._snapshot
-        assert (None if snapshot is None else snapshot.step) == anew
+        run.found = stored
+        run.stored.load(run.checkpoints.load_newest())
+        assert run.step == stored
+        run.learn(run.step, 0.8)
+        assert run.schedule.is_evaluating == anew
         assert sorted(run.facts()) == kept
 
 
@@ -297,7 +295,7 @@ def test_a_run_ends_with_what_was_found_good_enough(tmp_path: Path) -> None:
         wait_until_done(evaluations)
         assert run.learn(15, 0.0)
         assert run.facts() == {10: (1.0, 10.0, True)}
-        assert rig.agent.action == 10.0 and run.training.learner.updates == 10 and run.training.step == 15
+        assert rig.agent.action == 10.0 and run.learner.updates == 10 and run.step == 15
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
@@ -306,11 +304,22 @@ def test_the_end_of_a_run_waits_for_an_evaluation_unless_it_is_interrupted(tmp_p
     with rig.background() as evaluations:
         run = Run(tmp_path, rig, evaluations)
         run.learn(10, 10.0)
-        ended: list[bool] = []
-        vars(run.training).update(_learn_until_done=lambda: "completed", _end_actors=lambda: ended.append(True))
         if interrupted:
             rig.interruption.signal = 2
         else:
             threading.Timer(0.05, rig.world.may_go_on.set).start()
-        assert run.training._loop() == ("interrupted" if interrupted else "reached")
-        assert ended and run.facts() == {10: (None, 0.0, False) if interrupted else (1.0, 10.0, True)}
+        assert run.schedule.finish("completed") == ("interrupted" if interrupted else "reached")
+        assert run.facts() == {10: (None, 0.0, False) if interrupted else (1.0, 10.0, True)}
+
+
+def test_people_write_no_checkpoint_over_one_that_is_to_have_its_score(tmp_path: Path) -> None:
+    rig = Rig()
+    with rig.background() as evaluations:
+        run = Run(tmp_path, rig, evaluations)
+        run.learn(10, 0.8)
+        rig.agent.action[:] = 0.5
+        run.schedule.save()
+        assert run.checkpoints.load_newest().parts["agent"]["action"] == np.float32(0.8)
+        run.learn(11, 0.5)
+        run.schedule.save()
+        assert sorted(run.facts()) == [10, 11]

@@ -150,10 +150,10 @@ def test_hg_dagger_imitates_who_takes_over_and_nobody_else(tmp_path: Path) -> No
     training = training_on(
         ["agent=hg_dagger", "intervention.criterion=random", "intervention.probability=0.2", "seed=1"], tmp_path
     )
-    begun = training.parts.agent.state()["actor/0/weight"].copy()
+    begun = training.state.agent.state()["actor/0/weight"].copy()
     training.run()
-    batch = training.sampler.sample(256, 256)
-    moved = not np.array_equal(training.parts.agent.state()["actor/0/weight"], begun)
+    batch = training.state.experience.sampler.sample(256, 256)
+    moved = not np.array_equal(training.state.agent.state()["actor/0/weight"], begun)
     training.close()
     assert moved
     assert batch["demonstration"].all()
@@ -169,18 +169,18 @@ def test_interventions_are_demonstrations_unless_they_are_the_reward(
     chance = ["intervention.criterion=random", "intervention.probability=0.5"]
     training = training_on(["agent.backend=torch", "agent.learning_starts=99", *chance, *words], tmp_path)
     training.run()
-    batch = training.sampler.sample(32, 32)
+    batch = training.state.experience.sampler.sample(32, 32)
     training.close()
-    assert training.online.interventions().size
+    assert training.state.experience.online.interventions().size
     assert batch["demonstration"].sum() == demonstrations
 
 
 def write_run(folder: Path, agent: str, *words: str) -> str:
     """Make a run folder with a policy that has hardly learned; return the word that makes it the expert."""
     training = training_on([f"agent={agent}", *words], folder)
-    with open_dict(training.config):
-        training.config.choices = {"agent": agent, "task": "reach"}
-    (folder / "config.yaml").write_text(OmegaConf.to_yaml(training.config))
+    with open_dict(training.state.config):
+        training.state.config.choices = {"agent": agent, "task": "reach"}
+    (folder / "config.yaml").write_text(OmegaConf.to_yaml(training.state.config))
     training.run()
     training.close()
     return f"intervention.reference={folder}"
@@ -192,9 +192,11 @@ def test_a_policy_of_another_run_takes_over_where_its_critics_object(tmp_path: P
     words += ["intervention.probability=1", "intervention.false_alarm=0", "intervention.reference_checkpoint=newest"]
     training = training_on([*words, "intervention.value_share=1"], tmp_path / "run")
     training.run()
-    taken_over = training.online.interventions()
-    batch = training.online.gather(taken_over, gamma=0.9, n_step=1, reward=training.parts.reward)
-    spec = training.parts.backend.spec
+    taken_over = training.state.experience.online.interventions()
+    batch = training.state.experience.online.gather(
+        taken_over, gamma=0.9, n_step=1, reward=training.state.components.reward
+    )
+    spec = training.state.components.backend.spec
     training.close()
     assert 0 < taken_over.size < 40, "by its own critics the other policy is sometimes worse than chance"
     expert = load_agent(tmp_path / "reference", spec, "newest")

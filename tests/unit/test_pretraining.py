@@ -10,7 +10,7 @@ import pytest
 from robo_rl.cli import main
 from robo_rl.core import Interruption
 from robo_rl.training import demonstrations
-from robo_rl.training.pretraining import counted_updates
+from robo_rl.training.preparation import counted_updates
 
 TRAIN = ["train", "task=reach", "agent=bc", "agent.hidden=[8]", "agent.pretrain_steps=100", "runtime.threads=1"]
 TRAIN += ["demonstrations.episodes=1", "run.final_evaluation_episodes=1", "run.video_episodes=0"]

@@ -18,8 +18,10 @@ from robo_rl.app import RayRuntimeConfig, register_all_configs
 from robo_rl.cli import main
 from robo_rl.commands import train
 from robo_rl.core import ConfigError, DataError, DriverError, Interruption
+from robo_rl.training import ray_actors
 from robo_rl.training import with_ray as ray_training
-from robo_rl.training.with_ray import RayLearner, Simulators, connect
+from robo_rl.training.ray_actors import Simulators, demands, parsed_config
+from robo_rl.training.with_ray import RayLearner, connect
 from robo_rl.transport import TransportConfig
 
 
@@ -58,9 +60,9 @@ def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Backends that were closed, while simulators are played."""
     backends: list[str] = []
     Acting.names = []
-    monkeypatch.setattr(ray_training, "RemoteActor", Acting)
+    monkeypatch.setattr(ray_actors, "RemoteActor", Acting)
     make = lambda config: SimpleNamespace(close=lambda: backends.append(config.actor.spool))  # noqa: E731
-    monkeypatch.setattr(ray_training, "build_backend", make)
+    monkeypatch.setattr(ray_actors, "build_backend", make)
     return backends
 
 
@@ -93,7 +95,7 @@ def test_a_learner_goes_on_where_there_is_a_checkpoint(
     began: list[str | None] = []
 
     class Training:
-        def __init__(self, config: DictConfig, folder: Path, interruption: Interruption) -> None:
+        def __init__(self, config: DictConfig, folder: Path, interruption: Interruption, actors: Any) -> None:
             self.interruption = interruption
             began.append(config.resume)
             (folder / "checkpoints" / "step_0").mkdir(parents=True, exist_ok=True)
@@ -104,7 +106,7 @@ def test_a_learner_goes_on_where_there_is_a_checkpoint(
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr(ray_training, "RayTraining", Training)
+    monkeypatch.setattr(ray_training, "AsyncTraining", Training)
     learner = RayLearner(text, str(tmp_path / "run"))
     assert (tmp_path / "run" / "config.yaml").read_text() == text
     assert learner.run() == 0
@@ -112,6 +114,12 @@ def test_a_learner_goes_on_where_there_is_a_checkpoint(
     again.interrupt(signal.SIGINT)
     assert again.run() == 130
     assert began == [None, str(tmp_path / "run")]
+
+
+def play(monkeypatch: pytest.MonkeyPatch, cluster: object) -> None:
+    """Put ``cluster`` in the place of Ray."""
+    for module in (ray_training, ray_actors):
+        monkeypatch.setattr(module, "ray", cluster)
 
 
 class PlayedCluster:
@@ -149,8 +157,8 @@ def test_the_first_signal_ends_a_run_whether_its_learner_has_a_place_or_not(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, placed: bool, resumed: bool
 ) -> None:
     cluster = PlayedCluster(placed)
-    monkeypatch.setattr(ray_training, "ray", cluster)
-    config = ray_training._parsed(text)
+    play(monkeypatch, cluster)
+    config = parsed_config(text)
     config.resume = str(tmp_path) if resumed else None
     (tmp_path / "config.yaml").write_text(text)
     if placed:
@@ -194,13 +202,13 @@ class PlayedRuns:
 def test_a_run_is_replaced_only_by_one_that_began(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
 ) -> None:
-    config, folder, weeks = ray_training._parsed(text), tmp_path / "run", f"{text}# weeks of work\n"
+    config, folder, weeks = parsed_config(text), tmp_path / "run", f"{text}# weeks of work\n"
     config.run.overwrite = True
     folder.mkdir()
     (folder / "config.yaml").write_text(weeks)
     earlier = folder / f".replaced-{os.getpid()}"
     cluster = PlayedRuns(ends, lambda: not earlier.exists())
-    monkeypatch.setattr(ray_training, "ray", cluster)
+    play(monkeypatch, cluster)
     monkeypatch.setattr(ray_training, "connect", lambda _: None)
     if ends == "begins":
         assert train._with_ray(config, folder) == 0
@@ -220,13 +228,13 @@ def test_a_learner_that_is_interrupted_before_it_began_gives_its_claim_up(
     def interrupted(*_: object) -> None:
         raise SystemExit(130)
 
-    monkeypatch.setattr(ray_training, "RayTraining", interrupted)
+    monkeypatch.setattr(ray_training, "AsyncTraining", interrupted)
     assert RayLearner(text, str(tmp_path / "run")).run() == 130
     assert list((tmp_path / "run").iterdir()) == []
     cluster = PlayedRuns("interrupted", lambda: False)
-    monkeypatch.setattr(ray_training, "ray", cluster)
+    play(monkeypatch, cluster)
     with pytest.raises(SystemExit):
-        ray_training.learn(ray_training._parsed(text), tmp_path, lambda: None)
+        ray_training.learn(parsed_config(text), tmp_path, lambda: None)
 
 
 def test_more_than_the_machine_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,9 +288,9 @@ def test_bounds() -> None:
 
 def test_what_is_asked_for_is_what_ray_reserves() -> None:
     """Ray takes CPU, GPU and memory by keywords alone."""
-    options = ray_training._demands({"CPU": 0.5, "GPU": 1.0, "memory": 2e9, "lab": 1.0})
+    options = demands({"CPU": 0.5, "GPU": 1.0, "memory": 2e9, "lab": 1.0})
     assert options == {"num_cpus": 0.5, "num_gpus": 1.0, "memory": 2_000_000_000, "resources": {"lab": 1.0}}
-    assert ray_training._demands({"CPU": 1.0}) == {"num_cpus": 1.0, "num_gpus": 0, "resources": {}}
+    assert demands({"CPU": 1.0}) == {"num_cpus": 1.0, "num_gpus": 0, "resources": {}}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,123 @@
+"""The end of a run: the final evaluation, the last checkpoint and the summary."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ..app import needed_packages
+from ..core import DivergenceError, DriverError, RankError, SafetyStop, SpecError, counted, derive_seed, override
+from ..evaluation import EvaluationResult
+from ..telemetry import SUMMARY, write_summary
+from .results import evaluation_facts, evaluation_lines, file_lines
+from .run import Run
+
+EXIT_DIVERGED = 1
+
+
+class Ending:
+    """Runs the loop of a training and ends the run, whatever the loop comes to.
+
+    Args:
+        run: the run.
+        summary: returns what summary.json says beside the results.
+    """
+
+    def __init__(self, run: Run, summary: Callable[[], dict[str, Any]]) -> None:
+        self._run, self._summary = run, summary
+
+    def after(self, loop: Callable[[], str]) -> int:
+        """Take the remaining steps, evaluate, and write what the run came to; return the exit code.
+
+        Args:
+            loop: takes the steps; returns ``completed``, ``reached``, ``stopped`` or ``interrupted``.
+
+        Raises:
+            DriverError: if a device or the environment failed; the run may be resumed.
+            SpecError: if an observation or reward is not what the task says; the same.
+            SafetyStop: if the robot cannot begin an episode any more; the run may be resumed.
+            RankError: if one of several processes of the learner is gone; the run may be resumed.
+            RenderingError: if a video cannot be made.
+        """
+        (self._run.folder / SUMMARY).unlink(missing_ok=True)  # how an earlier process ended is not how this one does
+        try:
+            return self._end(loop)
+        except BaseException as error:
+            # In the final evaluation, whatever fails there, all steps are complete.
+            if self._run.ends or isinstance(error, DriverError | SpecError | SafetyStop | RankError):
+                self._run.attempt(self._run.save)
+                self._run.attempt(partial(self._summarise, "interrupted"))
+                self._say_how_to_go_on("Ended")
+            raise
+
+    def _end(self, loop: Callable[[], str]) -> int:
+        try:
+            status = "reached" if self._run.reached else loop()
+            self._run.logger.show_progress()
+        except DivergenceError as error:
+            return self._diverged(error)
+        return self._interrupted() if status == "interrupted" else self._complete(status)
+
+    def _diverged(self, error: DivergenceError) -> int:
+        run = self._run
+        run.logger.message(f"Diverged at step {run.step}: {error}")
+        run.logger.message(f"The last good checkpoint is {run.checkpoints.folders()[-1]}.")
+        run.attempt(partial(self._summarise, "diverged"))
+        return EXIT_DIVERGED
+
+    def _interrupted(self) -> int:
+        number = self._run.interruption.signal
+        assert number is not None
+        self._run.save()
+        self._summarise("interrupted")
+        self._say_how_to_go_on("Stopped")
+        return 128 + number
+
+    def _complete(self, status: str) -> int:
+        """Evaluate the policy a last time and write everything."""
+        run = self._run
+        run.ends = True
+        run.tell("final evaluation")
+        run.logger.message(f"Evaluating: {counted(run.settings.final_evaluation_episodes, 'episode')}")
+        # Start states of its own: those of the other evaluations may have decided when the run ended.
+        seed, episodes = derive_seed(run.config.seed, "final"), run.settings.final_evaluation_episodes
+        result = run.evaluations(run.step, run.learner.updates, seed, episodes, run.video)
+        minutes, seconds = run.step / run.spec.control_rate / 60, run.logger.wall_seconds
+        steps = f"{counted(run.step, 'environment step')} ({minutes:.1f} robot-minutes) in {seconds:.0f} s"
+        for line in (*evaluation_lines(result), steps + self._early_end(status)):
+            run.logger.message(line)
+        run.reached = False
+        run.save()
+        self._summarise(status, result)
+        best, allow = run.checkpoints.best(), needed_packages(run.config)
+        for line in file_lines(run.folder, best, result.video, allow):
+            run.logger.message(line)
+        return 0
+
+    def _early_end(self, status: str) -> str:
+        """Return why the run ends before it took all its steps, to follow how many it took."""
+        if status == "reached":
+            return f"; it ended early, as an evaluation reached {self._run.evaluations.goal()}"
+        return "; it ended early, as somebody asked for it" if status == "stopped" else ""
+
+    def _say_how_to_go_on(self, ended: str) -> None:
+        command = f"robo-rl train {override('resume', self._run.folder)}"
+        self._run.logger.message(f"{ended} at step {self._run.step}. Go on: {command}")
+
+    def _summarise(self, status: str, result: EvaluationResult | None = None) -> None:
+        run, updates = self._run, self._run.learner.updates * self._run.agent.config.update_to_data
+        write_summary(
+            run.folder,
+            status=status,
+            task=run.spec.task,
+            agent=run.config.choices.agent,
+            seed=run.config.seed,
+            env_steps=run.step,
+            robot_minutes=run.step / run.spec.control_rate / 60,
+            wall_seconds=run.logger.wall_seconds,
+            **evaluation_facts(result),
+            steps_to_95=run.evaluations.steps_to_95,
+            updates_per_second=updates / run.update_seconds if run.update_seconds else None,
+            learner=run.agent.backend,
+            **self._summary(),
+            safety=run.safety.state(),
+        )

@@ -1,0 +1,216 @@
+"""A run: how far it has come, what it learns from, its log and its checkpoints."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from omegaconf import DictConfig, OmegaConf
+
+from ..actor import InterventionConfig
+from ..app import Components, RunConfig, networks_of_run, section
+from ..core import (
+    CheckpointError,
+    ConfigError,
+    DataError,
+    Interruption,
+    OfflineLearner,
+    State,
+    generator,
+    reading,
+)
+from ..learner import Checkpoint, CheckpointFolder, Learner
+from ..replay import MixedSampler, ReplayRing
+from ..telemetry import COMMANDS, Command, LiveRun, LoggingConfig, RunLogger, check_logging
+from .demonstrations import load_demonstrations
+from .evaluations import Evaluations, check_evaluations
+from .experience import Experience
+from .operators import Operators
+from .ranks import check_ranks
+from .rollback import Rollbacks
+from .run_folder import clear_beginning
+from .safety_record import SafetyRecord
+
+
+class StepSource(Protocol):
+    """Where the steps of a run come from, as its checkpoints need it."""
+
+    def save(self, parts: dict[str, State], facts: dict[str, Any]) -> None:
+        """Add the steps to a checkpoint, and what they come from."""
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        """Go on from a checkpoint, after all else."""
+
+
+class Run:
+    """What every training has, wherever its steps come from.
+
+    Args:
+        config: as configs/train.yaml.
+        folder: run folder; where it holds a checkpoint and ``config.resume`` is set, the run goes on from there. One
+            that was killed before its first begins anew.
+        interruption: read between two steps.
+
+    Attributes:
+        goes_on: whether it goes on from a checkpoint.
+        step: environment steps so far.
+        policy_version: number of the policy that acts.
+        update_seconds: time that updates took [s].
+        reached: whether an evaluation was good enough, so that only the final one is missing.
+        ends: whether the loop is over.
+    """
+
+    logger: RunLogger
+    evaluations: Evaluations
+
+    def __init__(self, config: DictConfig, folder: Path, interruption: Interruption) -> None:
+        self.config, self.folder, self.interruption = config, folder, interruption
+        self.settings: RunConfig = section(config, "run")
+        self._logging: LoggingConfig = section(config, "logging")
+        intervention: InterventionConfig = section(config, "intervention")
+        check_logging(self._logging)  # before demonstrations are recorded
+        with networks_of_run(None if config.resume is None else folder):
+            self.components = components = Components(config)
+        self.agent, self.spec = components.agent, components.backend.spec
+        check_ranks(config, self.agent)
+        check_evaluations(components)
+        self.checkpoints = CheckpointFolder(folder / "checkpoints", keep=self.settings.keep_checkpoints)
+        self.video = folder / "videos" / "final.mp4"
+        self.live = LiveRun(folder)  # from here on no other process is busy with the folder
+        self.goes_on = config.resume is not None and bool(self.checkpoints.folders())
+        scorer = components.reward.scorer
+        terms = scorer.terms if scorer else ()
+        online = ReplayRing(self.settings.replay_capacity, self.spec, terms, self.agent.features)
+        try:
+            if not self.goes_on:
+                clear_beginning(folder)
+            demonstrations, self.demonstration_episodes = load_demonstrations(config, components, folder, interruption)
+        except BaseException:
+            self.live.close()  # no run has begun that others could be in the way of
+            raise
+        if isinstance(self.agent, OfflineLearner) and self.agent.offline_steps and demonstrations is None:
+            raise ConfigError(
+                "agent.pretrain_critics learns from demonstrations, and this run has none. Give some by "
+                "demonstrations.path, or use agent.pretrain_critics=none"
+            )
+        sampler = self._make_sampler(online, demonstrations, intervention.as_demonstrations)
+        self.experience = Experience(components, online, demonstrations, sampler, self.settings.relabel_rows)
+        self.learner = Learner(self.agent, lambda rows: sampler.sample(rows, self.agent.config.batch_size), folder)
+        self.rollbacks = Rollbacks(self.learner, self.checkpoints, self.settings)
+        self.safety = SafetyRecord()
+        self.step = self.policy_version = 0
+        self.update_seconds = 0.0
+        self.reached = self.ends = False
+
+    def open(self, source: StepSource, operators: Operators) -> None:
+        """Go on from the newest checkpoint, where there is one, and open the log."""
+        self._source, self._operators = source, operators
+        checkpoint = self.checkpoints.load_newest() if self.goes_on else None
+        damaged = f"{self.folder}: the checkpoint of step {checkpoint.step if checkpoint else 0}"
+        with reading(damaged, CheckpointError, "restore a copy"):
+            if checkpoint is not None:
+                self._load(checkpoint)
+        self.logger = RunLogger(
+            self.folder,
+            self._logging,
+            label=self.spec.task,
+            run_config=OmegaConf.to_container(self.config, resolve=True),
+            resume_step=None if checkpoint is None else self.step,
+            resume_episodes=None if checkpoint is None else checkpoint.facts.get("episodes"),
+            resume_seconds=0.0 if checkpoint is None else checkpoint.facts.get("wall_seconds", 0.0),
+        )
+        self.evaluations = Evaluations(self.settings, self.components, self.logger, self.interruption)
+        self.evaluations.check_video(self.video)
+        with reading(damaged, CheckpointError, "restore a copy"):
+            if checkpoint is not None:
+                self.evaluations.load(checkpoint.facts, self.learner.updates, self.step)
+
+    def close(self) -> None:
+        """Let go of people, and close the log and the backends."""
+        self._operators.close()
+        self.logger.close()
+        self.components.close()
+
+    def attend(self, obey: Callable[[Command], None]) -> str | None:
+        """Do what people ask for between two steps; return what the run ends as by that, None where it goes on.
+
+        Args:
+            obey: does what the run itself has to do for a command.
+        """
+        for command in self._operators.take_commands():
+            self.logger.message(f"At step {self.step}: {command}")
+            obey(command)
+        if self.interruption.signal is not None:
+            return "interrupted"
+        return "stopped" if self._operators.stop_asked else None
+
+    def tell(self, state: str) -> None:
+        """Tell those who watch what the run does, and which commands it does not take now."""
+        refused = {}
+        if not self.agent.config.learns_online:
+            refused = dict.fromkeys(COMMANDS, "this agent learns from demonstrations alone, in one go")
+        elif self.ends:
+            refused = dict.fromkeys(COMMANDS, "the run ends")
+        elif self.spec.reports_success:
+            refused = dict.fromkeys(("success", "failure"), "the task itself tells success")
+        self._operators.tell(state, refused)
+
+    def show_progress(self) -> None:
+        """Move the progress line."""
+        total, updates = self.settings.env_steps, self.learner.updates * self.agent.config.update_to_data
+        self.logger.progress(min(self.step, total), total, updates)
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        counters = np.array([self.step, self.learner.updates, self.policy_version], dtype=np.int64)
+        parts: dict[str, State] = {
+            "agent": self.agent.state(),
+            "policy": self.agent.policy_state(),
+            "run": {"counters": counters, "sampler": self.experience.sampler.state()["generator"]},
+        }
+        facts: dict[str, Any] = {
+            "spec": self.spec.to_json(),
+            **self.evaluations.state(self.learner.updates),
+            "safety": self.safety.state(),
+            "rollbacks": self.rollbacks.state(),
+            "update_seconds": self.update_seconds,
+            "wall_seconds": self.logger.wall_seconds,
+            "reached": self.reached,
+        }
+        self.experience.save(parts)
+        self._source.save(parts, facts)
+        self.checkpoints.save(Checkpoint(self.step, parts, facts))
+
+    def attempt(self, write: Callable[[], None]) -> None:
+        """Write something; a disk that does not take it does not end the run."""
+        try:
+            write()
+        except (CheckpointError, DataError) as error:
+            self.logger.message(f"At step {self.step}: {error}")
+
+    def _load(self, checkpoint: Checkpoint) -> None:
+        parts, facts = checkpoint.parts, checkpoint.facts
+        self.step, self.learner.updates, self.policy_version = (int(value) for value in parts["run"]["counters"])
+        self.agent.load(parts["agent"])
+        self.experience.load(parts)
+        self.safety = SafetyRecord(facts.get("safety"))
+        self.rollbacks.load(facts.get("rollbacks", {}))
+        self.update_seconds, self.reached = facts["update_seconds"], bool(facts.get("reached"))
+        self._source.load(checkpoint)
+
+    def _make_sampler(
+        self, online: ReplayRing, demonstrations: ReplayRing | None, interventions_too: bool
+    ) -> MixedSampler:
+        settings = self.agent.config
+        return MixedSampler(
+            online,
+            demonstrations,
+            demonstration_ratio=settings.demonstration_ratio,
+            gamma=settings.gamma,
+            n_step=settings.n_step,
+            reward=self.components.reward,
+            rng=generator(self.config.seed, "sampler"),
+            interventions_are_demonstrations=interventions_too,
+            action_chunk=settings.action_chunk,
+            keys=self.agent.observed,
+        )

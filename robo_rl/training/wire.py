@@ -1,0 +1,174 @@
+"""The wire of a run: where actors join it, and the actors that it starts itself."""
+
+import dataclasses
+import json
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from ..app import AsyncRuntimeConfig, agent_facts, has_robot, needed_packages
+from ..core import EnvSpec, require, write_durably
+from ..operators.takeover import check_device, has_person
+from ..replay import Intake
+from ..transport import SOCKET, ActorView, LearnerServer, TransportConfig, new_socket_folder
+from .actor_processes import ActorGroup, ActorProcesses
+from .async_operators import AsyncOperators
+
+IDLE_SECONDS = 0.05
+
+StartActors = Callable[[DictConfig, Path, TransportConfig, Callable[[str], None]], ActorGroup]
+"""Makes what starts actors: of a configuration, for a run folder, at a wire, with what tells people of them."""
+
+
+def actor_processes(
+    config: DictConfig, folder: Path, transport: TransportConfig, tell: Callable[[str], None]
+) -> ActorGroup:
+    """Return what starts actors as processes of this machine; none is started yet."""
+    runtime, allow = config.runtime, needed_packages(config)
+    return ActorProcesses(folder, transport, runtime.restarts, runtime.real_time_factor, allow, tell)
+
+
+def check_actors(config: DictConfig, actors: int) -> None:
+    """Check that there is no more than one actor where there is one robot or person.
+
+    Raises:
+        ConfigError: if there is.
+    """
+    if actors:
+        check_device(config, "actors that the learner starts have none")
+    for single, exists in (("robot", has_robot(config)), ("person", has_person(config))):
+        require(not exists or actors <= 1, "runtime.actors", f"0 or 1 with a {single}: there is one", actors)
+
+
+class Wire:
+    """Where steps come in: the store, the server that actors join, and the actors that are started here.
+
+    Args:
+        config: of the run.
+        folder: of the run.
+        runtime: section of ``config``.
+        start_actors: makes what starts actors.
+
+    Attributes:
+        actors: those that are started here.
+        intake: holds the store.
+        server: there from :meth:`open` on.
+    """
+
+    actors: ActorGroup
+    intake: Intake
+    server: LearnerServer
+
+    def __init__(
+        self, config: DictConfig, folder: Path, runtime: AsyncRuntimeConfig, start_actors: StartActors
+    ) -> None:
+        self._config, self._folder, self._runtime = config, folder, runtime
+        self._make_actors = start_actors
+        self._tell: Callable[[str], None] = print
+        self._undo = ExitStack()
+        self._transport = runtime.transport
+
+    def start(self) -> None:
+        """Start actors, where only those of this machine may join, before the wire is open.
+
+        They take seconds to start, in which demonstrations are recorded, and knock until then.
+        """
+        if self._transport.address is None:
+            socket_folder = new_socket_folder()
+            self._undo.callback(shutil.rmtree, socket_folder, ignore_errors=True)
+            self._transport = dataclasses.replace(self._transport, address=f"unix:{socket_folder / SOCKET}")
+            self._start_actors()
+
+    def open_store(self, spec: EnvSpec) -> None:
+        """Open the store of the run, or make it."""
+        self.intake = Intake(self._folder / "replay", spec)
+        self._undo.callback(self.intake.close)
+
+    def open(self, spec: EnvSpec, operators: AsyncOperators, tell: Callable[[str], None]) -> None:
+        """Let actors join, and start those of this machine where that was not done. They wait for a policy.
+
+        Args:
+            spec: of the environment.
+            operators: serve those who watch from now on.
+            tell: takes what people should know.
+        """
+        self._tell, paused = tell, operators.was_paused
+        differences = partial(_differences, spec, agent_facts(self._config.agent))
+        identity = run_identity(self._folder)
+        self.server = LearnerServer(self._transport, identity, spec, self.intake, differences, paused=paused)
+        self._undo.callback(self.server.close)
+        tell(f"Actors may join at {self.server.address} (run {self.server.run})")
+        if paused:
+            tell("The run is paused, as a person left it: no episode begins until resume is sent")
+        operators.attend(self.server, tell)
+        if self._runtime.transport.address is not None:
+            self._transport = dataclasses.replace(self._transport, address=self.server.address)
+            self._start_actors()
+        else:
+            self._undo.callback(self.actors.stop)  # now before the server closes: they hand over what they hold
+
+    def present(self) -> list[str]:
+        """Return the actors that are connected and have not ended their session: they may hold steps."""
+        return [name for name, actor in self.server.actors().items() if actor.is_present]
+
+    def practising(self) -> list[tuple[str, ActorView]]:
+        """Return the actors whose robots bring themselves back after episodes."""
+        return [(name, actor) for name, actor in sorted(self.server.actors().items()) if actor.practice]
+
+    def spooled(self) -> int:
+        """Return how many steps wait in the spools of actors; those that left have handed over all."""
+        return sum(actor.spooled for actor in self.server.actors().values() if not actor.left)
+
+    def hold(self, env_steps: int) -> None:
+        """Have actors wait where nothing is learned; where ``runtime.min_ratio`` is 0 they never do."""
+        if self._runtime.min_ratio > 0:
+            self.server.guide(room=0, stop=False, env_steps=env_steps)
+
+    def end(self, env_steps: int, take: Callable[[], None]) -> None:
+        """Tell actors that the run is over after ``env_steps``, and have ``take`` take in what they still hold."""
+        deadline = time.monotonic() + self._runtime.finish_seconds
+        self.server.guide(room=0, stop=True, env_steps=env_steps)
+        while time.monotonic() < deadline and (self.actors.running() or self.present()):
+            take()
+            time.sleep(IDLE_SECONDS)
+        self.actors.stop()
+        if not self.intake.flush(max(deadline - time.monotonic(), 1.0)):
+            self._tell(f"Not everything is stored: {self.intake.blocked()}. The actors' spools keep it.")
+        take()
+
+    def close(self) -> None:
+        """End the actors that were started here, and the wire, and free the store."""
+        self._undo.close()
+
+    def _start_actors(self) -> None:
+        # They may be started before there is somebody to tell.
+        self.actors = self._make_actors(self._config, self._folder, self._transport, lambda text: self._tell(text))
+        self._undo.callback(self.actors.stop)
+        self.actors.resize(self._runtime.actors)
+
+
+def run_identity(folder: Path) -> str:
+    """Return what tells the run in ``folder`` from all others, the same after it is resumed."""
+    file = folder / "run_id"
+    if not file.exists():
+        write_durably(file, uuid.uuid4().hex.encode())
+    return file.read_text()
+
+
+def _differences(spec: EnvSpec, agent: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
+    """Return in what an actor of which ``facts`` are known differs from a learner with ``spec`` and ``agent``."""
+    # Through JSON, as the actor's went: a tuple is no other value than a list.
+    own_spec, own = json.loads(json.dumps([spec.to_json(), agent]))
+    lines = EnvSpec.from_json(own_spec).differences(EnvSpec.from_json(facts["spec"]))
+    others = facts["agent"]
+    for key in sorted(own.keys() | others.keys()):
+        if own.get(key) != others.get(key):
+            lines.append(f"agent.{key}: expected {own.get(key)}, found {others.get(key)}")
+    return lines
