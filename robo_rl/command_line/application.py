@@ -74,14 +74,9 @@ def _run(command: str, overrides: list[str]) -> int:
             gc.enable()
             status = max(status, run(config))
         except Exception as error:
-            if isinstance(error, OmegaConfBaseException):
-                failure = ConfigError(explain(error, name, overrides))
-            elif isinstance(error, OSError | RoboRLError):
-                failure = error
-            elif is_too_large(error):
-                failure = ConfigError(_too_large(error))
-            else:
-                raise  # a defect of ours
+            failure = _failure(error, name, overrides)
+            if failure is None:
+                raise
             if os.getpid() != process:
                 raise failure from error  # A launcher of Hydra has begun this: nothing else comes back from there.
             # Hydra would print lines of its own about an exception; not about this.
@@ -107,6 +102,15 @@ def _run(command: str, overrides: list[str]) -> int:
             raise
         raise ConfigError(explain(error, name, overrides)) from error
     return status
+
+
+def _failure(error: Exception, name: str, overrides: Sequence[str]) -> Exception | None:
+    """Return the error that the user is shown; None: ``error`` is a defect of ours."""
+    if isinstance(error, OmegaConfBaseException):
+        return ConfigError(explain(error, name, overrides))
+    if isinstance(error, OSError | RoboRLError):
+        return error
+    return ConfigError(_too_large(error)) if is_too_large(error) else None
 
 
 def _too_large(error: Exception) -> str:

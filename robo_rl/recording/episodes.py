@@ -327,8 +327,7 @@ def record_episodes(
     stored = attempts = without_step = 0
     while stored < episodes:
         check_space(store, "the same command" if section is None else f"{section}if_exists=append")
-        number = session + attempts
-        episode_seed = derive_seed(seed, "record", actor, number)
+        episode_seed = derive_seed(seed, "record", actor, number := session + attempts)
         try:
             chooser = make_chooser(generator(episode_seed, "noise"))
             outcome = _record_episode(Actor(backend, episode_seed, actor, number), store, chooser, only_successful)
