@@ -58,11 +58,15 @@ class DemonstrationsConfig(Options, section="demonstrations"):
     Attributes:
         path: data set to read; null: record them from the task's scripted expert into the run folder.
         episodes: how many to use; 0: none.
-        noise: standard deviation of the Gaussian noise on the expert's actions when they are recorded.
+        source: who demonstrates where they are recorded: ``human_like``, a script that is as slow, inexact and fallible
+            as a person, or ``expert``, one that knows the whole state.
+        noise: of ``expert``: standard deviation of the Gaussian noise on what is executed; what the expert wanted is
+            stored beside it (DART, Laskey et al. 2017). No person can give such data.
     """
 
     path: str | None = None
     episodes: int = option(20, low=0)
+    source: str = option("expert", choices=("human_like", "expert"))
     noise: float = option(0.3, low=0, high=1)
 
 

@@ -10,7 +10,8 @@ from ..recording.episodes import (
     print_summary,
     summary_if_ended,
 )
-from ..recording.teleoperation import SCRIPTS, RecordConfig, _record_human, record_expert
+from ..recording.scripts import SCRIPTS
+from ..recording.teleoperation import RecordConfig, _record_human, record_expert
 from ..telemetry import Console
 
 

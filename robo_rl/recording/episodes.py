@@ -18,7 +18,6 @@ from ..core import (
     Observation,
     Policy,
     SafetyStop,
-    ScriptedExpert,
     Source,
     counted,
     derive_seed,
@@ -31,11 +30,6 @@ from .disk_space import check_space
 IF_EXISTS = ("fail", "append", "overwrite")
 
 ATTEMPTS_PER_EPISODE = 5
-
-PLAY_STEPS = (3, 12)
-"""How long a script that plays does one thing [control periods]."""
-PLAY_WANDERING = 0.4
-"""Share of the turns in which it moves without purpose."""
 
 Config = TypeVar("Config")
 
@@ -127,73 +121,6 @@ def explored(action: NDArray[np.float32], deviation: float, rng: np.random.Gener
     if deviation == 0:
         return action
     return np.clip(action + deviation * rng.standard_normal(action.shape), -1, 1).astype(np.float32)
-
-
-class ExpertChooser:
-    """The scripted expert, with Gaussian noise on what is executed: the data shows how to recover.
-
-    What the expert wanted is stored beside it, as the proposed action (DART, Laskey et al. 2017).
-
-    Args:
-        expert: of the backend.
-        noise: standard deviation, in units of the action.
-        rng: for the noise.
-    """
-
-    def __init__(self, expert: ScriptedExpert, noise: float, rng: np.random.Generator) -> None:
-        self._expert = expert
-        self._noise = noise
-        self._rng = rng
-        self._begun = False
-
-    def begin(self, actor: Actor) -> None:
-        actor.begin_episode()
-
-    def __call__(self, observation: Observation) -> ActionChoice:
-        if not self._begun:  # the backend is reset by now
-            self._expert.reset()
-            self._begun = True
-        action = np.asarray(self._expert.act(observation), np.float32)
-        return ActionChoice(explored(action, self._noise, self._rng), Source.SCRIPT, proposed=action)
-
-    def button(self) -> str | None:
-        return None
-
-
-class PlayChooser:
-    """A script that plays: by turns it does what the expert does and moves some way without purpose, both with noise.
-
-    So things are touched, moved and left, and states are seen from many sides (play data, Lynch et al. 2019).
-
-    Args:
-        expert: of the backend.
-        noise: standard deviation, in units of the action.
-        rng: for turns and noise.
-    """
-
-    def __init__(self, expert: ScriptedExpert, noise: float, rng: np.random.Generator) -> None:
-        self._expert = ExpertChooser(expert, noise, rng)
-        self._noise = noise
-        self._rng = rng
-        self._left = 0
-        self._direction: NDArray[np.float32] | None = None
-
-    def begin(self, actor: Actor) -> None:
-        self._expert.begin(actor)
-
-    def __call__(self, observation: Observation) -> ActionChoice:
-        wanted = self._expert(observation)
-        if self._left == 0:
-            self._left = int(self._rng.integers(*PLAY_STEPS, endpoint=True))
-            wanders = self._rng.random() < PLAY_WANDERING
-            self._direction = self._rng.uniform(-1, 1, wanted.action.shape).astype(np.float32) if wanders else None
-        self._left -= 1
-        if self._direction is None:
-            return wanted
-        return ActionChoice(explored(self._direction, self._noise, self._rng), Source.SCRIPT, proposed=wanted.proposed)
-
-    def button(self) -> str | None:
-        return None
 
 
 class PolicyChooser:
@@ -313,7 +240,8 @@ def record_episodes(
         make_chooser: called with a random generator for each episode.
         actor: who records, part of every transition.
         seed: of start states and noise.
-        only_successful: discard episodes that end without success, where the task knows.
+        only_successful: discard episodes that end without success, where the task knows, unless whoever chooses the
+            actions says that it is a failure.
         report: called after each episode with the number stored so far.
         attempts_per_episode: so many episodes are tried for each that is to be stored; None: a person tries as often
             as need be, as long as the robot makes a step.
@@ -370,7 +298,8 @@ def _record_episode(actor: Actor, store: EpisodeStore, chooser: Chooser, only_su
                 writer.append(transition)
             if ended:
                 break
-        kept = button != "discard" and not (only_successful and transition.success is False)
+        left_out = only_successful and transition.success is False and button != "failure"
+        kept = button != "discard" and not left_out
         if kept:
             writer.commit()
         else:

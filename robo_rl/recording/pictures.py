@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import ConfigError, EnvBackend, Observation, derive_seed, generator
-from .episodes import ExpertChooser
+from .scripts import ExpertChooser
 
 NOISES = (0.1, 1.0)
 """Range of the deviation of the noise on the expert's actions: from nearly perfect to mostly noise."""

@@ -5,30 +5,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from omegaconf import DictConfig
 
 from ..actor import ActionChoice, Actor
-from ..core import EnvBackend, Intervention, Observation, ScriptedExpert, Source, derive_seed, require
+from ..core import EnvBackend, Intervention, Observation, Source, derive_seed, require
 from ..operators.panel import Panel, open_panel
 from ..telemetry import Console
 from .disk_space import DiskSpace
 from .episodes import (
     IF_EXISTS,
-    Chooser,
     EpisodePrinter,
-    ExpertChooser,
     Outcome,
-    PlayChooser,
     RecordingStopped,
     open_data_set,
     record_episodes,
 )
+from .scripts import SCRIPTS
 
-SCRIPTS: Mapping[str, Callable[[ScriptedExpert, float, np.random.Generator], Chooser]] = {
-    "expert": ExpertChooser,
-    "play": PlayChooser,
-}
 SECTION = "record."
 """Of the options that the recording's messages name."""
 SOURCES = (*SCRIPTS, "keyboard", "window", "browser", "gamepad", "spacemouse", "joy", "twist", "leader")
@@ -77,7 +70,7 @@ def record_expert(
         noise: standard deviation of the Gaussian noise on the expert's actions. The noisy action is executed,
             so the data shows how the expert makes up for mistakes; both are stored.
         seed: of start states and noise.
-        source: ``expert``, or ``play``: see :class:`PlayChooser`.
+        source: a key of :data:`.scripts.SCRIPTS`.
         only_successful: leave out episodes that end without success.
         if_exists: see :func:`open_data_set`.
         metadata: further facts to keep with the data, as JSON values.
@@ -95,7 +88,7 @@ def record_expert(
             backend,
             store,
             episodes,
-            lambda rng: SCRIPTS[source](expert, noise, rng),
+            lambda rng: SCRIPTS[source](backend.spec, expert, noise, rng),
             actor=source,
             seed=seed,
             only_successful=only_successful,

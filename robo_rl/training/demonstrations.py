@@ -9,7 +9,8 @@ from omegaconf import DictConfig
 
 from ..app import Components, DemonstrationsConfig, section
 from ..core import Batch, ConfigError, Interruption, counted
-from ..recording.episodes import ExpertChooser, open_data_set, record_episodes
+from ..recording.episodes import open_data_set, record_episodes
+from ..recording.scripts import SCRIPTS
 from ..replay import EpisodeRecord, EpisodeStore, ReplayRing
 
 
@@ -81,7 +82,7 @@ def _warn(path: Path, wanted: int, records: Sequence[EpisodeRecord]) -> None:
 def _record(path: Path, seed: int, parts: Components, wanted: DemonstrationsConfig, interruption: Interruption) -> None:
     backend = parts.evaluation_backend()
     backend.expert(seed)  # Where there is none, nothing is left behind.
-    metadata = {"source": "expert", "seed": seed, "noise": wanted.noise}
+    metadata = {"source": wanted.source, "seed": seed, "noise": wanted.noise}
     print(f"Recording {counted(wanted.episodes, 'demonstration')} by the task's expert", flush=True)
     try:
         with open_data_set(path, backend.spec, "fail", metadata) as store:
@@ -89,8 +90,8 @@ def _record(path: Path, seed: int, parts: Components, wanted: DemonstrationsConf
                 backend,
                 store,
                 wanted.episodes,
-                lambda rng: ExpertChooser(backend.expert(seed), wanted.noise, rng),
-                actor="expert",
+                lambda rng: SCRIPTS[wanted.source](backend.spec, backend.expert(seed), wanted.noise, rng),
+                actor=wanted.source,
                 seed=seed,
                 only_successful=True,
                 report=lambda *_: interruption.check("recording demonstrations"),

@@ -39,7 +39,8 @@ from robo_rl.drivers.fake import make_fake_arm
 from robo_rl.operators.panel import Panel
 from robo_rl.recording import episodes as recording
 from robo_rl.recording.disk_space import SPARE_BYTES, DiskSpace
-from robo_rl.recording.episodes import ExpertChooser, PolicyChooser, open_data_set, record_episodes
+from robo_rl.recording.episodes import PolicyChooser, open_data_set, record_episodes
+from robo_rl.recording.scripts import ExpertChooser
 from robo_rl.recording.teleoperation import SOURCES, HumanChooser, record_expert
 from robo_rl.replay import EpisodeStore
 from robo_rl.safety import make_safe_backend
