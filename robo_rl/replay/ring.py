@@ -255,6 +255,24 @@ class ReplayRing:
             raise ValueError("the replay ring is empty: append transitions before sampling")
         return self._sampleable.draw(n, rng)
 
+    def failed(self) -> NDArray[np.bool_]:
+        """Return, by slot, whether it holds a transition of an episode that ended without success (capacity,).
+
+        False where the episode has not ended, or nobody knows how.
+        """
+        columns = self._columns
+        held = np.sort(self._sampleable.members)
+        ends = columns.terminated | columns.truncated
+        is_held, failed = np.zeros((2, self.capacity), np.bool_)
+        is_held[held] = True
+        failed[held] = ends[held] & (columns.success[held] == 0)
+        first_to_last = held[np.argsort((held - self._cursor) % self.capacity)]
+        for slot in first_to_last[::-1].tolist():  # what follows is always in a newer slot
+            following = columns.next[slot]
+            if not ends[slot] and is_held[following]:
+                failed[slot] = failed[following]
+        return failed
+
     def interventions(self) -> Indices:
         """Return the slots (n,), in order, of the transitions whose action a human or a scripted expert chose."""
         if self._interventions is None:  # each learner step asks, and a look at all slots is long

@@ -19,6 +19,9 @@ class MixedSampler:
     While one of the two rings is empty the other gives all rows; this is how learning begins from demonstrations
     alone. Both rings may grow between calls.
 
+    ``demonstration`` (n_rows,) of a batch is 1 where the action is one to imitate, 0 else: rows of the online ring, and
+    of demonstrations that failed, which are there for the critics.
+
     What a person did in the training counts as online data and as demonstrations (HIL-SERL, Luo et al. 2024): rows of
     the demonstrations' share are drawn uniformly from the demonstrations and the interventions that ``online`` holds.
     Without demonstrations a minibatch has no more rows of interventions than there are, unless these are all that is
@@ -75,6 +78,7 @@ class MixedSampler:
         self._reward = reward
         self._rng = rng
         self._interventions_are_demonstrations = interventions_are_demonstrations
+        self._failed_of: tuple[int, NDArray[np.bool_]] | None = None  # as the demonstrations were at that length
         self._buffers: Batch = {}
         self._buffer_rows = 0
 
@@ -101,17 +105,33 @@ class MixedSampler:
         split = self._demonstration_rows(block, demonstrations, len(interventions))
         minibatches = n_rows // block
         views = {name: array.reshape(minibatches, block, *array.shape[1:]) for name, array in self._buffers.items()}
-        views["demonstration"][:, :split] = 1
-        views["demonstration"][:, split:] = 0
+        views["demonstration"][...] = 0
         shown = {name: view[:, :split] for name, view in views.items()}
         if split > 0 and len(interventions):
             self._fill_mixed(shown, demonstrations, interventions)
         elif split > 0:
             assert self._demonstrations is not None
-            self._fill(self._demonstrations, shown)
+            slots = self._fill(self._demonstrations, shown)
+            shown["demonstration"][...] = ~self._failed()[slots]
         if split < block:
             self._fill(self._online, {name: view[:, split:] for name, view in views.items()})
         return dict(self._buffers)
+
+    def sample_models(self, n_rows: int) -> Batch:
+        """Draw ``n_rows`` demonstrations to imitate: those of episodes that did not fail, or of all where each did.
+
+        Raises:
+            DataError: if there are no demonstrations.
+        """
+        ring = self._demonstrations
+        if ring is None or not len(ring):
+            raise DataError("nothing to sample: there are no demonstrations")
+        slots = ring.sample_indices(n_rows, self._rng)
+        failed = self._failed()
+        if failed.any() and failed.sum() < len(ring):
+            while (again := failed[slots]).any():
+                slots[again] = ring.sample_indices(int(again.sum()), self._rng)
+        return self._gather(ring, slots)
 
     def sample_with_returns(self, n_rows: int) -> Batch:
         """Draw ``n_rows`` demonstrations, with ``return_to_go`` of :meth:`.ReplayRing.returns_to_go`.
@@ -143,9 +163,20 @@ class MixedSampler:
         # Who wants nothing but demonstrations imitates them: it is not to imitate itself.
         return rows if demonstrations or self._ratio == 1 else min(rows, interventions)
 
-    def _fill(self, ring: ReplayRing, out: Batch) -> None:
+    def _fill(self, ring: ReplayRing, out: Batch) -> Indices:
+        """Fill rows from ``ring``; return their slots."""
         minibatches, rows = out["reward"].shape
-        self._gather(ring, ring.sample_indices(minibatches * rows, self._rng).reshape(minibatches, rows), out)
+        slots = ring.sample_indices(minibatches * rows, self._rng).reshape(minibatches, rows)
+        self._gather(ring, slots, out)
+        return slots
+
+    def _failed(self) -> NDArray[np.bool_]:
+        """Return which slots of the demonstrations hold episodes that failed: their actions are not to be imitated."""
+        ring = self._demonstrations
+        assert ring is not None
+        if self._failed_of is None or self._failed_of[0] != len(ring):
+            self._failed_of = len(ring), ring.failed()
+        return self._failed_of[1]
 
     def _fill_mixed(self, out: Batch, demonstrations: int, interventions: Indices) -> None:
         """Fill rows from that many demonstrations and from ``interventions``, slots of the online ring."""
@@ -158,6 +189,7 @@ class MixedSampler:
         for ring, rows, slots in parts:
             for name, values in self._gather(ring, slots).items():
                 out[name][rows] = values
+            out["demonstration"][rows] = True if ring is self._online else ~self._failed()[slots]
 
     def _gather(self, ring: ReplayRing, slots: Indices, out: Batch | None = None) -> Batch:
         scorer = self._reward.scorer

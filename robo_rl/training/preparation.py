@@ -55,9 +55,10 @@ class Preparation:
         agent.fit_normaliser(experience.demonstrations.everything(self._run.components.reward, agent.observed))
         if isinstance(agent, ComparisonLearner):
             agent.fit_comparisons(experience.scorer.comparisons if experience.scorer else None)
-        rows = agent.config.batch_size
+        sampler, size = experience.sampler, agent.config.batch_size
         for update in self._counted(agent.config.pretrain_steps, "cloning"):
-            metrics = agent.pretrain(experience.sampler.sample(rows, rows))  # all of them are demonstrations as yet
+            rows = sampler.sample_models(size) if agent.config.imitates else sampler.sample(size, size)
+            metrics = agent.pretrain(rows)
             if update % LOG_INTERVAL == 0:
                 self._run.logger.log("train", 0, pretrain_update=update, **metrics)
 

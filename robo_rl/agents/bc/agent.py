@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from robo_rl.core import Batch, EnvSpec, Metrics
@@ -45,8 +46,12 @@ class BC(OfflineAgent):
         Raises:
             DivergenceError: if the loss is not finite.
         """
-        if self.config.learns_online and not batch["demonstration"].any():
-            return {}
+        if self.config.learns_online:
+            models = np.flatnonzero(batch["demonstration"])
+            if not len(models):
+                return {}
+            if len(models) < len(batch["action"]):  # what failed is not imitated; others stand in for it
+                batch = {key: value[np.resize(models, len(value))] for key, value in batch.items()}
         metrics: Metrics = {}
         for first in range(0, len(batch["action"]), self.config.batch_size):
             rows = slice(first, first + self.config.batch_size)

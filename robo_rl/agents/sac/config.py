@@ -89,6 +89,7 @@ class SACConfig(Options, section="agent"):
 
     # Read by the composition: this agent learns from its own steps (behaviour cloning does not).
     learns_online: ClassVar[bool] = True
+    imitates: ClassVar[bool] = True
 
     ensemble_size: int = option(5, low=1)
     target_subset: int = option(2, low=1)
