@@ -23,7 +23,8 @@ class OfflineConfig(Options, section="agent"):
         normalise_observations: shift and scale observations by mean and deviation of the data set.
     """
 
-    # What the composition asks of every agent: all rows are of the data set.
+    # What the composition asks of every agent: all rows are of the data set, failures among them.
+    imitates: ClassVar[bool] = False
     initial_log_std: ClassVar[float] = 0.0
     demonstration_ratio: ClassVar[float] = 1.0
     learning_starts: ClassVar[int] = 0
@@ -32,7 +33,6 @@ class OfflineConfig(Options, section="agent"):
     device: ClassVar[str] = "cpu"
     network: ClassVar[str] = "mlp"
     # The same, not annotated because they are options of some subclasses.
-    imitates = False
     learns_online = False
     update_to_data = 1
     action_chunk = 1
