@@ -252,3 +252,66 @@ def test_demonstrations_alone_come_with_their_returns():
     for none in (None, ReplayRing(10, SPEC)):
         with pytest.raises(DataError, match="there are no demonstrations"):
             sampler_of(ONLINE, none).sample_with_returns(5)
+
+
+def demonstrated(outcomes: list[bool | None], length: int = 5) -> ReplayRing:
+    """A ring of episodes that end so; the state is the number of the episode, below 0."""
+    ring = ReplayRing(200, SPEC)
+    for number, outcome in enumerate(outcomes):
+        observation = {"state": np.array([-1.0 - number], np.float32), "images/front": np.zeros((2, 2, 3), np.uint8)}
+        ring.append(
+            [
+                Transition(
+                    observation=observation,
+                    proposed_action=np.zeros(1, np.float32),
+                    executed_action=np.zeros(1, np.float32),
+                    rewards={"success": 0.0},
+                    next_observation=observation,
+                    terminated=outcome is True and step == length - 1,
+                    truncated=outcome is not True and step == length - 1,
+                    source=Source.HUMAN,
+                    actor="a",
+                    session=0,
+                    episode=number,
+                    sequence=step,
+                    policy_version=-1,
+                    stamp_ns=0,
+                    success=outcome if step == length - 1 else None if outcome is None else False,
+                )
+                for step in range(length)
+            ]
+        )
+    return ring
+
+
+@pytest.mark.parametrize("interventions", [False, True])
+def test_demonstrations_that_failed_are_drawn_but_not_to_be_imitated(interventions: bool) -> None:
+    ring = demonstrated([True, False, None, True])
+    teachers = {3: Source.HUMAN} if interventions else {}
+    batch = sampler_of(ring_of(range(1, 40), teachers=teachers), ring).sample(400, 40)
+    states, marked = batch["observation/state"][:, 0], batch["demonstration"]
+    assert set(states[states < 0]) == {-1, -2, -3, -4}, "the critics learn from failures, too"
+    assert (marked[states == -2] == 0).all(), "a failure"
+    assert (marked[np.isin(states, (-1, -3, -4))] == 1).all(), "successes, and where nobody knows"
+    if interventions:
+        assert set(marked[states == 3]) == {0, 1}, "as a row of the online data, and as an intervention"
+    assert (marked[(states > 0) & (states != 3)] == 0).all()
+
+
+def test_a_policy_is_pretrained_on_what_did_not_fail() -> None:
+    sampler = sampler_of(ReplayRing(50, SPEC), demonstrated([True, False, None, False]))
+    assert set(sampler.sample_models(300)["observation/state"][:, 0]) == {-1, -3}
+
+
+def test_where_every_demonstration_failed_all_are_imitated() -> None:
+    sampler = sampler_of(ReplayRing(50, SPEC), demonstrated([False, False]))
+    assert set(sampler.sample_models(300)["observation/state"][:, 0]) == {-1, -2}
+
+
+def test_demonstrations_that_all_succeeded_are_drawn_as_ever() -> None:
+    one, other = (
+        sampler_of(ReplayRing(50, SPEC), demonstrated([True] * 3)),
+        sampler_of(ReplayRing(50, SPEC), demonstrated([True] * 3)),
+    )
+    expected = one.sample(64, 64)["observation/state"].copy()
+    np.testing.assert_array_equal(other.sample_models(64)["observation/state"], expected)

@@ -33,6 +33,7 @@ class OfflineConfig(Options, section="agent"):
     device: ClassVar[str] = "cpu"
     network: ClassVar[str] = "mlp"
     # The same, not annotated because they are options of some subclasses.
+    imitates = False
     learns_online = False
     update_to_data = 1
     action_chunk = 1
