@@ -66,20 +66,22 @@ class Group:
 
     def final_return(self) -> Interval | None:
         """Interquartile mean of the last mean returns with its interval; None if no run was evaluated."""
-        returns = [run.return_mean for run in self.runs if run.return_mean is not None]
+        returns = [run.evaluations.return_mean for run in self.runs if run.evaluations.return_mean is not None]
         return bootstrap_interval(interquartile_mean, np.array(returns)[:, None]) if returns else None
 
     def steps_to_95(self) -> ThresholdSteps | None:
         """Environment steps until an evaluation reached 95 % success; None where nobody knows success."""
-        if not any(run.curve("success_rate")[0] for run in self.runs):
+        if not any(run.evaluations.curve("success_rate")[0] for run in self.runs):
             return None
-        return steps_to_threshold([run.steps_to_95 for run in self.runs], [run.env_steps for run in self.runs])
+        return steps_to_threshold(
+            [run.evaluations.steps_to_95 for run in self.runs], [run.env_steps for run in self.runs]
+        )
 
     def wall_seconds_to_95(self) -> ThresholdSteps | None:
         """Wall-clock time [s] until an evaluation reached 95 % success; None where nobody knows success."""
-        if not any(run.curve("success_rate")[0] for run in self.runs):
+        if not any(run.evaluations.curve("success_rate")[0] for run in self.runs):
             return None
-        times = [run.wall_seconds_to_95 for run in self.runs]
+        times = [run.evaluations.wall_seconds_to_95 for run in self.runs]
         return steps_to_threshold(times, [run.wall_seconds for run in self.runs])
 
 
@@ -139,7 +141,7 @@ def learning_curve(group: Group, measure: str, seed: int = 0) -> Curve | None:
     The middle line and band reach as far as all evaluated runs do. With several runs the band is the pointwise
     95 % bootstrap interval over runs; with one run and a success rate, the Wilson interval over its episodes.
     """
-    evaluated = [(run, run.curve(measure)) for run in group.runs]
+    evaluated = [(run, run.evaluations.curve(measure)) for run in group.runs]
     evaluated = [(run, curve) for run, curve in evaluated if curve[0]]
     if not evaluated:
         return None
@@ -150,13 +152,14 @@ def learning_curve(group: Group, measure: str, seed: int = 0) -> Curve | None:
         interval = bootstrap_interval(interquartile_mean, values, repetitions=2_000, seed=seed)
         low, high, band = interval.low, interval.high, "95 % bootstrap interval over runs"
     elif measure == "success_rate" and steps.size == len(evaluated[0][1][0]):
-        ends = evaluated[0][0].success_band()
-        low, high, band = np.array(ends[0]), np.array(ends[1]), "95 % Wilson interval over evaluation episodes"
+        rates = evaluated[0][0].evaluations.success_rates()
+        low, high = np.array([rate.low for rate in rates]), np.array([rate.high for rate in rates])
+        band = "95 % Wilson interval over evaluation episodes"
     singles = tuple(curve for _, curve in evaluated)
     return Curve(group.label, measure, steps, value, low, high, band, singles)
 
 
 def measure_of(groups: Sequence[Group]) -> str:
     """Return what the curves of a task show: success where it is known, else the return."""
-    known = any(run.curve("success_rate")[0] for group in groups for run in group.runs)
+    known = any(run.evaluations.curve("success_rate")[0] for group in groups for run in group.runs)
     return "success_rate" if known else "return_mean"

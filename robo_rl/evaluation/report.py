@@ -119,7 +119,7 @@ def _result(group: Group) -> str:
         return _NOTHING
     if len(group.runs) == 1:
         return f"{final.value:,.1f}"
-    known = sum(run.return_mean is not None for run in group.runs)
+    known = sum(run.evaluations.return_mean is not None for run in group.runs)
     return f"{final.value:,.1f} [{final.low:,.1f}, {final.high:,.1f}]" + _share(known, group)
 
 
@@ -176,7 +176,7 @@ def _curves(groups: Sequence[Group]) -> str:
     figures = []
     for task in dict.fromkeys(group.task for group in groups):
         members = [group for group in groups if group.task == task]
-        if any(run.evaluations for group in members for run in group.runs):
+        if any(run.evaluations.lines for group in members for run in group.runs):
             figures.append(figure(partial(plot_groups, members), f"learning curve of {task}"))
     if not figures:
         return section("Learning curves", '<p class="soft">No run holds an evaluation yet.</p>', boxed=False)
@@ -218,7 +218,7 @@ def _run_table(runs: Sequence[Run]) -> str:
                 _NOTHING if run.robot_minutes is None else f"{run.robot_minutes:.1f}",
                 f"{run.wall_seconds / 60:.1f}",
                 _NOTHING if rate is None else _proportion(rate),
-                _NOTHING if run.steps_to_95 is None else f"{run.steps_to_95:,}",
+                _NOTHING if run.evaluations.steps_to_95 is None else f"{run.evaluations.steps_to_95:,}",
                 _NOTHING if updates is None else f"{updates:,.0f}",
             ]
         )

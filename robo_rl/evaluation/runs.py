@@ -12,6 +12,7 @@ from typing import Any, cast
 from omegaconf import OmegaConf
 
 from ..core import ENTRIES, DataError, ForeignFolder, load_config, nearest
+from .run_evaluations import Evaluations
 from .run_files import read_metrics, read_summary
 from .statistics import Proportion
 
@@ -138,10 +139,10 @@ class Run:
         """Time on the robot [min]: steps over control rate."""
         return None if self.control_rate is None else self.env_steps / self.control_rate / 60.0
 
-    @property
-    def evaluations(self) -> list[Mapping[str, Any]]:
-        """Lines of metrics.jsonl that record an evaluation, one for each step, in order of steps."""
-        return list({line["step"]: line for line in self._of("evaluation")}.values())
+    @cached_property
+    def evaluations(self) -> Evaluations:
+        """The evaluations in ``metrics``."""
+        return Evaluations(self.metrics)
 
     @property
     def status(self) -> str:
@@ -154,44 +155,12 @@ class Run:
         final = (self.summary or {}).get("success_rate")
         if final is not None:
             return Proportion(**{key: final[key] for key in ("value", "low", "high", "episodes")})
-        known = [line for line in self.evaluations if line.get("success_rate") is not None]
-        return _proportion(known[-1]) if known else None
-
-    @property
-    def return_mean(self) -> float | None:
-        """Mean return of the last evaluation, if there was one."""
-        values = self.curve("return_mean")[1]
-        return values[-1] if values else None
-
-    @property
-    def steps_to_95(self) -> int | None:
-        """First environment step at which an evaluation reached 95 % success, or None."""
-        steps = (int(line["step"]) for line in self.evaluations if (line.get("success_rate") or 0.0) >= 0.95)
-        return next(steps, None)
-
-    @property
-    def wall_seconds_to_95(self) -> float | None:
-        """Wall-clock time of that evaluation [s], or None."""
-        hits = (line for line in self.evaluations if (line.get("success_rate") or 0.0) >= 0.95)
-        return next((float(line["wall_seconds"]) for line in hits), None)
+        return self.evaluations.success_rate
 
     @property
     def videos(self) -> list[Path]:
         """Videos of the run, by name: files of its folder, and no links to others."""
         return [self.path / "videos" / name for name in ForeignFolder(self.path).files("videos", ".mp4", MOST_VIDEOS)]
-
-    def curve(self, measure: str) -> tuple[list[int], list[float]]:
-        """Return the evaluated steps and values of ``measure`` (``success_rate`` or ``return_mean``)."""
-        lines = [line for line in self.evaluations if line.get(measure) is not None]
-        return [int(line["step"]) for line in lines], [float(line[measure]) for line in lines]
-
-    def success_band(self) -> tuple[list[float], list[float]]:
-        """Return the ends of the Wilson interval of every evaluation that knows success."""
-        proportions = [_proportion(line) for line in self.evaluations if line.get("success_rate") is not None]
-        return [proportion.low for proportion in proportions], [proportion.high for proportion in proportions]
-
-    def _of(self, kind: str) -> list[Mapping[str, Any]]:
-        return sorted((line for line in self.metrics if line.get("kind") == kind), key=lambda line: int(line["step"]))
 
 
 def load_run(path: Path, going_on: bool = False) -> Run:
@@ -329,8 +298,3 @@ def differences(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     keys = sorted({key for each in settings for key in each})
     absent = object()
     return [key for key in keys if any(each.get(key, absent) != settings[0].get(key, absent) for each in settings)]
-
-
-def _proportion(line: Mapping[str, Any]) -> Proportion:
-    episodes = max(1, int(line.get("episodes", 1)))
-    return Proportion.of(round(float(line["success_rate"]) * episodes), episodes)

@@ -23,8 +23,8 @@ def curves(run: Run) -> list[dict[str, Any]]:
     """Return curves over environment steps: ``title``, ``x`` and ``y`` of each; ``share``: y is a share, 0 to 1."""
     episodes = [line for line in run.metrics if line.get("kind") == "episode"]
     drawn = [
-        _curve("success of evaluations", *run.curve("success_rate"), share=True),
-        _curve("return of evaluations", *run.curve("return_mean")),
+        _curve("success of evaluations", *run.evaluations.curve("success_rate"), share=True),
+        _curve("return of evaluations", *run.evaluations.curve("return_mean")),
         _averaged(f"success, mean of {EPISODES} episodes", episodes, "success", share=True),
         _averaged(f"return, mean of {EPISODES} episodes", episodes, "episode_return"),
     ]

@@ -119,13 +119,13 @@ def _facts(run: Run, going_on: bool) -> Iterable[tuple[str, str]]:
     episodes = [line for line in run.metrics if line.get("kind") == "episode"]
     if episodes:
         yield "episodes", episode_means(episodes)
-    rated = run.curve("success_rate")[1]
-    values = rated or run.curve("return_mean")[1]
+    rated = run.evaluations.curve("success_rate")[1]
+    values = rated or run.evaluations.curve("return_mean")[1]
     if values:
         last = f"{values[-1]:.0%}" if rated else f"{values[-1]:.4g}"
         yield (
             "evaluations",
-            f"{sparkline(values, top=1.0 if rated else None)}  {last} at {run.evaluations[-1]['step']:,}",
+            f"{sparkline(values, top=1.0 if rated else None)}  {last} at {run.evaluations.lines[-1]['step']:,}",
         )
     for name, keys, kind in (("learning", LEARNING, "train"), ("wire", WIRE, "runtime")):
         line = newest(run.metrics, kind, keys)

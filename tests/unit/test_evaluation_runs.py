@@ -50,8 +50,8 @@ def test_a_complete_run(tmp_path):
     assert (run.env_steps, run.wall_seconds, run.control_rate) == (2000, 123.0, 10.0)
     assert run.robot_minutes == pytest.approx(2000 / 600)
     assert run.success_rate == Proportion(0.97, 0.9, 0.99, 100)
-    assert (run.steps_to_95, run.wall_seconds_to_95) == (2000, 100.0)
-    assert run.curve("success_rate") == ([0, 1000, 2000], [0.0, 0.5, 1.0])
+    assert (run.evaluations.steps_to_95, run.evaluations.wall_seconds_to_95) == (2000, 100.0)
+    assert run.evaluations.curve("success_rate") == ([0, 1000, 2000], [0.0, 0.5, 1.0])
     assert run.problems == ()
 
 
@@ -64,7 +64,7 @@ def test_a_killed_run_shows_what_it_left(tmp_path):
     assert (run.task, run.agent, run.status) == ("pick_cube", "rlpd", "unfinished")
     assert (run.env_steps, run.wall_seconds, run.control_rate) == (1500, 75.0, 10.0)
     assert run.success_rate == Proportion.of(10, 20)
-    assert run.steps_to_95 is None
+    assert run.evaluations.steps_to_95 is None
     assert run.problems[0] == "metrics.jsonl: 2 unreadable lines left out"
     assert run.problems[1].startswith("no summary.json: the run is still going on or was killed")
 
@@ -90,7 +90,7 @@ def test_the_last_of_two_evaluations_of_a_step_counts(tmp_path):
     again = {"step": 2000, "wall_seconds": 120, "kind": "evaluation", "success_rate": 0.9, "episodes": 100}
     with (folder / "metrics.jsonl").open("a") as file:
         file.write(json.dumps(again) + "\n")
-    assert load_run(folder).curve("success_rate")[1] == [0.0, 0.5, 0.9]
+    assert load_run(folder).evaluations.curve("success_rate")[1] == [0.0, 0.5, 0.9]
 
 
 def test_runs_are_found_in_folders_sweeps_and_globs(tmp_path, monkeypatch):
@@ -128,7 +128,7 @@ def test_what_is_no_json_is_left_out_and_named(tmp_path):
         file.write('{"step": 9000, "wall_seconds": 1, "kind": "evaluation", "success_rate": NaN}\n')
     (run / "summary.json").write_text("[]")
     loaded = load_run(run)
-    assert loaded.env_steps == 2500 and loaded.steps_to_95 == 2000 and loaded.summary is None
+    assert loaded.env_steps == 2500 and loaded.evaluations.steps_to_95 == 2000 and loaded.summary is None
     assert [text.partition(":")[0].partition(";")[0] for text in loaded.problems] == [
         "metrics.jsonl",
         "summary.json is damaged",
@@ -156,7 +156,7 @@ def test_what_is_no_number_is_left_out_and_named(tmp_path, line):
     with (run / "metrics.jsonl").open("a") as file:
         file.write(json.dumps(whole | line if isinstance(line, dict) else line).replace("Infinity", "1e400") + "\n")
     loaded = load_run(run)
-    assert loaded.env_steps == 2500 and loaded.curve("success_rate")[0] == [0, 1000, 2000]
+    assert loaded.env_steps == 2500 and loaded.evaluations.curve("success_rate")[0] == [0, 1000, 2000]
     assert loaded.problems[0] == "metrics.jsonl: 1 unreadable line left out"
 
 

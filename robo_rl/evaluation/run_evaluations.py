@@ -1,0 +1,67 @@
+"""The evaluations that were made in a run."""
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+from .statistics import Proportion
+
+
+class Evaluations:
+    """The lines of metrics.jsonl that record an evaluation, one for each step, in order of steps.
+
+    Args:
+        metrics: lines of any kind.
+
+    Attributes:
+        lines: those of evaluations.
+    """
+
+    def __init__(self, metrics: Iterable[Mapping[str, Any]]) -> None:
+        lines = sorted(
+            (line for line in metrics if line.get("kind") == "evaluation"), key=lambda line: int(line["step"])
+        )
+        self.lines = list({line["step"]: line for line in lines}.values())
+
+    def curve(self, measure: str) -> tuple[list[int], list[float]]:
+        """Return the evaluated steps and values of ``measure`` (``success_rate`` or ``return_mean``)."""
+        lines = [line for line in self.lines if line.get(measure) is not None]
+        return [int(line["step"]) for line in lines], [float(line[measure]) for line in lines]
+
+    def success_rates(self) -> list[Proportion]:
+        """Return the success of every evaluation that knows it."""
+        return list(map(_proportion, self._rated))
+
+    @property
+    def success_rate(self) -> Proportion | None:
+        """Success of the last evaluation that knows it."""
+        return _proportion(self._rated[-1]) if self._rated else None
+
+    @property
+    def return_mean(self) -> float | None:
+        """Mean return of the last evaluation, if there was one."""
+        values = self.curve("return_mean")[1]
+        return values[-1] if values else None
+
+    @property
+    def steps_to_95(self) -> int | None:
+        """First environment step at which an evaluation reached 95 % success, or None."""
+        return None if self._solving is None else int(self._solving["step"])
+
+    @property
+    def wall_seconds_to_95(self) -> float | None:
+        """Wall-clock time of that evaluation [s], or None."""
+        return None if self._solving is None else float(self._solving["wall_seconds"])
+
+    @property
+    def _rated(self) -> list[Mapping[str, Any]]:
+        return [line for line in self.lines if line.get("success_rate") is not None]
+
+    @cached_property
+    def _solving(self) -> Mapping[str, Any] | None:
+        return next((line for line in self.lines if (line.get("success_rate") or 0.0) >= 0.95), None)
+
+
+def _proportion(line: Mapping[str, Any]) -> Proportion:
+    episodes = max(1, int(line.get("episodes", 1)))
+    return Proportion.of(round(float(line["success_rate"]) * episodes), episodes)
