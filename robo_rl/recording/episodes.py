@@ -240,8 +240,7 @@ def record_episodes(
         make_chooser: called with a random generator for each episode.
         actor: who records, part of every transition.
         seed: of start states and noise.
-        only_successful: discard episodes that end without success, where the task knows, unless whoever chooses the
-            actions says that it is a failure.
+        only_successful: discard episodes that end without success, but not those that the chooser ends as failures.
         report: called after each episode with the number stored so far.
         attempts_per_episode: so many episodes are tried for each that is to be stored; None: a person tries as often
             as need be, as long as the robot makes a step.

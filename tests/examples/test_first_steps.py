@@ -15,7 +15,7 @@ def test_a_first_run_is_trained_evaluated_and_resumed(tmp_path):
 
 def test_demonstrations_are_recorded_read_and_trained_with(tmp_path):
     reader = Reader("demonstrations.md", tmp_path)
-    reader.follow("robo-rl record task=pick_cube record.source=expert", "record.episodes=3")
+    reader.follow("robo-rl record task=pick_cube record.source=human_like", "record.episodes=3")
     assert " True [" in reader.run_python()
     reader.follow("robo-rl train task=pick_cube demonstrations", *SMALL)
     assert "demonstrations" not in {path.name for path in (tmp_path / "runs/mine").iterdir()}, "none were recorded anew"
