@@ -11,6 +11,7 @@ import pytest
 from robo_rl.core import ConfigError
 from robo_rl.sim import ArmBackend, make_backend
 from robo_rl.sim.config import ArmConfig, ControllerConfig
+from robo_rl.sim.tasks import TASKS
 
 CASES = Path(__file__).parents[1] / "data" / "cases" / "arms"
 SIX_JOINTS = Path(__file__).parents[1] / "data" / "arms" / "six_joints.xml"
@@ -209,13 +210,13 @@ def test_materials_that_are_renamed_are_still_those_of_their_geoms(tmp_path):
 )
 def test_what_refers_to_a_renamed_element_is_kept(kind, name, task, change, extra, tmp_path, monkeypatch):
     if kind == "site":  # no scene that works without a gripper has a site of its own
-        build = ArmBackend._build
+        kept = TASKS[task].build
 
-        def with_site(self: ArmBackend, scene: Any) -> Any:
+        def with_site(self: Any, scene: Any) -> None:
             scene.worldbody.add_site(name=name)
-            return build(self, scene)
+            kept(self, scene)
 
-        monkeypatch.setattr(ArmBackend, "_build", with_site)
+        monkeypatch.setattr(TASKS[task], "build", with_site)
     text = (CASES / "clash_camera.xml").read_text().replace(*change).replace("</mujoco>", f"{extra}</mujoco>")
     files = {}
     for each in (name, "free"):
