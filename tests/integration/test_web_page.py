@@ -135,6 +135,12 @@ def opened(browser: Any, served: ServedDashboard, token: str = TOKEN) -> None:
     browser.get(f"{served.server.origin}/#{quote(token)}")
 
 
+def shown_title(browser: Any, served: ServedDashboard) -> str:
+    """Open the page; return the title of the run that it shows first."""
+    opened(browser, served)
+    return str(wait_until(lambda: text(browser, "#title")))
+
+
 def commanded(run: LiveRun) -> list[Command]:
     return list(wait_until(run.take_commands))
 
@@ -284,8 +290,7 @@ def test_a_connection_that_comes_back_shows_and_commands_the_run_that_was_chosen
     )
     (newer / "metrics.jsonl").write_text(json.dumps({"step": 1, "wall_seconds": 0.1, "kind": "train"}) + "\n")
     try:
-        opened(browser, served)
-        wait_until(lambda: "seed 1" in text(browser, "#title"))
+        wait_until(lambda: shown_title(browser, served).endswith("seed 1"))  # the list of runs may be a moment old
         choice = f"document.querySelector('#runs').value = '{folder}/runs/2026-01-01_pick_cube_rlpd_0';"
         browser.execute_script(f"{choice} document.querySelector('#runs').dispatchEvent(new Event('change'))")
         wait_until(lambda: "seed 0" in text(browser, "#title"))
