@@ -1,5 +1,5 @@
 # ruff: noqa: F821
-# A reward for opening the door, in the language of docs/reference/rewards.md#code: no task tells it, somebody wrote it.
+# A hand-written reward for opening the door, in the language of docs/reference/rewards.md#code.
 def reward(lever_offset_x, lever_offset_y, lever_offset_z, handle_angle, hinge_angle):
     distance = sqrt(square(lever_offset_x) + square(lever_offset_y) + square(lever_offset_z))
     reached = 1 - tanh(10 * distance)

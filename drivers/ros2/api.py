@@ -267,7 +267,7 @@ class Parameters(Protocol):
             name: may have parts, ``limits.low``.
             default: also says what type its values have.
             change: called in the node's thread with each new value before it is set; refuses one by a
-                :class:`ConfigError`, whose text is the answer to whoever set it.
+                :class:`ConfigError`, whose text is returned to the caller that set it.
             read_only: whether it can only be read.
         """
         ...

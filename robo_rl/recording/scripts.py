@@ -89,3 +89,8 @@ SCRIPTS: Mapping[str, Callable[[EnvSpec, ScriptedExpert, float, np.random.Genera
     "play": lambda _, expert, noise, rng: PlayChooser(expert, noise, rng),
 }
 """By name: from the spec, the backend's expert, the deviation of the noise (not for ``human_like``) and a generator."""
+
+
+def noise_of(source: str, noise: float) -> dict[str, float]:
+    """Return the fact ``noise`` of a data set, where ``source`` is a script that has noise."""
+    return {} if source == "human_like" else {"noise": noise}

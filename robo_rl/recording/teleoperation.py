@@ -20,7 +20,7 @@ from .episodes import (
     open_data_set,
     record_episodes,
 )
-from .scripts import SCRIPTS
+from .scripts import SCRIPTS, noise_of
 
 SECTION = "record."
 """Of the options that the recording's messages name."""
@@ -82,7 +82,7 @@ def record_expert(
         DataError: if the data set cannot be written, its disk is nearly full, or far too few episodes succeed.
     """
     expert = backend.expert(derive_seed(seed, "expert"))
-    facts = {"source": source, "seed": seed, "noise": noise, **(metadata or {})}
+    facts = {"source": source, "seed": seed, **noise_of(source, noise), **(metadata or {})}
     with open_data_set(path, backend.spec, if_exists, facts, section or "") as store:
         record_episodes(
             backend,

@@ -255,23 +255,17 @@ class ReplayRing:
             raise ValueError("the replay ring is empty: append transitions before sampling")
         return self._sampleable.draw(n, rng)
 
-    def failed(self) -> NDArray[np.bool_]:
-        """Return, by slot, whether it holds a transition of an episode that ended without success (capacity,).
-
-        False where the episode has not ended, or nobody knows how.
-        """
-        columns = self._columns
-        held = np.sort(self._sampleable.members)
+    def not_failed(self) -> Indices:
+        """Return the slots (n,), in order, of transitions whose episode is not known to have ended without success."""
+        columns, held = self._columns, np.sort(self._sampleable.members)
         ends = columns.terminated | columns.truncated
-        is_held, failed = np.zeros((2, self.capacity), np.bool_)
-        is_held[held] = True
+        failed = np.zeros(self.capacity, np.bool_)
         failed[held] = ends[held] & (columns.success[held] == 0)
-        first_to_last = held[np.argsort((held - self._cursor) % self.capacity)]
-        for slot in first_to_last[::-1].tolist():  # what follows is always in a newer slot
-            following = columns.next[slot]
-            if not ends[slot] and is_held[following]:
-                failed[slot] = failed[following]
-        return failed
+        oldest_first = held[np.argsort((held - self._cursor) % self.capacity)]
+        for slot in oldest_first[::-1].tolist():  # what follows is in a newer slot, so its outcome is known by now
+            if not ends[slot]:
+                failed[slot] = failed[columns.next[slot]]  # False where that slot holds no transition
+        return held[~failed[held]]
 
     def interventions(self) -> Indices:
         """Return the slots (n,), in order, of the transitions whose action a human or a scripted expert chose."""

@@ -1,6 +1,7 @@
 """Batches mixed from online data and demonstrations."""
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,14 @@ from .ring import ReplayRing
 from .slots import Indices
 
 NO_SLOTS = np.zeros(0, dtype=np.intp)
+
+
+class _Models(NamedTuple):
+    """Demonstrations to imitate: among how many transitions they are, their slots (n,), and whether a slot is one."""
+
+    among: int
+    slots: Indices
+    of_slot: NDArray[np.bool_]
 
 
 class MixedSampler:
@@ -78,7 +87,7 @@ class MixedSampler:
         self._reward = reward
         self._rng = rng
         self._interventions_are_demonstrations = interventions_are_demonstrations
-        self._failed_of: tuple[int, NDArray[np.bool_]] | None = None  # as the demonstrations were at that length
+        self._known_models: _Models | None = None
         self._buffers: Batch = {}
         self._buffer_rows = 0
 
@@ -112,7 +121,7 @@ class MixedSampler:
         elif split > 0:
             assert self._demonstrations is not None
             slots = self._fill(self._demonstrations, shown)
-            shown["demonstration"][...] = ~self._failed()[slots]
+            shown["demonstration"][...] = self._models().of_slot[slots]
         if split < block:
             self._fill(self._online, {name: view[:, split:] for name, view in views.items()})
         return dict(self._buffers)
@@ -123,15 +132,10 @@ class MixedSampler:
         Raises:
             DataError: if there are no demonstrations.
         """
-        ring = self._demonstrations
-        if ring is None or not len(ring):
-            raise DataError("nothing to sample: there are no demonstrations")
-        slots = ring.sample_indices(n_rows, self._rng)
-        failed = self._failed()
-        if failed.any() and failed.sum() < len(ring):
-            while (again := failed[slots]).any():
-                slots[again] = ring.sample_indices(int(again.sum()), self._rng)
-        return self._gather(ring, slots)
+        ring, models = self._required_demonstrations(), self._models().slots
+        if len(models) in (0, len(ring)):
+            return self._gather(ring, ring.sample_indices(n_rows, self._rng))
+        return self._gather(ring, models[self._rng.integers(0, len(models), n_rows)])
 
     def sample_with_returns(self, n_rows: int) -> Batch:
         """Draw ``n_rows`` demonstrations, with ``return_to_go`` of :meth:`.ReplayRing.returns_to_go`.
@@ -141,12 +145,10 @@ class MixedSampler:
         Raises:
             DataError: if there are no demonstrations.
         """
-        ring = self._demonstrations
-        if ring is None or not len(ring):
-            raise DataError("nothing to sample: there are no demonstrations")
+        ring = self._required_demonstrations()
         slots = ring.sample_indices(n_rows, self._rng)
         return self._gather(ring, slots) | {
-            "demonstration": np.ones(n_rows, np.float32),
+            "demonstration": self._models().of_slot[slots].astype(np.float32),
             "return_to_go": ring.returns_to_go(slots, gamma=self.gamma, reward=self._reward),
         }
 
@@ -170,13 +172,21 @@ class MixedSampler:
         self._gather(ring, slots, out)
         return slots
 
-    def _failed(self) -> NDArray[np.bool_]:
-        """Return which slots of the demonstrations hold episodes that failed: their actions are not to be imitated."""
+    def _required_demonstrations(self) -> ReplayRing:
+        if self._demonstrations is None or not len(self._demonstrations):
+            raise DataError("nothing to sample: there are no demonstrations")
+        return self._demonstrations
+
+    def _models(self) -> _Models:
+        """Return which demonstrations are to be imitated: those of episodes that did not fail."""
         ring = self._demonstrations
         assert ring is not None
-        if self._failed_of is None or self._failed_of[0] != len(ring):
-            self._failed_of = len(ring), ring.failed()
-        return self._failed_of[1]
+        if self._known_models is None or self._known_models.among != len(ring):
+            slots = ring.not_failed()
+            of_slot = np.zeros(ring.capacity, np.bool_)
+            of_slot[slots] = True
+            self._known_models = _Models(len(ring), slots, of_slot)
+        return self._known_models
 
     def _fill_mixed(self, out: Batch, demonstrations: int, interventions: Indices) -> None:
         """Fill rows from that many demonstrations and from ``interventions``, slots of the online ring."""
@@ -189,7 +199,7 @@ class MixedSampler:
         for ring, rows, slots in parts:
             for name, values in self._gather(ring, slots).items():
                 out[name][rows] = values
-            out["demonstration"][rows] = True if ring is self._online else ~self._failed()[slots]
+            out["demonstration"][rows] = True if ring is self._online else self._models().of_slot[slots]
 
     def _gather(self, ring: ReplayRing, slots: Indices, out: Batch | None = None) -> Batch:
         scorer = self._reward.scorer

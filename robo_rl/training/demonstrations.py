@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 from ..app import Components, DemonstrationsConfig, section
 from ..core import Batch, ConfigError, Interruption, counted
 from ..recording.episodes import open_data_set, record_episodes
-from ..recording.scripts import SCRIPTS
+from ..recording.scripts import SCRIPTS, noise_of
 from ..replay import EpisodeRecord, EpisodeStore, ReplayRing
 
 
@@ -82,8 +82,9 @@ def _warn(path: Path, wanted: int, records: Sequence[EpisodeRecord]) -> None:
 def _record(path: Path, seed: int, parts: Components, wanted: DemonstrationsConfig, interruption: Interruption) -> None:
     backend = parts.evaluation_backend()
     backend.expert(seed)  # Where there is none, nothing is left behind.
-    metadata = {"source": wanted.source, "seed": seed, "noise": wanted.noise}
-    print(f"Recording {counted(wanted.episodes, 'demonstration')} by the task's expert", flush=True)
+    metadata = {"source": wanted.source, "seed": seed} | noise_of(wanted.source, wanted.noise)
+    script = {"expert": "the task's expert", "human_like": "a script that acts as a person does"}[wanted.source]
+    print(f"Recording {counted(wanted.episodes, 'demonstration')} by {script}", flush=True)
     try:
         with open_data_set(path, backend.spec, "fail", metadata) as store:
             record_episodes(

@@ -105,6 +105,7 @@ def test_failures_are_stored_and_demonstrations_are_slower_than_the_script(
         record_expert(backend, tmp_path / source, 12, noise=0.0, seed=3, source=source)
         backend.close()
         store = EpisodeStore.open(tmp_path / source)
+        assert ("noise" in store.metadata) == (source == "expert")
         successes = [record.success for record in store.records]
         assert all(successes) == (source == "expert")
         lengths[source] = np.median([record.steps for record in store.records if record.success])

@@ -182,3 +182,14 @@ def test_metrics_count_human_actions():
     metrics = ring.metrics()
     assert metrics["transitions"] == 4
     assert metrics["human_fraction"] == 0.25
+
+
+def test_failures_are_known_on_both_sides_of_the_seam() -> None:
+    ring, stream = ReplayRing(10, SPEC), Stream()
+    for outcome in (True, False, None):
+        end = "terminate" if outcome else "truncate"
+        steps = [stream.next(0, event) for event in ("step", "step", end)]
+        ring.append([dataclasses.replace(step, success=outcome) for step in steps])
+    # 12 observations in 10 slots: the first two transitions of the success are overwritten.
+    kept = ring.labels(ring.not_failed())["success"]
+    assert sorted(kept.tolist()) == [-1, -1, -1, 1]

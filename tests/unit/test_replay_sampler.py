@@ -315,3 +315,10 @@ def test_demonstrations_that_all_succeeded_are_drawn_as_ever() -> None:
     )
     expected = one.sample(64, 64)["observation/state"].copy()
     np.testing.assert_array_equal(other.sample_models(64)["observation/state"], expected)
+
+
+def test_demonstrations_that_failed_keep_that_mark_beside_their_returns() -> None:
+    batch = sampler_of(ReplayRing(50, SPEC), demonstrated([True, False])).sample_with_returns(200)
+    states = batch["observation/state"][:, 0]
+    np.testing.assert_array_equal(batch["demonstration"], (states == -1).astype(np.float32))
+    assert set(states) == {-1, -2}
