@@ -107,7 +107,7 @@ class Contestant:
         began = time.process_time()
         for ring in rings:
             ring.append(data)
-            ring.compute_features()
+            ring.rows.compute_features()
         self.insertion = (time.process_time() - began) / (2 * len(data))
         weights = RewardWeights({"success": 1.0})
         self.sampler = MixedSampler(*rings, 0.5, 0.97, 1, weights, generator(0, "sampler"))

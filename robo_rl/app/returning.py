@@ -107,7 +107,7 @@ class ReturnLearner:
         """Do the updates that one step of its own pays for, once enough is remembered."""
         self._steps += 1
         config = self._agent.config
-        self._scorer.update(self._ring)
+        self._scorer.update(self._ring.rows)
         if len(self._ring) >= config.learning_starts:
             self._agent.update(self._sampler.sample(self._agent.update_rows, config.batch_size))
 

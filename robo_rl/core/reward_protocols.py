@@ -12,7 +12,7 @@ from .types import Batch, Comparisons, Metrics, State
 
 
 class Experience(Protocol):
-    """What a learned reward may look at: the transitions of the running training. A replay ring is one.
+    """What a learned reward may look at: the transitions of the running training. The rows of a replay ring are one.
 
     Rows have the keys that :class:`RewardModule` says.
     """

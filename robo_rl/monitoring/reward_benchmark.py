@@ -79,9 +79,9 @@ def measure(backend: EnvBackend, scorer: Scorer, settings: RewardBenchmarkConfig
         while _awaited_answers(scorer):  # about episodes that cannot be scored before
             ring.score_held(scorer, online=True)
         for _ in range(settings.practice_steps):
-            learned |= scorer.update(ring)
+            learned |= scorer.update(ring.rows)
             if _awaited_answers(scorer):
-                learned |= scorer.update(ring)
+                learned |= scorer.update(ring.rows)
     held_out = graded_episodes(backend, folder / "held_out", settings.episodes, seed)
     episodes = [held_out.arrays(number) for number in range(len(held_out))]
     return Measured(

@@ -7,8 +7,10 @@ import numpy as np
 
 from robo_rl.core import CheckpointError, Scorer, State
 
+from .available import AvailableSlots
 from .columns import Columns
-from .slots import Indices, SlotSet
+from .cycle import SlotCycle
+from .slots import Indices
 
 
 class _Relabelled(NamedTuple):
@@ -27,19 +29,21 @@ class ComputedTerms:
     Args:
         columns: of the ring, in which terms are written.
         available: slots of the ring that can be drawn.
+        cycle: tells how many slots are filled.
 
     Attributes:
         held: slots that are held back until their terms are known, in order of arrival.
     """
 
-    def __init__(self, columns: Columns, available: SlotSet) -> None:
+    def __init__(self, columns: Columns, available: AvailableSlots, cycle: SlotCycle) -> None:
         self._columns = columns
         self._available = available
+        self._cycle = cycle
         self.held: dict[int, None] = {}
         self._relabelled = _NOTHING_RELABELLED
 
     def score_held(self, scorer: Scorer, open_ends: Set[int], online: bool) -> Iterator[Indices]:
-        """Compute the terms of what is held back, and yield the slots (n,) that are no longer, a stretch at a time.
+        """Compute the terms of what is held back, and make it available; yield its slots (n,), a segment at a time.
 
         Args:
             scorer: what computes.
@@ -55,24 +59,32 @@ class ComputedTerms:
             self._columns.write_terms(slots, scorer.score(self._columns.rows(slots), online=online), scorer.version)
             for slot in segment:
                 del self.held[slot]
+                self._available.add(slot)
             yield slots
 
-    def rescore(self, slots: Indices, scorer: Scorer, n_step: int) -> None:
-        """Compute terms again for the transitions in ``slots`` and the ``n_step - 1`` after each, where out of date."""
+    def rescore(self, slots: Indices, scorer: Scorer, n_step: int = 1) -> None:
+        """Compute terms again for the transitions in ``slots`` and the ``n_step - 1`` after each, where out of date.
+
+        Args:
+            slots: of any shape.
+            scorer: what computes.
+            n_step: how many steps from there on are needed, as in :meth:`.RingRows.gather`.
+        """
         for step in range(n_step):
             if step:
                 slots = self._columns.next.take(slots)
                 slots = slots[self._available.contains(slots)]
             self._rescore(np.unique(slots[self._columns.terms_version.take(slots) != scorer.version]), scorer)
 
-    def relabel(self, scorer: Scorer, filled: int, most: int) -> int:
-        """Compute out-of-date terms of the first ``filled`` slots again, of ``most`` at most; return of how many.
+    def relabel(self, scorer: Scorer, most: int) -> int:
+        """Compute out-of-date terms again, of ``most`` transitions at most; return of how many.
 
-        Calls go through them in order, and begin anew when a module has changed.
+        Calls go through the slots in order, and begin anew when a module has changed. What is already up to date is
+        passed over, so a ring that was loaded goes on like the one that was saved; where all is, a call costs nothing.
         """
         version = scorer.version
         first = self._relabelled.slot if self._relabelled.version == version else 0
-        stale = first + np.flatnonzero(self._columns.terms_version[first:filled] != version)
+        stale = first + np.flatnonzero(self._columns.terms_version[first : self._cycle.filled] != version)
         # What is not there yet, or held back, is scored by the newest modules when it is.
         stale = stale[self._available.contains(stale)][:most]
         self._rescore(stale, scorer)
@@ -85,17 +97,18 @@ class ComputedTerms:
         self.held = held
         self._relabelled = _NOTHING_RELABELLED
 
-    def state(self, filled: int) -> State:
-        """Return all terms of the first ``filled`` slots; views, not copies."""
+    def state(self) -> State:
+        """Return all terms, which is what to keep of a ring whose transitions come from a data set; views, not copies."""
+        filled = self._cycle.filled
         return {"terms": self._columns.values[:filled], "terms_version": self._columns.terms_version[:filled]}
 
-    def load(self, state: State, filled: int) -> None:
-        """Take over the :meth:`state` of a ring with the same transitions.
+    def load(self, state: State) -> None:
+        """Take over the :meth:`state` of a ring with the same transitions; what is held back becomes available.
 
         Raises:
             CheckpointError: if it is of another number of transitions or terms.
         """
-        for name, ours in self.state(filled).items():
+        for name, ours in self.state().items():
             if name not in state or state[name].shape != ours.shape or state[name].dtype != ours.dtype:
                 found = state[name].shape if name in state else "nothing"
                 raise CheckpointError(
@@ -103,6 +116,9 @@ class ComputedTerms:
                     "resume with the data set of the run"
                 )
             ours[...] = state[name]
+        for slot in self.held:
+            self._available.add(slot)
+        self.restart({})
 
     def held_segments(self) -> list[list[int]]:
         """Return the slots that are held back, as unbroken stretches of steps."""

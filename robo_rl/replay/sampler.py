@@ -1,7 +1,6 @@
 """Batches mixed from online data and demonstrations."""
 
 from collections.abc import Collection
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +11,6 @@ from .ring import ReplayRing
 from .slots import Indices
 
 NO_SLOTS = np.zeros(0, dtype=np.intp)
-
-
-class _Models(NamedTuple):
-    """Demonstrations to imitate: among how many transitions they are, their slots (n,), and whether a slot is one."""
-
-    among: int
-    slots: Indices
-    of_slot: NDArray[np.bool_]
 
 
 class MixedSampler:
@@ -48,7 +39,7 @@ class MixedSampler:
         reward: makes one number of the reward terms; terms of learned modules are brought up to date first.
         rng: PCG64 generator of this sampler alone.
         interventions_are_demonstrations: see above; False: they are online data alone.
-        action_chunk: steps whose actions make a row's, 1 to ``n_step``; see :meth:`ReplayRing.gather`.
+        action_chunk: steps whose actions make a row's, 1 to ``n_step``; see :meth:`.RingRows.gather`.
         keys: observation keys that batches have; None: all. Images that nobody learns from take most of the time.
 
     Raises:
@@ -87,7 +78,6 @@ class MixedSampler:
         self._reward = reward
         self._rng = rng
         self._interventions_are_demonstrations = interventions_are_demonstrations
-        self._known_models: _Models | None = None
         self._buffers: Batch = {}
         self._buffer_rows = 0
 
@@ -106,11 +96,13 @@ class MixedSampler:
         if block < 1 or n_rows < 1 or n_rows % block:
             raise ValueError(f"rows must be a positive multiple of the minibatch size {block}, got {n_rows}")
         if n_rows != self._buffer_rows:
-            self._buffers = self._online.empty_batch((n_rows,), self._action_chunk, self._keys)
+            self._buffers = self._online.rows.empty_batch((n_rows,), self._action_chunk, self._keys)
             self._buffers["demonstration"] = np.empty(n_rows, np.float32)
             self._buffer_rows = n_rows
         demonstrations = 0 if self._demonstrations is None else len(self._demonstrations)
-        interventions = self._online.interventions() if self._interventions_are_demonstrations else NO_SLOTS
+        interventions = (
+            self._online.rows.available.interventions if self._interventions_are_demonstrations else NO_SLOTS
+        )
         split = self._demonstration_rows(block, demonstrations, len(interventions))
         minibatches = n_rows // block
         views = {name: array.reshape(minibatches, block, *array.shape[1:]) for name, array in self._buffers.items()}
@@ -121,7 +113,7 @@ class MixedSampler:
         elif split > 0:
             assert self._demonstrations is not None
             slots = self._fill(self._demonstrations, shown)
-            shown["demonstration"][...] = self._models().of_slot[slots]
+            shown["demonstration"][...] = self._demonstrations.rows.available.outcome[slots] != 0
         if split < block:
             self._fill(self._online, {name: view[:, split:] for name, view in views.items()})
         return dict(self._buffers)
@@ -132,13 +124,14 @@ class MixedSampler:
         Raises:
             DataError: if there are no demonstrations.
         """
-        ring, models = self._required_demonstrations(), self._models().slots
+        ring = self._required_demonstrations()
+        models = ring.rows.available.not_failed
         if len(models) in (0, len(ring)):
-            return self._gather(ring, ring.sample_indices(n_rows, self._rng))
+            return self._gather(ring, ring.rows.sample_indices(n_rows, self._rng))
         return self._gather(ring, models[self._rng.integers(0, len(models), n_rows)])
 
     def sample_with_returns(self, n_rows: int) -> Batch:
-        """Draw ``n_rows`` demonstrations, with ``return_to_go`` of :meth:`.ReplayRing.returns_to_go`.
+        """Draw ``n_rows`` demonstrations, with ``return_to_go`` of :meth:`.RingRows.returns_to_go`.
 
         Meant for before the first step: rewards of learned modules beyond the rows are taken as they were last scored.
 
@@ -146,10 +139,10 @@ class MixedSampler:
             DataError: if there are no demonstrations.
         """
         ring = self._required_demonstrations()
-        slots = ring.sample_indices(n_rows, self._rng)
+        slots = ring.rows.sample_indices(n_rows, self._rng)
         return self._gather(ring, slots) | {
-            "demonstration": self._models().of_slot[slots].astype(np.float32),
-            "return_to_go": ring.returns_to_go(slots, gamma=self.gamma, reward=self._reward),
+            "demonstration": (ring.rows.available.outcome[slots] != 0).astype(np.float32),
+            "return_to_go": ring.rows.returns_to_go(slots, gamma=self.gamma, reward=self._reward),
         }
 
     def _demonstration_rows(self, block: int, demonstrations: int, interventions: int) -> int:
@@ -168,7 +161,7 @@ class MixedSampler:
     def _fill(self, ring: ReplayRing, out: Batch) -> Indices:
         """Fill rows from ``ring``; return their slots."""
         minibatches, rows = out["reward"].shape
-        slots = ring.sample_indices(minibatches * rows, self._rng).reshape(minibatches, rows)
+        slots = ring.rows.sample_indices(minibatches * rows, self._rng).reshape(minibatches, rows)
         self._gather(ring, slots, out)
         return slots
 
@@ -177,17 +170,6 @@ class MixedSampler:
             raise DataError("nothing to sample: there are no demonstrations")
         return self._demonstrations
 
-    def _models(self) -> _Models:
-        """Return which demonstrations are to be imitated: those of episodes that did not fail."""
-        ring = self._demonstrations
-        assert ring is not None
-        if self._known_models is None or self._known_models.among != len(ring):
-            slots = ring.not_failed()
-            of_slot = np.zeros(ring.capacity, np.bool_)
-            of_slot[slots] = True
-            self._known_models = _Models(len(ring), slots, of_slot)
-        return self._known_models
-
     def _fill_mixed(self, out: Batch, demonstrations: int, interventions: Indices) -> None:
         """Fill rows from that many demonstrations and from ``interventions``, slots of the online ring."""
         drawn = self._rng.integers(0, demonstrations + len(interventions), out["reward"].shape)
@@ -195,17 +177,19 @@ class MixedSampler:
         parts = [(self._online, is_intervention, interventions[drawn[is_intervention] - demonstrations])]
         if self._demonstrations is not None and demonstrations:
             others = ~is_intervention
-            parts.append((self._demonstrations, others, self._demonstrations.sample_indices(others.sum(), self._rng)))
+            parts.append(
+                (self._demonstrations, others, self._demonstrations.rows.sample_indices(others.sum(), self._rng))
+            )
         for ring, rows, slots in parts:
             for name, values in self._gather(ring, slots).items():
                 out[name][rows] = values
-            out["demonstration"][rows] = True if ring is self._online else self._models().of_slot[slots]
+            out["demonstration"][rows] = ring is self._online or ring.rows.available.outcome[slots] != 0
 
     def _gather(self, ring: ReplayRing, slots: Indices, out: Batch | None = None) -> Batch:
         scorer = self._reward.scorer
         if scorer is not None and scorer.learns:
-            ring.rescore(slots, scorer, self._n_step)
-        return ring.gather(
+            ring.computed.rescore(slots, scorer, self._n_step)
+        return ring.rows.gather(
             slots,
             gamma=self.gamma,
             n_step=self._n_step,

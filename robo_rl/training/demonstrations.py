@@ -67,7 +67,7 @@ def load_demonstrations(
             store.load_into(ring, wanted.episodes)
     if ring is not None:
         # All at once, so that they are the same, bit for bit, when the run is resumed.
-        ring.compute_features()
+        ring.rows.compute_features()
     return Demonstrations(ring, episodes)
 
 

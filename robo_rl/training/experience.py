@@ -57,8 +57,8 @@ class Experience:
     def score(self) -> NDArray[np.float32]:
         """Compute the rewards that are due; return the terms (n, terms)."""
         if self.scorer is None:
-            return self.online.values(np.zeros(0, np.intp))
-        return self.online.values(self.online.score_held(self.scorer, online=True))
+            return self.online.rows.values(np.zeros(0, np.intp))
+        return self.online.rows.values(self.online.score_held(self.scorer, online=True))
 
     def cut_episode(self, actor: str | None = None) -> NDArray[np.float32]:
         """End an episode after the step that was stored last; return the terms (n, terms) that are known by that."""
@@ -69,11 +69,11 @@ class Experience:
         """Let rewards learn, and bring some of the stored ones up to date: as many as one step may cost."""
         if self.scorer is None:
             return {}
-        metrics = self.scorer.update(self.online)
+        metrics = self.scorer.update(self.online.rows)
         left = self._relabel_rows
         for ring in (self.online, self.demonstrations):
             if left and ring is not None:
-                left -= ring.relabel(self.scorer, left)
+                left -= ring.computed.relabel(self.scorer, left)
         self.follow_discount()
         return metrics
 
@@ -87,13 +87,13 @@ class Experience:
         if self.scorer is not None:
             parts["reward"] = self.scorer.state()
             if self.demonstrations is not None:
-                parts["demonstrations"] = self.demonstrations.terms_state()
+                parts["demonstrations"] = self.demonstrations.computed.state()
 
     def load(self, parts: Mapping[str, State]) -> None:
         """Go on from the parts of a checkpoint; the steps of the run come from elsewhere."""
         if self.scorer is not None:
             self.scorer.load(parts["reward"])
             if self.demonstrations is not None:
-                self.demonstrations.load_terms(parts["demonstrations"])
+                self.demonstrations.computed.load(parts["demonstrations"])
         self.sampler.load({"generator": parts["run"]["sampler"]})
         self.follow_discount()

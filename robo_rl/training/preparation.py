@@ -52,7 +52,7 @@ class Preparation:
     def _clone(self) -> None:
         agent, experience = self._agent, self._experience
         assert experience.demonstrations is not None
-        agent.fit_normaliser(experience.demonstrations.everything(self._run.components.reward, agent.observed))
+        agent.fit_normaliser(experience.demonstrations.rows.everything(self._run.components.reward, agent.observed))
         if isinstance(agent, ComparisonLearner):
             agent.fit_comparisons(experience.scorer.comparisons if experience.scorer else None)
         sampler, size = experience.sampler, agent.config.batch_size

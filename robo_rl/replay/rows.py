@@ -1,0 +1,190 @@
+"""Transitions of the replay memory, read as rows of arrays."""
+
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core import Batch, Reward
+
+from .available import AvailableSlots
+from .columns import Columns
+from .cycle import SlotCycle
+from .segments import Segments
+from .slots import Indices
+
+LEAST_DISCOUNTING = 1e-6
+"""Of 1 - gamma: without discount, negative rewards for ever are as good as minus infinity."""
+
+
+class RingRows:
+    """The transitions of a replay ring, drawn and read; an :class:`~robo_rl.core.Experience` for reward modules.
+
+    Args:
+        columns: what the slots hold.
+        available: the slots that can be drawn.
+        cycle: tells the age of slots.
+
+    Attributes:
+        available: as given.
+    """
+
+    def __init__(self, columns: Columns, available: AvailableSlots, cycle: SlotCycle) -> None:
+        self.available = available
+        self._columns = columns
+        self._cycle = cycle
+        self._segments = Segments(columns, available)
+
+    def __len__(self) -> int:
+        """Return the number of transitions that can be drawn."""
+        return len(self.available)
+
+    def values(self, slots: Indices) -> NDArray[np.float32]:
+        """Return the reward terms (n, T) of the transitions in ``slots`` (n,), in the order of ``terms``."""
+        return self._columns.values.take(slots, 0)
+
+    def sample_indices(self, n: int, rng: np.random.Generator) -> Indices:
+        """Draw ``n`` transitions uniformly with replacement; return their slots (n,).
+
+        Raises:
+            ValueError: if the ring is empty.
+        """
+        if not len(self):
+            raise ValueError("the replay ring is empty: append transitions before sampling")
+        return self.available.draw(n, rng)
+
+    def gather(
+        self,
+        indices: Indices,
+        *,
+        gamma: float,
+        n_step: int,
+        reward: Reward,
+        action_chunk: int = 1,
+        keys: Collection[str] | None = None,
+        out: Batch | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> Batch:
+        """Return the transitions in slots ``indices`` as a batch, with n-step returns and chunks of actions.
+
+        The rewards of up to ``n_step`` steps are summed, discounted; fewer where the segment ends earlier: by
+        termination, truncation, a gap, or because nothing newer is known. With k steps summed, ``next_observation``
+        is the one after k steps and ``discount`` is ``gamma**k``, or 0 if the last of them terminated.
+
+        With ``action_chunk`` h, ``action`` and ``proposed_action`` are those of the step and of the h - 1 after it, one
+        after the other (..., h A). Where the segment ends earlier the last action stands for those that are missing.
+        The return stops at the same step, so it owes them nothing: after termination nothing that is done counts, and
+        the row is exact; elsewhere it says what the chunk is worth if it is cut short there and the policy decides
+        anew, as it does where a person took over.
+
+        Args:
+            indices: slots, (n,) or (minibatches, rows), as :meth:`sample_indices` gives them.
+            gamma: discount per step.
+            n_step: largest number of steps to sum, 1 or more.
+            reward: makes one number of the reward terms.
+            action_chunk: steps whose actions make a row's, 1 to ``n_step``.
+            keys: of the observations that are wanted; None: all. Where ``out`` is given it is what that has.
+            out: arrays to write into, each with leading axes ``indices.shape``; made anew if None.
+            rng: draws which view of its images each observation's features are of; None: the first.
+
+        Raises:
+            IndexError: if a slot holds no transition.
+            ConfigError: if ``reward`` needs an unknown term.
+            ValueError: if a chunk is longer than the return.
+        """
+        if not 1 <= action_chunk <= n_step:
+            raise ValueError(f"action_chunk must be in [1, n_step = {n_step}], got {action_chunk}")
+        self._check_indices(indices)
+        if out is None:
+            out = self.empty_batch(indices.shape, action_chunk, keys)
+        columns = self._columns
+        sums = self._segments.sum_rewards(indices, self._columns.terms, gamma=gamma, n_step=n_step, reward=reward)
+        out["reward"][...] = sums.total
+        np.multiply(sums.discount, ~columns.terminated.take(sums.last), out=out["discount"])
+        columns.take_actions(self._segments.chunks(indices, action_chunk), out)
+        columns.take_observations("observation", indices, out, rng)
+        columns.take_observations("next_observation", columns.next.take(sums.last), out, rng)
+        return out
+
+    def returns_to_go(self, indices: Indices, *, gamma: float, reward: Reward) -> NDArray[np.float32]:
+        """Return lower bounds of the discounted rewards from slots ``indices`` to the ends of their episodes.
+
+        They are exact where the segment ends by termination. What would have followed another end is not known: it is
+        taken to be the smallest reward of this ring for ever, or nothing if that is positive.
+
+        Args:
+            indices: slots, of any shape.
+            gamma: discount per step.
+            reward: makes one number of the reward terms.
+
+        Raises:
+            IndexError: if a slot holds no transition.
+        """
+        self._check_indices(indices)
+        sums = self._segments.sum_rewards(
+            indices, self._columns.terms, gamma=gamma, n_step=self._cycle.capacity, reward=reward
+        )
+        values = self._columns.values.take(self.available.members, 0)
+        smallest = min(0.0, float(reward.combine(self._columns.terms, values, gamma).min()))
+        unknown = np.where(self._columns.terminated.take(sums.last), 0, sums.discount)
+        return (sums.total + unknown * smallest / max(1 - gamma, LEAST_DISCOUNTING)).astype(np.float32)
+
+    def compute_features(self) -> None:
+        """Compute all features that are not known yet, in the order of the slots."""
+        self._columns.compute_features(np.arange(self._cycle.filled))
+
+    def empty_batch(self, shape: tuple[int, ...], action_chunk: int = 1, keys: Collection[str] | None = None) -> Batch:
+        """Return uninitialised arrays for :meth:`gather`, with leading axes ``shape``."""
+        return self._columns.empty_batch(shape, action_chunk, keys)
+
+    def labels(self, indices: Indices) -> Batch:
+        """Return what else is known of the transitions in slots ``indices``.
+
+        ``source`` uint8 (:class:`Source`), ``policy_version`` int64 (-1: none), ``success`` int8 (1, 0, or -1:
+        unknown), ``terminated`` and ``truncated`` bool; each shaped like ``indices``.
+
+        Raises:
+            IndexError: if a slot holds no transition.
+        """
+        self._check_indices(indices)
+        arrays = self._columns.state()
+        names = ("source", "policy_version", "success", "terminated", "truncated")
+        return {name: arrays[name].take(indices) for name in names}
+
+    def sample_rows(self, n: int, rng: np.random.Generator) -> Batch:
+        """Draw ``n`` transitions uniformly with replacement, as :class:`~robo_rl.core.RewardModule` wants them.
+
+        Raises:
+            ValueError: if the ring is empty.
+        """
+        return self._columns.rows(self.sample_indices(n, rng))
+
+    def sample_segments(
+        self, n: int, length: int, rng: np.random.Generator, *, newest: int | None = None
+    ) -> Batch | None:
+        """Draw ``n`` unbroken stretches of ``length`` transitions uniformly with replacement: arrays (n, length, ...).
+
+        ``newest``: they begin in so many of the newest transitions; None: anywhere. Returns None where there is none.
+        Rows are as :class:`~robo_rl.core.RewardModule` wants them.
+        """
+        first = np.sort(self.available.members)
+        if newest is not None:
+            first = self._cycle.newest(first, newest)
+        chain = [first]
+        for _ in range(length - 1):
+            following = self._columns.next.take(chain[-1])
+            goes_on = self.available.contains(following)
+            chain = [slots[goes_on] for slots in chain] + [following[goes_on]]
+        if not chain[0].size:
+            return None
+        return self._columns.rows(np.stack(chain, axis=1)[rng.integers(0, chain[0].size, n)])
+
+    def everything(self, reward: Reward, keys: Collection[str] | None = None) -> Batch:
+        """Return all transitions, one step each and undiscounted, with ``keys`` of the observations; None: all."""
+        return self.gather(np.sort(self.available.members), gamma=1.0, n_step=1, reward=reward, keys=keys)
+
+    def _check_indices(self, indices: Indices) -> None:
+        if indices.size and (indices.min() < 0 or indices.max() >= self._cycle.capacity):
+            raise IndexError(f"slots must be in [0, {self._cycle.capacity}), got {indices.min()} to {indices.max()}")
+        if not self.available.contains(indices).all():
+            raise IndexError("some slots hold no transition: take them from sample_indices, after the last append")
