@@ -18,6 +18,7 @@ class AvailableSlots(SlotSet):
     Attributes:
         outcome: whether the episode of a slot's transition ended in success, (capacity,) int8: 1, 0, or -1 where that
             is not known, or the episode goes on, or the slot is not available.
+        own_success: whether that episode ended in success and the policy alone chose its actions, (capacity,) bool.
     """
 
     def __init__(self, columns: Columns) -> None:
@@ -25,6 +26,7 @@ class AvailableSlots(SlotSet):
         super().__init__(capacity)
         self._columns = columns
         self.outcome = np.full(capacity, SUCCESS_UNKNOWN, np.int8)
+        self.own_success = np.zeros(capacity, np.bool_)
         self._previous: Indices = np.zeros(capacity, np.intp)
         self._interventions: Indices | None = None  # None where they may have changed
 
@@ -38,6 +40,7 @@ class AvailableSlots(SlotSet):
     def discard(self, slot: int) -> None:
         super().discard(slot)
         self.outcome[slot] = SUCCESS_UNKNOWN
+        self.own_success[slot] = False
         if self._columns.source[slot] in TEACHERS:
             self._interventions = None
 
@@ -45,6 +48,7 @@ class AvailableSlots(SlotSet):
         super().restore(count)
         self._interventions = None
         self.outcome.fill(SUCCESS_UNKNOWN)
+        self.own_success.fill(False)
         self._previous[self._columns.next[self.members]] = self.members
         for slot in self.members:
             self._note_end(slot)
@@ -68,11 +72,9 @@ class AvailableSlots(SlotSet):
         columns = self._columns
         if not (columns.terminated[slot] or columns.truncated[slot]):
             return
-        success = columns.success[slot]
-        while True:
-            self.outcome[slot] = success
-            previous = self._previous[slot]
-            # The slot that came before may hold another transition by now.
-            if columns.next[previous] != slot or self.position[previous] < 0:
-                return
-            slot = previous
+        episode = [slot]
+        # The slot that came before may hold another transition by now.
+        while columns.next[previous := self._previous[episode[-1]]] == episode[-1] and self.position[previous] >= 0:
+            episode.append(previous)
+        self.outcome[episode] = success = columns.success[slot]
+        self.own_success[episode] = success == 1 and not np.isin(columns.source[episode], TEACHERS).any()

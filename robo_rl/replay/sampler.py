@@ -19,8 +19,10 @@ class MixedSampler:
     While one of the two rings is empty the other gives all rows; this is how learning begins from demonstrations
     alone. Both rings may grow between calls.
 
-    ``demonstration`` (n_rows,) of a batch is 1 where the action is one to imitate, 0 else: rows of the online ring, and
-    of demonstrations that failed, which are there for the critics.
+    ``demonstration`` (n_rows,) of a batch is 1 where the action is one to imitate, 0 else: that of demonstrations which
+    failed, which are there for the critics, and of the online ring. With ``imitate_successes`` it is 1 where an online
+    row's episode ended in success without an intervention (self-imitation, Oh et al. 2018): critics that learn from
+    few rows leave good actions again, which imitation holds.
 
     What a person did in the training counts as online data and as demonstrations (HIL-SERL, Luo et al. 2024): rows of
     the demonstrations' share are drawn uniformly from the demonstrations and the interventions that ``online`` holds.
@@ -39,6 +41,7 @@ class MixedSampler:
         reward: makes one number of the reward terms; terms of learned modules are brought up to date first.
         rng: PCG64 generator of this sampler alone.
         interventions_are_demonstrations: see above; False: they are online data alone.
+        imitate_successes: see above.
         action_chunk: steps whose actions make a row's, 1 to ``n_step``; see :meth:`.RingRows.gather`.
         keys: observation keys that batches have; None: all. Images that nobody learns from take most of the time.
 
@@ -56,6 +59,7 @@ class MixedSampler:
         reward: Reward,
         rng: np.random.Generator,
         interventions_are_demonstrations: bool = True,
+        imitate_successes: bool = False,
         action_chunk: int = 1,
         keys: Collection[str] | None = None,
     ) -> None:
@@ -78,6 +82,7 @@ class MixedSampler:
         self._reward = reward
         self._rng = rng
         self._interventions_are_demonstrations = interventions_are_demonstrations
+        self._imitate_successes = imitate_successes
         self._buffers: Batch = {}
         self._buffer_rows = 0
 
@@ -115,7 +120,10 @@ class MixedSampler:
             slots = self._fill(self._demonstrations, shown)
             shown["demonstration"][...] = self._demonstrations.rows.available.outcome[slots] != 0
         if split < block:
-            self._fill(self._online, {name: view[:, split:] for name, view in views.items()})
+            own = {name: view[:, split:] for name, view in views.items()}
+            slots = self._fill(self._online, own)
+            if self._imitate_successes:
+                own["demonstration"][...] = self._online.rows.available.own_success[slots]
         return dict(self._buffers)
 
     def sample_models(self, n_rows: int) -> Batch:
