@@ -13,7 +13,16 @@ from rich.table import Table
 from ..app import acting_config, build_backend, build_reward, load_policy, networks_of, robot_note, typed
 from ..command_line.destination import output_file
 from ..core import ConfigError, RenderingError, counted, nearest, require, write_durably
-from ..evaluation import DecisionPeriods, EvaluationResult, check_periods, evaluate, evaluate_decision_periods
+from ..evaluation import (
+    CycleTime,
+    DecisionPeriods,
+    EvaluationResult,
+    check_periods,
+    cycle_time_lines,
+    evaluate,
+    evaluate_decision_periods,
+)
+from ..evaluation.runs import load_run
 from ..telemetry import Console
 
 
@@ -79,7 +88,7 @@ def run(config: DictConfig) -> int:
             slow = evaluate_decision_periods(measure, policy.policy, policy.action_chunk, periods)
     finally:
         backend.close()
-    show(result, policy.step, console)
+    show(result, policy.step, console, load_run(folder).demonstrations_cycle_time)
     if slow is not None:
         show_periods(slow, console)
     if settings.output:
@@ -90,8 +99,8 @@ def run(config: DictConfig) -> int:
     return 0
 
 
-def show(result: EvaluationResult, step: int, console: Console) -> None:
-    """Print what an evaluation of the policy of ``step`` came to."""
+def show(result: EvaluationResult, step: int, console: Console, demonstrated: CycleTime | None = None) -> None:
+    """Print what an evaluation of the policy of ``step`` came to, beside the cycle time of its demonstrations."""
     rate = result.success_rate
     episodes = counted(len(result.episodes), "episode")
     console.print(f"{result.task}, policy of step {step:,}, {episodes}, seed {result.seed}")
@@ -99,6 +108,9 @@ def show(result: EvaluationResult, step: int, console: Console) -> None:
         low, high = 100 * rate.low, 100 * rate.high
         console.print(f"Success {100 * rate.value:.1f} % (95 % interval {low:.1f} to {high:.1f} %)")
     console.print(f"Mean return {result.return_mean:.2f}, median length {result.seconds_median:.1f} s")
+    if (cycle_time := result.cycle_time) is not None:
+        for line in cycle_time_lines(cycle_time, demonstrated):
+            console.print(line)
     if result.lap_seconds:
         fastest, slowest = min(result.lap_seconds), max(result.lap_seconds)
         console.print(

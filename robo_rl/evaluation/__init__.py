@@ -4,6 +4,7 @@ Pictures and videos (``plots``, ``report``, ``video``) are modules to be importe
 matplotlib, which a control loop does not need.
 """
 
+from .cycle_time import CycleTime, cycle_time_lines
 from .decision_periods import (
     DecisionPeriods,
     SlowPolicy,
@@ -25,6 +26,7 @@ from .statistics import (
 )
 
 __all__ = [
+    "CycleTime",
     "DecisionPeriods",
     "EpisodeOutcome",
     "EvaluationResult",
@@ -35,6 +37,7 @@ __all__ = [
     "align_curves",
     "bootstrap_interval",
     "check_periods",
+    "cycle_time_lines",
     "evaluate",
     "evaluate_decision_periods",
     "film_problem",

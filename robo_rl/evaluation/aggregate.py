@@ -61,13 +61,27 @@ class Group:
 
     def success(self) -> Interval | None:
         """Interquartile mean of the final success rates with its interval; None where nobody knows success."""
-        rates = [run.success_rate.value for run in self.runs if run.success_rate is not None]
-        return bootstrap_interval(interquartile_mean, np.array(rates)[:, None]) if rates else None
+        return _interquartile([run.success_rate.value for run in self.runs if run.success_rate is not None])
 
     def final_return(self) -> Interval | None:
         """Interquartile mean of the last mean returns with its interval; None if no run was evaluated."""
-        returns = [run.evaluations.return_mean for run in self.runs if run.evaluations.return_mean is not None]
-        return bootstrap_interval(interquartile_mean, np.array(returns)[:, None]) if returns else None
+        return _interquartile(
+            [run.evaluations.return_mean for run in self.runs if run.evaluations.return_mean is not None]
+        )
+
+    def seconds_to_success(self) -> Interval | None:
+        """Interquartile mean of the median times to success [s]; None where no run is known to have succeeded."""
+        return _interquartile([run.cycle_time.median for run in self.runs if run.cycle_time])
+
+    def relative_cycle_time(self) -> Interval | None:
+        """Interquartile mean of the median times to success over those of the demonstrations; None if unknown."""
+        return _interquartile(
+            [
+                run.cycle_time.median / run.demonstrations_cycle_time.median
+                for run in self.runs
+                if run.cycle_time and run.demonstrations_cycle_time
+            ]
+        )
 
     def steps_to_95(self) -> ThresholdSteps | None:
         """Environment steps until an evaluation reached 95 % success; None where nobody knows success."""
@@ -83,6 +97,11 @@ class Group:
             return None
         times = [run.evaluations.wall_seconds_to_95 for run in self.runs]
         return steps_to_threshold(times, [run.wall_seconds for run in self.runs])
+
+
+def _interquartile(values: Sequence[float]) -> Interval | None:
+    """Return the interquartile mean of one value for each run; None without any."""
+    return bootstrap_interval(interquartile_mean, np.array(values)[:, None]) if values else None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import ConfigError, EnvBackend, Policy, SafetyStop, Step, derive_seed, nearest, require
+from .cycle_time import CycleTime
 from .film import Film
 from .statistics import Proportion
 
@@ -24,6 +25,7 @@ class EpisodeOutcome:
         length: control steps.
         terminated: whether the task itself ended the episode (otherwise it was cut).
         lap_seconds: how long each lap took that was completed, where the task is to drive laps [s of robot time].
+        steps_to_success: control steps after which the task was solved and stayed so; None where it was not.
     """
 
     index: int
@@ -32,6 +34,7 @@ class EpisodeOutcome:
     length: int
     terminated: bool
     lap_seconds: tuple[float, ...] = ()
+    steps_to_success: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,15 @@ class EvaluationResult:
         return self.length_median / self.control_rate
 
     @property
+    def cycle_time(self) -> CycleTime | None:
+        """Time to success; None without a success."""
+        steps = [
+            episode.length if episode.steps_to_success is None else episode.steps_to_success
+            for episode in self.episodes
+        ]
+        return CycleTime.of(steps, [episode.success for episode in self.episodes], self.control_rate)
+
+    @property
     def lap_seconds(self) -> list[float]:
         """How long each lap of all episodes took [s of robot time]; none where the task has no laps."""
         return [seconds for episode in self.episodes for seconds in episode.lap_seconds]
@@ -91,7 +103,7 @@ class EvaluationResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as a JSON object, the single episodes included."""
-        rate = self.success_rate
+        rate, cycle_time = self.success_rate, self.cycle_time
         return {
             "task": self.task,
             "seed": self.seed,
@@ -99,6 +111,7 @@ class EvaluationResult:
             "return_mean": self.return_mean,
             "length_median": self.length_median,
             "seconds_median": self.seconds_median,
+            "cycle_time": None if cycle_time is None else dataclasses.asdict(cycle_time),
             "lap_seconds_median": self.lap_seconds_median,
             "control_rate": self.control_rate,
             "video": None if self.video is None else str(self.video),
@@ -176,6 +189,7 @@ def _roll_out(
 ) -> EpisodeOutcome:
     """Run an episode from its first ``step`` on, for ``limit`` steps at most; film it where there is a ``film``."""
     total, length, laps = 0.0, 0, []
+    solved_after: int | None = None
     policy.forget_plan(explore=False)
     while not step.ended and length < limit:
         if film is not None:
@@ -187,15 +201,20 @@ def _roll_out(
                 raise
             # The episode ends as it stood; what was seen last is still true.
             step = replace(step, truncated=True, success=None if step.success is None else False)
+            solved_after = None
             break
         total += reward(step)
         length += 1
+        if not step.success:
+            solved_after = None
+        elif solved_after is None:
+            solved_after = length
         if "lap_seconds" in step.info:
             laps.append(float(step.info["lap_seconds"]))
     if film is not None:  # the last frame for half a second, with the outcome: the eye needs that long
         frames = max(1, round(backend.spec.control_rate / 2))
         film.add(backend, _caption(index, step.success), step.success, frames)
-    return EpisodeOutcome(index, step.success, total, length, step.terminated, tuple(laps))
+    return EpisodeOutcome(index, step.success, total, length, step.terminated, tuple(laps), solved_after)
 
 
 def no_time_limit(task: str) -> ConfigError:

@@ -16,7 +16,7 @@ from .aggregate import Group, group_runs
 from .page import data_url, figure, section, table, write_page
 from .plots import plot_groups
 from .runs import VIDEO_BYTES, Run, differences
-from .statistics import Proportion, ThresholdSteps
+from .statistics import Interval, Proportion, ThresholdSteps
 
 RESULTS = (
     "task",
@@ -26,11 +26,15 @@ RESULTS = (
     "steps to 95 %",
     "robot minutes to 95 %",
     "wall minutes to 95 %",
+    "time to success",
+    "of the demonstrations'",
 )
 NOTES = """Success is that of a final evaluation without exploration, or of the last evaluation where a run did not end.
 Over several runs the figure is the interquartile mean with its 95 % stratified bootstrap interval; over one run the
 share of episodes with its Wilson interval. A run that never reached 95 % counts as infinitely long in "to 95 %";
-a figure with > is what is certain. Robot minutes are environment steps over the control rate."""
+a figure with > is what is certain. Robot minutes are environment steps over the control rate. Time to success is the
+median of the episodes of the final evaluation that succeeded, in robot time; the last column divides it by that of the
+demonstrations."""
 _NOTHING = "–"
 
 
@@ -63,7 +67,7 @@ def write_report(runs: Sequence[Run], path: Path, embed: bool = False) -> Path:
 
 
 def results(groups: Sequence[Group]) -> list[list[str]]:
-    """Return one row of text for each group: task, agent, runs, success, and steps and times to 95 %."""
+    """Return one row of text for each group, of the columns :data:`RESULTS`."""
     rows = []
     for group in groups:
         steps, wall = group.steps_to_95(), group.wall_seconds_to_95()
@@ -77,6 +81,8 @@ def results(groups: Sequence[Group]) -> list[list[str]]:
                 _threshold(steps),
                 _threshold(steps, 1 / (60 * rate)) if rate else _NOTHING,
                 _threshold(wall, 1 / 60),
+                _mean(group.seconds_to_success(), " s", group),
+                _mean(group.relative_cycle_time(), "", group),
             ]
         )
     return rows
@@ -132,6 +138,14 @@ def _proportion(rate: Proportion) -> str:
     return f"{100 * rate.value:.1f} % [{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
 
 
+def _mean(interval: Interval | None, unit: str, group: Group) -> str:
+    """Return a mean over runs, with its interval where there are several."""
+    if interval is None:
+        return _NOTHING
+    spread = f" [{interval.low:.2f}, {interval.high:.2f}]" if len(group.runs) > 1 else ""
+    return f"{interval.value:.2f}{unit}{spread}"
+
+
 def _threshold(steps: ThresholdSteps | None, scale: float = 1.0) -> str:
     return _NOTHING if steps is None else steps.describe(scale)
 
@@ -152,6 +166,10 @@ def _cards(group: Group) -> str:
     if steps is not None and group.control_rate:
         minutes = re.split(r" [\[(]", _threshold(steps, 1 / (60 * group.control_rate)))[0]
         cards.append((minutes, "robot minutes to 95 %"))
+    if (seconds := group.seconds_to_success()) is not None:
+        relative = group.relative_cycle_time()
+        beside = "" if relative is None else f", {relative.value:.2f} times the demonstrations'"
+        cards.append((f"{seconds.value:.1f} s", f"median time to success{beside}"))
     average = " a run, on average" if len(group.runs) > 1 else ""
     steps_made = sum(each.env_steps for each in group.runs) / len(group.runs)
     cards.append((f"{steps_made:,.0f}", f"environment steps{average}"))
@@ -203,7 +221,19 @@ def _videos(runs: Sequence[Run], page: Path, embed: bool) -> str:
 
 
 def _run_table(runs: Sequence[Run]) -> str:
-    header = ("run", "task", "agent", "seed", "steps", "robot min", "wall min", "success", "steps to 95 %", "updates/s")
+    header = (
+        "run",
+        "task",
+        "agent",
+        "seed",
+        "steps",
+        "robot min",
+        "wall min",
+        "success",
+        "steps to 95 %",
+        "s to success",
+        "updates/s",
+    )
     rows = []
     for run in runs:
         rate, summary = run.success_rate, run.summary or {}
@@ -219,6 +249,7 @@ def _run_table(runs: Sequence[Run]) -> str:
                 f"{run.wall_seconds / 60:.1f}",
                 _NOTHING if rate is None else _proportion(rate),
                 _NOTHING if run.evaluations.steps_to_95 is None else f"{run.evaluations.steps_to_95:,}",
+                _NOTHING if run.cycle_time is None else f"{run.cycle_time.median:.2f}",
                 _NOTHING if updates is None else f"{updates:,.0f}",
             ]
         )

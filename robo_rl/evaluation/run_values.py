@@ -40,6 +40,9 @@ def check_summary(summary: Any) -> None:
         whole_number(summary["env_steps"])
     _check_numbers(summary, {"wall_seconds"} & summary.keys(), required=True)
     _check_numbers(summary, ("robot_minutes", "return_mean", "updates_per_second"))
+    for name in ("cycle_time", "demonstrations_cycle_time"):
+        if summary.get(name) is not None:
+            _check_numbers(summary[name], ("median", "percentile_90", "successes_per_hour"), required=True)
     if summary.get("success_rate") is not None:
         _check_numbers(summary["success_rate"], ("value", "low", "high"), required=True)
         whole_number(summary["success_rate"]["episodes"])

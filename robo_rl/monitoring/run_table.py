@@ -26,6 +26,11 @@ SHOWN_CHARACTERS = 500
 CURVE = 40
 """Evaluations that a curve shows."""
 LEARNING = ("q_mean", "critic_loss", "entropy", "temperature")
+CYCLE = {
+    "success_seconds_median": "s to success",
+    "successes_per_hour": "successes/h",
+    "demonstrations_seconds_median": "s in demonstrations",
+}
 WIRE = ("actors", "stored", "refused", "spooled", "ratio", "staleness_steps", "staleness_seconds", "refused_requests")
 
 
@@ -127,6 +132,8 @@ def _facts(run: Run, going_on: bool) -> Iterable[tuple[str, str]]:
             "evaluations",
             f"{sparkline(values, top=1.0 if rated else None)}  {last} at {run.evaluations.lines[-1]['step']:,}",
         )
+    if timed := newest(run.metrics, "evaluation", ("success_seconds_median",)):
+        yield "cycle", cycle_text(timed)
     for name, keys, kind in (("learning", LEARNING, "train"), ("wire", WIRE, "runtime")):
         line = newest(run.metrics, kind, keys)
         if line:
@@ -157,6 +164,11 @@ def episode_means(episodes: Sequence[Mapping[str, Any]]) -> str:
     success = f"  success {sum(known) / len(known):.0%}" if known else ""
     mean = f"{sum(returns) / len(returns):.3g}" if returns else "unknown"
     return f"{len(episodes):,}  last {len(recent)}: return {mean}{success}"
+
+
+def cycle_text(evaluation: Mapping[str, Any]) -> str:
+    """Return what an evaluation measured of the time to success, beside that of the demonstrations."""
+    return "  ".join(f"{evaluation[key]:.3g} {unit}" for key, unit in CYCLE.items() if evaluation.get(key) is not None)
 
 
 def newest(lines: Iterable[Mapping[str, Any]], kind: str, keys: Iterable[str]) -> Mapping[str, Any] | None:

@@ -9,6 +9,7 @@ from omegaconf import DictConfig
 
 from ..app import Components, DemonstrationsConfig, section
 from ..core import Batch, ConfigError, Interruption, counted
+from ..evaluation import CycleTime
 from ..recording.episodes import open_data_set, record_episodes
 from ..recording.scripts import SCRIPTS, noise_of
 from ..replay import EpisodeRecord, EpisodeStore, ReplayRing
@@ -20,10 +21,12 @@ class Demonstrations(NamedTuple):
     Attributes:
         ring: what the agent samples from, None where it learns from none.
         episodes: what rewards and resets are made from, empty where none are.
+        cycle_time: of those that succeeded; None where there are none.
     """
 
     ring: ReplayRing | None
     episodes: list[Batch]
+    cycle_time: CycleTime | None = None
 
 
 def load_demonstrations(
@@ -57,9 +60,12 @@ def load_demonstrations(
     with EpisodeStore.open(path) as store:
         spec, ring, episodes = parts.backend.spec, None, []
         store.check_against(spec)
-        _warn(path, wanted.episodes, store.records[: wanted.episodes])
+        records = store.records[: wanted.episodes]
+        _warn(path, wanted.episodes, records)
+        steps, successes = [record.steps for record in records], [record.success for record in records]
+        cycle_time = CycleTime.of(steps, successes, spec.control_rate)
         if for_others:
-            numbers = range(len(store.records[: wanted.episodes]))
+            numbers = range(len(records))
             episodes = [store.arrays(number, spec.observation).rows() for number in numbers]
         if for_agent:
             terms = scorer.terms if scorer else ()
@@ -68,7 +74,7 @@ def load_demonstrations(
     if ring is not None:
         # All at once, so that they are the same, bit for bit, when the run is resumed.
         ring.rows.compute_features()
-    return Demonstrations(ring, episodes)
+    return Demonstrations(ring, episodes, cycle_time)
 
 
 def _warn(path: Path, wanted: int, records: Sequence[EpisodeRecord]) -> None:

@@ -8,7 +8,7 @@ from ..app import needed_packages
 from ..core import DivergenceError, DriverError, RankError, SafetyStop, SpecError, counted, derive_seed, override
 from ..evaluation import EvaluationResult
 from ..telemetry import SUMMARY, write_summary
-from .results import evaluation_facts, evaluation_lines, file_lines
+from .results import cycle_time_facts, evaluation_facts, evaluation_lines, file_lines
 from .run import Run
 
 EXIT_DIVERGED = 1
@@ -83,7 +83,7 @@ class Ending:
         result = run.evaluations(run.step, run.learner.updates, seed, episodes, run.video)
         minutes, seconds = run.step / run.spec.control_rate / 60, run.logger.wall_seconds
         steps = f"{counted(run.step, 'environment step')} ({minutes:.1f} robot-minutes) in {seconds:.0f} s"
-        for line in (*evaluation_lines(result), steps + self._early_end(status)):
+        for line in (*evaluation_lines(result, run.demonstrations_cycle_time), steps + self._early_end(status)):
             run.logger.message(line)
         run.reached = False
         run.save()
@@ -115,6 +115,7 @@ class Ending:
             robot_minutes=run.step / run.spec.control_rate / 60,
             wall_seconds=run.logger.wall_seconds,
             **evaluation_facts(result),
+            demonstrations_cycle_time=cycle_time_facts(run.demonstrations_cycle_time),
             steps_to_95=run.evaluations.steps_to_95,
             updates_per_second=updates / run.update_seconds if run.update_seconds else None,
             learner=run.agent.backend,

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..app import Components, RunConfig
 from ..core import Agent, Interruption, Policy, RenderingError, SafetyStop, State
-from ..evaluation import EvaluationResult, evaluate, film_problem, no_time_limit
+from ..evaluation import CycleTime, EvaluationResult, evaluate, film_problem, no_time_limit
 from ..evaluation.hacking import RewardWatch
 from ..telemetry import RunLogger
 
@@ -39,14 +39,23 @@ class Evaluations:
         parts: of the run.
         logger: takes results and warnings.
         interruption: ends the wait for a person.
+        demonstrated: cycle time of the demonstrations, to be logged beside that of the policy; None: not known.
 
     Attributes:
         steps_to_95: environment steps at the first evaluation of at least 95 % success.
         watch: looks for reward hacking where rewards are computed or learned; None where the task's own are used.
     """
 
-    def __init__(self, settings: RunConfig, parts: Components, logger: RunLogger, interruption: Interruption) -> None:
+    def __init__(
+        self,
+        settings: RunConfig,
+        parts: Components,
+        logger: RunLogger,
+        interruption: Interruption,
+        demonstrated: CycleTime | None = None,
+    ) -> None:
         self._settings = settings
+        self._demonstrated = demonstrated
         self._parts = parts
         self._logger = logger
         self._interruption = interruption
@@ -143,7 +152,7 @@ class Evaluations:
 
     def note(self, step: int, updates: int, wall_seconds: float, result: EvaluationResult) -> None:
         """Remember and log the result of the policy that there was at ``wall_seconds``."""
-        rate = result.success_rate
+        rate, cycle_time = result.success_rate, result.cycle_time
         if rate is not None or self.watch is None:
             # A task that tells success now and then is judged by its returns: they are there in every evaluation.
             tells = rate is not None and self._parts.evaluation_backend().spec.reports_success
@@ -158,6 +167,9 @@ class Evaluations:
             episodes=len(result.episodes),
             return_mean=result.return_mean,
             length_median=result.length_median,
+            success_seconds_median=cycle_time.median if cycle_time else None,
+            successes_per_hour=cycle_time.successes_per_hour if cycle_time else None,
+            demonstrations_seconds_median=self._demonstrated.median if self._demonstrated else None,
             lap_seconds_median=result.lap_seconds_median,
         )
         if self.watch is not None and (warning := self.watch.evaluated(step, rate.value if rate else None)):

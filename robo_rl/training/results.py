@@ -1,5 +1,6 @@
 """What a run came to, for people and for summary.json: rates, times, curves and where the files are."""
 
+import dataclasses
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -8,31 +9,44 @@ from typing import Any
 import numpy as np
 
 from ..core import counted, override
-from ..evaluation import EvaluationResult
+from ..evaluation import CycleTime, EvaluationResult, cycle_time_lines
 from ..evaluation.runs import load_run
 
 
 def evaluation_facts(result: EvaluationResult | None) -> dict[str, Any]:
     """Return what summary.json says of the final evaluation; None: there was none."""
     if result is None:
-        return dict.fromkeys(("success_rate", "return_mean", "lap_seconds"))
+        return dict.fromkeys(("success_rate", "return_mean", "cycle_time", "lap_seconds"))
     rate, laps = result.success_rate, result.lap_seconds
     success = times = None
     if rate is not None:
         success = {"value": rate.value, "low": rate.low, "high": rate.high, "episodes": len(result.episodes)}
     if laps:
         times = {"median": float(np.median(laps)), "fastest": min(laps), "slowest": max(laps), "laps": len(laps)}
-    return {"success_rate": success, "return_mean": result.return_mean, "lap_seconds": times}
+    cycle_time = cycle_time_facts(result.cycle_time)
+    return {"success_rate": success, "return_mean": result.return_mean, "cycle_time": cycle_time, "lap_seconds": times}
 
 
-def evaluation_lines(result: EvaluationResult) -> Iterator[str]:
-    """Tell people of the final evaluation, line by line."""
+def cycle_time_facts(cycle_time: CycleTime | None) -> dict[str, float] | None:
+    """Return a cycle time for summary.json."""
+    return None if cycle_time is None else dataclasses.asdict(cycle_time)
+
+
+def evaluation_lines(result: EvaluationResult, demonstrated: CycleTime | None) -> Iterator[str]:
+    """Describe the final evaluation, line by line.
+
+    Args:
+        result: of the evaluation.
+        demonstrated: cycle time of the demonstrations, None where it is not known.
+    """
     rate, episodes = result.success_rate, counted(len(result.episodes), "evaluation episode")
     if rate is not None:
         interval = f"95 % interval {100 * rate.low:.0f} to {100 * rate.high:.0f} %"
         yield f"Success {100 * rate.value:.0f} % of {episodes} ({interval})"
     else:
         yield f"Mean return {result.return_mean:.1f} over {episodes}"
+    if (cycle_time := result.cycle_time) is not None:
+        yield from cycle_time_lines(cycle_time, demonstrated)
     if result.lap_seconds:
         yield f"Lap time {result.lap_seconds_median:.2f} s (median of {len(result.lap_seconds)})"
 

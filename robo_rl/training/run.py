@@ -52,6 +52,7 @@ class Run:
         interruption: read between two steps.
 
     Attributes:
+        demonstrations_cycle_time: of those that succeeded; None where there are none.
         goes_on: whether it goes on from a checkpoint.
         step: environment steps so far.
         policy_version: number of the policy that acts.
@@ -84,10 +85,12 @@ class Run:
         try:
             if not self.goes_on:
                 clear_beginning(folder)
-            demonstrations, self.demonstration_episodes = load_demonstrations(config, components, folder, interruption)
+            shown = load_demonstrations(config, components, folder, interruption)
         except BaseException:
             self.live.close()  # no run has begun that others could be in the way of
             raise
+        demonstrations, self.demonstration_episodes = shown.ring, shown.episodes
+        self.demonstrations_cycle_time = shown.cycle_time
         if isinstance(self.agent, OfflineLearner) and self.agent.offline_steps and demonstrations is None:
             raise ConfigError(
                 "agent.pretrain_critics learns from demonstrations, and this run has none. Give some by "
@@ -119,7 +122,9 @@ class Run:
             resume_episodes=None if checkpoint is None else checkpoint.facts.get("episodes"),
             resume_seconds=0.0 if checkpoint is None else checkpoint.facts.get("wall_seconds", 0.0),
         )
-        self.evaluations = Evaluations(self.settings, self.components, self.logger, self.interruption)
+        self.evaluations = Evaluations(
+            self.settings, self.components, self.logger, self.interruption, self.demonstrations_cycle_time
+        )
         self.evaluations.check_video(self.video)
         with reading(damaged, CheckpointError, "restore a copy"):
             if checkpoint is not None:

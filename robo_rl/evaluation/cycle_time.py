@@ -1,0 +1,50 @@
+"""The time that a policy, or a person, takes to solve a task."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+SECONDS_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class CycleTime:
+    """Robot time from the beginning of an episode to success. The time of resets is not part of it.
+
+    Attributes:
+        median: of the episodes that succeeded [s].
+        percentile_90: of the episodes that succeeded [s].
+        successes_per_hour: successes over the time of all episodes, those that failed included [1/h].
+    """
+
+    median: float
+    percentile_90: float
+    successes_per_hour: float
+
+    @classmethod
+    def of(cls, steps: Sequence[int], successes: Sequence[bool | None], control_rate: float) -> "CycleTime | None":
+        """Return the cycle time of some episodes; None where none is known to have succeeded.
+
+        Args:
+            steps: of each episode, to success or, where it failed, to its end.
+            successes: whether each succeeded; None, where that is not known, counts as a failure.
+            control_rate: control steps per second [Hz].
+        """
+        seconds = np.asarray(steps, np.float64) / control_rate
+        solved = seconds[np.array([success is True for success in successes], np.bool_)]
+        if solved.size == 0 or seconds.sum() == 0:
+            return None
+        median, percentile_90 = np.percentile(solved, (50, 90))
+        return cls(float(median), float(percentile_90), float(SECONDS_PER_HOUR * solved.size / seconds.sum()))
+
+    def __str__(self) -> str:
+        return f"{self.median:.1f} s (median; 90 % within {self.percentile_90:.1f} s)"
+
+
+def cycle_time_lines(cycle_time: CycleTime, demonstrated: CycleTime | None) -> Iterator[str]:
+    """Describe a cycle time beside that of the demonstrations, where it is known."""
+    yield f"Time to success {cycle_time}, {cycle_time.successes_per_hour:,.0f} successes an hour without resets"
+    if demonstrated is not None:
+        times = cycle_time.median / demonstrated.median
+        yield f"The demonstrations took {demonstrated}: the policy takes {times:.2f} times as long"
