@@ -15,6 +15,7 @@ from ..command_line.destination import output_file
 from ..core import ConfigError, RenderingError, counted, nearest, require, write_durably
 from ..evaluation import (
     CycleTime,
+    CycleTimes,
     DecisionPeriods,
     EvaluationResult,
     check_periods,
@@ -88,7 +89,7 @@ def run(config: DictConfig) -> int:
             slow = evaluate_decision_periods(measure, policy.policy, policy.action_chunk, periods)
     finally:
         backend.close()
-    show(result, policy.step, console, load_run(folder).demonstrations_cycle_time)
+    show(result, policy.step, console, CycleTimes.of_summary(load_run(folder).summary).demonstrations)
     if slow is not None:
         show_periods(slow, console)
     if settings.output:

@@ -4,7 +4,7 @@ Pictures and videos (``plots``, ``report``, ``video``) are modules to be importe
 matplotlib, which a control loop does not need.
 """
 
-from .cycle_time import CycleTime, cycle_time_lines
+from .cycle_time import CycleTime, CycleTimes, cycle_time_lines
 from .decision_periods import (
     DecisionPeriods,
     SlowPolicy,
@@ -27,6 +27,7 @@ from .statistics import (
 
 __all__ = [
     "CycleTime",
+    "CycleTimes",
     "DecisionPeriods",
     "EpisodeOutcome",
     "EvaluationResult",

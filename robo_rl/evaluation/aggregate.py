@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .cycle_time import CycleTimes
 from .runs import Run, differences
 from .statistics import (
     Interval,
@@ -71,17 +72,15 @@ class Group:
 
     def seconds_to_success(self) -> Interval | None:
         """Interquartile mean of the median times to success [s]; None where no run is known to have succeeded."""
-        return _interquartile([run.cycle_time.median for run in self.runs if run.cycle_time])
+        return _interquartile([policy.median for policy, _ in self._cycle_times if policy])
 
     def relative_cycle_time(self) -> Interval | None:
         """Interquartile mean of the median times to success over those of the demonstrations; None if unknown."""
-        return _interquartile(
-            [
-                run.cycle_time.median / run.demonstrations_cycle_time.median
-                for run in self.runs
-                if run.cycle_time and run.demonstrations_cycle_time
-            ]
-        )
+        return _interquartile([policy.median / shown.median for policy, shown in self._cycle_times if policy and shown])
+
+    @property
+    def _cycle_times(self) -> list[CycleTimes]:
+        return [CycleTimes.of_summary(run.summary) for run in self.runs]
 
     def steps_to_95(self) -> ThresholdSteps | None:
         """Environment steps until an evaluation reached 95 % success; None where nobody knows success."""

@@ -1,7 +1,8 @@
 """The time that a policy, or a person, takes to solve a task."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,6 +41,25 @@ class CycleTime:
 
     def __str__(self) -> str:
         return f"{self.median:.1f} s (median; 90 % within {self.percentile_90:.1f} s)"
+
+
+class CycleTimes(NamedTuple):
+    """What a run's summary.json says of cycle times; None where it says nothing.
+
+    Attributes:
+        policy: in the final evaluation.
+        demonstrations: of the demonstrations.
+    """
+
+    policy: CycleTime | None
+    demonstrations: CycleTime | None
+
+    @classmethod
+    def of_summary(cls, summary: Mapping[str, Any] | None) -> "CycleTimes":
+        """Return those of a checked ``summary``; None: there is none."""
+        names, found = [field.name for field in fields(CycleTime)], summary or {}
+        times = (found.get(key) for key in ("cycle_time", "demonstrations_cycle_time"))
+        return cls(*(None if each is None else CycleTime(**{name: each[name] for name in names}) for each in times))
 
 
 def cycle_time_lines(cycle_time: CycleTime, demonstrated: CycleTime | None) -> Iterator[str]:

@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 
 from ..core import DataError, ForeignFolder
 from .aggregate import Group, group_runs
+from .cycle_time import CycleTimes
 from .page import data_url, figure, section, table, write_page
 from .plots import plot_groups
 from .runs import VIDEO_BYTES, Run, differences
@@ -237,7 +238,7 @@ def _run_table(runs: Sequence[Run]) -> str:
     rows = []
     for run in runs:
         rate, summary = run.success_rate, run.summary or {}
-        updates = summary.get("updates_per_second")
+        updates, cycle_time = summary.get("updates_per_second"), CycleTimes.of_summary(summary).policy
         rows.append(
             [
                 run.name + ("" if run.status in ("completed", "reached") else f" ({run.status})"),
@@ -249,7 +250,7 @@ def _run_table(runs: Sequence[Run]) -> str:
                 f"{run.wall_seconds / 60:.1f}",
                 _NOTHING if rate is None else _proportion(rate),
                 _NOTHING if run.evaluations.steps_to_95 is None else f"{run.evaluations.steps_to_95:,}",
-                _NOTHING if run.cycle_time is None else f"{run.cycle_time.median:.2f}",
+                _NOTHING if cycle_time is None else f"{cycle_time.median:.2f}",
                 _NOTHING if updates is None else f"{updates:,.0f}",
             ]
         )

@@ -4,7 +4,7 @@ import itertools
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +12,6 @@ from typing import Any, cast
 from omegaconf import OmegaConf
 
 from ..core import ENTRIES, DataError, ForeignFolder, load_config, nearest
-from .cycle_time import CycleTime
 from .run_evaluations import Evaluations
 from .run_files import read_metrics, read_summary
 from .statistics import Proportion
@@ -157,20 +156,6 @@ class Run:
         if final is not None:
             return Proportion(**{key: final[key] for key in ("value", "low", "high", "episodes")})
         return self.evaluations.success_rate
-
-    @property
-    def cycle_time(self) -> CycleTime | None:
-        """Time to success in the final evaluation; None where there was no success or no evaluation."""
-        return self._cycle_time("cycle_time")
-
-    @property
-    def demonstrations_cycle_time(self) -> CycleTime | None:
-        """Time to success of the demonstrations; None where it is not known."""
-        return self._cycle_time("demonstrations_cycle_time")
-
-    def _cycle_time(self, name: str) -> CycleTime | None:
-        found = (self.summary or {}).get(name)
-        return None if found is None else CycleTime(**{each.name: found[each.name] for each in fields(CycleTime)})
 
     @property
     def videos(self) -> list[Path]:

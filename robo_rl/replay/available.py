@@ -64,8 +64,9 @@ class AvailableSlots(SlotSet):
     @property
     def not_failed(self) -> Indices:
         """Slots (n,), in order, of transitions whose episode is not known to have ended without success."""
-        slots = np.sort(self.members)
-        return slots[self.outcome[slots] != 0]
+        slots: Indices = np.sort(self.members)
+        not_failed: Indices = slots[self.outcome[slots] != 0]
+        return not_failed
 
     def _note_end(self, slot: int) -> None:
         """If an episode ends in ``slot``, take note of the outcome of all its transitions."""

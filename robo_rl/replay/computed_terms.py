@@ -98,7 +98,7 @@ class ComputedTerms:
         self._relabelled = _NOTHING_RELABELLED
 
     def state(self) -> State:
-        """Return all terms, which is what to keep of a ring whose transitions come from a data set; views, not copies."""
+        """Return all terms, as views: what to keep of a ring whose transitions come from a data set."""
         filled = self._cycle.filled
         return {"terms": self._columns.values[:filled], "terms_version": self._columns.terms_version[:filled]}
 

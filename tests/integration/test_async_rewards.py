@@ -95,7 +95,7 @@ def test_episodes_are_worth_what_their_stored_steps_are(run: Path) -> None:
         ring = ReplayRing(100, spec, reward.scorer.terms)
         ring.append(steps)
         ring.end_episodes()
-        totals = ring.values(ring.score_held(reward.scorer, online=False)).sum(0)
+        totals = ring.rows.values(ring.score_held(reward.scorer, online=False)).sum(0)
         found.append((actor, len(steps), {name: float(totals[ring.terms.index(name)]) for name in FIXED}))
     logged = records(run, "episode")
     assert len(logged) >= 4

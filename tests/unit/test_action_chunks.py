@@ -82,7 +82,7 @@ def test_a_target_is_the_h_step_return_and_the_value_of_the_next_chunk():
     agent = make(h=3, update_to_data=1, batch_size=5)
     ring = ReplayRing(100, SPEC)
     ring.append(episode(5))
-    batch = ring.gather(np.arange(5), gamma=0.9, n_step=agent.config.n_step, reward=REWARD, action_chunk=3)
+    batch = ring.rows.gather(np.arange(5), gamma=0.9, n_step=agent.config.n_step, reward=REWARD, action_chunk=3)
     np.testing.assert_allclose(batch["action"][:, ::2] * 10, [[0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 4], [4, 4, 4]])
     np.testing.assert_allclose(batch["proposed_action"][:, ::2], -batch["action"][:, ::2])
     batch["demonstration"] = np.zeros(5, np.float32)
@@ -115,7 +115,7 @@ def test_the_sampler_gives_chunks_of_both_rings_and_of_interventions():
     with pytest.raises(ConfigError, match=r"action_chunk must be in \[1, n_step = 2\], got 3"):
         MixedSampler(online, shown, 0.5, 0.9, 2, REWARD, generator(0, "sampler"), action_chunk=3)
     with pytest.raises(ValueError, match=r"action_chunk must be in \[1, n_step = 1\], got 2"):
-        online.gather(np.array([0]), gamma=0.9, n_step=1, reward=REWARD, action_chunk=2)
+        online.rows.gather(np.array([0]), gamma=0.9, n_step=1, reward=REWARD, action_chunk=2)
 
 
 def test_a_chunk_is_taken_whatever_is_seen_and_then_decided_anew():
@@ -312,8 +312,10 @@ def test_values_of_single_actions_are_refused_before_anything_is_learned(tmp_pat
     words[0] = "intervention.criterion=disagreement"
     training = training_on(tmp_path / "run", "rlpd", *words, "intervention.false_alarm=1", "intervention.hold=4")
     training.run()
-    slots = training.state.experience.online.interventions()
-    batch = training.state.experience.online.gather(slots, gamma=1, n_step=1, reward=training.state.components.reward)
+    slots = training.state.experience.online.rows.available.interventions
+    batch = training.state.experience.online.rows.gather(
+        slots, gamma=1, n_step=1, reward=training.state.components.reward
+    )
     training.close()
     expert = load_agent(folder, training.state.components.backend.spec, "newest")
     assert slots.size == 60

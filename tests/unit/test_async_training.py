@@ -105,9 +105,8 @@ def test_a_run_that_goes_on_waits_for_nobodys_answer() -> None:
         done.append(f"scored, online={online}")
         return np.zeros(0, np.intp)
 
-    run = SimpleNamespace(
-        experience=experience(SimpleNamespace(score_held=score_held, values=lambda slots: slots), scorer), step=0
-    )
+    online = SimpleNamespace(score_held=score_held, rows=SimpleNamespace(values=lambda slots: slots))
+    run = SimpleNamespace(experience=experience(online, scorer), step=0)
     intake, pace = SimpleNamespace(totals=lambda: SimpleNamespace(stored=5)), SimpleNamespace(learned=3.0)
     stored = StoredSteps(run, intake, pace)
     stored.load(Checkpoint(7, {"reward": "loaded"}, {}))

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from robo_rl.core import ArraySpec, EnvSpec, Step
-from robo_rl.evaluation import CycleTime, cycle_time_lines, evaluate
+from robo_rl.evaluation import CycleTime, CycleTimes, cycle_time_lines, evaluate
 from robo_rl.evaluation.aggregate import group_runs
 from robo_rl.evaluation.report import RESULTS, results, write_report
 from robo_rl.evaluation.runs import load_run
@@ -95,7 +95,7 @@ def test_reports_show_it_beside_the_demonstrations(tmp_path: Path) -> None:
     slow = TIMES | {"median": 5.0}
     paths = [make_run(tmp_path / f"{seed}", seed, cycle_time=TIMES, demonstrations_cycle_time=slow) for seed in (1, 2)]
     runs = [load_run(path) for path in paths]
-    assert runs[0].cycle_time == CycleTime(**TIMES)
+    assert CycleTimes.of_summary(runs[0].summary) == (CycleTime(**TIMES), CycleTime(**slow))
     row = dict(zip(RESULTS, results(group_runs(runs))[0], strict=True))
     assert row["time to success"] == "2.00 s [2.00, 2.00]"
     assert row["of the demonstrations'"] == "0.40 [0.40, 0.40]"
@@ -105,8 +105,7 @@ def test_reports_show_it_beside_the_demonstrations(tmp_path: Path) -> None:
 
 def test_reports_of_runs_that_tell_nothing_of_it(tmp_path: Path) -> None:
     run = load_run(make_run(tmp_path / "a", 1, cycle_time=None))
-    assert run.cycle_time is None
-    assert run.demonstrations_cycle_time is None
+    assert CycleTimes.of_summary(run.summary) == CycleTimes.of_summary(None) == (None, None)
     assert results(group_runs([run]))[0][-2:] == ["–", "–"]
 
 

@@ -171,7 +171,7 @@ def test_interventions_are_demonstrations_unless_they_are_the_reward(
     training.run()
     batch = training.state.experience.sampler.sample(32, 32)
     training.close()
-    assert training.state.experience.online.interventions().size
+    assert training.state.experience.online.rows.available.interventions.size
     assert batch["demonstration"].sum() == demonstrations
 
 
@@ -192,8 +192,8 @@ def test_a_policy_of_another_run_takes_over_where_its_critics_object(tmp_path: P
     words += ["intervention.probability=1", "intervention.false_alarm=0", "intervention.reference_checkpoint=newest"]
     training = training_on([*words, "intervention.value_share=1"], tmp_path / "run")
     training.run()
-    taken_over = training.state.experience.online.interventions()
-    batch = training.state.experience.online.gather(
+    taken_over = training.state.experience.online.rows.available.interventions
+    batch = training.state.experience.online.rows.gather(
         taken_over, gamma=0.9, n_step=1, reward=training.state.components.reward
     )
     spec = training.state.components.backend.spec

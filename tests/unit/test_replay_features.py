@@ -67,8 +67,8 @@ def filled(extractor, capacity=10, count=6):
 
 
 def gather(ring, rng=None):
-    indices = ring.sample_indices(40, generator(0, "test"))
-    return ring.gather(indices, gamma=0.9, n_step=1, reward=REWARD, rng=rng)
+    indices = ring.rows.sample_indices(40, generator(0, "test"))
+    return ring.rows.gather(indices, gamma=0.9, n_step=1, reward=REWARD, rng=rng)
 
 
 def test_features_stand_for_their_images_and_are_computed_once():
@@ -106,7 +106,7 @@ def test_an_overwritten_image_has_new_features():
 def test_everything_can_be_computed_at_once():
     extractor = Extractor()
     ring = filled(extractor)
-    ring.compute_features()
+    ring.rows.compute_features()
     assert extractor.computed == list(range(7))
     gather(ring)
     assert len(extractor.computed) == 7

@@ -91,7 +91,7 @@ def test_after_a_restart_what_was_not_settled_is_wanted_again(tmp_path: Path) ->
     intake.close()
     intake = Intake(tmp_path, SPEC)
     assert intake.recover(ring) == len(ring) == 9
-    assert len(ring.interventions()) == 4, "as ever: by whom a step was is stored with it"
+    assert len(ring.rows.available.interventions) == 4, "as ever: by whom a step was is stored with it"
     small = ReplayRing(7, SPEC)
     assert intake.recover(small) == 4, "the newest episodes that fit"
     intake.close()
@@ -121,7 +121,7 @@ def test_several_actors_take_turns(tmp_path: Path) -> None:
     ring.append(taken)
     assert [step.actor for step in taken] == ["left", "right"] * 11
     assert ring.memory_bytes and len(ring) == 22
-    ring.everything(RewardWeights({"success": 1.0}))
+    ring.rows.everything(RewardWeights({"success": 1.0}))
     intake.close()
     assert sorted((episode[0].actor, len(episode)) for episode in stored(tmp_path)) == [
         ("left", 5),

@@ -14,8 +14,8 @@ from ..replay_stream import REWARD, SPEC, Stream, episode, fill, number_of, obse
 
 def rows_by_number(ring: ReplayRing, n_step: int = 1):
     """All rows, as (observation, next observation, discount) by number of the observation."""
-    batch = ring.gather(
-        np.unique(ring.sample_indices(50 * len(ring), np.random.default_rng(1))),
+    batch = ring.rows.gather(
+        np.unique(ring.rows.sample_indices(50 * len(ring), np.random.default_rng(1))),
         gamma=0.5,
         n_step=n_step,
         reward=REWARD,
@@ -59,12 +59,12 @@ def test_returns_to_go_are_lower_bounds_whatever_follows_a_truncation():
     fill(ring, episode(3, "terminate") + episode(2, "truncate"))
     slots = np.array([[0, 1, 2], [4, 5, 5]])
     expected = [[-1.75, -1.5, -1.0], [-2.0, -2.0, -2.0]]
-    np.testing.assert_allclose(ring.returns_to_go(slots, gamma=0.5, reward=cost), expected)
-    undiscounted = ring.returns_to_go(slots, gamma=1.0, reward=cost)
+    np.testing.assert_allclose(ring.rows.returns_to_go(slots, gamma=0.5, reward=cost), expected)
+    undiscounted = ring.rows.returns_to_go(slots, gamma=1.0, reward=cost)
     np.testing.assert_allclose(undiscounted[0], [-3, -2, -1])
     assert (undiscounted[1] < -1e5).all() and np.isfinite(undiscounted).all()
     with pytest.raises(IndexError, match="hold no transition"):
-        ring.returns_to_go(np.array([3]), gamma=0.5, reward=cost)
+        ring.rows.returns_to_go(np.array([3]), gamma=0.5, reward=cost)
 
 
 def test_lost_data_is_not_bridged():
@@ -84,7 +84,7 @@ def test_actors_in_turns_cost_no_more_slots_than_one_after_the_other():
 def test_sampling_is_uniform():
     ring = ReplayRing(60, SPEC)
     fill(ring, [step for length in (1, 2, 9, 30, 4, 17, 5, 1, 1, 8) for step in episode(length, "truncate")])
-    counts = np.bincount(ring.sample_indices(300_000, np.random.default_rng(3)), minlength=60)
+    counts = np.bincount(ring.rows.sample_indices(300_000, np.random.default_rng(3)), minlength=60)
     counts = counts[counts > 0]
     assert len(counts) == len(ring) < 60
     assert chisquare(counts).pvalue > 1e-3
@@ -126,7 +126,7 @@ def test_more_keys_and_terms_than_the_spec_has_are_left_out():
     narrow = dataclasses.replace(SPEC, observation={"state": SPEC.observation["state"]}, reward_terms=("distance",))
     ring = ReplayRing(20, narrow)
     transitions = fill(ring, episode(4, "terminate"))
-    batch = ring.everything(RewardWeights({"distance": 1.0}))
+    batch = ring.rows.everything(RewardWeights({"distance": 1.0}))
     assert not any("images" in key for key in batch)
     np.testing.assert_allclose(
         np.sort(batch["reward"]), np.sort([t.rewards["distance"] for t in transitions]), rtol=1e-6
@@ -136,13 +136,13 @@ def test_more_keys_and_terms_than_the_spec_has_are_left_out():
 def test_out_arrays_are_filled_in_place_minibatch_by_minibatch():
     ring = ReplayRing(40, SPEC)
     fill(ring, [step for length in (7, 3, 11) for step in episode(length, "truncate")])
-    indices = ring.sample_indices(12, np.random.default_rng(0))
-    plain = ring.gather(indices, gamma=0.9, n_step=3, reward=REWARD)
-    whole = ring.empty_batch((3, 6))
+    indices = ring.rows.sample_indices(12, np.random.default_rng(0))
+    plain = ring.rows.gather(indices, gamma=0.9, n_step=3, reward=REWARD)
+    whole = ring.rows.empty_batch((3, 6))
     for value in whole.values():
         value[...] = 99
     part = {key: value[:, 2:] for key, value in whole.items()}
-    ring.gather(indices.reshape(3, 4), gamma=0.9, n_step=3, reward=REWARD, out=part)
+    ring.rows.gather(indices.reshape(3, 4), gamma=0.9, n_step=3, reward=REWARD, out=part)
     for key, value in whole.items():
         np.testing.assert_array_equal(value[:, 2:].reshape(plain[key].shape), plain[key])
         assert (value[:, :2] == 99).all()
@@ -153,22 +153,22 @@ def test_slots_without_a_transition_are_refused():
     fill(ring, episode(3, "terminate"))
     for slots in ([3], [0, 9], [-1], [10]):
         with pytest.raises(IndexError):
-            ring.gather(np.array(slots), gamma=0.9, n_step=1, reward=REWARD)
+            ring.rows.gather(np.array(slots), gamma=0.9, n_step=1, reward=REWARD)
         with pytest.raises(IndexError):
-            ring.labels(np.array(slots))
+            ring.rows.labels(np.array(slots))
 
 
 def test_unknown_reward_term_is_named_with_the_nearest():
     ring = ReplayRing(10, SPEC)
     fill(ring, episode(3, "terminate"))
     with pytest.raises(ConfigError, match=r"'succes'.*did you mean 'success'"):
-        ring.gather(np.array([0]), gamma=0.9, n_step=1, reward=RewardWeights({"succes": 1.0}))
+        ring.rows.gather(np.array([0]), gamma=0.9, n_step=1, reward=RewardWeights({"succes": 1.0}))
 
 
 def test_empty_ring_and_impossible_capacity():
     ring = ReplayRing(10, SPEC)
     with pytest.raises(ValueError, match="empty"):
-        ring.sample_indices(1, np.random.default_rng(0))
+        ring.rows.sample_indices(1, np.random.default_rng(0))
     with pytest.raises(ConfigError, match="must be 2 or more, got 1"):
         ReplayRing(1, SPEC)
     with pytest.raises(ConfigError, match="does not fit into memory"):
@@ -191,5 +191,5 @@ def test_failures_are_known_on_both_sides_of_the_seam() -> None:
         steps = [stream.next(0, event) for event in ("step", "step", end)]
         ring.append([dataclasses.replace(step, success=outcome) for step in steps])
     # 12 observations in 10 slots: the first two transitions of the success are overwritten.
-    kept = ring.labels(ring.not_failed())["success"]
+    kept = ring.rows.labels(ring.rows.available.not_failed)["success"]
     assert sorted(kept.tolist()) == [-1, -1, -1, 1]

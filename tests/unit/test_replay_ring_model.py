@@ -76,14 +76,16 @@ def expected_row(held: Held, gamma: float, n_step: int):
 def compare(ring: ReplayRing, model: Model, gamma: float, n_step: int, action_chunk: int, rng) -> None:
     rows = model.rows()
     assert len(ring) == len(rows)
-    indices = ring.sample_indices(60 * len(rows), rng)
-    batch = ring.gather(indices, gamma=gamma, n_step=n_step, reward=REWARD, action_chunk=action_chunk)
-    labels = ring.labels(indices)
-    returns = ring.returns_to_go(indices, gamma=gamma, reward=REWARD)
+    indices = ring.rows.sample_indices(60 * len(rows), rng)
+    batch = ring.rows.gather(indices, gamma=gamma, n_step=n_step, reward=REWARD, action_chunk=action_chunk)
+    labels = ring.rows.labels(indices)
+    returns = ring.rows.returns_to_go(indices, gamma=gamma, reward=REWARD)
     smallest = min(0.0, *(expected_row(held, gamma, 1)[0] for held in rows.values()))
     seen, first = np.unique(batch["action"][:, 0], return_index=True)
     assert set(seen.tolist()) == rows.keys()
-    shown = ring.gather(ring.interventions(), gamma=gamma, n_step=1, reward=REWARD)["action"][:, 0].tolist()
+    shown = ring.rows.gather(ring.rows.available.interventions, gamma=gamma, n_step=1, reward=REWARD)["action"][
+        :, 0
+    ].tolist()
     by_others = [action for action, held in rows.items() if held.transition.source in (Source.HUMAN, Source.SCRIPT)]
     assert sorted(shown) == sorted(by_others)
     for row in first:

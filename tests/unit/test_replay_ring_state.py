@@ -34,7 +34,7 @@ def test_state_goes_on_bit_for_bit(capacity, before, after):
         batches = []
         for ring, rng in zip(rings, rngs, strict=True):
             ring.append([transition])
-            batches.append(ring.gather(ring.sample_indices(32, rng), gamma=0.9, n_step=3, reward=REWARD))
+            batches.append(ring.rows.gather(ring.rows.sample_indices(32, rng), gamma=0.9, n_step=3, reward=REWARD))
         for key, value in batches[0].items():
             assert value.tobytes() == batches[1][key].tobytes() == batches[2][key].tobytes(), key
     for key, value in unbroken.state().items():

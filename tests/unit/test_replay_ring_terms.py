@@ -48,7 +48,7 @@ def ring_of(script, capacity=50) -> ReplayRing:
 
 def judged(ring: ReplayRing) -> dict[int, float]:
     """The stored score of each transition that can be sampled, by the number of its next observation."""
-    rows = ring.everything(Sum())
+    rows = ring.rows.everything(Sum())
     numbers = rows["next_observation/state"][:, 0].astype(int).tolist()
     return dict(zip(numbers, rows["reward"].tolist(), strict=True))
 
@@ -85,7 +85,7 @@ def test_an_episode_waits_for_an_answer_and_others_do_not():
 
 def judge_first(ring: ReplayRing) -> list[int]:
     """The number of the first observation of each episode that is held back."""
-    starts = np.array([segment[0] for segment in ring._computed.held_segments()], dtype=np.intp)
+    starts = np.array([segment[0] for segment in ring.computed.held_segments()], dtype=np.intp)
     return ring._columns.rows(starts)["observation/state"][:, 0].astype(int).tolist()
 
 
@@ -122,16 +122,16 @@ def test_terms_are_computed_again_only_where_they_are_out_of_date():
     ring.score_held(judge, online=True)
     slots = np.array([[2, 2, 5]])
     judge.calls.clear()
-    ring.rescore(slots, judge)
+    ring.computed.rescore(slots, judge)
     assert judge.calls == []
     judge.version = 1
-    ring.rescore(slots, judge)
-    ring.rescore(slots, judge)
+    ring.computed.rescore(slots, judge)
+    ring.computed.rescore(slots, judge)
     assert judge.calls == [[4, 7]]
-    ring.rescore(slots, judge, n_step=3)
+    ring.computed.rescore(slots, judge, n_step=3)
     assert judge.calls[1:] == [[5, 8], [6, 9]]
     assert judged(ring) == {2: 2, 3: 3, 4: 1004, 5: 1005, 6: 1006, 7: 1007, 8: 1008, 9: 1009}
-    batch = ring.gather(slots, gamma=0.5, n_step=3, reward=Sum())
+    batch = ring.rows.gather(slots, gamma=0.5, n_step=3, reward=Sum())
     np.testing.assert_allclose(batch["reward"][0], [1004 + 0.5 * 1005 + 0.25 * 1006] * 2 + [1007 + 504 + 252.25])
 
 
@@ -140,13 +140,13 @@ def test_state_keeps_what_is_held_back_and_what_is_out_of_date():
     ring, judge = ring_of(script), Judge(whole_episodes=True)
     ring.score_held(judge, online=True)
     judge.version = 2
-    ring.rescore(np.array([0]), judge)
+    ring.computed.rescore(np.array([0]), judge)
     other = ReplayRing(50, SPEC, ("judged",))
     other.load(load(save(ring.state())))
     for each in (ring, other):
         assert len(each) == 1
         judge.calls.clear()
-        each.rescore(np.array([0]), judge)
+        each.computed.rescore(np.array([0]), judge)
         assert judge.calls == []
         stream = Stream()
         for step in script:
@@ -167,14 +167,14 @@ def test_a_pass_brings_all_terms_up_to_date_a_few_at_a_time():
         ring.score_held(judge, online=True)
 
     insert(15)
-    assert ring.relabel(judge, 4) == 0
+    assert ring.computed.relabel(judge, 4) == 0
     for version, calls in ((1, 2), (2, 1), (3, 3), (4, None)):
         judge.version, judge.calls = version, []
-        ring.rescore(ring.sample_indices(2, rng), judge)
+        ring.computed.rescore(ring.rows.sample_indices(2, rng), judge)
         stale = len(ring) - len(judge.calls[0])
         for number in range(calls if calls else 100):
             insert(3)
-            assert ring.relabel(judge, 4) <= 4
+            assert ring.computed.relabel(judge, 4) <= 4
             if number == 0:  # a checkpoint in the middle of a pass
                 loaded = ReplayRing(20, SPEC, ("judged",))
                 loaded.load(load(save(ring.state())))
@@ -182,7 +182,7 @@ def test_a_pass_brings_all_terms_up_to_date_a_few_at_a_time():
         assert sum(len(call) == 4 for call in judge.calls) <= -(-stale // 4)
     assert judged(ring) == {number: number + 4000 for number in judged(ring)}
     judge.calls.clear()
-    assert ring.relabel(judge, 4) == 0
+    assert ring.computed.relabel(judge, 4) == 0
     assert judge.calls == []
 
 
@@ -190,13 +190,13 @@ def test_a_saved_pass_goes_on_with_the_same_rows():
     ring, judge = ring_of(episode(12, "terminate")), Judge()
     ring.score_held(judge, online=True)
     judge.version = 1
-    ring.rescore(np.array([1, 7]), judge)
+    ring.computed.rescore(np.array([1, 7]), judge)
     judge.calls.clear()
-    assert ring.relabel(judge, 3) == 3
+    assert ring.computed.relabel(judge, 3) == 3
     loaded = ReplayRing(50, SPEC, ("judged",))
     loaded.load(load(save(ring.state())))
     for each in (ring, loaded):
-        while each.relabel(judge, 3):
+        while each.computed.relabel(judge, 3):
             pass
     assert judge.calls == [[2, 4, 5], *2 * [[6, 7, 8], [10, 11, 12], [13]]]
 
@@ -206,18 +206,18 @@ def test_terms_alone_are_taken_over_with_the_same_transitions():
     judge.version = 3
     ring.score_held(judge, online=False)
     again = ring_of(episode(5, "terminate"))
-    again.load_terms(load(save(ring.terms_state())))
+    again.computed.load(load(save(ring.computed.state())))
     assert judged(again) == judged(ring)
     rng, twin = generator(0, "draw"), generator(0, "draw")
-    np.testing.assert_array_equal(ring.sample_indices(9, rng), again.sample_indices(9, twin))
+    np.testing.assert_array_equal(ring.rows.sample_indices(9, rng), again.rows.sample_indices(9, twin))
     with pytest.raises(CheckpointError, match="reward terms of the demonstrations: expected 'terms' of shape"):
-        ring_of(episode(6, "terminate")).load_terms(ring.terms_state())
+        ring_of(episode(6, "terminate")).computed.load(ring.computed.state())
 
 
 def test_segments_are_unbroken_and_uniform():
     ring = ring_of(episode(4, "terminate") + episode(2, "truncate") + episode(3, "terminate"))
     ring.score_held(Judge(), online=True)
-    batch = ring.sample_segments(4000, 3, generator(0, "segments"))
+    batch = ring.rows.sample_segments(4000, 3, generator(0, "segments"))
     state, following = batch["observation/state"], batch["next_observation/state"]
     assert state.shape == (4000, 3, 2)
     np.testing.assert_array_equal(state[:, 1:], following[:, :-1])
@@ -225,7 +225,7 @@ def test_segments_are_unbroken_and_uniform():
     np.testing.assert_array_equal(firsts, [1, 2, 9])
     assert counts.min() > 1200
     assert batch["term/distance"].shape == batch["source"].shape == (4000, 3)
-    assert ring.sample_segments(5, 5, generator(0, "segments")) is None
+    assert ring.rows.sample_segments(5, 5, generator(0, "segments")) is None
 
 
 def test_segments_may_begin_in_the_newest_transitions_alone():
@@ -236,11 +236,11 @@ def test_segments_may_begin_in_the_newest_transitions_alone():
         ring.score_held(Judge(), online=True)
         begins.append(transition.observation["state"][0])
         for newest in (1, 3):
-            drawn = ring.sample_segments(100, 1, generator(0, "segments"), newest=newest)
+            drawn = ring.rows.sample_segments(100, 1, generator(0, "segments"), newest=newest)
             assert set(drawn["observation/state"][:, 0, 0]) == set(begins[-newest:])
-    drawn = ring.sample_segments(50, 2, generator(0, "segments"), newest=2)
+    drawn = ring.rows.sample_segments(50, 2, generator(0, "segments"), newest=2)
     assert set(drawn["observation/state"][:, 0, 0]) == {begins[-2]}
-    assert ring.sample_segments(5, 2, generator(0, "segments"), newest=1) is None
+    assert ring.rows.sample_segments(5, 2, generator(0, "segments"), newest=1) is None
 
 
 def test_scores_must_be_finite():

@@ -153,7 +153,7 @@ def test_what_nobody_looks_at_is_not_gathered_and_the_rest_is_the_same(online):
         np.testing.assert_array_equal(array, every[key], err_msg=key)
     shown = sampler_of(online, DEMONSTRATIONS, keys=("state",)).sample_with_returns(5)
     assert not shown.keys() & set(images) and set(wanted) <= shown.keys()
-    assert not DEMONSTRATIONS.everything(REWARD, ("state",)).keys() & set(images)
+    assert not DEMONSTRATIONS.rows.everything(REWARD, ("state",)).keys() & set(images)
 
 
 def test_what_a_person_did_may_be_online_data_alone():

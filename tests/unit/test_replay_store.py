@@ -193,7 +193,7 @@ def test_task_may_use_part_of_the_observations_and_terms(recorded):
     ring = ReplayRing(500, narrow)
     with EpisodeStore.open(recorded[0]) as store:
         assert store.load_into(ring) == 488
-    rewards = ring.everything(RewardWeights({"distance": 1.0}))["reward"]
+    rewards = ring.rows.everything(RewardWeights({"distance": 1.0}))["reward"]
     expected = [t.rewards["distance"] for episode in recorded[1] for t in episode]
     np.testing.assert_array_equal(rewards, np.array(expected, np.float32))
 

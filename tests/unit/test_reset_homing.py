@@ -146,7 +146,7 @@ def test_the_bins_are_emptied_both_ways_by_turns():
     transitions = [transition for episode in episodes for transition in episode]
     ring.append(transitions)
     at = rig.backend.spec.observation["object"].names.index("direction")
-    batch = ring.sample_rows(2000, np.random.default_rng(0))
+    batch = ring.rows.sample_rows(2000, np.random.default_rng(0))
     np.testing.assert_array_equal(batch["observation/object"][:, at], batch["next_observation/object"][:, at])
     assert set(batch["observation/object"][:, at]) == {-1.0, 1.0}
     assert rig.resets.metrics()["practice/manual_resets"] == 0
