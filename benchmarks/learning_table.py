@@ -63,6 +63,7 @@ ABLATIONS = {
     "torch": ["agent.backend=torch", "agent.precision=float32"],
     "mean_of_critics": ["agent.actor_q=mean"],
     "explores_more": EXPLORING,
+    "no_self_imitation": ["agent.imitate_successes=false"],
 }
 """What each differs in from the default agent, ``rlpd``."""
 
