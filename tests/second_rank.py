@@ -12,16 +12,17 @@ import torch
 import torch.distributed as dist
 
 from robo_rl.agents.sac import ranks
+from robo_rl.agents.sac.critics import train_state
 from robo_rl.agents.sac.ranks import RankedUpdate
 
-from .unit.test_agents_update import SMALL, VARIANTS, initial, moments
+from .unit.test_agents_update import SMALL, VARIANTS, initial
 
 store, behaviour, *variant = sys.argv[1:]
 config = dataclasses.replace(SMALL, **VARIANTS[variant[0]]) if variant else SMALL
 torch.set_num_threads(1)
 dist.init_process_group("gloo", init_method=f"file://{store}", rank=1, world_size=2)
 parameters = initial(config, torch.float64, seed=7)  # others than rank 0 has: its parameters count
-update = RankedUpdate(config, parameters, moments(parameters), moments(parameters))
+update = RankedUpdate(config, train_state(parameters))
 compute = update._compute
 
 

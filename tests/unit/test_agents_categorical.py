@@ -7,11 +7,11 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from robo_rl.agents.parts.adam import adam_step, bias_corrections
+from robo_rl.agents.parts.adam import TrainState, adam_step, bias_corrections
 from robo_rl.agents.parts.categorical import expected_value, hl_gauss
 from robo_rl.agents.sac.update import critic_loss
 
-from .test_agents_update import SMALL, A, O, initial, moments
+from .test_agents_update import SMALL, A, O, initial
 
 BINS = dataclasses.replace(SMALL, value_bins=11, value_range=(-0.1, 1.0))
 
@@ -87,13 +87,13 @@ def test_the_gradient_is_that_of_finite_differences(network):
 def test_values_converge_to_targets_that_stay(network):
     config = dataclasses.replace(BINS, **network)
     parameters = {k: v for k, v in initial(config, torch.float64).items() if k.startswith("critic/")}
-    first, second = moments(parameters), moments(parameters)
+    state = TrainState.of(parameters)
     observation, action, _ = rows()
     target = torch.tensor([0.1, 0.25, 0.4, 0.5, 0.6, 0.75], dtype=torch.float64)  # two bins from both ends
     gradient = torch.func.grad(critic_loss, has_aux=True)
     for step in range(1, 601):
         gradients, values = gradient(parameters, config, observation, action, target)
-        adam_step(parameters, gradients, first, second, 0.01, bias_corrections(step))
+        adam_step(state, gradients, 0.01, bias_corrections(step))
     torch.testing.assert_close(values, target.expand(3, -1), rtol=0, atol=0.01)  # a tenth of a bin
     # No less than the entropy of what it should say, and there.
     shares = hl_gauss(target, config.value_bins, config.value_range).numpy()

@@ -16,6 +16,7 @@ from robo_rl.agents.parts.device import CapturedFunction, captured, choose_devic
 from robo_rl.agents.parts.encoder_config import EncoderConfig
 from robo_rl.agents.parts.networks import initialise_network
 from robo_rl.agents.sac import SAC, SACConfig
+from robo_rl.agents.sac.critics import train_state
 from robo_rl.agents.sac.update import METRICS, Minibatches, TorchUpdate, adam_corrections, draw_noise
 from robo_rl.core import ArraySpec, ConfigError
 
@@ -59,10 +60,6 @@ def networks(config: SACConfig, inputs: int) -> dict[str, Tensor]:
     return critic | target | actor | {"temperature/log_alpha": torch.tensor(-1.0)}
 
 
-def moments(parameters: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {k: torch.zeros_like(v) for k, v in parameters.items() if not k.startswith("target_critic/")}
-
-
 def on_meta(tensors):
     return map_tensors(lambda x: x.to("meta"), tensors)
 
@@ -98,7 +95,7 @@ def test_no_host_takes_part_in_an_update(options: dict[str, Any]) -> None:
     parameters = on_meta_dict(networks(config, V))
     noise = draw_noise(config, A, torch.Generator().manual_seed(2))
     arguments = experience(4, 6, V), noise, adam_corrections(config, 0, torch.float32)
-    result = TorchUpdate(config, parameters, moments(parameters), moments(parameters))._steps(*on_meta(arguments))
+    result = TorchUpdate(config, train_state(parameters))._steps(*on_meta(arguments))
     assert (result.device.type, result.shape) == ("meta", (len(METRICS),))
 
 
@@ -116,7 +113,7 @@ def test_no_host_takes_part_in_an_update_from_images(critic_keys: tuple[str, ...
     batch = PixelMinibatches(experience(2, 6, V), images, images, critic)
     noise = draw_noise(config, A, torch.Generator().manual_seed(2))
     arguments = batch, noise, adam_corrections(config, 0, torch.float32)
-    update = DrQUpdate(config, policy.inputs, parameters, moments(parameters), moments(parameters))
+    update = DrQUpdate(config, policy.inputs, train_state(parameters))
     result = update._steps(*on_meta(arguments))
     assert (result.device.type, result.shape) == ("meta", (len(METRICS),))
 
@@ -136,7 +133,7 @@ def test_nothing_comes_from_the_host_while_a_residual_network_is_recorded(
     noise = draw_noise(config, A, torch.Generator().manual_seed(2))
     batch = PixelMinibatches(experience(2, 6, V), images, images, None)
     corrections = adam_corrections(config, 0, torch.float32)
-    update = DrQUpdate(config, policy.inputs, parameters, moments(parameters), moments(parameters))
+    update = DrQUpdate(config, policy.inputs, train_state(parameters))
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("values from the host")
@@ -161,7 +158,7 @@ def test_every_launch_has_its_own_arguments(monkeypatch: pytest.MonkeyPatch) -> 
     ends = []
     for recorded in (False, True):
         parameters = networks(SMALL, V)
-        update = TorchUpdate(SMALL, parameters, moments(parameters), moments(parameters))
+        update = TorchUpdate(SMALL, train_state(parameters))
         if recorded:
             update._steps = CapturedFunction(update._steps, list(parameters.values()))
         source = torch.Generator().manual_seed(3)
@@ -176,7 +173,7 @@ def test_every_launch_has_its_own_arguments(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_on_the_cpu_nothing_is_captured() -> None:
     parameters = networks(SMALL, V)
-    function = TorchUpdate(SMALL, parameters, moments(parameters), moments(parameters))._all_steps
+    function = TorchUpdate(SMALL, train_state(parameters))._all_steps
     assert captured(function, parameters) is function
 
 
@@ -187,9 +184,7 @@ def test_a_gpu_computes_what_the_cpu_does(backend: str) -> None:
     for device in ("cpu", "cuda"):
         config = dataclasses.replace(SMALL, device=device, backend=backend if device == "cuda" else "torch")
         parameters = {name: tensor.to(device) for name, tensor in networks(config, V).items()}
-        update = TorchUpdate(
-            config, parameters, moments(parameters), moments(parameters), compiled=config.backend == "compile"
-        )
+        update = TorchUpdate(config, train_state(parameters), compiled=config.backend == "compile")
         source = torch.Generator().manual_seed(3)
         metrics = [update(experience(4, 6, V), draw_noise(config, A, source), k).tolist() for k in range(5)]
         ends.append((torch.tensor(metrics), {name: tensor.cpu() for name, tensor in parameters.items()}))

@@ -14,6 +14,7 @@ from robo_rl.agents.drq import DrQ, DrQConfig, EncoderConfig, make_drq
 from robo_rl.agents.drq import agent as drq_agent
 from robo_rl.agents.drq.update import DrQUpdate, PixelMinibatches
 from robo_rl.agents.parts.augmentation import draw_shifts, shift_images
+from robo_rl.agents.sac.critics import train_state
 from robo_rl.agents.sac.update import METRICS, Minibatches, draw_noise
 from robo_rl.core import ArraySpec, ConfigError
 
@@ -265,17 +266,13 @@ def experience(config, policy, seed, dtype=torch.float64):
     return PixelMinibatches(Minibatches(**shaped), images, following, critic), noise
 
 
-def moments(parameters):
-    return {k: torch.zeros_like(v) for k, v in parameters.items() if not k.startswith("target_critic/")}
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_update_is_the_reference_in_float64(variant):
     """The reference trains the encoder by the critics' loss alone (asymmetric: the actor's), so the other does not."""
     config = VARIANTS[variant]
     policy, parameters = prepared(config)
     reference = Reference(config, policy.encoder.keys, parameters)
-    update = DrQUpdate(config, policy.inputs, parameters, moments(parameters), moments(parameters))
+    update = DrQUpdate(config, policy.inputs, train_state(parameters))
     for k in range(3):
         batch, noise = experience(config, policy, 10 + k)
         found = update(batch, noise, k)
@@ -298,9 +295,9 @@ def test_gradient_of_the_encoder_is_the_slope_of_the_critics_loss():
         fresh = {name: tensor.clone() for name, tensor in parameters.items()}
         # The target moves with the encoder too, but the gradient is that of the loss with a fixed target.
         fixed = batch._replace(vectors=batch.vectors._replace(discount=torch.zeros_like(batch.vectors.discount)))
-        first = moments(fresh)
-        metrics = DrQUpdate(config, policy.inputs, fresh, first, moments(fresh))(fixed, noise, 0)
-        return metrics[0].item() * config.ensemble_size, first
+        state = train_state(fresh)
+        metrics = DrQUpdate(config, policy.inputs, state)(fixed, noise, 0)
+        return metrics[0].item() * config.ensemble_size, state.first
 
     gradients = loss()[1]
     source = np.random.default_rng(0)
@@ -325,8 +322,7 @@ def test_compiled_steps_are_one_graph_and_the_same(monkeypatch):
     results = []
     for compiled in (False, True):
         policy, parameters = prepared(config, dtype=torch.float32)
-        firsts = moments(parameters), moments(parameters)
-        update = DrQUpdate(config, policy.inputs, parameters, *firsts, compiled=compiled)
+        update = DrQUpdate(config, policy.inputs, train_state(parameters), compiled=compiled)
         results.append((update(*experience(config, policy, 1, torch.float32), 0), parameters))
     torch.testing.assert_close(results[1][0], results[0][0], rtol=1e-4, atol=1e-5)
     for name, tensor in results[0][1].items():

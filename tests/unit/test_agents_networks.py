@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from robo_rl.agents.parts.adam import adam_step, bias_corrections
+from robo_rl.agents.parts.adam import TrainState, adam_step, bias_corrections
 from robo_rl.agents.parts.networks import (
     actor_distribution,
     apply_network,
@@ -159,25 +159,24 @@ def test_adam_moves_as_torch_does():
     source = generator(7)
     ours = {"w": torch.randn(3, 4, generator=source), "b": torch.randn(4, generator=source)}
     theirs = {name: tensor.clone().requires_grad_() for name, tensor in ours.items()}
-    first = {name: torch.zeros_like(tensor) for name, tensor in ours.items()}
-    second = {name: torch.zeros_like(tensor) for name, tensor in ours.items()}
+    state = TrainState.of(ours)
     optimiser = torch.optim.Adam(theirs.values(), lr=0.01)
     for step in range(1, 6):
         gradients = {name: torch.randn(tensor.shape, generator=source) for name, tensor in ours.items()}
-        adam_step(ours, gradients, first, second, 0.01, bias_corrections(step))
+        adam_step(state, gradients, 0.01, bias_corrections(step))
         for name, tensor in theirs.items():
             tensor.grad = gradients[name]
         optimiser.step()
     for name, tensor in theirs.items():
         torch.testing.assert_close(ours[name], tensor.detach())
-        torch.testing.assert_close(first[name], optimiser.state[tensor]["exp_avg"])
-        torch.testing.assert_close(second[name], optimiser.state[tensor]["exp_avg_sq"])
+        torch.testing.assert_close(state.first[name], optimiser.state[tensor]["exp_avg"])
+        torch.testing.assert_close(state.second[name], optimiser.state[tensor]["exp_avg_sq"])
 
 
 def test_adam_leaves_parameters_without_gradient_alone():
     parameters = {"w": torch.ones(2), "frozen": torch.ones(2)}
-    moments = {"w": torch.zeros(2)}, {"w": torch.zeros(2)}
-    adam_step(parameters, {"w": torch.ones(2)}, *moments, 0.1, bias_corrections(1))
+    state = TrainState.of(parameters, lambda name: name == "w")
+    adam_step(state, {"w": torch.ones(2)}, 0.1, bias_corrections(1))
     assert parameters["frozen"].tolist() == [1, 1]
     # The first step of Adam is the learning rate, whatever the gradient's size.
     torch.testing.assert_close(parameters["w"], torch.full((2,), 0.9))

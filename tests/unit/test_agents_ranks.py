@@ -10,13 +10,14 @@ import torch.distributed as dist
 from omegaconf import OmegaConf
 
 from robo_rl.agents.sac import ranks
+from robo_rl.agents.sac.critics import train_state
 from robo_rl.agents.sac.ranks import RankedUpdate, end_ranks
 from robo_rl.agents.sac.update import TorchUpdate
 from robo_rl.core import ConfigError, RankError
 from robo_rl.training import ranks as commands_ranks
 from robo_rl.training.ranks import check_ranks
 
-from .test_agents_update import SMALL, VARIANTS, experience, initial, moments
+from .test_agents_update import SMALL, VARIANTS, experience, initial
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ class Follower:
 
 def state(config=SMALL):
     parameters = initial(config, torch.float64)
-    return parameters, moments(parameters), moments(parameters)
+    return train_state(parameters)
 
 
 @pytest.mark.parametrize("variant", ["rlpd", "simba", "bins", "bins_of_simba"])
@@ -53,7 +54,7 @@ def test_two_ranks_do_the_update_of_one(second, variant):
     process = second("follow", variant)
     config = dataclasses.replace(SMALL, **VARIANTS[variant])
     ours, alone = state(config), state(config)
-    update, reference = RankedUpdate(config, *ours), TorchUpdate(config, *alone)
+    update, reference = RankedUpdate(config, ours), TorchUpdate(config, alone)
     for number in range(3):
         data = experience(config, torch.float64, seed=number)
         torch.testing.assert_close(update(*data, number), reference(*data, number), rtol=1e-10, atol=1e-12)
@@ -66,7 +67,7 @@ def test_two_ranks_do_the_update_of_one(second, variant):
 def test_what_rank_0_has_loaded_the_others_take_over(second):
     process = second("follow")
     ours = state()
-    update = RankedUpdate(SMALL, *ours)
+    update = RankedUpdate(SMALL, ours)
     update(*experience(SMALL, torch.float64), 0)
     ours[0]["actor/output/bias"] += 1.0
     update.is_spread = False
@@ -78,7 +79,7 @@ def test_what_rank_0_has_loaded_the_others_take_over(second):
 def test_ranks_that_differ_are_noticed(second):
     process = second("differ")
     ours = state()
-    update = RankedUpdate(SMALL, *ours)
+    update = RankedUpdate(SMALL, ours)
     update(*experience(SMALL, torch.float64), 0)
     before = {name: tensor.clone() for name, tensor in ours[0].items()}
     with pytest.raises(RankError, match="do not hold the same parameters after update 2; go on from the newest"):
@@ -91,7 +92,7 @@ def test_ranks_that_differ_are_noticed(second):
 def test_a_rank_that_dies_leaves_what_was_before_the_update(second):
     process = second("die")
     ours = state()
-    update = RankedUpdate(SMALL, *ours)
+    update = RankedUpdate(SMALL, ours)
     update(*experience(SMALL, torch.float64), 0)
     before = [{name: tensor.clone() for name, tensor in part.items()} for part in ours]
     with pytest.raises(RankError, match="another process of the learner is gone"):
@@ -106,10 +107,10 @@ def test_what_cannot_be_shared_is_refused(monkeypatch, tmp_path):
     try:
         monkeypatch.setattr(dist, "get_world_size", lambda: 4)
         with pytest.raises(ConfigError, match=r"agent\.batch_size must be a multiple of the 4 ranks, got 6"):
-            RankedUpdate(SMALL, *state())
+            RankedUpdate(SMALL, state())
         for backend in ("native", "compile"):
             with pytest.raises(ConfigError, match=f"agent.backend={backend} computes in one process"):
-                RankedUpdate(dataclasses.replace(SMALL, backend=backend), *state())
+                RankedUpdate(dataclasses.replace(SMALL, backend=backend), state())
     finally:
         dist.destroy_process_group()
 

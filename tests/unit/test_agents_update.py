@@ -17,6 +17,7 @@ from torch.distributions.transforms import TanhTransform
 
 from robo_rl.agents.parts.networks import initialise_network
 from robo_rl.agents.sac.config import SACConfig
+from robo_rl.agents.sac.critics import train_state
 from robo_rl.agents.sac.update import METRICS, Minibatches, Noise, TorchUpdate, draw_noise
 
 O, A = 4, 2  # noqa: E741
@@ -98,10 +99,6 @@ def experience(config, dtype, seed=1):
         Minibatches(*(field.to(dtype) for field in batch)),
         Noise(noise.next_action.to(dtype), noise.subset, noise.action.to(dtype)),
     )
-
-
-def moments(parameters):
-    return {k: torch.zeros_like(v) for k, v in parameters.items() if not k.startswith("target_critic/")}
 
 
 class SimBa(nn.Module):
@@ -289,7 +286,7 @@ def test_update_is_the_reference_in_float64(variant):
     config = dataclasses.replace(SMALL, **VARIANTS[variant])
     parameters = initial(config, torch.float64)
     reference = Reference(config, parameters)
-    update = TorchUpdate(config, parameters, moments(parameters), moments(parameters))
+    update = TorchUpdate(config, train_state(parameters))
     for k in range(5):
         batch, noise = experience(config, torch.float64, seed=10 + k)
         found = update(batch, noise, k)
@@ -306,7 +303,7 @@ def test_update_is_the_reference_in_float64(variant):
 def test_update_in_float32_stays_near_the_reference():
     parameters = initial(SMALL, torch.float32)
     reference = Reference(SMALL, parameters)
-    update = TorchUpdate(SMALL, parameters, moments(parameters), moments(parameters))
+    update = TorchUpdate(SMALL, train_state(parameters))
     for k in range(5):
         batch, noise = experience(SMALL, torch.float64, seed=10 + k)
         narrow = Minibatches(*(field.float() for field in batch))
@@ -318,11 +315,11 @@ def test_update_in_float32_stays_near_the_reference():
 
 def test_tensors_stay_where_they_are():
     parameters = initial(SMALL, torch.float32)
-    first, second = moments(parameters), moments(parameters)
-    before = {id(t): t.data_ptr() for store in (parameters, first, second) for t in store.values()}
-    update = TorchUpdate(SMALL, parameters, first, second)
+    state = train_state(parameters)
+    before = {id(t): t.data_ptr() for tensors in state for t in tensors.values()}
+    update = TorchUpdate(SMALL, state)
     update(*experience(SMALL, torch.float32), 0)
-    after = {id(t): t.data_ptr() for store in (parameters, first, second) for t in store.values()}
+    after = {id(t): t.data_ptr() for tensors in state for t in tensors.values()}
     assert before == after
     assert all(not tensor.requires_grad for tensor in parameters.values())
 
@@ -334,7 +331,7 @@ def test_target_critics_that_are_not_in_the_subset_do_not_count():
         parameters["target_critic/output/bias"][2] -= spoiled
         batch, noise = experience(SMALL, torch.float32)
         fixed = noise._replace(subset=torch.tensor([[0, 1]] * SMALL.update_to_data))
-        metrics = TorchUpdate(SMALL, parameters, moments(parameters), moments(parameters))(batch, fixed, 0)
+        metrics = TorchUpdate(SMALL, train_state(parameters))(batch, fixed, 0)
         results.append(metrics[METRICS.index("target_mean")].item())
     assert results[0] == results[1]
 
@@ -355,7 +352,7 @@ def test_temperature_rises_when_there_is_too_little_entropy(target_entropy, dire
     config = dataclasses.replace(SMALL, target_entropy=target_entropy)
     parameters = initial(config, torch.float32)
     before = parameters["temperature/log_alpha"].item()
-    TorchUpdate(config, parameters, moments(parameters), moments(parameters))(*experience(config, torch.float32), 0)
+    TorchUpdate(config, train_state(parameters))(*experience(config, torch.float32), 0)
     change = parameters["temperature/log_alpha"].item() - before
     assert change == pytest.approx(direction * config.temperature_learning_rate, rel=1e-4)
 
@@ -365,7 +362,7 @@ def test_bfloat16_learns_nearly_the_same():
     for precision in ("float32", "bfloat16"):
         config = dataclasses.replace(SMALL, precision=precision)
         parameters = initial(config, torch.float32)
-        update = TorchUpdate(config, parameters, moments(parameters), moments(parameters))
+        update = TorchUpdate(config, train_state(parameters))
         results[precision] = update(*experience(config, torch.float32), 0)
         assert all(tensor.dtype == torch.float32 for tensor in parameters.values())
     assert not torch.equal(results["float32"], results["bfloat16"])
@@ -380,7 +377,7 @@ def test_compiled_update_is_one_graph_and_the_same(variant, monkeypatch):
     results = []
     for compiled in (False, True):
         parameters = initial(config, torch.float32)
-        update = TorchUpdate(config, parameters, moments(parameters), moments(parameters), compiled=compiled)
+        update = TorchUpdate(config, train_state(parameters), compiled=compiled)
         metrics = [update(*experience(config, torch.float32, seed=k), k) for k in range(2)]
         results.append((torch.stack(metrics), parameters))
     torch.testing.assert_close(results[1][0], results[0][0], rtol=1e-4, atol=1e-5)

@@ -7,8 +7,10 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from robo_rl.agents.parts.adam import TrainState
 from robo_rl.agents.parts.networks import initialise_network
 from robo_rl.agents.sac import SACConfig
+from robo_rl.agents.sac.critics import train_state
 from robo_rl.agents.sac.update import Minibatches, TorchUpdate, draw_noise
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -21,7 +23,7 @@ def benchmark(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
 
 
-def torch_state(sizes: dict) -> tuple[dict[str, torch.Tensor], ...]:
+def torch_state(sizes: dict) -> TrainState:
     """Parameters of all networks, not one of them zero, and Adam's moments."""
     generator = torch.Generator().manual_seed(0)
     inputs, hidden = sizes["observation"] + sizes["action"], sizes["hidden"]
@@ -38,9 +40,8 @@ def torch_state(sizes: dict) -> tuple[dict[str, torch.Tensor], ...]:
     trained = {**critic, **actor, "temperature/log_alpha": torch.tensor(-1.0)}
     for value in trained.values():
         value += 0.1 * torch.randn(value.shape, generator=generator)
-    zeros = [{name: torch.zeros_like(value) for name, value in trained.items()} for _ in range(2)]
     targets = {f"target_{name}": value + 0.01 for name, value in critic.items()}
-    return {**trained, **targets}, *zeros
+    return train_state({**trained, **targets})
 
 
 def torch_batch(sizes: dict) -> Minibatches:
@@ -77,7 +78,7 @@ def test_operations_are_those_that_torch_counts(bins, benchmark) -> None:
     sizes = SIZES | {"bins": bins}
     problem = Problem(**sizes)
     config = sac_config(sizes)
-    update = TorchUpdate(config, *torch_state(sizes))
+    update = TorchUpdate(config, torch_state(sizes))
     with FlopCounterMode(display=False) as counter:
         update(torch_batch(sizes), draw_noise(config, problem.action, torch.Generator().manual_seed(2)), 0)
     # Autograd also makes the gradient on the observations in the actor's step, which nothing needs.
@@ -90,7 +91,7 @@ def test_all_networks_have_the_parameters_that_a_problem_says(bins, benchmark) -
     from update_problem import Problem
 
     sizes = SIZES | {"bins": bins}
-    parameters, *_ = torch_state(sizes)
+    parameters = torch_state(sizes).parameters
     problem = Problem(**sizes)
     for network, size in problem.parameters.items():
         assert sum(value.numel() for name, value in parameters.items() if name.startswith(f"{network}/")) == size
@@ -104,7 +105,8 @@ def test_rlpd_in_jax_does_what_ours_does(benchmark) -> None:
     import rlpd_jax
 
     config, batch = sac_config(SIZES), torch_batch(SIZES)
-    parameters, *moments = torch_state(SIZES)
+    ours = torch_state(SIZES)
+    parameters = ours.parameters
 
     def network(name: str) -> dict:
         return {key[len(name) + 1 :]: value.numpy().copy() for key, value in parameters.items() if key.startswith(name)}
@@ -118,7 +120,7 @@ def test_rlpd_in_jax_does_what_ours_does(benchmark) -> None:
         terminated=(batch.discount == 0).float().numpy(),
         next_observation=batch.next_observation.numpy(),
     )
-    update, generator = TorchUpdate(config, parameters, *moments), torch.Generator().manual_seed(2)
+    update, generator = TorchUpdate(config, ours), torch.Generator().manual_seed(2)
     for iteration in range(2):
         noise = draw_noise(config, SIZES["action"], generator)
         update(batch, noise, iteration)

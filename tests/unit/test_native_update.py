@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from robo_rl.agents.parts.adam import TrainState
 from robo_rl.agents.parts.native import available, library_path
-from robo_rl.agents.parts.networks import Parameters, initialise_network
+from robo_rl.agents.parts.networks import initialise_network
 from robo_rl.agents.sac.config import SACConfig
+from robo_rl.agents.sac.critics import train_state
 from robo_rl.agents.sac.native_update import NativeUpdate
 from robo_rl.agents.sac.update import METRICS, Minibatches, Noise, TorchUpdate, draw_noise
 from robo_rl.core import NativeBuildError, native_library
-
-State = tuple[Parameters, Parameters, Parameters]
 
 needs_compiler = pytest.mark.skipif(not available()[0], reason=available()[1])
 needs_bfloat16 = pytest.mark.skipif(not available("bfloat16")[0], reason=available("bfloat16")[1])
@@ -37,17 +37,17 @@ BINS = {"value_bins": 51, "value_range": (-2.5, 2.0)}  # some rewards are beyond
 OBSERVATION, ACTION = 17, 3
 
 
-def native_update(config: SACConfig, *state: Parameters, threads: int = 2) -> NativeUpdate:
+def native_update(config: SACConfig, state: TrainState, threads: int = 2) -> NativeUpdate:
     """Return an update with so many threads; PyTorch keeps its own, which on tensors this small only wait."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        return NativeUpdate(config, *state)
+        return NativeUpdate(config, state)
     finally:
         torch.set_num_threads(before)
 
 
-def initial_state(config: SACConfig, observation: int = OBSERVATION, action: int = ACTION) -> State:
+def initial_state(config: SACConfig, observation: int = OBSERVATION, action: int = ACTION) -> TrainState:
     """Random parameters, LayerNorms and biases too, so that no gradient is zero by chance; zero moments."""
     generator = torch.Generator().manual_seed(0)
     critic = initialise_network(
@@ -68,8 +68,7 @@ def initial_state(config: SACConfig, observation: int = OBSERVATION, action: int
         name: value + 0.1 * torch.randn(value.shape, generator=generator) if value.ndim else value
         for name, value in {**trained, **targets}.items()
     }
-    zeros = {name: torch.zeros_like(value) for name, value in trained.items()}
-    return parameters, zeros, {name: value.clone() for name, value in zeros.items()}
+    return train_state(parameters)
 
 
 def random_inputs(
@@ -89,8 +88,8 @@ def random_inputs(
     return batch, draw_noise(config, action, generator)
 
 
-def copy(state: State, dtype: torch.dtype = torch.float32) -> State:
-    return tuple({name: value.to(dtype, copy=True) for name, value in store.items()} for store in state)
+def copy(state: TrainState, dtype: torch.dtype = torch.float32) -> TrainState:
+    return TrainState(*({name: x.to(dtype, copy=True) for name, x in tensors.items()} for tensors in state))
 
 
 def doubled(batch: Minibatches, noise: Noise) -> tuple[Minibatches, Noise]:
@@ -119,8 +118,8 @@ def check_against_float64(
     """
     start = initial_state(config, *sizes)
     native_state, exact_state = copy(start), copy(start, torch.float64)
-    native = native_update(config, *native_state)
-    exact = TorchUpdate(dataclasses.replace(config, precision="float32"), *exact_state)
+    native = native_update(config, native_state)
+    exact = TorchUpdate(dataclasses.replace(config, precision="float32"), exact_state)
     for index in range(calls):
         batch, noise = random_inputs(config, 10 + index, *sizes)
         got, expected = native(batch, noise, index), exact(*doubled(batch, noise), index)
@@ -223,8 +222,8 @@ def test_clipped_log_std_has_no_gradient():
     start[0]["actor/output/bias"][ACTION] = 10.0  # far above the limit of 2
     native_state, exact_state = copy(start), copy(start, torch.float64)
     batch, noise = random_inputs(config, 0)
-    native_update(config, *native_state)(batch, noise, 0)
-    TorchUpdate(config, *exact_state)(*doubled(batch, noise), 0)
+    native_update(config, native_state)(batch, noise, 0)
+    TorchUpdate(config, exact_state)(*doubled(batch, noise), 0)
     assert native_state[1]["actor/output/bias"][ACTION] == 0
     assert relative_error(native_state[1]["actor/output/weight"], exact_state[1]["actor/output/weight"]) < 1e-3
 
@@ -239,8 +238,8 @@ def test_logits_far_from_zero_overflow_nowhere(at):
         start[0][name] += at * torch.nn.functional.one_hot(torch.tensor(20), 51) - at * (at < 0)
     exact_state = copy(start, torch.float64)
     batch, noise = random_inputs(config, 0)
-    metrics = native_update(config, *start)(batch, noise, 0)
-    expected = TorchUpdate(config, *exact_state)(*doubled(batch, noise), 0)
+    metrics = native_update(config, start)(batch, noise, 0)
+    expected = TorchUpdate(config, exact_state)(*doubled(batch, noise), 0)
     torch.testing.assert_close(metrics, expected.float(), rtol=1e-4, atol=1e-4)
     for name in start[1]:
         assert start[1][name].isfinite().all(), name
@@ -255,8 +254,8 @@ def test_targets_beyond_the_range_count_as_its_ends(reward):
     exact_state = copy(start, torch.float64)
     batch, noise = random_inputs(config, 0)
     batch = batch._replace(reward=torch.full_like(batch.reward, reward), discount=torch.zeros_like(batch.discount))
-    metrics = native_update(config, *start)(batch, noise, 0)
-    expected = TorchUpdate(config, *exact_state)(*doubled(batch, noise), 0)
+    metrics = native_update(config, start)(batch, noise, 0)
+    expected = TorchUpdate(config, exact_state)(*doubled(batch, noise), 0)
     torch.testing.assert_close(metrics, expected.float(), rtol=1e-5, atol=1e-5)
     assert relative_error(start[1]["critic/output/bias"], exact_state[1]["critic/output/bias"]) < 2e-5
 
@@ -270,9 +269,9 @@ def test_the_number_of_threads_changes_no_bit(bins, ensemble, precision):
     start, results = initial_state(config), []
     for threads in (1, 2, 3, 4, 6):
         state = copy(start)
-        update = native_update(config, *state, threads=threads)
+        update = native_update(config, state, threads=threads)
         metrics = [update(*random_inputs(config, index), index) for index in range(2)]
-        results.append([*metrics, *state[0].values(), *state[1].values(), *state[2].values()])
+        results.append([*metrics, *(tensor for tensors in state for tensor in tensors.values())])
     for other in results[1:]:
         assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
 
@@ -284,7 +283,7 @@ def test_nan_in_a_batch_shows_in_the_metrics(bins, field):
     config = dataclasses.replace(SMALL, **bins)
     batch, noise = random_inputs(config, 0)
     getattr(batch, field)[1, 7] = float("nan")
-    metrics = native_update(config, *initial_state(config))(batch, noise, 0)
+    metrics = native_update(config, initial_state(config))(batch, noise, 0)
     assert metrics[METRICS.index("critic_loss")].isnan()
     assert metrics[METRICS.index("q_abs_max")].isnan() or field not in ("observation", "action")
 
@@ -297,7 +296,7 @@ def test_nan_in_a_parameter_shows_in_the_metrics(bins, activation, name):
     config = dataclasses.replace(SMALL, activation=activation, layer_norm=False, ensemble_size=2, **bins)
     state = initial_state(config)
     state[0][name].view(-1)[0] = float("nan")
-    metrics = native_update(config, *state)(*random_inputs(config, 0), 0)
+    metrics = native_update(config, state)(*random_inputs(config, 0), 0)
     assert metrics[METRICS.index("critic_loss")].isnan()
 
 
@@ -311,7 +310,7 @@ def test_nan_of_any_critic_is_the_smallest_value_that_the_actor_climbs(bins, mem
     start[0]["critic/output/bias"][member, -1] = float("nan")
     for make in (native_update, TorchUpdate):
         state = copy(start)
-        metrics = make(config, *state)(*random_inputs(config, 0), 0)
+        metrics = make(config, state)(*random_inputs(config, 0), 0)
         assert metrics[METRICS.index("actor_loss")].isnan(), make
         assert state[0]["actor/output/weight"].isnan().any(), make
 
@@ -326,7 +325,7 @@ torch.get_num_threads = lambda: 4000  # with stacks of several MB each: some, bu
 pages = int(open("/proc/self/statm").read().split()[0])
 resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2**30,) * 2)
 try:
-    NativeUpdate(SMALL, *state)
+    NativeUpdate(SMALL, state)
 except MemoryError as error:
     print(error)
 """
@@ -349,7 +348,7 @@ def test_says_so_where_threads_run_out():
 def test_refuses_tensors_that_it_cannot_read():
     state = initial_state(SMALL)
     batch, noise = random_inputs(SMALL, 0)
-    update = native_update(SMALL, *state)
+    update = native_update(SMALL, state)
     with pytest.raises(ValueError, match=r"reward: expected torch.float32 \(4, 30\) on cpu, got torch.float64"):
         update(batch._replace(reward=batch.reward.double()), noise, 0)
     with pytest.raises(ValueError, match="action: expected a contiguous tensor"):
@@ -358,7 +357,7 @@ def test_refuses_tensors_that_it_cannot_read():
         update(batch, noise._replace(subset=noise.subset + 2), 0)
     state[1]["critic/0/weight"] = state[1]["critic/0/weight"][:2]
     with pytest.raises(ValueError, match=r"critic/0/weight: expected torch.float32 \(3, 20, 64\)"):
-        native_update(SMALL, *state)
+        native_update(SMALL, state)
 
 
 _REPORT = "from robo_rl.agents.parts.native import available; print(*available())"

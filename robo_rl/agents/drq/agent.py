@@ -13,6 +13,7 @@ from ..parts.observations import ObservationVector
 from ..parts.slots import prefixed
 from ..sac.agent import SAC
 from ..sac.backend import describe_torch
+from ..sac.critics import initial_critics
 from ..sac.ranks import several_ranks
 from ..sac.update import draw_noise
 from .config import DrQConfig
@@ -114,11 +115,14 @@ class DrQ(SAC):
         """Perturb the networks, and begin Adam anew. The averaged policy, which acts in evaluations, follows slowly."""
         source = self._generators["perturbation"]
         policy = self._policy
-        fresh = self._initial_critics(source) | policy.initial_actor(source) | policy.encoder.initialise(source)
+        inputs = self._critic_inputs() + policy.action_size
+        fresh = (
+            initial_critics(self.config, inputs, source)
+            | policy.initial_actor(source)
+            | policy.encoder.initialise(source)
+        )
         perturb(self._parameters, fresh, perturbation_factor(float(self._dormant_ratio), self.config.dormancy))
-        for moments in (self._first, self._second):
-            for tensor in moments.values():
-                tensor.zero_()
+        self._state.restart()
         self._perturbed.copy_(self._updates)
 
     def _make_update(self) -> tuple[Callable[[Batch, int], Tensor], str]:
@@ -127,8 +131,7 @@ class DrQ(SAC):
             raise ConfigError("agents that learn from images compute in one process: start this one without torchrun")
         self._policy.encoder.precision = config.precision
         compiled = config.backend == "compile"
-        state = self._parameters, self._first, self._second
-        compute = DrQUpdate(config, self._policy.inputs, *state, compiled=compiled)
+        compute = DrQUpdate(config, self._policy.inputs, self._state, compiled=compiled)
 
         def update(batch: Batch, updates: int) -> Tensor:
             noise = draw_noise(config, self._policy.action_size, self._noise)

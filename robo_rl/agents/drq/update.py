@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..parts.adam import adam_step
+from ..parts.adam import TrainState, adam_step
 from ..parts.device import captured, fused
 from ..parts.networks import Parameters, actor_distribution, sample_action
 from ..sac.update import (
@@ -57,15 +57,12 @@ class PixelMinibatches(NamedTuple):
 class DrQUpdate:
     """The update in plain PyTorch.
 
-    Works in place on the tensors of ``parameters`` (those of :class:`~robo_rl.agents.sac.update.TorchUpdate`, and
-    ``encoder/...``) and of Adam's moments.
+    Works in place on the tensors of :class:`~robo_rl.agents.sac.update.TorchUpdate`, and ``encoder/...``.
 
     Args:
         config: of the agent.
         inputs: of the policy: what actor and critics see, from images and vectors.
-        parameters: of all networks.
-        first: Adam's running means of gradients.
-        second: Adam's running means of squared gradients.
+        state: of all networks.
         compiled: whether torch.compile fuses the steps; the first call takes a minute or more then.
     """
 
@@ -73,23 +70,21 @@ class DrQUpdate:
         self,
         config: DrQConfig,
         inputs: Inputs,
-        parameters: Parameters,
-        first: Parameters,
-        second: Parameters,
+        state: TrainState,
         *,
         compiled: bool = False,
     ) -> None:
         self._config = config
         self._inputs = inputs
-        self._state = (parameters, first, second, config)
+        self._state = state
         # The gradient of a residual network's convolutions by oneDNN crashes the process on processors without AVX-512
         # (torch 2.13: 4 of 6 runs on a Zen 3).
-        trains_residual = any("/resnet/" in name for name in first)
+        trains_residual = any("/resnet/" in name for name in state.first)
         crashes = trains_residual and torch.backends.cpu.get_cpu_capability() == "AVX2"
         self._convolutions: Callable[[], AbstractContextManager[Any]] = (
             partial(torch.backends.mkldnn.flags, enabled=False) if crashes else nullcontext
         )
-        self._steps = captured(self._all_steps, parameters, first, second)
+        self._steps = captured(self._all_steps, *state)
         steps: list[Callable[..., Any]] = [pixel_critic_step, actor_step, pixel_actor_step]
         compiled_steps = [fused(step) if compiled else step for step in steps]
         self._critic_step, self._actor_step, self._pixel_actor_step = compiled_steps
@@ -101,31 +96,29 @@ class DrQUpdate:
             return self._steps(batch, noise, adam_corrections(self._config, updates, batch.vectors.reward.dtype))
 
     def _all_steps(self, batch: PixelMinibatches, noise: Noise, corrections: Corrections) -> Tensor:
-        rows = []
+        state, config, rows = self._state, self._config, []
         for u in range(self._config.update_to_data):
             vectors = Minibatches(*(field[u] for field in batch.vectors))
             images, next_images = [x[u] for x in batch.images], [x[u] for x in batch.next_images]
             critic = None if batch.critic is None else (batch.critic[0][u], batch.critic[1][u])
             draws = noise.next_action[u], noise.subset[u]
             metrics, seen = self._critic_step(
-                *self._state, self._inputs, vectors, images, next_images, critic, *draws, corrections.critic[u]
+                state, config, self._inputs, vectors, images, next_images, critic, *draws, corrections.critic[u]
             )
             rows.append(metrics)
         if critic is None:
             # What the encoder said before its last step: that saves a third pass over the images.
             vectors = vectors._replace(observation=seen)
-            actor_metrics = self._actor_step(*self._state, vectors, noise.action, corrections.actor)
+            actor_metrics = self._actor_step(state, config, vectors, noise.action, corrections.actor)
         else:
             actor_metrics = self._pixel_actor_step(
-                *self._state, self._inputs, vectors, images, critic[0], noise.action, corrections.actor
+                state, config, self._inputs, vectors, images, critic[0], noise.action, corrections.actor
             )
         return update_metrics(rows, actor_metrics)
 
 
 def pixel_critic_step(
-    parameters: Parameters,
-    first: Parameters,
-    second: Parameters,
+    state: TrainState,
     config: DrQConfig,
     inputs: Inputs,
     vectors: Minibatches,
@@ -139,7 +132,7 @@ def pixel_critic_step(
     """Move critics and encoder one step towards the critics' targets, and the target critics towards the critics.
 
     Args:
-        parameters: as in :class:`DrQUpdate`, and ``first``, ``second``, ``config`` and ``inputs`` too.
+        state: as in :class:`DrQUpdate`, and ``config`` and ``inputs`` too.
         vectors: fields without their axis U.
         images: for each camera (B, H, W, C), shifted.
         next_images: the same of the next observations.
@@ -153,12 +146,13 @@ def pixel_critic_step(
         (4,) the first four of ``METRICS``; and what actor and critics saw, (B, input_size), before the step, or None
         where they see different things.
     """
+    parameters = state.parameters
     next_seen = inputs(parameters, next_images, vectors.next_observation)
     distribution = actor_distribution(parameters, next_seen, config.activation, config.precision)
     draws = (*sample_action(*distribution, next_noise), subset)
     if critic is not None:
         vectors = vectors._replace(observation=critic[0], next_observation=critic[1])
-        return critic_step(parameters, first, second, config, vectors, *draws, corrections), None
+        return critic_step(state, config, vectors, *draws, corrections), None
     target = critic_target(parameters, config, vectors._replace(next_observation=next_seen), *draws)
 
     def loss(trained: Parameters) -> tuple[Tensor, tuple[Tensor, Tensor]]:
@@ -168,15 +162,13 @@ def pixel_critic_step(
 
     trained = {k: v for k, v in parameters.items() if k.startswith(("critic/", "encoder/"))}
     gradients, (total, (values, seen)) = torch.func.grad_and_value(loss, has_aux=True)(trained)
-    adam_step(parameters, gradients, first, second, config.critic_learning_rate, corrections)
+    adam_step(state, gradients, config.critic_learning_rate, corrections)
     move_targets(parameters, config)
     return critic_metrics(config, total, values, target), seen
 
 
 def pixel_actor_step(
-    parameters: Parameters,
-    first: Parameters,
-    second: Parameters,
+    state: TrainState,
     config: DrQConfig,
     inputs: Inputs,
     vectors: Minibatches,
@@ -188,7 +180,7 @@ def pixel_actor_step(
     """Move actor and encoder up the value that critics with other eyes give, then the temperature.
 
     Args:
-        parameters: as in :class:`DrQUpdate`, and ``first``, ``second``, ``config`` and ``inputs`` too.
+        state: as in :class:`DrQUpdate`, and ``config`` and ``inputs`` too.
         vectors: the last minibatch, fields without their axis U.
         images: for each camera (B, H, W, C), shifted.
         critic_observation: (B, O') what the critics see.
@@ -198,6 +190,7 @@ def pixel_actor_step(
     Returns:
         (3,): the last three of ``METRICS``.
     """
+    parameters = state.parameters
     critic = {k: v for k, v in parameters.items() if k.startswith("critic/")}
     trained = {k: v for k, v in parameters.items() if k.startswith(("actor/", "encoder/"))}
     alpha = parameters["temperature/log_alpha"].exp()
@@ -207,7 +200,7 @@ def pixel_actor_step(
         return actor_loss(trained, critic, alpha, config, seen, critic_observation, vectors, noise)
 
     gradients, (_, (climbing, log_prob)) = torch.func.grad_and_value(loss, has_aux=True)(trained)
-    adam_step(parameters, gradients, first, second, config.actor_learning_rate, corrections)
+    adam_step(state, gradients, config.actor_learning_rate, corrections)
     entropy = -log_prob.mean()
-    temperature_step(parameters, first, second, config, entropy, noise.shape[-1], corrections)
+    temperature_step(state, config, entropy, noise.shape[-1], corrections)
     return torch.stack((climbing, entropy, alpha))

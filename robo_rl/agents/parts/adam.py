@@ -1,7 +1,7 @@
 """Adam on named tensors (Kingma and Ba 2015)."""
 
 from collections.abc import Callable, Mapping
-from typing import cast
+from typing import NamedTuple, Self, cast
 
 import torch
 from torch import Tensor
@@ -14,29 +14,56 @@ BETA_SECOND = 0.999
 EPSILON = 1e-8
 
 
+class TrainState(NamedTuple):
+    """Networks and the moments of the optimiser that trains them. All tensors are written in place, never replaced.
+
+    Attributes:
+        parameters: of all networks; may hold more than is trained.
+        first: Adam's running means of the gradients, by the names of the parameters that are trained.
+        second: Adam's running means of the squared gradients, by the same names.
+    """
+
+    parameters: Parameters
+    first: Parameters
+    second: Parameters
+
+    @classmethod
+    def of(cls, parameters: Parameters, trained: Callable[[str], bool] = lambda name: True) -> Self:
+        """Return ``parameters`` with moments of zero for those whose name is ``trained``."""
+        moved = {name: tensor for name, tensor in parameters.items() if trained(name)}
+        first, second = ({name: torch.zeros_like(tensor) for name, tensor in moved.items()} for _ in range(2))
+        return cls(parameters, first, second)
+
+    def restart(self) -> None:
+        """Set the moments to zero."""
+        for moment in (*self.first.values(), *self.second.values()):
+            moment.zero_()
+
+    def moments(self, prefix: str = "adam") -> dict[str, Tensor]:
+        """Return the tensors of the moments, under names that begin with ``prefix``."""
+        return prefixed(f"{prefix}_first", self.first) | prefixed(f"{prefix}_second", self.second)
+
+
 def bias_corrections(step: int) -> tuple[float, float]:
     """Return 1 - beta^step for both moments; the first step is number 1."""
     return 1 - BETA_FIRST**step, 1 - BETA_SECOND**step
 
 
 def adam_step(
-    parameters: Parameters,
+    state: TrainState,
     gradients: Mapping[str, Tensor],
-    first: Parameters,
-    second: Parameters,
     learning_rate: float,
     corrections: tuple[float, float] | Tensor,
 ) -> None:
     """Move the parameters that have a gradient, and their moments of the same names, in place.
 
     Args:
-        parameters: may hold more than is moved.
+        state: may hold more than is moved.
         gradients: of the loss, by the names of the parameters.
-        first: running means of the gradients.
-        second: running means of their squares.
         learning_rate: step length.
         corrections: of :func:`bias_corrections`, also as a tensor (2,).
     """
+    parameters, first, second = state
     if torch.compiler.is_compiling():  # which fuses these by itself
         for name, gradient in gradients.items():
             mean = first[name].lerp_(gradient, 1 - BETA_FIRST)
@@ -68,10 +95,8 @@ class Adam:
     """
 
     def __init__(self, parameters: Parameters, learning_rate: float) -> None:
-        self._parameters = parameters
+        self._state = TrainState.of(parameters)
         self._learning_rate = learning_rate
-        self._first = {name: torch.zeros_like(tensor) for name, tensor in parameters.items()}
-        self._second = {name: torch.zeros_like(tensor) for name, tensor in parameters.items()}
 
     def descend(self, network: str, loss: Callable[[Parameters], Tensor], step: int) -> Tensor:
         """Move one network a step down its loss; return the loss before it.
@@ -87,18 +112,16 @@ class Adam:
 
     def move(self, gradients: Mapping[str, Tensor], step: int) -> None:
         """Move the parameters that have a gradient; ``step`` as in :meth:`descend`."""
-        corrections = bias_corrections(step)
-        adam_step(self._parameters, gradients, self._first, self._second, self._learning_rate, corrections)
+        adam_step(self._state, gradients, self._learning_rate, bias_corrections(step))
 
     def network(self, name: str) -> Parameters:
         """Return the parameters of one network."""
-        return {key: tensor for key, tensor in self._parameters.items() if key.startswith(f"{name}/")}
+        return {key: tensor for key, tensor in self._state.parameters.items() if key.startswith(f"{name}/")}
 
     def restart(self) -> None:
         """Forget the moments, before the loss is replaced by another."""
-        for moment in (*self._first.values(), *self._second.values()):
-            moment.zero_()
+        self._state.restart()
 
     def slots(self) -> dict[str, Tensor]:
         """Return the tensors of the moments."""
-        return prefixed("adam_first", self._first) | prefixed("adam_second", self._second)
+        return self._state.moments()

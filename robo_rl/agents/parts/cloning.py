@@ -9,10 +9,9 @@ from torch import Tensor
 from robo_rl.core import Batch, DivergenceError, Metrics
 
 from . import native
-from .adam import adam_step, bias_corrections
+from .adam import TrainState, adam_step, bias_corrections
 from .networks import Parameters
 from .policy import TanhGaussianPolicy
-from .slots import prefixed
 
 
 class BehaviourCloning:
@@ -40,8 +39,7 @@ class BehaviourCloning:
             "native" if backend in ("auto", "native") and possible and native.available("float32")[0] else "torch"
         )
         self._native: native.NativeCloning | None = None
-        self._first = {name: torch.zeros_like(tensor) for name, tensor in policy.parameters.items()}
-        self._second = {name: torch.zeros_like(tensor) for name, tensor in policy.parameters.items()}
+        self._state = TrainState.of(policy.parameters)
         self._steps = torch.zeros((), dtype=torch.int64)
 
     @property
@@ -70,9 +68,7 @@ class BehaviourCloning:
         rows = len(batch["proposed_action"])
         if self._native is None or self._native.rows != rows:
             policy, rate = self._policy, self._learning_rate
-            self._native = native.NativeCloning(
-                policy.config, policy.parameters, self._first, self._second, learning_rate=rate, rows=rows
-            )
+            self._native = native.NativeCloning(policy.config, self._state, learning_rate=rate, rows=rows)
         observation = torch.from_numpy(self._policy.observations.rows(batch))
         return self._native(observation, torch.from_numpy(batch["proposed_action"]), self.steps)
 
@@ -84,19 +80,13 @@ class BehaviourCloning:
             mean, _ = distribution(actor)
             return (mean.tanh() - action).square().mean()
 
-        parameters = self._policy.parameters
-        gradients, error = torch.func.grad_and_value(loss)(parameters)
+        gradients, error = torch.func.grad_and_value(loss)(self._state.parameters)
         value = float(error)
         if math.isfinite(value):
-            corrections = bias_corrections(self.steps)
             moved = cast(Parameters, gradients)
-            adam_step(parameters, moved, self._first, self._second, self._learning_rate, corrections)
+            adam_step(self._state, moved, self._learning_rate, bias_corrections(self.steps))
         return value
 
     def slots(self) -> dict[str, Tensor]:
         """Return the optimiser's tensors."""
-        return (
-            prefixed("cloning_first", self._first)
-            | prefixed("cloning_second", self._second)
-            | {"cloning_steps": self._steps}
-        )
+        return self._state.moments("cloning") | {"cloning_steps": self._steps}

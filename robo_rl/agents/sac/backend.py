@@ -9,7 +9,7 @@ from torch import Tensor
 from robo_rl.core import ConfigError
 
 from ..parts import native
-from ..parts.networks import Parameters
+from ..parts.adam import TrainState
 from .config import SACConfig
 from .native_update import NativeUpdate
 from .ranks import RankedUpdate, several_ranks
@@ -29,7 +29,7 @@ def computable(config: SACConfig, device: torch.device) -> SACConfig:
     return dataclasses.replace(config, precision="float32") if emulated and config.backend == "auto" else config
 
 
-def make_update(config: SACConfig, parameters: Parameters, first: Parameters, second: Parameters) -> tuple[Update, str]:
+def make_update(config: SACConfig, state: TrainState) -> tuple[Update, str]:
     """Return the update that ``config.backend`` asks for, and a line for people that says which it is and why.
 
     Where the compiler knows no products of bfloat16 ``auto`` is native in float32.
@@ -38,24 +38,24 @@ def make_update(config: SACConfig, parameters: Parameters, first: Parameters, se
         ConfigError: if the native update is asked for and cannot be had.
     """
     if several_ranks():
-        ranked = RankedUpdate(config, parameters, first, second)
+        ranked = RankedUpdate(config, state)
         return ranked, ranked.description
-    device = next(iter(parameters.values())).device
+    device = next(iter(state.parameters.values())).device
     if device.type == "cuda" and config.backend == "native":
         raise ConfigError("agent.backend=native computes on the CPU. Use agent.device=cpu, or agent.backend=auto")
     if device.type == "cpu" and config.backend in ("auto", "native"):
         lacking = native.lacks(config)
         available, why = (False, f"it has no {lacking}") if lacking else native.available(config.precision)
         if available:
-            return NativeUpdate(config, parameters, first, second), f"native ({why})"
+            return NativeUpdate(config, state), f"native ({why})"
         if config.backend == "auto" and not lacking and native.available("float32")[0]:
             instead = dataclasses.replace(config, precision="float32")
-            return NativeUpdate(instead, parameters, first, second), f"native, in float32 ({why})"
+            return NativeUpdate(instead, state), f"native, in float32 ({why})"
         if config.backend == "native":
             raise ConfigError(f"agent.backend=native cannot be had: {why}. Use agent.backend=auto")
-        return TorchUpdate(config, parameters, first, second), f"torch (native cannot be had: {why})"
+        return TorchUpdate(config, state), f"torch (native cannot be had: {why})"
     compiled = config.backend == "compile"
-    return TorchUpdate(config, parameters, first, second, compiled=compiled), describe_torch(device, compiled)
+    return TorchUpdate(config, state, compiled=compiled), describe_torch(device, compiled)
 
 
 def describe_torch(device: torch.device, compiled: bool) -> str:

@@ -135,6 +135,11 @@ class SACConfig(Options, section="agent"):
     backend: str = "auto"
     precision: str = "float32"
 
+    def cloning_weight_after(self, updates: int) -> float:
+        """Return the weight of the cloning term after so many updates."""
+        first, last = self.cloning_weight, self.final_cloning_weight
+        return last + (first - last) * math.exp2(-updates / self.cloning_half_life)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         # Hydra hands lists over.

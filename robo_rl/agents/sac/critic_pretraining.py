@@ -9,7 +9,7 @@ from torch import Tensor
 
 from robo_rl.core import Metrics
 
-from ..parts.adam import adam_step, bias_corrections
+from ..parts.adam import TrainState, adam_step, bias_corrections
 from ..parts.losses import expectile_loss
 from ..parts.networks import (
     Parameters,
@@ -58,9 +58,7 @@ class CriticPretraining(ABC):
         self._config = config
         self._parameters = parameters
         self._noise = noise
-        moved = {name: tensor for name, tensor in parameters.items() if name.startswith(trained)}
-        self._first = {name: torch.zeros_like(tensor) for name, tensor in moved.items()}
-        self._second = {name: torch.zeros_like(tensor) for name, tensor in moved.items()}
+        self._state = TrainState.of(parameters, lambda name: name.startswith(trained))
         self._steps = torch.zeros((), dtype=torch.int64)
 
     @property
@@ -85,11 +83,7 @@ class CriticPretraining(ABC):
 
     def slots(self) -> dict[str, Tensor]:
         """Return the optimiser's tensors, and those of networks that nothing else has."""
-        return (
-            prefixed("offline_first", self._first)
-            | prefixed("offline_second", self._second)
-            | {"offline_steps": self._steps}
-        )
+        return self._state.moments("offline") | {"offline_steps": self._steps}
 
     def _draw(self, *shape: int) -> Tensor:
         """Return standard normal noise where the parameters are."""
@@ -105,8 +99,7 @@ class CriticPretraining(ABC):
 
     def _descend(self, gradients: Parameters, corrections: Tensor) -> None:
         """Take a step of Adam with the critics' learning rate."""
-        rate = self._config.critic_learning_rate
-        adam_step(self._parameters, gradients, self._first, self._second, rate, corrections)
+        adam_step(self._state, gradients, self._config.critic_learning_rate, corrections)
 
 
 class Candidates(NamedTuple):
@@ -147,7 +140,7 @@ class CalQL(CriticPretraining):
         self._descend(gradients, corrections)
         move_targets(parameters, config)
         noise = self._draw(*rows.action.shape)
-        actor_metrics = actor_step(parameters, self._first, self._second, config, rows, noise, corrections)
+        actor_metrics = actor_step(self._state, config, rows, noise, corrections)
         known = torch.cat((critic_metrics(config, error, values, target), actor_metrics)).tolist()
         return dict(zip(METRICS, known, strict=True)) | {"conservative_gap": float(gap) / config.ensemble_size}
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from ...core import NativeBuildError
-from ..parts.native.library import WITHOUT_NORM, Stores, available, library, made, pointer
-from ..parts.networks import Parameters
+from ..parts.adam import TrainState
+from ..parts.native.library import WITHOUT_NORM, StoredTensors, available, library, made, pointer
 from .config import SACConfig
 from .update import METRICS, Minibatches, Noise
 
@@ -46,10 +46,11 @@ class NativeUpdate:
         ValueError: if a tensor is not a contiguous float32 tensor on the CPU of the shape that the config says.
     """
 
-    def __init__(self, config: SACConfig, parameters: Parameters, first: Parameters, second: Parameters) -> None:
+    def __init__(self, config: SACConfig, state: TrainState) -> None:
         self._handle: int | None = None
         self._library = library()
         self._config = config
+        parameters = state.parameters
         self._action_size = parameters["actor/output/bias"].shape[0] // 2
         self._observation_size = parameters["actor/0/weight"].shape[0]
         value_low, value_high = config.value_range or (0.0, 0.0)
@@ -76,7 +77,7 @@ class NativeUpdate:
         if not works:
             raise NativeBuildError(why)
         # Kept, so that the memory lives as long as the pointers to it.
-        self._tensors = list(self._stored_tensors(Stores(parameters, first, second)))
+        self._tensors = list(self._stored_tensors(StoredTensors(state)))
         self._handle = made(
             self._library.robo_rl_update_new,
             (ctypes.byref(settings), ctypes.c_int(config.precision == "bfloat16")),
@@ -124,12 +125,12 @@ class NativeUpdate:
             self._library.robo_rl_update_delete(self._handle)
             self._handle = None
 
-    def _stored_tensors(self, stores: Stores) -> Iterator[Tensor | None]:
+    def _stored_tensors(self, stored: StoredTensors) -> Iterator[Tensor | None]:
         """Yield value, moments and target of each parameter, in the order that library.cpp reads."""
         config, o, a = self._config, self._observation_size, self._action_size
         widths = (o + a, *config.hidden, config.value_bins or 1)
-        yield from stores.network("critic", widths, config.layer_norm, (config.ensemble_size,))
+        yield from stored.network("critic", widths, config.layer_norm, (config.ensemble_size,))
         if config.value_bins:
             yield from WITHOUT_NORM
-        yield from stores.actor(o, a, config)
-        yield from stores.tensor("temperature/log_alpha", ())
+        yield from stored.actor(o, a, config)
+        yield from stored.tensor("temperature/log_alpha", ())

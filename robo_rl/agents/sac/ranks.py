@@ -15,6 +15,7 @@ from torch import Tensor
 
 from robo_rl.core import ConfigError, RankError, require
 
+from ..parts.adam import TrainState
 from ..parts.networks import Parameters, input_size
 from .config import SACConfig
 from .update import METRICS, Minibatches, Noise, TorchUpdate
@@ -44,9 +45,7 @@ class RankedUpdate:
 
     Args:
         config: of the agent; all ranks must have the same.
-        parameters: of all networks; those of rank 0 count.
-        first: Adam's running means of gradients, the same.
-        second: Adam's running means of squared gradients, the same.
+        state: of all networks; that of rank 0 counts.
 
     Attributes:
         is_spread: whether the other ranks hold what rank 0 does; else they take it over before the next update.
@@ -55,16 +54,16 @@ class RankedUpdate:
         ConfigError: if minibatches cannot be shared equally, or the configuration asks for another implementation.
     """
 
-    def __init__(self, config: SACConfig, parameters: Parameters, first: Parameters, second: Parameters) -> None:
+    def __init__(self, config: SACConfig, state: TrainState) -> None:
         self._ranks = dist.get_world_size()
         if config.backend in ("native", "compile"):
             raise ConfigError(f"agent.backend={config.backend} computes in one process. Use agent.backend=auto")
         fits = config.batch_size % self._ranks == 0
         require(fits, "agent.batch_size", f"a multiple of the {self._ranks} ranks", config.batch_size)
         self._config = config
-        self._parameters = parameters
-        self._tensors = [*parameters.values(), *first.values(), *second.values()]
-        self._compute = TorchUpdate(config, parameters, first, second, average=_average)
+        self._parameters = state.parameters
+        self._tensors = [tensor for tensors in state for tensor in tensors.values()]
+        self._compute = TorchUpdate(config, state, average=_average)
         self.is_spread = False
 
     @property

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..parts.adam import adam_step, bias_corrections
+from ..parts.adam import TrainState, adam_step, bias_corrections
 from ..parts.categorical import hl_gauss
 from ..parts.device import captured, fused
 from ..parts.networks import Parameters, actor_distribution, critic_outputs, critic_values, output_values, sample_action
@@ -107,15 +107,12 @@ def alone(values: Parameters) -> Parameters:
 class TorchUpdate:
     """The update in plain PyTorch.
 
-    Works in place on the tensors of ``parameters`` (``critic/...``, ``target_critic/...``, ``actor/...`` and
-    ``temperature/log_alpha``, see :mod:`.networks`) and of Adam's moments, which have the names of the parameters
-    that are trained.
+    Works in place on ``critic/...``, ``target_critic/...``, ``actor/...`` and ``temperature/log_alpha``, see
+    :mod:`.networks`, and on the moments of those that are trained.
 
     Args:
         config: of the agent.
-        parameters: of all networks.
-        first: Adam's running means of gradients.
-        second: Adam's running means of squared gradients.
+        state: of all networks.
         compiled: whether torch.compile fuses the steps; the first call takes a quarter of a minute then. On a CPU the
             actor's step stays as it is: it is one of many, and would take as long again to compile.
         average: of gradients and entropy; where it is not :func:`alone`, nothing is recorded on a GPU.
@@ -124,21 +121,17 @@ class TorchUpdate:
     def __init__(
         self,
         config: SACConfig,
-        parameters: Parameters,
-        first: Parameters,
-        second: Parameters,
+        state: TrainState,
         *,
         compiled: bool = False,
         average: Average = alone,
     ) -> None:
         self._config = config
-        self._parameters = parameters
-        self._first = first
-        self._second = second
+        self._state = state
         self._average = average
-        self._steps = captured(self._all_steps, parameters, first, second) if average is alone else self._all_steps
+        self._steps = captured(self._all_steps, *state) if average is alone else self._all_steps
         self._critic_step: Callable[..., Tensor] = fused(critic_step) if compiled else critic_step
-        both = compiled and next(iter(parameters.values())).is_cuda
+        both = compiled and next(iter(state.parameters.values())).is_cuda
         self._actor_step: Callable[..., Tensor] = fused(actor_step) if both else actor_step
 
     @torch.no_grad()
@@ -156,12 +149,11 @@ class TorchUpdate:
         return self._steps(batch, noise, adam_corrections(self._config, updates, batch.reward.dtype))
 
     def _all_steps(self, batch: Minibatches, noise: Noise, corrections: Corrections) -> Tensor:
-        config = self._config
-        state = (self._parameters, self._first, self._second, config)
+        config, state = self._config, self._state
         # The actor stands still during the critic steps, so one pass gives the next actions of all of them.
         next_action, next_log_prob = sample_action(
             *actor_distribution(
-                self._parameters, batch.next_observation.flatten(0, 1), config.activation, config.precision
+                state.parameters, batch.next_observation.flatten(0, 1), config.activation, config.precision
             ),
             noise.next_action.flatten(0, 1),
         )
@@ -172,9 +164,10 @@ class TorchUpdate:
         for u in range(config.update_to_data):
             minibatch = Minibatches(*(field[u] for field in batch))
             draws = next_action[u], next_log_prob[u], noise.subset[u]
-            rows.append(self._critic_step(*state, minibatch, *draws, corrections.critic[u], self._average))
+            rows.append(self._critic_step(state, config, minibatch, *draws, corrections.critic[u], self._average))
         actor_metrics = self._actor_step(
-            *state,
+            state,
+            config,
             Minibatches(*(field[-1] for field in batch)),
             noise.action,
             corrections.actor,
@@ -184,9 +177,7 @@ class TorchUpdate:
 
 
 def critic_step(
-    parameters: Parameters,
-    first: Parameters,
-    second: Parameters,
+    state: TrainState,
     config: SACConfig,
     minibatch: Minibatches,
     next_action: Tensor,
@@ -198,7 +189,7 @@ def critic_step(
     """Move the critics one step towards their targets, and the target critics towards them.
 
     Args:
-        parameters: as in :class:`TorchUpdate`, and ``first``, ``second`` and ``config`` too.
+        state: as in :class:`TorchUpdate`, and ``config`` too.
         minibatch: fields without their axis U.
         next_action: (B, A) the policy's actions in the next observations.
         next_log_prob: (B,) their log densities.
@@ -209,12 +200,13 @@ def critic_step(
     Returns:
         (4,): the first four of ``METRICS`` for this minibatch.
     """
+    parameters = state.parameters
     target = critic_target(parameters, config, minibatch, next_action, next_log_prob, subset)
     critic = {k: v for k, v in parameters.items() if k.startswith("critic/")}
     gradients, (total, values) = torch.func.grad_and_value(critic_loss, has_aux=True)(
         critic, config, minibatch.observation, minibatch.action, target
     )
-    adam_step(parameters, average(gradients), first, second, config.critic_learning_rate, corrections)
+    adam_step(state, average(gradients), config.critic_learning_rate, corrections)
     move_targets(parameters, config)
     return critic_metrics(config, total, values, target)
 
@@ -283,9 +275,7 @@ def update_metrics(critic_rows: list[Tensor], actor_metrics: Tensor) -> Tensor:
 
 
 def actor_step(
-    parameters: Parameters,
-    first: Parameters,
-    second: Parameters,
+    state: TrainState,
     config: SACConfig,
     batch: Minibatches,
     noise: Tensor,
@@ -297,7 +287,7 @@ def actor_step(
     Where ``batch.cloning`` is positive the actor's mode is drawn to what the demonstrators proposed too.
 
     Args:
-        parameters: as in :class:`TorchUpdate`, and ``first``, ``second`` and ``config`` too.
+        state: as in :class:`TorchUpdate`, and ``config`` too.
         batch: the last minibatch, fields without the leading axis U.
         noise: (B, A) standard normal.
         corrections: (2,), see :class:`Corrections`.
@@ -306,6 +296,7 @@ def actor_step(
     Returns:
         (3,): the last three of ``METRICS``.
     """
+    parameters = state.parameters
     critic = {k: v for k, v in parameters.items() if k.startswith("critic/")}
     actor = {k: v for k, v in parameters.items() if k.startswith("actor/")}
     alpha = parameters["temperature/log_alpha"].exp()
@@ -316,8 +307,8 @@ def actor_step(
     gradients, (_, (climbing, log_prob)) = torch.func.grad_and_value(loss, has_aux=True)(actor)
     gradients = average(gradients | {"entropy": -log_prob.mean()})
     entropy = gradients.pop("entropy")
-    adam_step(parameters, gradients, first, second, config.actor_learning_rate, corrections)
-    temperature_step(parameters, first, second, config, entropy, noise.shape[-1], corrections)
+    adam_step(state, gradients, config.actor_learning_rate, corrections)
+    temperature_step(state, config, entropy, noise.shape[-1], corrections)
     return torch.stack((climbing, entropy, alpha))
 
 
@@ -355,9 +346,7 @@ def actor_loss(
 
 
 def temperature_step(
-    parameters: Parameters,
-    first: Parameters,
-    second: Parameters,
+    state: TrainState,
     config: SACConfig,
     entropy: Tensor,
     action_size: int,
@@ -366,6 +355,6 @@ def temperature_step(
     """Move the temperature one step, so that ``entropy`` [nat] comes nearer to its target."""
     target_entropy = config.target_entropy if config.target_entropy is not None else -0.5 * action_size
     # Gradient of alpha * (entropy - target) on log alpha: too much entropy lowers the temperature.
-    alpha = parameters["temperature/log_alpha"].exp()
+    alpha = state.parameters["temperature/log_alpha"].exp()
     temperature_gradient = {"temperature/log_alpha": alpha * (entropy - target_entropy)}
-    adam_step(parameters, temperature_gradient, first, second, config.temperature_learning_rate, corrections)
+    adam_step(state, temperature_gradient, config.temperature_learning_rate, corrections)

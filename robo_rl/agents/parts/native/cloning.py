@@ -5,9 +5,9 @@ import ctypes
 import torch
 from torch import Tensor
 
-from ..networks import Parameters
+from ..adam import TrainState
 from ..policy import PolicyConfig
-from .library import Stores, library, made, pointer
+from .library import StoredTensors, library, made, pointer
 
 
 class _CloningSettings(ctypes.Structure):
@@ -26,9 +26,7 @@ class NativeCloning:
 
     Args:
         config: of the policy.
-        parameters: ``actor/...``, trained in place.
-        first: Adam's running means of the gradients, of the same names.
-        second: Adam's running means of their squares.
+        state: ``actor/...`` and moments, trained in place.
         learning_rate: of Adam.
         rows: of each batch, B.
 
@@ -40,9 +38,7 @@ class NativeCloning:
     def __init__(
         self,
         config: PolicyConfig,
-        parameters: Parameters,
-        first: Parameters,
-        second: Parameters,
+        state: TrainState,
         *,
         learning_rate: float,
         rows: int,
@@ -50,6 +46,7 @@ class NativeCloning:
         self._handle: int | None = None
         self._library = library()
         self.rows = rows
+        parameters = state.parameters
         self._action_size = parameters["actor/output/bias"].shape[0] // 2
         self._observation_size = parameters["actor/0/weight"].shape[0]
         settings = _CloningSettings(
@@ -59,8 +56,7 @@ class NativeCloning:
             threads=torch.get_num_threads(),
             learning_rate=learning_rate,
         )
-        stores = Stores(parameters, first, second)
-        self._tensors = list(stores.actor(self._observation_size, self._action_size, config))
+        self._tensors = list(StoredTensors(state).actor(self._observation_size, self._action_size, config))
         make = self._library.robo_rl_cloning_new
         self._handle = made(make, (ctypes.byref(settings),), config, self._tensors, "native behaviour cloning")
 

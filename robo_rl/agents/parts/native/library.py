@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ....core import NativeBuildError, native_library
-from ..networks import Parameters
+from ..adam import TrainState
 from ..policy import PolicyConfig
 
 _ACTIVATIONS = {"relu": 1, "tanh": 2, "silu": 3}
@@ -72,18 +72,16 @@ WITHOUT_NORM = (None,) * 8
 """Scale and shift of an output that is a layer."""
 
 
-class Stores(NamedTuple):
-    """Where the tensors of a parameter are, by its name, and how library.cpp reads them: value, moments, target."""
+class StoredTensors(NamedTuple):
+    """The tensors of a parameter, by its name, in the order in which library.cpp reads them: value, moments, target."""
 
-    parameters: Parameters
-    first: Parameters
-    second: Parameters
+    state: TrainState
 
     def tensor(self, name: str, shape: tuple[int, ...], present: bool = True) -> Iterator[Tensor | None]:
-        for store, key in ((self.parameters, name), (self.first, name), (self.second, name)):
-            yield _checked(key, store[key], shape) if present else None
-        target = f"target_{name}"
-        yield _checked(target, self.parameters[target], shape) if present and target in self.parameters else None
+        for tensors in self.state:
+            yield _checked(name, tensors[name], shape) if present else None
+        target, parameters = f"target_{name}", self.state.parameters
+        yield _checked(target, parameters[target], shape) if present and target in parameters else None
 
     def network(
         self, name: str, widths: tuple[int, ...], norm: bool, lead: tuple[int, ...] = ()

@@ -1,0 +1,39 @@
+"""The check that an update has not diverged."""
+
+import math
+
+import torch
+
+from robo_rl.core import DivergenceError, Metrics
+
+from ..parts.networks import Parameters
+from .config import SACConfig
+
+ADVICE = "Lower the learning rates or agent.update_to_data, or look at the rewards."
+
+
+def check_convergence(metrics: Metrics, actor: Parameters, config: SACConfig, step: str) -> None:
+    """Check what an update measured, and the networks of its last step, which no metric covers.
+
+    Args:
+        metrics: of the update, with ``q_abs_max``.
+        actor: parameters of the policy after it.
+        config: of the agent, with ``q_limit``.
+        step: which update it was, for people.
+
+    Raises:
+        DivergenceError: naming the first value that is not finite, or too large a value estimate.
+    """
+    for name, value in metrics.items():
+        if not math.isfinite(value):
+            raise DivergenceError(f"training diverged: {name} is {value} at {step}. {ADVICE}")
+    if metrics["q_abs_max"] > config.q_limit:
+        raise DivergenceError(
+            f"training diverged: a value estimate has magnitude {metrics['q_abs_max']:.4g} at {step}, "
+            f"agent.q_limit is {config.q_limit:g}. {ADVICE} If returns are that large, raise agent.q_limit."
+        )
+    largest = torch._foreach_norm(list(actor.values()), math.inf)  # one kernel on a GPU
+    finite = torch.stack(largest).isfinite()
+    for name, good in zip(actor, finite.tolist(), strict=True):
+        if not good:
+            raise DivergenceError(f"training diverged: {name} is not finite after {step}. {ADVICE}")
