@@ -4,74 +4,21 @@ import contextlib
 import errno
 import fcntl
 import json
-import os
 import shutil
-import struct
 import threading
 from collections.abc import Iterator
-from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 
-from isal import isal_zlib
+from robo_rl.core import Closing, DataError, parse_json, read_bytes, require, write_durably
 
-from robo_rl.core import Closing, DataError, parse_json, read_bytes, require, sync_folder, write_durably
-
-FILE_BYTES = 8 << 20
-"""A file is begun when the last one has reached this size; files are deleted whole."""
-
-_HEADER = struct.Struct("<QII")
-"""Of each record: sequence number, length and CRC-32 of what follows."""
+from .spool_session import Place, SpoolSession, read_places
+from .spool_writer import SpoolWriter
 
 _RUN = "run.json"
 
 
 class SpoolFullError(DataError):
     """There is no room for another step: its capacity or the disk is used up."""
-
-
-class _Place(NamedTuple):
-    """Where a record stands: in a file; or with None for it, here in memory alone."""
-
-    file: Path | None
-    offset: int
-    size: int
-    record: bytes = b""
-
-
-class _Session:
-    """The records of one session on disk, and where each stands."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.places: dict[int, _Place] = {}
-        self.files: list[Path] = []
-        self.first = 0
-        self.end = 0
-        self.damaged_bytes = 0
-        for file in sorted(folder.glob("*.spool")):
-            self._scan(file)
-        self.first = min(self.places, default=self.end)
-
-    def _scan(self, file: Path) -> None:
-        """Index the whole records of ``file``; what a crash of the machine left half written is cut off."""
-        data = file.read_bytes()
-        if not self.files:
-            self.end = int(file.stem)
-        self.files.append(file)
-        offset = 0
-        while offset + _HEADER.size <= len(data):
-            sequence, size, checksum = _HEADER.unpack_from(data, offset)
-            start = offset + _HEADER.size
-            payload = data[start : start + size]
-            if sequence != self.end or len(payload) != size or isal_zlib.crc32(payload) != checksum:
-                break
-            self.places[sequence] = _Place(file, start, size)
-            self.end = sequence + 1
-            offset = start + size
-        if offset < len(data):
-            self.damaged_bytes += len(data) - offset
-            os.truncate(file, offset)
 
 
 class Spool(Closing):
@@ -87,6 +34,12 @@ class Spool(Closing):
         path: folder, made where it is missing.
         capacity_bytes: most bytes to hold.
         sync_seconds: time between synchronisations with the disk [s].
+
+    Attributes:
+        path: as given.
+        held_bytes: bytes of the steps held.
+        damaged_bytes: bytes at the ends of files that a power cut left half written, and that were cut off.
+        sync: brings what was appended to the disk.
 
     Raises:
         DataError: if another process uses it, or it cannot be written.
@@ -108,20 +61,13 @@ class Spool(Closing):
                     f"{path}: another actor uses this spool; give each actor a name or a folder of its own"
                 ) from error
             folders = sorted(path.glob("session_*"))
-            self._sessions = {int(folder.name.removeprefix("session_")): _Session(folder) for folder in folders}
-        self._bytes = sum(place.size for session in self._sessions.values() for place in session.places.values())
+            self._sessions = {int(folder.name.removeprefix("session_")): SpoolSession(folder) for folder in folders}
+        self.held_bytes = sum(session.held_bytes for session in self._sessions.values())
+        self.damaged_bytes = sum(session.damaged_bytes for session in self._sessions.values())
         self._current: int | None = None
-        self._writing: int | None = None
-        self._written = 0
-        self._finished: list[int] = []  # files that are full, to be brought to the disk and closed
-        self._named: set[Path] = set()  # folders with new names, to be brought to the disk
-        self._fault: OSError | None = None  # that kept the thread from bringing records to the disk
         self._lock = threading.RLock()
-        self._dirty = False
-        self._closing = threading.Event()
-        self._sync_seconds = sync_seconds
-        self._syncer = threading.Thread(target=self._sync_regularly, name="spool-sync", daemon=True)
-        self._syncer.start()
+        self._writer = SpoolWriter(self._lock, sync_seconds)
+        self.sync = self._writer.sync
 
     # --- what it holds -----------------------------------------------------------------------------------------------
 
@@ -143,19 +89,9 @@ class Spool(Closing):
             return sum(len(session.places) for session in self._sessions.values())
 
     @property
-    def held_bytes(self) -> int:
-        """Bytes of the steps held."""
-        return self._bytes
-
-    @property
     def newest_session(self) -> int:
         """Largest session number seen; 0: none."""
         return max(self._sessions, default=0)
-
-    @property
-    def damaged_bytes(self) -> int:
-        """Bytes at the ends of files that a power cut left half written, and that were cut off."""
-        return sum(session.damaged_bytes for session in self._sessions.values())
 
     def sessions(self) -> list[int]:
         """Return the sessions that are not settled to their end, oldest first."""
@@ -174,27 +110,10 @@ class Spool(Closing):
         Raises:
             DataError: if a file has been damaged since it was written.
         """
-        places: list[_Place] = []
-        total = 0
         with self._lock:
-            held = self._sessions[session].places
-            while (place := held.get(sequence)) is not None and (not places or total + place.size <= max_bytes):
-                places.append(place)
-                total += place.size
-                sequence += 1
+            places = self._sessions[session].places_from(sequence, max_bytes)
         # Outside the lock, which the control loop needs; only the reader itself lets files be deleted.
-        records = []
-        for file, group in groupby(places, lambda place: place.file):
-            if file is None:
-                records += [place.record for place in group]
-                continue
-            with file.open("rb") as stream:
-                for place in group:
-                    data = os.pread(stream.fileno(), place.size, place.offset)
-                    if len(data) != place.size:
-                        raise DataError(f"{file} is shorter than it was written; do not change a spool that is in use")
-                    records.append(data)
-        return records
+        return read_places(places)
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
@@ -217,12 +136,13 @@ class Spool(Closing):
             self.drop_session(session)
 
     def begin_session(self, session: int) -> None:
-        """Make ``session`` the one that steps are appended to."""
+        """Make ``session`` the one that steps are appended to; no step is appended to the one before any more."""
         with self._lock, _disk_errors(self.path, "begin a session"):
             folder = self.path / f"session_{session:012d}"
             folder.mkdir()
-            self._named.add(self.path)
-            self._sessions[session] = _Session(folder)
+            self._writer.name(self.path)
+            self._writer.finish_file()
+            self._sessions[session] = SpoolSession(folder)
             self._current = session
 
     def append(self, sequence: int, record: bytes) -> None:
@@ -234,9 +154,10 @@ class Spool(Closing):
             RuntimeError: if no session was begun, or ``sequence`` does not follow the step before.
         """
         with self._lock:
-            if self._bytes + len(record) > self._capacity:
+            if self.held_bytes + len(record) > self._capacity:
                 raise SpoolFullError(
-                    f"{self.path}: the spool is full ({self._bytes / 1e6:.0f} MB); bring the learner back, or free it"
+                    f"{self.path}: the spool is full ({self.held_bytes / 1e6:.0f} MB); "
+                    "bring the learner back, or free it"
                 )
             self._append(sequence, record)
 
@@ -255,7 +176,8 @@ class Spool(Closing):
                 self._append(sequence, record)
             except SpoolFullError:
                 assert self._current is not None
-                self._hold(self._sessions[self._current], sequence, _Place(None, 0, len(record), record))
+                self._sessions[self._current].hold(sequence, Place(None, 0, len(record), record))
+                self.held_bytes += len(record)
                 return False
         return True
 
@@ -267,56 +189,16 @@ class Spool(Closing):
             session.first = session.end = sequence
         if sequence != session.end:
             raise RuntimeError(f"expected step {session.end} of session {self._current}, got {sequence}")
-        header = _HEADER.pack(sequence, len(record), isal_zlib.crc32(record))
         with _disk_errors(self.path, "append to the spool"):
-            fault, self._fault = self._fault, None
-            if fault is not None:
-                raise fault
-            file = self._file_for(session, sequence)
-            self._write(header, record)
-        self._hold(session, sequence, _Place(file, self._written - len(record), len(record)))
-        self._dirty = True
-
-    def _hold(self, session: _Session, sequence: int, place: _Place) -> None:
-        session.places[sequence] = place
-        session.end = sequence + 1
-        self._bytes += place.size
-
-    def _file_for(self, session: _Session, sequence: int) -> Path:
-        if self._writing is None or self._written >= FILE_BYTES:
-            file = session.folder / f"{sequence:015d}.spool"
-            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            if self._writing is not None:
-                self._finished.append(self._writing)
-            self._writing, self._written = descriptor, os.fstat(descriptor).st_size
-            if file not in session.files:
-                session.files.append(file)
-                self._named.add(session.folder)
-        return session.files[-1]
-
-    def _write(self, header: bytes, record: bytes) -> None:
-        """Write all of both, or nothing."""
-        assert self._writing is not None
-        size = len(header) + len(record)
-        try:
-            if os.writev(self._writing, (header, record)) != size:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError:
-            os.ftruncate(self._writing, self._written)
-            raise
-        self._written += size
+            place = self._writer.write(session, sequence, record)
+        session.hold(sequence, place)
+        self.held_bytes += place.size
 
     def settle(self, session: int, sequence: int) -> None:
         """Forget the steps below ``sequence``: the learner has them, or has counted them as refused."""
         with self._lock:
-            held = self._sessions[session]
-            for number in range(held.first, min(sequence, held.end)):
-                self._bytes -= held.places.pop(number).size
-            held.first = max(held.first, min(sequence, held.end))
-            settled = []
-            # The last file may be written still; it goes with its session.
-            while len(held.files) > 1 and int(held.files[1].stem) <= held.first:
-                settled.append(held.files.pop(0))
+            freed, settled = self._sessions[session].forget(sequence)
+            self.held_bytes -= freed
         for file in settled:  # outside the lock: a disk may take its time, and the control loop needs the lock
             file.unlink(missing_ok=True)
 
@@ -324,59 +206,15 @@ class Spool(Closing):
         """Forget a session that has ended and is settled."""
         with self._lock:
             held = self._sessions.pop(session)
-            self._bytes -= sum(place.size for place in held.places.values())
+            self.held_bytes -= held.held_bytes
             if session == self._current:
                 self._current = None
-                self._close_file()
+                self._writer.drop_file()
         shutil.rmtree(held.folder, ignore_errors=True)
-
-    def sync(self) -> None:
-        """Bring what was appended to the disk."""
-        with self._lock:
-            finished, self._finished = self._finished, []
-            folders, self._named = self._named, set()
-            current = os.dup(self._writing) if self._dirty and self._writing is not None else None
-            self._dirty = False
-        try:
-            while finished:
-                os.fdatasync(finished[0])
-                os.close(finished.pop(0))
-            if current is not None:
-                os.fdatasync(current)
-            for folder in sorted(folders):  # the names last: a name on the disk has its content
-                with contextlib.suppress(FileNotFoundError):  # settled meanwhile
-                    sync_folder(folder)
-        except OSError:  # all of it is still owed
-            with self._lock:
-                self._finished, self._named, self._dirty = finished + self._finished, self._named | folders, True
-            raise
-        finally:
-            if current is not None:
-                os.close(current)
-
-    def _sync_regularly(self) -> None:
-        while not self._closing.wait(self._sync_seconds):
-            try:
-                self.sync()
-            except OSError as error:  # the control loop must know: the next ``append`` raises it
-                with self._lock:
-                    self._fault = error
-
-    def _close_file(self) -> None:
-        if self._writing is not None:
-            os.close(self._writing)
-            self._writing = None
 
     def close(self) -> None:
         """Bring everything to the disk and free the folder. May be called twice."""
-        if self._closing.is_set():
-            return
-        self._closing.set()
-        self._syncer.join()
-        with contextlib.suppress(OSError):
-            self.sync()
-        with self._lock:
-            self._close_file()
+        if self._writer.close():
             self._lock_file.close()
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from robo_rl.actor import Spool, SpoolFullError
-from robo_rl.actor import spool as module
+from robo_rl.actor import spool_writer as module
 from robo_rl.core import DataError
 
 
@@ -317,3 +317,15 @@ def test_a_last_step_that_the_disk_does_not_take_is_in_memory(tmp_path: Path, mo
         assert spool.held_bytes == 0
         spool.drop_session(1)
         assert spool.sessions() == []
+
+
+def test_a_session_begun_during_another_takes_the_steps_that_follow(tmp_path: Path) -> None:
+    with Spool(tmp_path) as spool:
+        fill(spool, 1, 3)
+        fill(spool, 2, 2)
+        assert contents(spool, 1) == [record(sequence) for sequence in range(3)]
+        assert contents(spool, 2) == [record(sequence) for sequence in range(2)]
+        spool.sync()
+    with Spool(tmp_path) as spool:
+        assert spool.sessions() == [1, 2]
+        assert contents(spool, 1) == [record(sequence) for sequence in range(3)]
