@@ -10,7 +10,6 @@ MOST_METHODS, MOST_FUNCTION_LINES, MOST_FILE_LINES = 15, 60, 400
 
 LARGE_CLASSES = {
     "LearnerLink": 29,
-    "LearnerServer": 27,
     "Intake": 20,
     "EpisodeStore": 20,
     "DistilledReward": 20,
