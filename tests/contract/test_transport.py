@@ -1,14 +1,14 @@
 """Both ends of the wire together, in one process."""
 
 import os
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from robo_rl.core import TransportError
-from robo_rl.transport import client as client_module
-from robo_rl.transport import send_command
+from robo_rl.transport import send_command, sending
 from robo_rl.transport.policy import PolicyMessage
 
 from ..replay_episodes import assert_same
@@ -20,9 +20,9 @@ from .conftest import LOCAL, config_for
 def test_steps_arrive_once_and_in_order_and_leave_the_spool_when_stored(
     intake, rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_bytes: int
 ) -> None:
-    monkeypatch.setattr(client_module, "BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr(sending, "BATCH_BYTES", batch_bytes)
     rig.close()
-    rig = ActorRig(rig.link._config, tmp_path / "other spool")
+    rig = ActorRig(rig.link._sender._config, tmp_path / "other spool")
     session = rig.join()
     steps = steps_of(session, [12, 30, 5])
     rig.put(steps[:20])
@@ -85,7 +85,7 @@ def test_actors_share_the_room_and_hear_how_far_they_may_go(server, intake, rig,
     assert rig.link.status.until == 6  # these are of its share
     server.guide(room=3, stop=False, env_steps=4)
     wait_until(lambda: rig.link.status.until == 7)
-    other = ActorRig(rig.link._config, tmp_path / "other spool", "other")
+    other = ActorRig(rig.link._sender._config, tmp_path / "other spool", "other")
     other.join()
     wait_until(lambda: (rig.link.status.until, other.link.status.until) == (4 + 2, 2))  # half each, rounded up
     server.guide(room=0, stop=False, env_steps=4)
@@ -109,9 +109,9 @@ def test_a_policy_that_was_damaged_on_its_way_is_not_used(server, rig, spoil, mo
     monkeypatch.undo()
     server.publish(2, {"weight": np.ones(3, np.float32)})
     assert rig.link.wait_for_policy(120) and rig.link.take_policy()[0] == 2
-    before = rig.link._damaged_policies
+    before = rig.link._report.damaged_policies
     server.publish(3, {"weight": np.full(3, np.nan, np.float32)})
-    wait_until(lambda: rig.link._damaged_policies == before + 1)
+    wait_until(lambda: rig.link._report.damaged_policies == before + 1)
     assert rig.link.take_policy() is None
 
 
@@ -232,3 +232,12 @@ def test_pictures_come_up_and_orders_and_pauses_go_down(server, rig) -> None:
     assert rig.link.status.hold and server.paused
     server.pause(False)
     wait_until(lambda: not rig.link.status.hold)
+
+
+def test_closing_ends_the_wait_for_a_policy(rig) -> None:
+    results: list[bool] = []
+    waiting = threading.Thread(target=lambda: results.append(rig.link.wait_for_policy(600)))
+    waiting.start()
+    rig.link.close()
+    waiting.join(60)
+    assert results == [False]

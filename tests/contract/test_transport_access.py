@@ -39,7 +39,7 @@ def refusal(rig: ActorRig) -> str:
 def test_another_run_another_environment_and_another_name(server, tmp_path: Path) -> None:
     config = config_for(server)
     rig = ActorRig(config, tmp_path / "a")
-    rig.link.run = "run-9"
+    rig.link._sender.run = "run-9"
     assert "this learner is of run run-1, not of run-9; connect to the learner of that run" in refusal(rig)
     spec = dataclasses.replace(SPEC, action=ArraySpec((5,), low=-1, high=1))
     message = refusal(ActorRig(config, tmp_path / "b", spec=spec))

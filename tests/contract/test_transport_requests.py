@@ -180,7 +180,7 @@ def test_an_actor_sends_no_larger_messages_than_its_learner_takes(intake, tmp_pa
     large = dataclasses.replace(SPEC, observation={"images/front": ArraySpec((128, 128, 3), "uint8")})
     with pytest.raises(TransportError, match=r"takes messages of 65536 .* raise its runtime.transport.message_bytes"):
         rig = ActorRig(config_for(server), tmp_path / "large", spec=large)
-        rig.link._facts = json.dumps({"spec": SPEC.to_json()})
+        rig.link._sender._facts = json.dumps({"spec": SPEC.to_json()})
         rig.join()
     rig.close()
     rig = ActorRig(config_for(server), tmp_path / "spool")
@@ -199,7 +199,7 @@ def test_an_actor_that_sends_too_much_is_told_to_wait_and_loses_nothing(intake, 
     server = make_server(dataclasses.replace(LOCAL, **limit), intake, clock=clock)
     rig = ActorRig(config_for(server), tmp_path / "spool")
     session = rig.join()
-    rig.link._batch_bytes = 50_000
+    rig.link._sender._batch_bytes = 50_000
     steps = steps_of(session, [100, 100])
     rig.put(steps)
     wait_until(lambda: "robot sends more than" in rig.link.status.blocked)

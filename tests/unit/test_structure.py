@@ -9,7 +9,6 @@ FOLDERS = ("robo_rl", "drivers", "sim", "rewards", "launch", "configs")
 MOST_METHODS, MOST_FUNCTION_LINES, MOST_FILE_LINES = 15, 60, 400
 
 LARGE_CLASSES = {
-    "LearnerLink": 29,
     "Intake": 20,
     "EpisodeStore": 20,
     "DistilledReward": 20,
@@ -18,7 +17,6 @@ LARGE_CLASSES = {
     "PythonStopPlanner": 17,
 }
 """Classes with more methods than is readable, and how many. Each is to be cut along a seam."""
-LARGE_FILES = {"robo_rl/transport/client.py": 461}
 
 
 def sources() -> Iterator[tuple[str, str]]:
@@ -50,5 +48,4 @@ def test_functions_fit_a_screen() -> None:
 
 
 def test_files_stay_short() -> None:
-    large = {path: lines for path, text in sources() if (lines := len(text.splitlines())) > MOST_FILE_LINES}
-    assert large.keys() <= LARGE_FILES.keys() and all(lines <= LARGE_FILES[path] for path, lines in large.items())
+    assert not {path: lines for path, text in sources() if (lines := len(text.splitlines())) > MOST_FILE_LINES}
