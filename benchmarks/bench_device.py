@@ -137,6 +137,7 @@ def batch(rows: int, observation: Mapping[str, ArraySpec], seed: int) -> Batch:
         "reward": source.random(rows),
         "discount": np.full(rows, 0.97),
         "demonstration": source.random(rows) < 0.5,
+        "online_example": source.random(rows) < 0.1,
     }
     images = {}
     for group in ("observation", "next_observation"):

@@ -110,6 +110,7 @@ RLIF = (
     "agent.demonstration_ratio=0",
     "agent.cloning_weight=0",
     "agent.final_cloning_weight=0",
+    "agent.online_cloning_weight=0",
     "agent.update_to_data=8",
     # A deviation of 0.09: with the usual 0.15 the noise of exploration alone brings one takeover in eight steps.
     "agent.target_entropy=-4",
@@ -136,6 +137,7 @@ SAMPLED = (
     "agent.precision=bfloat16",
     "agent.cloning_weight=0",
     "agent.final_cloning_weight=0",
+    "agent.online_cloning_weight=0",
     "agent.pretrain_steps=0",
     "agent.update_to_data=8",
     "demonstrations.episodes=20",

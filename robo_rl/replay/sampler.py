@@ -20,9 +20,8 @@ class MixedSampler:
     alone. Both rings may grow between calls.
 
     ``demonstration`` (n_rows,) of a batch is 1 where the action is one to imitate, 0 else: that of demonstrations which
-    failed, which are there for the critics, and of the online ring. With ``imitate_successes`` it is 1 where an online
-    row's episode ended in success without an intervention (self-imitation, Oh et al. 2018): critics that learn from
-    few rows leave good actions again, which imitation holds.
+    failed, which are there for the critics, and of the online ring. ``online_example`` (n_rows,) is 1 for what is to be
+    imitated of the online ring: interventions, and episodes that ended in success without one (Oh et al. 2018).
 
     What a person did in the training counts as online data and as demonstrations (HIL-SERL, Luo et al. 2024): rows of
     the demonstrations' share are drawn uniformly from the demonstrations and the interventions that ``online`` holds.
@@ -41,7 +40,6 @@ class MixedSampler:
         reward: makes one number of the reward terms; terms of learned modules are brought up to date first.
         rng: PCG64 generator of this sampler alone.
         interventions_are_demonstrations: see above; False: they are online data alone.
-        imitate_successes: see above.
         action_chunk: steps whose actions make a row's, 1 to ``n_step``; see :meth:`.RingRows.gather`.
         keys: observation keys that batches have; None: all. Images that nobody learns from take most of the time.
 
@@ -59,7 +57,6 @@ class MixedSampler:
         reward: Reward,
         rng: np.random.Generator,
         interventions_are_demonstrations: bool = True,
-        imitate_successes: bool = False,
         action_chunk: int = 1,
         keys: Collection[str] | None = None,
     ) -> None:
@@ -82,7 +79,6 @@ class MixedSampler:
         self._reward = reward
         self._rng = rng
         self._interventions_are_demonstrations = interventions_are_demonstrations
-        self._imitate_successes = imitate_successes
         self._buffers: Batch = {}
         self._buffer_rows = 0
 
@@ -102,7 +98,8 @@ class MixedSampler:
             raise ValueError(f"rows must be a positive multiple of the minibatch size {block}, got {n_rows}")
         if n_rows != self._buffer_rows:
             self._buffers = self._online.rows.empty_batch((n_rows,), self._action_chunk, self._keys)
-            self._buffers["demonstration"] = np.empty(n_rows, np.float32)
+            for name in ("demonstration", "online_example"):
+                self._buffers[name] = np.empty(n_rows, np.float32)
             self._buffer_rows = n_rows
         demonstrations = 0 if self._demonstrations is None else len(self._demonstrations)
         interventions = (
@@ -111,7 +108,7 @@ class MixedSampler:
         split = self._demonstration_rows(block, demonstrations, len(interventions))
         minibatches = n_rows // block
         views = {name: array.reshape(minibatches, block, *array.shape[1:]) for name, array in self._buffers.items()}
-        views["demonstration"][...] = 0
+        views["demonstration"][...] = views["online_example"][...] = 0
         shown = {name: view[:, :split] for name, view in views.items()}
         if split > 0 and len(interventions):
             self._fill_mixed(shown, demonstrations, interventions)
@@ -122,8 +119,7 @@ class MixedSampler:
         if split < block:
             own = {name: view[:, split:] for name, view in views.items()}
             slots = self._fill(self._online, own)
-            if self._imitate_successes:
-                own["demonstration"][...] = self._online.rows.available.own_success[slots]
+            own["online_example"][...] = self._online.rows.available.own_success[slots]
         return dict(self._buffers)
 
     def sample_models(self, n_rows: int) -> Batch:
@@ -150,6 +146,7 @@ class MixedSampler:
         slots = ring.rows.sample_indices(n_rows, self._rng)
         return self._gather(ring, slots) | {
             "demonstration": (ring.rows.available.outcome[slots] != 0).astype(np.float32),
+            "online_example": np.zeros(n_rows, np.float32),
             "return_to_go": ring.rows.returns_to_go(slots, gamma=self.gamma, reward=self._reward),
         }
 
@@ -191,6 +188,7 @@ class MixedSampler:
         for ring, rows, slots in parts:
             for name, values in self._gather(ring, slots).items():
                 out[name][rows] = values
+            out["online_example"][rows] = ring is self._online
             out["demonstration"][rows] = ring is self._online or ring.rows.available.outcome[slots] != 0
 
     def _gather(self, ring: ReplayRing, slots: Indices, out: Batch | None = None) -> Batch:

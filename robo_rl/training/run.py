@@ -216,7 +216,6 @@ class Run:
             reward=self.components.reward,
             rng=generator(self.config.seed, "sampler"),
             interventions_are_demonstrations=interventions_too,
-            imitate_successes=settings.imitate_successes,
             action_chunk=settings.action_chunk,
             keys=self.agent.observed,
         )

@@ -85,7 +85,7 @@ def test_a_target_is_the_h_step_return_and_the_value_of_the_next_chunk():
     batch = ring.rows.gather(np.arange(5), gamma=0.9, n_step=agent.config.n_step, reward=REWARD, action_chunk=3)
     np.testing.assert_allclose(batch["action"][:, ::2] * 10, [[0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 4], [4, 4, 4]])
     np.testing.assert_allclose(batch["proposed_action"][:, ::2], -batch["action"][:, ::2])
-    batch["demonstration"] = np.zeros(5, np.float32)
+    batch["demonstration"] = batch["online_example"] = np.zeros(5, np.float32)
     # Target critics that say 7 whatever they see: zero weights, and 7 for the last bias.
     for name, tensor in agent._parameters.items():
         if name.startswith("target_critic"):
@@ -211,7 +211,10 @@ def test_images_are_no_obstacle():
     rng = np.random.default_rng(0)
     images = {f"{group}/images/front": rng.integers(0, 256, (4, 16, 16, 3), np.uint8) for group in GROUPS}
     states = {f"{group}/state": rng.normal(size=(4, 1)).astype(np.float32) for group in GROUPS}
-    rows = {name: rng.uniform(size=4).astype(np.float32) for name in ("reward", "discount", "demonstration")}
+    rows = {
+        name: rng.uniform(size=4).astype(np.float32)
+        for name in ("reward", "discount", "demonstration", "online_example")
+    }
     actions = {name: rng.uniform(-1, 1, (4, 6)).astype(np.float32) for name in ("action", "proposed_action")}
     assert np.isfinite(list(agent.update(images | states | rows | actions).values())).all()
     look = see(0) | {"images/front": images["observation/images/front"][0]}

@@ -47,6 +47,7 @@ def chain(seed, action=0.8, rows=32):
         "reward": last.astype(np.float32),
         "discount": np.where(last, 0, GAMMA).astype(np.float32),
         "demonstration": np.ones(rows, np.float32),
+        "online_example": np.zeros(rows, np.float32),
         "return_to_go": (GAMMA ** (LENGTH - 1 - place)).astype(np.float32),
     }
 

@@ -60,6 +60,7 @@ def make_batch(rows, seed=0):
         "reward": normal(rows),
         "discount": np.full(rows, 0.9, np.float32),
         "demonstration": (np.arange(rows) % 2).astype(np.float32),
+        "online_example": (np.arange(rows) % 4 == 0).astype(np.float32),
     }
     for group in ("observation", "next_observation"):
         batch[f"{group}/state"] = normal(rows, V)
@@ -449,6 +450,7 @@ def test_learns_from_images_alone_what_to_do(head):
             "reward": -((action - right) ** 2).sum(1),
             "discount": np.zeros(64, np.float32),
             "demonstration": np.zeros(64, np.float32),
+            "online_example": np.zeros(64, np.float32),
         }
 
     def error():

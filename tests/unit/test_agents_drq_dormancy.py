@@ -36,6 +36,7 @@ def make_batch(seed):
         "reward": rng.standard_normal(6, dtype=np.float32),
         "discount": np.full(6, 0.9, np.float32),
         "demonstration": np.zeros(6, np.float32),
+        "online_example": np.zeros(6, np.float32),
     }
     for group in ("observation", "next_observation"):
         batch[f"{group}/state"] = rng.standard_normal((6, 3), dtype=np.float32)

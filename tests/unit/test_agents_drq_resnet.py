@@ -92,6 +92,7 @@ def make_batch(rows, seed=0):
         "reward": rng.random(rows, np.float32),
         "discount": np.full(rows, 0.9, np.float32),
         "demonstration": np.zeros(rows, np.float32),
+        "online_example": np.zeros(rows, np.float32),
     }
     for group in ("observation", "next_observation"):
         for key, spec in SPEC.observation.items():

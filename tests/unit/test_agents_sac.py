@@ -49,6 +49,7 @@ def make_batch(rows, seed=0):
         "reward": normal(rows),
         "discount": np.full(rows, 0.9, np.float32),
         "demonstration": (np.arange(rows) % 2).astype(np.float32),
+        "online_example": (np.arange(rows) % 4 == 0).astype(np.float32),
     }
 
 
@@ -412,17 +413,20 @@ def test_agents_of_data_sets_alone_have_neither():
                 make_other(spec=SPEC, seed=0, **fields)
 
 
-def test_the_weight_of_cloning_halves_its_way_to_the_last_one():
-    """Demonstrations alone are cloned, with 3 at first, 2 after a half-life, 1 + 2 / 4 after two."""
-    agent = make(cloning_weight=3.0, final_cloning_weight=1.0, cloning_half_life=2)
+def test_the_weight_of_cloning_halves_its_way_to_the_last_one_and_that_of_own_examples_stays():
+    """Demonstrations weigh 3 at first, 2 after a half-life, 1 + 2 / 4 after two; own examples 0.7 beside it."""
+    agent = make(cloning_weight=3.0, final_cloning_weight=1.0, cloning_half_life=2, online_cloning_weight=0.7)
     batch = make_batch(agent.update_rows)
-    shown = torch.from_numpy(batch["demonstration"]).view(agent.config.update_to_data, -1)
+    shown, own = (
+        torch.from_numpy(batch[name]).view(agent.config.update_to_data, -1)
+        for name in ("demonstration", "online_example")
+    )
     seen = []
     for _ in range(5):
         seen.append(agent._minibatches(batch).cloning)
         agent.update(batch)
     for cloning, weight in zip(seen, [3.0, 1 + 2**0.5, 2.0, 1 + 0.5**0.5, 1.5], strict=True):
-        torch.testing.assert_close(cloning, weight * shown)
+        torch.testing.assert_close(cloning, weight * shown + 0.7 * own)
 
 
 def test_metrics_have_their_names():
@@ -453,6 +457,7 @@ def test_learns_the_better_arm_of_a_bandit_and_its_value(fields):
                 "discount": np.zeros(agent.update_rows, np.float32),
                 "next_observation/state": state,
                 "demonstration": np.zeros(agent.update_rows, np.float32),
+                "online_example": np.zeros(agent.update_rows, np.float32),
             }
         )
     for seen in np.linspace(-0.8, 0.8, 5, dtype=np.float32):
@@ -502,6 +507,7 @@ def test_learns_the_optimal_controller_of_a_linear_system(backend):
                 "discount": np.full(agent.update_rows, gamma, np.float32),
                 "next_observation/state": state + 0.5 * action,
                 "demonstration": np.zeros(agent.update_rows, np.float32),
+                "online_example": np.zeros(agent.update_rows, np.float32),
             }
         )
     # Discounting by gamma is scaling A and B by its root.

@@ -22,7 +22,6 @@ class BCConfig(OfflineConfig):
 
     gamma: ClassVar[float] = 1.0  # no returns are estimated
     imitates: ClassVar[bool] = True
-    imitate_successes: ClassVar[bool] = False
     learns_online: bool = False
     update_to_data: int = option(1, low=1)
     action_chunk: int = option(1, low=1)

@@ -25,7 +25,6 @@ class OfflineConfig(Options, section="agent"):
 
     # What the composition asks of every agent: all rows are of the data set, failures among them.
     imitates: ClassVar[bool] = False
-    imitate_successes: ClassVar[bool] = False
     initial_log_std: ClassVar[float] = 0.0
     demonstration_ratio: ClassVar[float] = 1.0
     learning_starts: ClassVar[int] = 0

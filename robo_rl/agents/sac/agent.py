@@ -190,7 +190,8 @@ class SAC(PolicyAgent):
             reward=shaped(batch["reward"]),
             discount=shaped(batch["discount"]),
             next_observation=shaped(observations.rows(batch, "next_observation")),
-            cloning=shaped(batch["demonstration"]) * self.config.cloning_weight_after(int(self._updates)),
+            cloning=shaped(batch["demonstration"]) * self.config.cloning_weight_after(int(self._updates))
+            + shaped(batch["online_example"]) * self.config.online_cloning_weight,
             proposed_action=shaped(batch["proposed_action"]),
         )
 

@@ -51,11 +51,13 @@ class SACConfig(Options, section="agent"):
         update_to_data: critic updates U for each environment step; the actor is updated once.
         batch_size: rows B of each critic update.
         cloning_weight: weight in the actor's loss, at the first update, of the squared distance between its mode and
-            the actions to imitate, summed over action dimensions, mean over all rows (those of other data count 0).
+            the actions of the demonstrations, summed over action dimensions, mean over all rows (those of other data
+            count 0).
         final_cloning_weight: what that weight tends to.
         cloning_half_life: environment steps with updates in which the way there halves.
-        imitate_successes: whether the cloning term also counts rows of the learner's own episodes that ended in success
-            without an intervention (self-imitation, Oh et al. 2018).
+        online_cloning_weight: the same weight, at all times, for actions of the running training that are to be
+            imitated: interventions, and the learner's own episodes that ended in success without one (self-imitation,
+            Oh et al. 2018).
         actor_q: what the actor climbs: the ``mean`` or the ``min`` of all critics; the smallest where little noise
             means that few actions beside the actor's own are ever tried.
         n_step: environment steps whose rewards are summed before a target looks at a critic; with action chunks their
@@ -114,9 +116,9 @@ class SACConfig(Options, section="agent"):
     update_to_data: int = option(20, low=1)
     batch_size: int = option(128, low=1)
     cloning_weight: float = option(2.0, low=0)
-    final_cloning_weight: float = option(0.3, low=0)
-    cloning_half_life: float = option(250.0, above=0)
-    imitate_successes: bool = True
+    final_cloning_weight: float = option(0.0, low=0)
+    cloning_half_life: float = option(500.0, above=0)
+    online_cloning_weight: float = option(0.3, low=0)
     actor_q: str = "min"
     n_step: int = option(1, low=1)
     action_chunk: int = option(1, low=1)

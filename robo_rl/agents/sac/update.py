@@ -39,7 +39,7 @@ class Minibatches(NamedTuple):
         reward: (U, B).
         discount: (U, B), see :data:`robo_rl.core.Batch`.
         next_observation: (U, B, O).
-        cloning: (U, B), weight of the cloning term in the actor's loss, 0 where a row is not of the demonstrations.
+        cloning: (U, B), weight of the cloning term in the actor's loss, 0 where a row's action is not to be imitated.
         proposed_action: (U, B, A), what demonstrators wanted to do, before noise.
     """
 

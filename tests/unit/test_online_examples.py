@@ -1,15 +1,12 @@
-"""Which of the learner's own steps the cloning term counts."""
+"""The steps of the running training that are imitated."""
 
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import open_dict
 
-from robo_rl.agents.bc import BCConfig
-from robo_rl.agents.sac import SACConfig
 from robo_rl.app import register_all_configs
 from robo_rl.core import ArraySpec, EnvSpec, Interruption, RewardWeights, Source, Transition, generator
 from robo_rl.replay import MixedSampler, ReplayRing
@@ -66,10 +63,10 @@ EPISODES = (
 
 
 def imitated(ring: ReplayRing, demonstrations: ReplayRing | None = None, **options: bool) -> set[int]:
-    """Return the states of the rows that are imitated, after checking that a state always is or never."""
+    """Return the states of the rows that are examples, after checking that a state always is or never."""
     rng = generator(0, "sampler")
     batch = MixedSampler(ring, demonstrations, 0.5, 0.9, 1, REWARD, rng, **options).sample(4_000, 100)
-    states, flags = batch["observation/state"].ravel().astype(int), batch["demonstration"] == 1
+    states, flags = batch["observation/state"].ravel().astype(int), batch["online_example"] == 1
     assert not set(states[flags].tolist()) & set(states[~flags].tolist())
     return set(states[flags].tolist())
 
@@ -83,10 +80,16 @@ def ring_of(*episodes: list[Transition], capacity: int = 60) -> ReplayRing:
 
 def test_own_successes_are_imitated_and_nothing_else() -> None:
     ring = ring_of(*EPISODES)
-    options = {"interventions_are_demonstrations": False}
     # What came before a person had to help is not to be repeated, though the episode ended well.
-    assert imitated(ring, imitate_successes=True, **options) == {100, 101, 102, 103, 500, 501}
-    assert imitated(ring, **options) == set()
+    assert imitated(ring, interventions_are_demonstrations=False) == {100, 101, 102, 103, 500, 501}
+
+
+def test_interventions_are_examples_too() -> None:
+    ring = ring_of(*EPISODES)
+    batch = MixedSampler(ring, None, 0.5, 0.9, 1, REWARD, generator(0, "sampler")).sample(4_000, 100)
+    examples = batch["observation/state"].ravel()[batch["online_example"] == 1].astype(int)
+    assert set(examples.tolist()) == {100, 101, 102, 103, 301, 500, 501}
+    assert (batch["demonstration"] == 1).sum() == 40, "one row of each minibatch, as there is one intervention"
 
 
 def test_an_episode_counts_from_its_end_on() -> None:
@@ -94,9 +97,9 @@ def test_an_episode_counts_from_its_end_on() -> None:
     transitions = episode(2, [POLICY] * 4, True)
     for transition in transitions[:-1]:
         ring.append([transition])
-        assert imitated(ring, imitate_successes=True) == set()
+        assert imitated(ring) == set()
     ring.append(transitions[-1:])
-    assert imitated(ring, imitate_successes=True) == {200, 201, 202, 203}
+    assert imitated(ring) == {200, 201, 202, 203}
 
 
 def test_what_was_overwritten_is_not_imitated() -> None:
@@ -105,7 +108,7 @@ def test_what_was_overwritten_is_not_imitated() -> None:
     for number in range(1, 30):
         ring.append(episode(number, [POLICY] * 4, number % 3 != 0))
         expected.append({100 * number + step for step in range(4)} if number % 3 else set())
-        found = imitated(ring, imitate_successes=True)
+        found = imitated(ring)
         assert found <= set().union(*expected[-4:])
         assert found >= expected[-1]
 
@@ -113,37 +116,29 @@ def test_what_was_overwritten_is_not_imitated() -> None:
 def test_a_restored_ring_imitates_the_same() -> None:
     ring, restored = ring_of(*EPISODES), ring_of()
     restored.load(ring.state())
-    options = {"interventions_are_demonstrations": False, "imitate_successes": True}
+    options = {"interventions_are_demonstrations": False}
     assert imitated(restored, **options) == imitated(ring, **options) != set()
 
 
-def test_demonstrations_are_imitated_as_before() -> None:
+def test_demonstrations_are_no_examples_of_the_running_training() -> None:
     shown = ring_of(episode(7, [HUMAN] * 3, True), episode(8, [HUMAN] * 3, False))
     own = ring_of(episode(1, [POLICY] * 4, True))
-    assert imitated(own, shown, imitate_successes=True) == {700, 701, 702, 100, 101, 102, 103}
-    assert imitated(own, shown) == {700, 701, 702}
+    assert imitated(own, shown) == {100, 101, 102, 103}
 
 
-@pytest.mark.parametrize("value", [True, False])
-def test_the_option_reaches_the_rows_of_a_run(value: bool, tmp_path: Path) -> None:
+def test_a_run_has_them(tmp_path: Path) -> None:
     register_all_configs()
     words = ["task=peg_insert", "seed=0", "logging.progress=false", "agent.pretrain_steps=1000"]
     words += ["agent.learning_starts=999", "run.env_steps=150", "run.evaluation_interval=0", "run.video_episodes=0"]
-    words += ["run.final_evaluation_episodes=1", f"agent.imitate_successes={value}", f"run.dir={tmp_path}"]
+    words += ["run.final_evaluation_episodes=1", f"run.dir={tmp_path}"]
     with initialize_config_module("robo_rl.configs", version_base="1.3"):
         config = compose("train", overrides=words)
     with open_dict(config):
         config.choices = {"agent": "rlpd"}
     training = LocalTraining(config, tmp_path, Interruption())
     training.run()
-    experience = training.state.experience
-    assert (experience.online.rows.available.outcome == 1).any()
-    batch = experience.sampler.sample(1000, 1000)
+    batch = training.state.experience.sampler.sample(1000, 1000)
     training.close()
     assert batch["demonstration"][:500].all()
-    assert batch["demonstration"][500:].any() == value
-
-
-def test_only_learners_with_a_cloning_term_do() -> None:
-    assert SACConfig().imitate_successes
-    assert not BCConfig().imitate_successes
+    assert not batch["online_example"][:500].any()
+    assert batch["online_example"][500:].any()
