@@ -56,7 +56,7 @@ ABLATIONS = {
     "10_updates": ["agent.update_to_data=10"],
     "no_layer_norm": ["agent.layer_norm=false"],
     "no_pretraining": ["agent.pretrain_steps=0"],
-    "no_cloning": ["agent.cloning_weight=0", "agent.online_cloning_weight=0"],
+    "no_cloning": ["agent.cloning_weight=0", "agent.final_cloning_weight=0", "agent.online_cloning_weight=0"],
     "newest_actor": ["agent.actor_tau=1"],
     "simba": ["agent.network=simba", "agent.hidden=[64,64]"],
     "float32": ["agent.precision=float32"],
@@ -64,12 +64,6 @@ ABLATIONS = {
     "mean_of_critics": ["agent.actor_q=mean"],
     "explores_more": EXPLORING,
     "no_online_cloning": ["agent.online_cloning_weight=0"],
-    # What the default was when demonstrations were those of a script that shows how to recover.
-    "lasting_cloning": [
-        "agent.final_cloning_weight=0.3",
-        "agent.cloning_half_life=250",
-        "agent.online_cloning_weight=0",
-    ],
 }
 """What each differs in from the default agent, ``rlpd``."""
 

@@ -22,7 +22,8 @@ Batch = dict[str, NDArray[Any]]
 - ``reward`` (n,) float32: of one step, or the discounted sum of several.
 - ``discount`` (n,) float32: factor of the next observation's value, gamma to the number of steps summed in
   ``reward``; 0 where the episode *terminated*, never where it was only truncated.
-- ``demonstration`` (n,) float32, in batches for ``Agent.update`` alone: 1 where a row is a demonstration, else 0.
+- ``demonstration`` (n,) float32, in batches for ``Agent.update`` alone: above 0 where a row is a demonstration, and how
+  much it counts as one; else 0.
 - ``online_example`` (n,) float32, in the same batches: 1 where a row of the running training is to be imitated.
 - ``return_to_go`` (n,) float32, in batches for ``OfflineLearner.pretrain_critics`` alone: a lower bound of the
   discounted rewards that were earned from there on.

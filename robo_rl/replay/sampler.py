@@ -10,6 +10,8 @@ from robo_rl.core import Batch, CheckpointError, ConfigError, DataError, Reward,
 from .ring import ReplayRing
 from .slots import Indices
 
+OWN_SUCCESS_FACTOR = 2
+"""Steps of demonstrations that a step of an own successful episode takes the place of."""
 NO_SLOTS = np.zeros(0, dtype=np.intp)
 
 
@@ -19,9 +21,12 @@ class MixedSampler:
     While one of the two rings is empty the other gives all rows; this is how learning begins from demonstrations
     alone. Both rings may grow between calls.
 
-    ``demonstration`` (n_rows,) of a batch is 1 where the action is one to imitate, 0 else: that of demonstrations which
-    failed, which are there for the critics, and of the online ring. ``online_example`` (n_rows,) is 1 for what is to be
-    imitated of the online ring: interventions, and episodes that ended in success without one (Oh et al. 2018).
+    ``demonstration`` (n_rows,) of a batch is above 0 where the action is one to imitate, 0 else: that of demonstrations
+    which failed, which are there for the critics, and of the online ring. With ``imitate_online``, ``online_example``
+    (n_rows,) is 1 for what is to be imitated of the online ring: interventions, and episodes that ended in success
+    without one (self-imitation, Oh et al. 2018). The more of the latter there are, the less demonstrations count:
+    D / (D + 2 S), with D steps of demonstrations and S of such episodes. Else ``demonstration`` is 1, and
+    ``online_example`` 0.
 
     What a person did in the training counts as online data and as demonstrations (HIL-SERL, Luo et al. 2024): rows of
     the demonstrations' share are drawn uniformly from the demonstrations and the interventions that ``online`` holds.
@@ -40,6 +45,7 @@ class MixedSampler:
         reward: makes one number of the reward terms; terms of learned modules are brought up to date first.
         rng: PCG64 generator of this sampler alone.
         interventions_are_demonstrations: see above; False: they are online data alone.
+        imitate_online: see above.
         action_chunk: steps whose actions make a row's, 1 to ``n_step``; see :meth:`.RingRows.gather`.
         keys: observation keys that batches have; None: all. Images that nobody learns from take most of the time.
 
@@ -57,6 +63,7 @@ class MixedSampler:
         reward: Reward,
         rng: np.random.Generator,
         interventions_are_demonstrations: bool = True,
+        imitate_online: bool = False,
         action_chunk: int = 1,
         keys: Collection[str] | None = None,
     ) -> None:
@@ -79,6 +86,7 @@ class MixedSampler:
         self._reward = reward
         self._rng = rng
         self._interventions_are_demonstrations = interventions_are_demonstrations
+        self._imitate_online = imitate_online
         self._buffers: Batch = {}
         self._buffer_rows = 0
 
@@ -115,11 +123,12 @@ class MixedSampler:
         elif split > 0:
             assert self._demonstrations is not None
             slots = self._fill(self._demonstrations, shown)
-            shown["demonstration"][...] = self._demonstrations.rows.available.outcome[slots] != 0
+            shown["demonstration"][...] = self._weights(self._demonstrations, slots)
         if split < block:
             own = {name: view[:, split:] for name, view in views.items()}
             slots = self._fill(self._online, own)
-            own["online_example"][...] = self._online.rows.available.own_success[slots]
+            if self._imitate_online:
+                own["online_example"][...] = self._online.rows.available.own_success[slots]
         return dict(self._buffers)
 
     def sample_models(self, n_rows: int) -> Batch:
@@ -188,8 +197,16 @@ class MixedSampler:
         for ring, rows, slots in parts:
             for name, values in self._gather(ring, slots).items():
                 out[name][rows] = values
-            out["online_example"][rows] = ring is self._online
-            out["demonstration"][rows] = ring is self._online or ring.rows.available.outcome[slots] != 0
+            out["online_example"][rows] = self._imitate_online and ring is self._online
+            out["demonstration"][rows] = 1.0 if ring is self._online else self._weights(ring, slots)
+
+    def _weights(self, demonstrations: ReplayRing, slots: Indices) -> NDArray[np.float32]:
+        """Return how much the actions of demonstrations, in ``slots`` (...,), count as such to imitate."""
+        weight = 1.0
+        if self._imitate_online:
+            own = np.count_nonzero(self._online.rows.available.own_success)
+            weight = len(demonstrations) / (len(demonstrations) + OWN_SUCCESS_FACTOR * own)
+        return np.float32(weight) * (demonstrations.rows.available.outcome[slots] != 0)
 
     def _gather(self, ring: ReplayRing, slots: Indices, out: Batch | None = None) -> Batch:
         scorer = self._reward.scorer

@@ -216,6 +216,7 @@ class Run:
             reward=self.components.reward,
             rng=generator(self.config.seed, "sampler"),
             interventions_are_demonstrations=interventions_too,
+            imitate_online=settings.online_cloning_weight > 0,
             action_chunk=settings.action_chunk,
             keys=self.agent.observed,
         )

@@ -65,7 +65,9 @@ EPISODES = (
 def imitated(ring: ReplayRing, demonstrations: ReplayRing | None = None, **options: bool) -> set[int]:
     """Return the states of the rows that are examples, after checking that a state always is or never."""
     rng = generator(0, "sampler")
-    batch = MixedSampler(ring, demonstrations, 0.5, 0.9, 1, REWARD, rng, **options).sample(4_000, 100)
+    batch = MixedSampler(ring, demonstrations, 0.5, 0.9, 1, REWARD, rng, imitate_online=True, **options).sample(
+        4_000, 100
+    )
     states, flags = batch["observation/state"].ravel().astype(int), batch["online_example"] == 1
     assert not set(states[flags].tolist()) & set(states[~flags].tolist())
     return set(states[flags].tolist())
@@ -86,7 +88,9 @@ def test_own_successes_are_imitated_and_nothing_else() -> None:
 
 def test_interventions_are_examples_too() -> None:
     ring = ring_of(*EPISODES)
-    batch = MixedSampler(ring, None, 0.5, 0.9, 1, REWARD, generator(0, "sampler")).sample(4_000, 100)
+    batch = MixedSampler(ring, None, 0.5, 0.9, 1, REWARD, generator(0, "sampler"), imitate_online=True).sample(
+        4_000, 100
+    )
     examples = batch["observation/state"].ravel()[batch["online_example"] == 1].astype(int)
     assert set(examples.tolist()) == {100, 101, 102, 103, 301, 500, 501}
     assert (batch["demonstration"] == 1).sum() == 40, "one row of each minibatch, as there is one intervention"
@@ -126,6 +130,30 @@ def test_demonstrations_are_no_examples_of_the_running_training() -> None:
     assert imitated(own, shown) == {100, 101, 102, 103}
 
 
+def test_own_successes_take_the_place_of_demonstrations() -> None:
+    shown = ring_of(episode(7, [HUMAN] * 6, True), episode(8, [HUMAN] * 2, False))
+    own = ring_of(episode(1, [POLICY] * 4, False))
+    sampler = MixedSampler(own, shown, 0.5, 0.9, 1, REWARD, generator(0, "sampler"), imitate_online=True)
+
+    def weights() -> dict[int, set[float]]:
+        batch = sampler.sample(4_000, 100)
+        states, weights = batch["observation/state"].ravel().astype(int), batch["demonstration"]
+        return {number: set(weights[states // 100 == number].tolist()) for number in (1, 7, 8)}
+
+    assert weights() == {1: {0.0}, 7: {1.0}, 8: {0.0}}
+    own.append(episode(2, [POLICY] * 4, True))
+    assert weights() == {1: {0.0}, 7: {0.5}, 8: {0.0}}  # 8 steps of demonstrations, 2 * 4 of a success
+    own.append(episode(3, [POLICY] * 8, True))
+    assert weights() == {1: {0.0}, 7: {0.25}, 8: {0.0}}
+
+
+def test_without_imitation_nothing_fades() -> None:
+    shown, own = ring_of(episode(7, [HUMAN] * 6, True)), ring_of(episode(1, [POLICY] * 4, True))
+    batch = MixedSampler(own, shown, 0.5, 0.9, 1, REWARD, generator(0, "sampler")).sample(4_000, 100)
+    assert set(batch["demonstration"].tolist()) == {0.0, 1.0}
+    assert not batch["online_example"].any()
+
+
 def test_a_run_has_them(tmp_path: Path) -> None:
     register_all_configs()
     words = ["task=peg_insert", "seed=0", "logging.progress=false", "agent.pretrain_steps=1000"]
@@ -139,6 +167,7 @@ def test_a_run_has_them(tmp_path: Path) -> None:
     training.run()
     batch = training.state.experience.sampler.sample(1000, 1000)
     training.close()
-    assert batch["demonstration"][:500].all()
+    assert (batch["demonstration"][:500] > 0).all()
+    assert (batch["demonstration"][:500] < 1).all()
     assert not batch["online_example"][:500].any()
     assert batch["online_example"][500:].any()

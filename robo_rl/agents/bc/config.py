@@ -22,6 +22,7 @@ class BCConfig(OfflineConfig):
 
     gamma: ClassVar[float] = 1.0  # no returns are estimated
     imitates: ClassVar[bool] = True
+    online_cloning_weight: ClassVar[float] = 0.0
     learns_online: bool = False
     update_to_data: int = option(1, low=1)
     action_chunk: int = option(1, low=1)

@@ -64,8 +64,6 @@ class DrQConfig(SACConfig):
     update_to_data: int = 1
     actor_learning_rate: float = 1e-3
     critic_learning_rate: float = 1e-3
-    final_cloning_weight: float = 0.3
-    cloning_half_life: float = 250.0
     online_cloning_weight: float = 0.0
     initial_log_std: float = -1.0
     initial_temperature: float = 0.01

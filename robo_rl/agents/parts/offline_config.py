@@ -25,6 +25,7 @@ class OfflineConfig(Options, section="agent"):
 
     # What the composition asks of every agent: all rows are of the data set, failures among them.
     imitates: ClassVar[bool] = False
+    online_cloning_weight: ClassVar[float] = 0.0
     initial_log_std: ClassVar[float] = 0.0
     demonstration_ratio: ClassVar[float] = 1.0
     learning_starts: ClassVar[int] = 0

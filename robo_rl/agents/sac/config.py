@@ -57,7 +57,8 @@ class SACConfig(Options, section="agent"):
         cloning_half_life: environment steps with updates in which the way there halves.
         online_cloning_weight: the same weight, at all times, for actions of the running training that are to be
             imitated: interventions, and the learner's own episodes that ended in success without one (self-imitation,
-            Oh et al. 2018).
+            Oh et al. 2018). Above 0, the weight of demonstrations shrinks with the number of the latter, see
+            :class:`~robo_rl.replay.MixedSampler`.
         actor_q: what the actor climbs: the ``mean`` or the ``min`` of all critics; the smallest where little noise
             means that few actions beside the actor's own are ever tried.
         n_step: environment steps whose rewards are summed before a target looks at a critic; with action chunks their
@@ -116,8 +117,8 @@ class SACConfig(Options, section="agent"):
     update_to_data: int = option(20, low=1)
     batch_size: int = option(128, low=1)
     cloning_weight: float = option(2.0, low=0)
-    final_cloning_weight: float = option(0.0, low=0)
-    cloning_half_life: float = option(500.0, above=0)
+    final_cloning_weight: float = option(0.3, low=0)
+    cloning_half_life: float = option(250.0, above=0)
     online_cloning_weight: float = option(0.3, low=0)
     actor_q: str = "min"
     n_step: int = option(1, low=1)
