@@ -206,7 +206,8 @@ class MixedSampler:
         if self._imitate_online:
             own = np.count_nonzero(self._online.rows.available.own_success)
             weight = len(demonstrations) / (len(demonstrations) + OWN_SUCCESS_FACTOR * own)
-        return np.float32(weight) * (demonstrations.rows.available.outcome[slots] != 0)
+        weights: NDArray[np.float32] = np.float32(weight) * (demonstrations.rows.available.outcome[slots] != 0)
+        return weights
 
     def _gather(self, ring: ReplayRing, slots: Indices, out: Batch | None = None) -> Batch:
         scorer = self._reward.scorer
