@@ -18,7 +18,8 @@ class AvailableSlots(SlotSet):
     Attributes:
         outcome: whether the episode of a slot's transition ended in success, (capacity,) int8: 1, 0, or -1 where that
             is not known, or the episode goes on, or the slot is not available.
-        own_success: whether that episode ended in success and the policy alone chose its actions, (capacity,) bool.
+        own_success: whether that episode ended in success and the policy alone chose its actions from this step on,
+            (capacity,) bool. What came before a person took over is not worth imitating.
     """
 
     def __init__(self, columns: Columns) -> None:
@@ -78,4 +79,6 @@ class AvailableSlots(SlotSet):
         while columns.next[previous := self._previous[episode[-1]]] == episode[-1] and self.position[previous] >= 0:
             episode.append(previous)
         self.outcome[episode] = success = columns.success[slot]
-        self.own_success[episode] = success == 1 and not np.isin(columns.source[episode], TEACHERS).any()
+        # From the end on: what is overwritten first changes nothing of the rest.
+        taught = np.logical_or.accumulate(np.isin(columns.source[episode], TEACHERS))
+        self.own_success[episode] = (success == 1) & ~taught

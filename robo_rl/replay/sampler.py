@@ -23,9 +23,9 @@ class MixedSampler:
 
     ``demonstration`` (n_rows,) of a batch is above 0 where the action is one to imitate, 0 else: that of demonstrations
     which failed, which are there for the critics, and of the online ring. With ``imitate_online``, ``online_example``
-    (n_rows,) is 1 for what is to be imitated of the online ring: interventions, and episodes that ended in success
-    without one (self-imitation, Oh et al. 2018). The more of the latter there are, the less demonstrations count:
-    D / (D + 2 S), with D steps of demonstrations and S of such episodes. Else ``demonstration`` is 1, and
+    (n_rows,) is 1 for what is to be imitated of the online ring: interventions, and what the policy did without one
+    until success (self-imitation, Oh et al. 2018). The more of the latter there is, the less demonstrations count:
+    D / (D + 2 S), with D steps of demonstrations and S of own successes. Else ``demonstration`` is 1, and
     ``online_example`` 0.
 
     What a person did in the training counts as online data and as demonstrations (HIL-SERL, Luo et al. 2024): rows of

@@ -1,10 +1,13 @@
 """The steps of the running training that are imitated."""
 
+import dataclasses
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from hydra import compose, initialize_config_module
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from omegaconf import open_dict
 
 from robo_rl.app import register_all_configs
@@ -83,7 +86,7 @@ def ring_of(*episodes: list[Transition], capacity: int = 60) -> ReplayRing:
 def test_own_successes_are_imitated_and_nothing_else() -> None:
     ring = ring_of(*EPISODES)
     # What came before a person had to help is not to be repeated, though the episode ended well.
-    assert imitated(ring, interventions_are_demonstrations=False) == {100, 101, 102, 103, 500, 501}
+    assert imitated(ring, interventions_are_demonstrations=False) == {100, 101, 102, 103, 302, 500, 501}
 
 
 def test_interventions_are_examples_too() -> None:
@@ -92,7 +95,7 @@ def test_interventions_are_examples_too() -> None:
         4_000, 100
     )
     examples = batch["observation/state"].ravel()[batch["online_example"] == 1].astype(int)
-    assert set(examples.tolist()) == {100, 101, 102, 103, 301, 500, 501}
+    assert set(examples.tolist()) == {100, 101, 102, 103, 301, 302, 500, 501}
     assert (batch["demonstration"] == 1).sum() == 40, "one row of each minibatch, as there is one intervention"
 
 
@@ -171,3 +174,44 @@ def test_a_run_has_them(tmp_path: Path) -> None:
     assert (batch["demonstration"][:500] < 1).all()
     assert not batch["online_example"][:500].any()
     assert batch["online_example"][500:].any()
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_outcomes_are_those_of_the_episodes(data: st.DataObject) -> None:
+    """Two robots whose episodes interleave in a ring too small for all of them, some of which never end."""
+    ring = ring_of(capacity=data.draw(st.integers(6, 40)))
+    known: dict[int, tuple[int, bool]] = {}  # of each state: outcome, and whether it is an own success
+    running: dict[str, list[Transition]] = {"a": [], "b": []}
+    number = {"a": 0, "b": 1000}
+    for _ in range(data.draw(st.integers(1, 60))):
+        actor = data.draw(st.sampled_from("ab"))
+        if not running[actor]:
+            number[actor] += 1
+            sources = data.draw(st.lists(st.sampled_from([POLICY, HUMAN]), min_size=1, max_size=6))
+            success, ended = data.draw(st.sampled_from([True, False, None])), data.draw(st.booleans())
+            steps = episode(number[actor], sources, success, ended=ended)
+            running[actor] = [dataclasses.replace(step, actor=actor) for step in steps]
+            outcome = -1 if success is None or not ended else int(success)
+            known |= {
+                100 * number[actor] + step: (outcome, outcome == 1 and HUMAN not in sources[step:])
+                for step in range(len(sources))
+            }
+        ring.append([running[actor].pop(0)])
+        available = ring.rows.available
+        for loaded in (available, reload(ring).rows.available):
+            slots = np.sort(loaded.members)
+            if not len(slots):
+                continue
+            states = ring.rows.gather(slots, gamma=0.9, n_step=1, reward=REWARD)["observation/state"].ravel()
+            for slot, state in zip(slots, states.astype(int).tolist(), strict=True):
+                left = {int(step.observation["state"][0]) for steps in running.values() for step in steps}
+                over = not any(other // 100 == state // 100 for other in left)
+                expected = known[state] if over else (-1, False)
+                assert (loaded.outcome[slot], loaded.own_success[slot]) == expected
+
+
+def reload(ring: ReplayRing) -> ReplayRing:
+    loaded = ReplayRing(ring.capacity, SPEC)
+    loaded.load(ring.state())
+    return loaded

@@ -56,8 +56,8 @@ class SACConfig(Options, section="agent"):
         final_cloning_weight: what that weight tends to.
         cloning_half_life: environment steps with updates in which the way there halves.
         online_cloning_weight: the same weight, at all times, for actions of the running training that are to be
-            imitated: interventions, and the learner's own episodes that ended in success without one (self-imitation,
-            Oh et al. 2018). Above 0, the weight of demonstrations shrinks with the number of the latter, see
+            imitated: interventions, and what the policy did without one until success (self-imitation, Oh et al. 2018).
+            Above 0, the weight of demonstrations shrinks with the number of the latter, see
             :class:`~robo_rl.replay.MixedSampler`.
         actor_q: what the actor climbs: the ``mean`` or the ``min`` of all critics; the smallest where little noise
             means that few actions beside the actor's own are ever tried.
