@@ -9,6 +9,10 @@ from .encoding import SUCCESS_UNKNOWN
 from .slots import Indices, SlotSet
 
 
+IS_TEACHER = np.isin(np.arange(256), TEACHERS)
+"""By number of a :class:`~robo_rl.core.Source`: whether its actions are to be imitated."""
+
+
 class AvailableSlots(SlotSet):
     """Slots whose transitions can be drawn.
 
@@ -29,56 +33,71 @@ class AvailableSlots(SlotSet):
         self.outcome = np.full(capacity, SUCCESS_UNKNOWN, np.int8)
         self.own_success = np.zeros(capacity, np.bool_)
         self._previous: Indices = np.zeros(capacity, np.intp)
-        self._interventions: Indices | None = None  # None where they may have changed
+        # None where they may have changed: each learner step asks, and a look at all slots takes long.
+        self._interventions: Indices | None = None
+        self._not_failed: Indices | None = None
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of what is kept for each slot, without :attr:`order`."""
+        return sum(array.nbytes for array in (self.position, self.outcome, self.own_success, self._previous))
 
     def add(self, slot: int) -> None:
         super().add(slot)
-        if self._columns.source[slot] in TEACHERS:
-            self._interventions = None
-        self._previous[self._columns.next[slot]] = slot
-        self._note_end(slot)
+        self._forget_subsets(slot)
+        columns = self._columns
+        self._previous[columns.next[slot]] = slot
+        if columns.terminated[slot] or columns.truncated[slot]:
+            self._note_ends(np.array([slot], np.intp))
 
     def discard(self, slot: int) -> None:
         super().discard(slot)
         self.outcome[slot] = SUCCESS_UNKNOWN
         self.own_success[slot] = False
-        if self._columns.source[slot] in TEACHERS:
-            self._interventions = None
+        self._forget_subsets(slot)
 
     def restore(self, count: int) -> None:
         super().restore(count)
-        self._interventions = None
+        self._interventions = self._not_failed = None
         self.outcome.fill(SUCCESS_UNKNOWN)
         self.own_success.fill(False)
-        self._previous[self._columns.next[self.members]] = self.members
-        for slot in self.members:
-            self._note_end(slot)
+        columns, members = self._columns, self.members
+        self._previous[columns.next[members]] = members
+        self._note_ends(members[columns.terminated[members] | columns.truncated[members]])
 
     @property
     def interventions(self) -> Indices:
         """Slots (n,), in order, of the transitions whose action a human or a scripted expert chose."""
-        if self._interventions is None:  # each learner step asks, and a look at all slots takes long
+        if self._interventions is None:
             slots = np.sort(self.members)
-            self._interventions = slots[np.isin(self._columns.source[slots], TEACHERS)]
+            self._interventions = slots[IS_TEACHER[self._columns.source[slots]]]
         return self._interventions
 
     @property
     def not_failed(self) -> Indices:
         """Slots (n,), in order, of transitions whose episode is not known to have ended without success."""
-        slots: Indices = np.sort(self.members)
-        not_failed: Indices = slots[self.outcome[slots] != 0]
-        return not_failed
+        if self._not_failed is None:
+            slots = np.sort(self.members)
+            self._not_failed = slots[self.outcome[slots] != 0]
+        return self._not_failed
 
-    def _note_end(self, slot: int) -> None:
-        """If an episode ends in ``slot``, take note of the outcome of all its transitions."""
+    def _forget_subsets(self, slot: int) -> None:
+        """Compute anew, when asked, what changes if ``slot`` comes or goes."""
+        self._not_failed = None
+        if IS_TEACHER[self._columns.source[slot]]:
+            self._interventions = None
+
+    def _note_ends(self, slots: Indices) -> None:
+        """Take note of the outcome of all transitions of the episodes that end in ``slots`` (n,)."""
         columns = self._columns
-        if not (columns.terminated[slot] or columns.truncated[slot]):
-            return
-        episode = [slot]
-        # The slot that came before may hold another transition by now.
-        while columns.next[previous := self._previous[episode[-1]]] == episode[-1] and self.position[previous] >= 0:
-            episode.append(previous)
-        self.outcome[episode] = success = columns.success[slot]
-        # From the end on: what is overwritten first changes nothing of the rest.
-        taught = np.logical_or.accumulate(np.isin(columns.source[episode], TEACHERS))
-        self.own_success[episode] = (success == 1) & ~taught
+        success = columns.success[slots]
+        taught = np.zeros(slots.shape, np.bool_)
+        # From the ends on, a step of all episodes at a time: what is overwritten first changes nothing of the rest.
+        while slots.size:
+            taught |= IS_TEACHER[columns.source[slots]]
+            self.outcome[slots] = success
+            self.own_success[slots] = (success == 1) & ~taught
+            previous = self._previous[slots]
+            # The slot that came before may hold another transition by now.
+            held = (columns.next[previous] == slots) & (self.position[previous] >= 0)
+            slots, success, taught = previous[held], success[held], taught[held]

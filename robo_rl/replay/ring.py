@@ -104,7 +104,7 @@ class ReplayRing:
     @property
     def memory_bytes(self) -> int:
         """Bytes of the preallocated arrays; the system hands them out as slots are first used."""
-        return sum(array.nbytes for array in (*self._arrays().values(), self._available.position))
+        return sum(array.nbytes for array in self._arrays().values()) + self._available.memory_bytes
 
     def metrics(self) -> Metrics:
         """Return the number of transitions, the share of actions by humans, and the bytes of memory."""

@@ -209,6 +209,9 @@ def test_outcomes_are_those_of_the_episodes(data: st.DataObject) -> None:
                 over = not any(other // 100 == state // 100 for other in left)
                 expected = known[state] if over else (-1, False)
                 assert (loaded.outcome[slot], loaded.own_success[slot]) == expected
+            by_people = ring.rows.labels(slots)["source"] == HUMAN
+            assert loaded.interventions.tolist() == slots[by_people].tolist()
+            assert loaded.not_failed.tolist() == slots[loaded.outcome[slots] != 0].tolist()
 
 
 def reload(ring: ReplayRing) -> ReplayRing:
