@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.core import ArraySpec, EnvSpec
-from robo_rl.rewards.clip import ClipConfig
+from robo_rl.rewards.modules.clip import ClipConfig
 from robo_rl.rewards.vision.encoder import EncoderConfig, Preprocessing, load_encoder
 
 FRAMES = 200

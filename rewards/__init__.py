@@ -4,24 +4,24 @@ from hydra.core.config_store import ConfigStore
 
 from robo_rl.core import RewardWeights, config_node
 
-from .annotations import AnnotationsConfig
-from .classifier import ClassifierConfig, ViceConfig
-from .clip import ClipConfig
-from .code import CodeConfig
 from .composition import ComposedReward, ComposedRewardConfig, TermConfig
-from .ensemble import EnsembleConfig
-from .gail import GailConfig
-from .interventions import InterventionsConfig
-from .keypoints import KeypointsConfig
-from .module import FunctionModule, Module
-from .novelty import NoveltyConfig
-from .occupancy import OccupancyConfig
-from .perceptual import PerceptualConfig
-from .preferences import PreferencesConfig
-from .specification import SpecificationConfig
-from .stages import StagesConfig
-from .successes import SuccessesConfig
-from .transport import OptimalTransportConfig
+from .modules.annotations import AnnotationsConfig
+from .modules.classifier import ClassifierConfig, ViceConfig
+from .modules.clip import ClipConfig
+from .modules.code import CodeConfig
+from .modules.ensemble import EnsembleConfig
+from .modules.gail import GailConfig
+from .modules.interventions import InterventionsConfig
+from .modules.keypoints import KeypointsConfig
+from .modules.novelty import NoveltyConfig
+from .modules.occupancy import OccupancyConfig
+from .modules.optimal_transport import OptimalTransportConfig
+from .modules.perceptual import PerceptualConfig
+from .modules.preferences import PreferencesConfig
+from .modules.specification import SpecificationConfig
+from .modules.stages import StagesConfig
+from .modules.successes import SuccessesConfig
+from .parts.module import FunctionModule, Module
 from .vision.config import ContrastConfig, PretrainingConfig
 from .writing import WriterConfig
 

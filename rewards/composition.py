@@ -26,7 +26,8 @@ from robo_rl.core import (
     require,
 )
 
-from .module import Floats, take_over, with_prefix, without_prefix
+from .parts.arrays import take_over, with_prefix, without_prefix
+from .parts.module import Floats
 
 BEFORE = "/before"
 """A potential is stored as two terms: of the state after the step, and, with this suffix, of the state before."""

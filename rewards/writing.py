@@ -8,10 +8,10 @@ import numpy as np
 
 from robo_rl.core import Batch, EnvSpec, Options, RewardModule, RoboRLError, option
 
-from .code import CodeConfig, CodeReward, elements
+from .asking.endpoint import Endpoint, EndpointConfig
+from .modules.code import CodeConfig, CodeReward, elements
 from .sandbox.language import FUNCTIONS
 from .sandbox.process import RewardCodeError
-from .vlm.endpoint import Endpoint, EndpointConfig
 
 REQUEST = """Write a dense reward for a robot that learns by reinforcement, as a Python function "reward".
 The robot's goal: {goal}

@@ -12,10 +12,10 @@ from torch.nn import functional
 
 from robo_rl.core import DataError, derive_seed, generator
 
-from ..images import each_moved
 from .config import ContrastConfig
 from .encoder import EncoderConfig, Preprocessing, TimmEncoder
 from .files import TIMM_CONFIG_NAME, TIMM_WEIGHTS_NAME, write_model
+from .images import each_moved
 from .libraries import timm
 from .schedule import schedule
 

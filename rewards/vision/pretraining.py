@@ -11,10 +11,10 @@ from torch import Tensor
 
 from robo_rl.core import DataError, derive_seed, generator
 
-from ..images import moved
 from .config import VOCABULARY, PretrainingConfig
 from .encoder import ClipEncoder, EncoderConfig, Preprocessing
 from .files import CONFIG_NAME, WEIGHTS_NAME, write_model
+from .images import moved
 from .libraries import open_clip
 from .schedule import schedule
 

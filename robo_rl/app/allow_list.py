@@ -10,7 +10,7 @@ import importlib.metadata
 import re
 from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from hydra.core.config_store import ConfigNode, ConfigStore
 from hydra.utils import get_object
@@ -96,6 +96,29 @@ def check_saved(config: DictConfig, file: Path) -> None:
             f"{file}: {each.place} names {what}: saved configurations may not, unless that is allowed. Where {trust}, "
             f"give allow=[{missing}], or have a package register its nodes under the entry point {ENTRY_POINTS}"
         )
+
+
+def with_moved_targets(config: DictConfig) -> DictConfig:
+    """Return a saved configuration in which nodes of robo-rl that have moved since are called by today's names.
+
+    A node that is not registered by the name of its module, but by that of its class, has moved.
+    """
+    ours = [name for name in _registered() if _is_in(name, "robo_rl")]
+    by_class: dict[str, list[str]] = {}
+    for name in ours:
+        by_class.setdefault(name.rpartition(".")[2], []).append(name)
+    values = OmegaConf.to_container(config, resolve=False)
+
+    def follow(node: Any) -> None:
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+            follow(value)
+            if key == "_target_" and isinstance(value, str) and _is_in(value, "robo_rl") and value not in ours:
+                found = by_class.get(value.rpartition(".")[2], [])
+                if len(found) == 1:
+                    node[key] = found[0]
+
+    follow(values)
+    return OmegaConf.create(cast(dict[str, Any], values))
 
 
 def _entries(node: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:

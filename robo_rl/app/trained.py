@@ -25,7 +25,7 @@ from ..core import (
     reading,
 )
 from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
-from .allow_list import check_saved
+from .allow_list import check_saved, with_moved_targets
 from .composition import build_agent, build_reward, has_robot, register_all_configs
 from .network_limits import networks_of
 
@@ -123,8 +123,8 @@ def complete_config(saved: DictConfig, file: Path) -> DictConfig:
     Raises:
         ConfigError: if a key of it no longer exists, or it names what is not allowed.
     """
+    saved = with_moved_targets(saved)
     check_saved(saved, file)
-    saved = saved.copy()
     choices = saved.pop("choices", None)
     if not isinstance(choices, DictConfig) or not all(map(_is_choice, choices, choices.values())):
         raise ConfigError(f"{file} was not written by robo-rl train: it does not say which choices were made")

@@ -8,7 +8,6 @@ from .columns import Columns
 from .encoding import SUCCESS_UNKNOWN
 from .slots import Indices, SlotSet
 
-
 IS_TEACHER = np.isin(np.arange(256), TEACHERS)
 """By number of a :class:`~robo_rl.core.Source`: whether its actions are to be imitated."""
 

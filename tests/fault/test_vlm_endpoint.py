@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from robo_rl.core import CheckpointError, ConfigError
-from robo_rl.rewards.vlm.answers import AnswerCache
-from robo_rl.rewards.vlm.endpoint import BudgetSpentError, Endpoint, EndpointConfig, EndpointError
-from robo_rl.rewards.vlm.inquiries import Inquiries
+from robo_rl.rewards.asking.answers import AnswerCache
+from robo_rl.rewards.asking.endpoint import BudgetSpentError, Endpoint, EndpointConfig, EndpointError
+from robo_rl.rewards.asking.inquiries import Inquiries
 
 from ..vlm_server import requests, vlm_server
 

@@ -20,7 +20,7 @@ from robo_rl.core import ConfigError, Intervention, ManualClock
 from robo_rl.recording.labelling import FAST, Viewer
 from robo_rl.recording.teleoperation import record_expert
 from robo_rl.replay import UNKNOWN, EpisodeStore, LabelBook
-from robo_rl.rewards.stages import StagesConfig
+from robo_rl.rewards.modules.stages import StagesConfig
 from robo_rl.sim import make_backend
 from robo_rl.sim.config import ObservationConfig
 

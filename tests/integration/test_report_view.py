@@ -107,10 +107,8 @@ def test_report_of_several_groups_with_a_killed_run(tmp_path, capsys):
     videos = [runs / unquote(video["src"]) for video in page.all("video")]
     assert len(videos) == 4 and all(video.is_file() for video in videos)
     rows = table.read_text().splitlines()
-    assert (
-        rows[2]
-        == "| pick_cube | rlpd | 3 | 98.0 % [98.0, 98.0] | 1,000 [1,000, 1,000] | 1.7 [1.7, 1.7] | 1.0 [1.0, 1.0] | – | – |"
-    )
+    cells = "98.0 % [98.0, 98.0] | 1,000 [1,000, 1,000] | 1.7 [1.7, 1.7] | 1.0 [1.0, 1.0] | – | – |"
+    assert rows[2] == f"| pick_cube | rlpd | 3 | {cells}"
     assert rows[3].startswith("| pick_cube | sac | 1 | 0.0 % [0.0, 16.1] | > 500 |")
     assert "report.html" in capsys.readouterr().out
 

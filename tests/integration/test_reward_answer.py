@@ -13,9 +13,9 @@ from PIL import Image
 
 from robo_rl.commands import reward_answer
 from robo_rl.operators.questions import Question, read_form, read_parts, serving
-from robo_rl.rewards.keypoints import read_cells, under_grid
-from robo_rl.rewards.oracles import ComparingOracle, ScoringOracle
-from robo_rl.rewards.vlm.endpoint import Endpoint, EndpointConfig, EndpointError
+from robo_rl.rewards.asking.endpoint import Endpoint, EndpointConfig, EndpointError
+from robo_rl.rewards.asking.oracles import ComparingOracle, ScoringOracle
+from robo_rl.rewards.modules.keypoints import read_cells, under_grid
 
 from ..browser import PATIENCE_SECONDS, open_browser, wait_until
 

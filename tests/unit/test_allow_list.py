@@ -20,6 +20,7 @@ from robo_rl.core import ConfigError, RoboRLError
 from robo_rl.evaluation.runs import load_run
 from robo_rl.learner import load_checkpoint
 from robo_rl.replay import EpisodeStore
+from robo_rl.rewards.modules.classifier import ClassifierConfig
 from robo_rl.safety.feasibility_filter import load_model
 from robo_rl.telemetry import LiveWatch
 
@@ -262,6 +263,18 @@ def test_packages_that_are_allowed_are_run_and_only_their_own_code(
             run_config(write_run(folder, put(mine, "reward.modules.mine._target_", walk)))
     # A name that is not there is allowed, and said to be missing by who makes the object.
     run_config(write_run(folder, put(mine, "reward.modules.mine._target_", "own_rewards.missing")))
+
+
+def test_nodes_that_have_moved_are_found_by_the_name_of_their_class(saved: dict[str, Any], hostile: Path) -> None:
+    old = put(saved, "reward.modules.goal", {"_target_": "robo_rl.rewards.classifier.ClassifierConfig"})
+    old = put(old, "reward._target_", "robo_rl.rewards.composition.ComposedRewardConfig")
+    old |= {"choices": {**saved["choices"], "reward": "composed"}}
+    old["reward"] = {key: old["reward"][key] for key in ("modules", "_target_")}
+    config = run_config(write_run(hostile.parent / "run", old))
+    assert isinstance(build(config.reward.modules.goal), ClassifierConfig)
+    for name in ("robo_rl.rewards.classifier.NoConfig", "other.rewards.classifier.ClassifierConfig"):
+        with pytest.raises(ConfigError, match="_target_ names"):
+            run_config(write_run(hostile.parent / "run", put(old, "reward.modules.goal._target_", name)))
 
 
 def test_the_file_itself_allows_nothing(saved: dict[str, Any], hostile: Path) -> None:

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf, open_dict
 from robo_rl.actor import ActionChoice, InterventionConfig, SimulatedIntervention
 from robo_rl.app import load_agent, register_all_configs
 from robo_rl.core import CheckpointError, ConfigError, Interruption, Source
-from robo_rl.rewards.interventions import InterventionsConfig
+from robo_rl.rewards.modules.interventions import InterventionsConfig
 from robo_rl.training.local import LocalTraining
 
 P, R, H, S = Source.POLICY, Source.RANDOM, Source.HUMAN, Source.SCRIPT

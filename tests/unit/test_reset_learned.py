@@ -10,8 +10,8 @@ from robo_rl.app.returning import ReturnLearner
 from robo_rl.core import Batch, ConfigError, DataError, Observation, RewardWeights, Source, generator
 from robo_rl.reset import LearnedConfig, LearnedReset
 from robo_rl.rewards import ComposedRewardConfig
-from robo_rl.rewards.classifier import ViceConfig
-from robo_rl.rewards.gail import GailConfig
+from robo_rl.rewards.modules.classifier import ViceConfig
+from robo_rl.rewards.modules.gail import GailConfig
 
 from ..pit_world import EDGE, SPEC, STRIDE, PitWorld
 

@@ -8,9 +8,9 @@ import torch
 from scipy.stats import spearmanr
 
 from robo_rl.core import ArraySpec, ConfigError, EnvSpec
-from robo_rl.rewards.annotations import AnnotationsConfig
-from robo_rl.rewards.oracles import read_number
-from robo_rl.rewards.vlm.endpoint import EndpointConfig
+from robo_rl.rewards.asking.endpoint import EndpointConfig
+from robo_rl.rewards.asking.oracles import read_number
+from robo_rl.rewards.modules.annotations import AnnotationsConfig
 
 from ..vlm_server import requests, vlm_server
 

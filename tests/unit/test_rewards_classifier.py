@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from robo_rl.core import ArraySpec, CheckpointError, ConfigError, DataError, EnvSpec
-from robo_rl.rewards.classifier import ClassifierConfig, SuccessClassifier, Vice, ViceConfig
+from robo_rl.rewards.modules.classifier import ClassifierConfig, ClassifierReward, ViceConfig, ViceReward
 
 SPEC = EnvSpec(
     task="test",
@@ -43,7 +43,7 @@ def demonstrations(count=8):
 SMALL = {"hidden": (16,), "fit_steps": 200, "goal_states": 2, "margin": 6}
 
 
-def fitted(config=None) -> SuccessClassifier:
+def fitted(config=None) -> ClassifierReward:
     module = (config or ClassifierConfig(**SMALL, learning_rate=1e-2)).make("goal", SPEC, 0)
     module.fit(demonstrations())
     return module
@@ -117,7 +117,7 @@ def test_two_of_the_same_seed_are_equal_and_state_goes_on():
         other.load({})
 
 
-def vice(**options) -> Vice:
+def vice(**options) -> ViceReward:
     config = ViceConfig(**SMALL, interval=1, updates=20, learning_rate=1e-2, penalty=0.1, **options)
     module = config.make("goal", SPEC, 0)
     module.fit(demonstrations())

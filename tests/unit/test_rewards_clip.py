@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robo_rl.core import ArraySpec, CheckpointError, ConfigError, EnvSpec
-from robo_rl.rewards.clip import PROMPTS, ClipConfig, Prompts, projected_reward
+from robo_rl.rewards.modules.clip import PROMPTS, ClipConfig, Prompts, projected_reward
 from robo_rl.rewards.vision.cache import FrameCache
 from robo_rl.rewards.vision.encoder import EncoderConfig, load_encoder
 from robo_rl.sim import TASKS, make_backend

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from robo_rl.core import ArraySpec, CheckpointError, ConfigError, EnvSpec
-from robo_rl.rewards.code import CodeConfig, elements
+from robo_rl.rewards.asking.endpoint import EndpointConfig
+from robo_rl.rewards.modules.code import CodeConfig, elements
 from robo_rl.rewards.sandbox.process import RewardCodeError, Sandbox
-from robo_rl.rewards.vlm.endpoint import EndpointConfig
 from robo_rl.rewards.writing import Writer, code_block
 
 from ..vlm_server import requests, vlm_server

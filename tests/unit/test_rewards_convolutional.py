@@ -6,12 +6,12 @@ import torch
 
 from robo_rl.core import ArraySpec, CheckpointError, ConfigError, EnvSpec
 from robo_rl.rewards import MODULES
-from robo_rl.rewards.classifier import ClassifierConfig, ViceConfig
-from robo_rl.rewards.images import ImagesConfig, each_moved, moved
-from robo_rl.rewards.module import VectorInput
-from robo_rl.rewards.networks import TrainedNetwork
-from robo_rl.rewards.preferences import PreferencesConfig
-from robo_rl.rewards.stages import StagesConfig
+from robo_rl.rewards.modules.classifier import ClassifierConfig, ViceConfig
+from robo_rl.rewards.modules.preferences import PreferencesConfig
+from robo_rl.rewards.modules.stages import StagesConfig
+from robo_rl.rewards.parts.networks import TrainedNetwork
+from robo_rl.rewards.parts.vector_input import VectorInput
+from robo_rl.rewards.vision.images import ImagesConfig, each_moved, moved
 
 CONVOLUTIONAL = ImagesConfig(model="convolutional")
 SHAPE = (24, 24, 3)

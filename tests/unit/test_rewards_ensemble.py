@@ -7,9 +7,9 @@ import pytest
 
 from robo_rl.core import ArraySpec, CheckpointError, ConfigError, EnvSpec
 from robo_rl.rewards import MODULES
-from robo_rl.rewards.classifier import ClassifierConfig, ViceConfig
-from robo_rl.rewards.ensemble import EnsembleConfig, combined
-from robo_rl.rewards.module import Module
+from robo_rl.rewards.modules.classifier import ClassifierConfig, ViceConfig
+from robo_rl.rewards.modules.ensemble import EnsembleConfig, combined
+from robo_rl.rewards.parts.module import Module
 
 SPEC = EnvSpec(
     task="test",

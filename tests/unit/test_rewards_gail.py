@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from robo_rl.core import ArraySpec, CheckpointError, DataError, EnvSpec
-from robo_rl.rewards.gail import Gail, GailConfig
+from robo_rl.rewards.modules.gail import GailConfig, GailReward
 
 SPEC = EnvSpec(
     task="test",
@@ -58,7 +58,7 @@ class Experience:
 SMALL = {"hidden": (32,), "interval": 1, "updates": 20, "learning_rate": 1e-2, "batch_size": 256}
 
 
-def gail(demonstrations, **options) -> Gail:
+def gail(demonstrations, **options) -> GailReward:
     module = GailConfig(**SMALL | options).make("gail", SPEC, 0)
     module.fit([demonstrations])
     return module

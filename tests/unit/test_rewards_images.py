@@ -11,12 +11,12 @@ from robo_rl.core import ArraySpec, CheckpointError, ConfigError, DataError, Env
 from robo_rl.recording.teleoperation import record_expert
 from robo_rl.replay import EpisodeStore
 from robo_rl.rewards import MODULES, ComposedRewardConfig
-from robo_rl.rewards.classifier import ClassifierConfig, ViceConfig
-from robo_rl.rewards.clip import ClipConfig
-from robo_rl.rewards.images import ImagesConfig, moved
-from robo_rl.rewards.module import VectorInput
-from robo_rl.rewards.stages import StagesConfig
+from robo_rl.rewards.modules.classifier import ClassifierConfig, ViceConfig
+from robo_rl.rewards.modules.clip import ClipConfig
+from robo_rl.rewards.modules.stages import StagesConfig
+from robo_rl.rewards.parts.vector_input import VectorInput
 from robo_rl.rewards.vision.encoder import load_encoder
+from robo_rl.rewards.vision.images import ImagesConfig, moved
 from robo_rl.rewards.vision.libraries import timm
 from robo_rl.sim import make_backend
 from robo_rl.sim.config import ObservationConfig

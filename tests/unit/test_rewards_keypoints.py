@@ -9,8 +9,15 @@ from hydra import compose, initialize_config_module
 
 from robo_rl.app import build, build_reward, register_all_configs
 from robo_rl.core import ArraySpec, ConfigError, EnvSpec
-from robo_rl.rewards.keypoints import FRONT, KeypointsConfig, projected, read_cells, under_grid, waypoint_rewards
-from robo_rl.rewards.vlm.endpoint import EndpointConfig
+from robo_rl.rewards.asking.endpoint import EndpointConfig
+from robo_rl.rewards.modules.keypoints import (
+    FRONT,
+    KeypointsConfig,
+    projected,
+    read_cells,
+    under_grid,
+    waypoint_rewards,
+)
 
 from ..vlm_server import requests, vlm_server
 

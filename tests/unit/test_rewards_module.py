@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from robo_rl.core import ArraySpec, ConfigError, EnvSpec
-from robo_rl.rewards.images import ImagesConfig, cell_colours
-from robo_rl.rewards.module import VectorInput
+from robo_rl.rewards.parts.vector_input import VectorInput
+from robo_rl.rewards.vision.images import ImagesConfig, cell_colours
 
 SPEC = EnvSpec(
     task="test",

@@ -7,7 +7,7 @@ from robo_rl.core import CheckpointError, network_size, networks_within
 from robo_rl.recording.teleoperation import record_expert
 from robo_rl.replay import EpisodeStore
 from robo_rl.rewards import MODULES
-from robo_rl.rewards.classifier import ViceConfig
+from robo_rl.rewards.modules.classifier import ViceConfig
 from robo_rl.sim import make_backend
 from robo_rl.sim.config import ObservationConfig
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from robo_rl.core import ArraySpec, Batch, CheckpointError, ConfigError, EnvSpec
-from robo_rl.rewards.novelty import NoveltyConfig
+from robo_rl.rewards.modules.novelty import NoveltyConfig
 
 SPEC = EnvSpec(
     task="test",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
-from robo_rl.rewards.occupancy import OccupancyConfig
+from robo_rl.rewards.modules.occupancy import OccupancyConfig
 
 SPEC = EnvSpec(
     task="test",

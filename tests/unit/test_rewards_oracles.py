@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import spearmanr
 
 from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
-from robo_rl.rewards.oracles import read_number, strip
-from robo_rl.rewards.preferences import PreferencesConfig
-from robo_rl.rewards.vlm.endpoint import EndpointConfig
+from robo_rl.rewards.asking.endpoint import EndpointConfig
+from robo_rl.rewards.asking.oracles import read_number, strip
+from robo_rl.rewards.modules.preferences import PreferencesConfig
 
 from ..vlm_server import requests, vlm_server
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
-from robo_rl.rewards.perceptual import PerceptualConfig, PerceptualReward, discrimination
-from robo_rl.rewards.segmentation import segment, segment_jointly
+from robo_rl.rewards.modules.perceptual import PerceptualConfig, PerceptualReward, discrimination
+from robo_rl.rewards.parts.segmentation import segment, segment_jointly
 
 SPEC = EnvSpec(
     task="test",

@@ -6,9 +6,9 @@ import torch
 from scipy.stats import spearmanr
 
 from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
-from robo_rl.rewards.distillation import draw_segments
-from robo_rl.rewards.preferences import PreferencesConfig, preference_loss
-from robo_rl.rewards.scripted_oracle import noisy_answers, ranked
+from robo_rl.rewards.asking.scripted_oracle import noisy_answers, ranked
+from robo_rl.rewards.modules.distillation import draw_segments
+from robo_rl.rewards.modules.preferences import PreferencesConfig, preference_loss
 
 SPEC = EnvSpec(
     task="test",
@@ -173,9 +173,9 @@ def test_of_many_candidates_those_are_asked_about_that_networks_disagree_on():
     module.update(world)
     state = world.drawn["next_observation/state"]
     assert len(state) == rows
-    scaled = (state - before._scaling["shift"]) / before._scaling["scale"]
+    scaled = (state - before._arrays["shift"]) / before._arrays["scale"]
     probabilities = []
-    for network in before._networks:
+    for network in before._networks.values():
         rewards = torch.tanh(network(torch.from_numpy(scaled).flatten(0, 1))[:, 0]).detach().numpy().reshape(rows, 3)
         sums = rewards.astype(np.float64).sum(1).reshape(-1, 2)
         probabilities.append(1 / (1 + np.exp(sums[:, 0] - sums[:, 1])))

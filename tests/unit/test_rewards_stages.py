@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from robo_rl.core import ArraySpec, ConfigError, DataError, EnvSpec
-from robo_rl.rewards.stages import StageClassifier, StagesConfig
+from robo_rl.rewards.modules.stages import StagesConfig, StagesReward
 
 
 def spec(**observation: ArraySpec) -> EnvSpec:
@@ -37,7 +37,7 @@ def walks(count, lengths=(8, 6, 9), seed=0):
 SMALL = {"hidden": (16,), "fit_steps": 150, "learning_rate": 1e-2, "batch_size": 48}
 
 
-def made(environment=None, **options) -> StageClassifier:
+def made(environment=None, **options) -> StagesReward:
     return StagesConfig(**SMALL | options).make("stages", environment or spec(), 0)
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse.csgraph import connected_components
 
 from robo_rl.core import ArraySpec, CheckpointError, EnvSpec
-from robo_rl.rewards.successes import SuccessesConfig, clusters
+from robo_rl.rewards.modules.successes import SuccessesConfig, clusters
 
 SPEC = EnvSpec(
     task="test",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from robo_rl.core import ConfigError, ObservationSignals
-from robo_rl.rewards.specification import SpecificationConfig as SpecificationRewardConfig
+from robo_rl.rewards.modules.specification import SpecificationConfig as SpecificationRewardConfig
 from robo_rl.safety import make_safe_backend
 from robo_rl.safety.compose import make_filter_chain
 from robo_rl.safety.config import SafetyConfig, SpecificationConfig

@@ -24,9 +24,10 @@ from robo_rl.core import (
     require,
 )
 
-from .module import Floats, Module, image_keys
-from .vlm.endpoint import Endpoint, EndpointConfig, Picture
-from .vlm.inquiries import POLL_SECONDS, Inquiries
+from ..asking.endpoint import Endpoint, EndpointConfig, Picture
+from ..asking.inquiries import POLL_SECONDS, Inquiries
+from ..parts.module import Floats, Module
+from ..parts.vector_input import image_keys
 
 Doubles = NDArray[np.float64]
 

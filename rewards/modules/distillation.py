@@ -15,41 +15,29 @@ from robo_rl.core import (
     EnvSpec,
     Experience,
     Metrics,
-    Options,
     State,
     as_config,
-    derive_seed,
     generator,
     option,
     require,
 )
 
+from ..asking.endpoint import EndpointConfig
+from ..asking.inquiries import POLL_SECONDS
+from ..asking.oracles import Answered, Oracle
+from ..parts.arrays import with_prefix, without_prefix
+from ..parts.demonstrations import require_episodes
+from ..parts.module import Floats
+from ..parts.vector_input import image_keys
+from ..parts.vector_module import NetworkConfig, NetworkModule
 from .ensemble import combined, require_combination
-from .images import ImagesConfig
-from .module import (
-    Floats,
-    Module,
-    VectorInput,
-    image_keys,
-    require_episodes,
-    take_over,
-    taken,
-    with_prefix,
-    without_prefix,
-)
-from .networks import TrainedNetwork
-from .oracles import Answered, Oracle
-from .vlm.endpoint import EndpointConfig
-from .vlm.inquiries import POLL_SECONDS
 
 
 @dataclass(frozen=True)
-class DistillationConfig(Options):
+class DistillationConfig(NetworkConfig):
     """What all rewards have that are distilled from answers. Nobody who controls a robot waits for these.
 
-    Attributes:
-        keys: observation keys that the reward depends on; null: all that are not images.
-        images: how those among them that are images are seen.
+    Attributes (besides those of :class:`.NetworkConfig`):
         goal: what is wanted, in words, for whoever answers at an endpoint.
         camera: what is shown to them; null: the first camera of the task.
         endpoint: where a vision-language model or a person answers.
@@ -69,14 +57,10 @@ class DistillationConfig(Options):
             ``uncertainty_weight`` times the variance): what members disagree on is not worth pursuing (Coste et al.
             2023).
         uncertainty_weight: see ``combination``.
-        hidden: widths of the hidden layers.
-        learning_rate: of Adam.
         epochs: passes over all answers after each time.
         batch_size: answers of each step.
     """
 
-    keys: tuple[str, ...] | None = None
-    images: ImagesConfig = field(default_factory=ImagesConfig)
     goal: str = ""
     camera: str | None = None
     endpoint: EndpointConfig = field(default_factory=EndpointConfig)
@@ -89,19 +73,14 @@ class DistillationConfig(Options):
     members: int = option(3, low=1)
     combination: str = "mean"
     uncertainty_weight: float = 0.5
-    hidden: tuple[int, ...] = (64, 64)
-    learning_rate: float = option(1e-3, above=0, below=1)
     epochs: int = option(20, low=1)
     batch_size: int = option(64, low=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
         object.__setattr__(self, "endpoint", as_config(self.endpoint, EndpointConfig))
-        object.__setattr__(self, "hidden", tuple(self.hidden))
         require(self.candidates == 1 or self.members > 1, "members", "2 or more where candidates is", self.members)
         require_combination(self.combination, self.uncertainty_weight)
-        require(all(width >= 1 for width in self.hidden), "hidden", "widths of 1 or more", list(self.hidden))
 
     def pictures(self, spec: EnvSpec, option: str) -> str:
         """Return the observation key of the pictures that are shown to whoever answers at an endpoint.
@@ -112,7 +91,7 @@ class DistillationConfig(Options):
         return image_keys(None if self.camera is None else (self.camera,), spec, f"{option}.camera")[0]
 
 
-class DistilledReward(Module, ABC):
+class DistilledReward(NetworkModule, ABC):
     """See :class:`DistillationConfig`.
 
     Questions are put in rounds. When all answers of a round are there, or have failed, each network is fitted to all
@@ -130,7 +109,9 @@ class DistilledReward(Module, ABC):
         ConfigError: if an observation key is not there.
     """
 
+    config: DistillationConfig
     learned = True
+    keeps_version = True
 
     def __init__(
         self,
@@ -141,33 +122,15 @@ class DistilledReward(Module, ABC):
         oracle: Oracle,
         shown: tuple[int, int],
     ) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config, name, spec, seed, trains=True)
         self._oracle = oracle
         self._shown = shown
-        self._name = name
-        self._seed = derive_seed(seed, "reward", name)
-        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}", trains=True)
-        self._networks = [
-            TrainedNetwork(
-                self._input.size,
-                config.hidden,
-                1,
-                learning_rate=config.learning_rate,
-                seed=derive_seed(self._seed, "network", member),
-                name=name,
-                pictures=self._input.pictures,
-            )
-            for member in range(config.members)
-        ]
-        self._scaling = {
-            "shift": np.zeros(self._input.size, np.float32),
-            "scale": np.ones(self._input.size, np.float32),
-        }
+        for member in range(config.members):
+            self._make_network(f"network/{member}", member=(member,))
         self._counters = np.zeros(2, dtype=np.int64)  # steps since the last round, questions that count
+        self._arrays["counters"] = self._counters
         self._open = np.zeros((0, *shown, self._input.size), dtype=np.float32)  # what the open round is about
-        self._asked = self._open  # what was answered
-        self._answers = np.zeros(0, dtype=np.float32)
+        self._rows |= {"asked": self._open, "answers": np.zeros(0, dtype=np.float32)}  # what was answered
 
     @abstractmethod
     def _rewards(self, outputs: Tensor) -> Tensor:
@@ -250,7 +213,7 @@ class DistilledReward(Module, ABC):
     def _most_disputed(self, segments: Batch, count: int) -> Batch:
         """Return the ``count`` questions whose answers the networks disagree on most, as they were drawn."""
         shown = self._input(segments).reshape(-1, *self._shown, self._input.size)
-        disagreement = self._expected(self._members(self._scaled(shown))).std(0).numpy()
+        disagreement = self._expected(self._member_rewards(shown)).std(0).numpy()
         chosen = np.sort(np.argsort(-disagreement, kind="stable")[:count])
         rows = (chosen[:, None] * self._shown[0] + np.arange(self._shown[0])).ravel()
         return {key: values[rows] for key, values in segments.items()}
@@ -272,61 +235,48 @@ class DistilledReward(Module, ABC):
         metrics = {"queries": float(self._counters[1])} | self._oracle.metrics()
         if self.version and len(answers):
             metrics |= {f"held_out_{name}": value for name, value in self._compare(shown, answers).items()}
-        self._asked = np.concatenate((self._asked, shown))
-        self._answers = np.concatenate((self._answers, answers))
-        metrics["answers"] = float(len(self._answers))
-        return metrics | self._fit_networks() if len(self._answers) else metrics
+        self._rows["asked"] = np.concatenate((self._rows["asked"], shown))
+        self._rows["answers"] = np.concatenate((self._rows["answers"], answers))
+        metrics["answers"] = float(len(self._rows["answers"]))
+        return metrics | self._fit_networks() if len(self._rows["answers"]) else metrics
 
     def _fit_networks(self) -> Metrics:
-        states = self._asked.reshape(-1, self._input.size)
-        self._scaling["shift"][...], self._scaling["scale"][...] = self._input.scaling(states)
+        states = self._rows["asked"].reshape(-1, self._input.size)
+        self._normalise(states)
         self.version += 1
         config = self.config
-        shown, answers = self._scaled(self._asked), torch.from_numpy(self._answers)
+        shown, answers = torch.from_numpy(self._scaled(self._rows["asked"])), torch.from_numpy(self._rows["answers"])
         losses = []
-        for number, network in enumerate(self._networks):
+        for number, network in enumerate(self._networks.values()):
             for epoch in range(config.epochs):
                 order = generator(self._seed, "order", self.version, number, epoch).permutation(len(answers))
                 for first in range(0, len(order), config.batch_size):
                     chosen = torch.from_numpy(order[first : first + config.batch_size])
                     losses.append(network.descend(self._loss(network(shown[chosen])[..., 0], answers[chosen])))
-        return {"loss": float(np.mean(losses)), **self._compare(self._asked, self._answers)}
+        return {"loss": float(np.mean(losses)), **self._compare(self._rows["asked"], self._rows["answers"])}
 
     @torch.no_grad()
     def _compare(self, shown: Floats, answers: Floats) -> Metrics:
-        return self._explained(self._members(self._scaled(shown)).mean(0), torch.from_numpy(answers))
+        return self._explained(self._member_rewards(shown).mean(0), torch.from_numpy(answers))
 
     @torch.no_grad()
     def __call__(self, batch: Batch) -> Floats:
         """Return rewards (n,), at most 1."""
         if not self.version:
             return np.zeros(len(batch["action"]), dtype=np.float32)
-        members: Floats = self._members(self._scaled(self._input(batch))).numpy()
+        members: Floats = self._member_rewards(self._input(batch)).numpy()
         return combined(members, self.config.combination, self.config.uncertainty_weight)
 
-    def _scaled(self, vectors: Floats) -> Tensor:
-        return torch.from_numpy((vectors - self._scaling["shift"]) / self._scaling["scale"])
-
-    def _members(self, inputs: Tensor) -> Tensor:
-        """Return the rewards (members, ...) of each network for inputs (..., F)."""
-        rows = inputs.flatten(0, -2)
-        outputs = torch.stack([network.evaluate(rows)[:, 0] for network in self._networks])
-        return self._rewards(outputs).reshape(len(self._networks), *inputs.shape[:-1])
+    def _member_rewards(self, vectors: Floats) -> Tensor:
+        """Return the rewards (members, ...) of each network for vectors (..., F)."""
+        rows = torch.from_numpy(self._scaled(vectors)).flatten(0, -2)
+        outputs = torch.stack([network.evaluate(rows)[:, 0] for network in self._networks.values()])
+        return self._rewards(outputs).reshape(self.config.members, *vectors.shape[:-1])
 
     def state(self) -> State:
         """Return networks, optimisers and all answers. Questions without an answer are lost with the process."""
-        state: State = {
-            **self._scaling,
-            **self._input.state(),
-            "counters": self._counters - [0, len(self._open)],
-            "version": np.array([self.version], dtype=np.int64),
-            "asked": self._asked,
-            "answers": self._answers,
-        }
-        state |= with_prefix("oracle/", self._oracle.state())
-        for number, network in enumerate(self._networks):
-            state |= with_prefix(f"network/{number}/", network.state())
-        return state
+        counters = {"counters": self._counters - [0, len(self._open)]}
+        return {**super().state(), **counters, **with_prefix("oracle/", self._oracle.state())}
 
     def load(self, state: State) -> None:
         """Go on from ``state``.
@@ -334,15 +284,8 @@ class DistilledReward(Module, ABC):
         Raises:
             CheckpointError: if it is of another module.
         """
-        self._input.check(state, self._name)
-        version = np.zeros(1, dtype=np.int64)
-        take_over({**self._scaling, "counters": self._counters, "version": version}, state, self._name)
-        self.version = int(version[0])
-        self._asked = taken(state, "asked", self._name, like=self._asked)
-        self._answers = taken(state, "answers", self._name, like=self._answers)
+        super().load(state)
         self._oracle.load(without_prefix("oracle/", state))
-        for number, network in enumerate(self._networks):
-            network.load(without_prefix(f"network/{number}/", state))
 
 
 def draw_segments(episodes: Sequence[Batch], count: int, length: int, name: str, rng: np.random.Generator) -> Batch:

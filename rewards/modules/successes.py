@@ -1,28 +1,26 @@
 """Progress judged by the run's own successes (SRPO, Fei et al. 2025), on trajectories of states."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Batch, EnvSpec, Metrics, Options, State, as_config, option
+from robo_rl.core import Batch, EnvSpec, Metrics, option
 
-from .images import ImagesConfig
-from .module import Floats, Module, VectorInput, taken
+from ..parts.module import Floats
+from ..parts.vector_module import VectorConfig, VectorModule
 
 Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class SuccessesConfig(Options):
+class SuccessesConfig(VectorConfig):
     """A reward at the end of an episode: 1 for a success, and for a failure the more the nearer it is to successes.
 
     It needs the task's verdict on whole episodes, and no demonstrations; those that there are count as successes.
 
-    Attributes:
-        keys: observation keys to look at; null: all that are not images.
-        images: how those among them that are images are seen.
+    Attributes (besides those of :class:`.VectorConfig`):
         moments: an episode is described by its states at so many evenly spaced moments.
         memory: how many of the newest successes, and of the newest failures, are remembered.
         radius: successes this near to each other are neighbours; see :func:`distances` for the unit.
@@ -31,8 +29,6 @@ class SuccessesConfig(Options):
         steepness: of the logistic function that makes a reward of a distance.
     """
 
-    keys: tuple[str, ...] | None = None
-    images: ImagesConfig = field(default_factory=ImagesConfig)
     moments: int = option(8, low=1)
     memory: int = option(100, low=1)
     radius: float = option(0.5, above=0)
@@ -40,16 +36,12 @@ class SuccessesConfig(Options):
     largest: float = option(0.6, above=0, high=1)
     steepness: float = option(10.0, above=0)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
-
     def make(self, name: str, spec: EnvSpec, seed: int) -> "SuccessesReward":
         """Return the module of term ``name``."""
         return SuccessesReward(self, name, spec)
 
 
-class SuccessesReward(Module):
+class SuccessesReward(VectorModule):
     """See :class:`SuccessesConfig`.
 
     Descriptions are shifted and scaled by mean and deviation of the remembered successes, these are clustered, and the
@@ -70,13 +62,12 @@ class SuccessesReward(Module):
     whole_episodes = True
     judges_state = False
 
+    config: SuccessesConfig
+
     def __init__(self, config: SuccessesConfig, name: str, spec: EnvSpec) -> None:
-        super().__init__()
-        self.config = config
-        self._name = name
-        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}")
+        super().__init__(config, name, spec)
         nothing = np.zeros((0, config.moments * self._input.size), dtype=np.float32)
-        self._memory = {"successes": nothing, "failures": nothing}
+        self._rows |= {"successes": nothing, "failures": nothing}
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
         """Remember the successes among the demonstrations."""
@@ -88,7 +79,7 @@ class SuccessesReward(Module):
     def observe(self, batch: Batch) -> None:
         """Remember an episode."""
         kind = "successes" if _succeeded(batch) else "failures"
-        self._memory[kind] = np.concatenate((self._memory[kind], self._described(batch)))[-self.config.memory :]
+        self._rows[kind] = np.concatenate((self._rows[kind], self._described(batch)))[-self.config.memory :]
 
     def __call__(self, batch: Batch) -> Floats:
         """Return the rewards (n,) of the n steps of one episode in order: all but the last are 0."""
@@ -104,31 +95,18 @@ class SuccessesReward(Module):
         return description
 
     def _worth(self, failure: Floats) -> float:
-        config, successes = self.config, self._memory["successes"].astype(np.float64)
+        config, successes = self.config, self._rows["successes"].astype(np.float64)
         if not len(successes):
             return 0.0
         shift, scale = successes.mean(0), np.where(successes.std(0) > 1e-6, successes.std(0), 1.0)
         scaled = (successes - shift) / scale
         labels = clusters(scaled, config.radius, config.neighbours)
         centres = np.stack([scaled[labels == label].mean(0) for label in range(labels.max() + 1)] or [scaled.mean(0)])
-        failures = np.concatenate((self._memory["failures"], failure)).astype(np.float64)
+        failures = np.concatenate((self._rows["failures"], failure)).astype(np.float64)
         far = distances((failures - shift) / scale, centres).min(1)
         spread = far.max() - far.min()
         place = 0.5 if spread < 1e-6 else (far[-1] - far.min()) / spread
         return float(config.largest / (1 + np.exp(-config.steepness * (0.5 - place))))
-
-    def state(self) -> State:
-        """Return the descriptions that are remembered."""
-        return {**self._memory, **self._input.state()}
-
-    def load(self, state: State) -> None:
-        """Go on from ``state``.
-
-        Raises:
-            CheckpointError: if it is of another module.
-        """
-        self._input.check(state, self._name)
-        self._memory = {key: taken(state, key, self._name, like=like) for key, like in self._memory.items()}
 
 
 def _succeeded(episode: Batch) -> bool:

@@ -1,8 +1,7 @@
 """Generative adversarial imitation, off-policy (discriminator-actor-critic, Kostrikov et al. 2019)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -15,37 +14,20 @@ from robo_rl.core import (
     EnvSpec,
     Experience,
     Metrics,
-    Options,
-    State,
-    as_config,
-    derive_seed,
     generator,
     option,
-    require,
 )
 
-from .images import ImagesConfig
-from .module import (
-    Floats,
-    Module,
-    VectorInput,
-    constant_elements,
-    succeeded,
-    take_over,
-    taken,
-    with_prefix,
-    without_prefix,
-)
-from .networks import TrainedNetwork
+from ..parts.demonstrations import constant_elements, succeeded
+from ..parts.module import Floats
+from ..parts.vector_module import NetworkConfig, NetworkModule
 
 
 @dataclass(frozen=True)
-class GailConfig(Options):
+class GailConfig(NetworkConfig):
     """A reward for doing what demonstrations do, as a discriminator that learns beside the policy tells it.
 
-    Attributes:
-        keys: observation keys to look at; null: all that are not images.
-        images: how those among them that are images are seen.
+    Attributes (besides those of :class:`.NetworkConfig`):
         actions: judge an observation and the action taken there; false: the observations before and after a step,
             which is imitation from observation alone (Torabi et al. 2019).
         discount: of the agent too, from then on: what comes after a termination is worth the sum of it.
@@ -54,12 +36,8 @@ class GailConfig(Options):
         updates: steps of each update.
         learning_starts: environment steps in the replay before the first.
         batch_size: rows of each step, half of them demonstrated.
-        hidden: widths of the hidden layers.
-        learning_rate: of Adam.
     """
 
-    keys: tuple[str, ...] | None = None
-    images: ImagesConfig = field(default_factory=ImagesConfig)
     actions: bool = False
     discount: float = option(0.97, low=0, below=1)
     penalty: float = option(10.0, low=0)
@@ -67,21 +45,14 @@ class GailConfig(Options):
     updates: int = option(10, low=1)
     learning_starts: int = option(100, low=1)
     batch_size: int = option(128, low=2)
-    hidden: tuple[int, ...] = (64, 64)
     learning_rate: float = option(3e-4, above=0, below=1)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
-        object.__setattr__(self, "hidden", tuple(self.hidden))
-        require(all(width >= 1 for width in self.hidden), "hidden", "widths of 1 or more", list(self.hidden))
-
-    def make(self, name: str, spec: EnvSpec, seed: int) -> "Gail":
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "GailReward":
         """Return the module of term ``name``."""
-        return Gail(self, name, spec, seed)
+        return GailReward(self, name, spec, seed)
 
 
-class Gail(Module):
+class GailReward(NetworkModule):
     """See :class:`GailConfig`.
 
     A network's logit f tells demonstrated rows (label 1) from rows of the replay (label 0) by cross-entropy, whose
@@ -112,29 +83,20 @@ class Gail(Module):
     learned = True
     judges_state = False
 
+    config: GailConfig
+    keeps_version = True
+
     def __init__(self, config: GailConfig, name: str, spec: EnvSpec, seed: int) -> None:
-        super().__init__()
-        self.config = config
-        self._name = name
-        self._seed = derive_seed(seed, "reward", name)
-        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}")
+        super().__init__(config, name, spec, seed)
+        self._arrays["waited"] = self._waited
         self._parts = [self._input.size, spec.action.shape[0] if config.actions else self._input.size]
-        self._network = TrainedNetwork(
-            sum(self._parts) + 1,
-            config.hidden,
-            1,
-            learning_rate=config.learning_rate,
-            seed=derive_seed(self._seed, "network"),
-            name=name,
-        )
-        self._absorbing = np.zeros((1, sum(self._parts) + 1), dtype=np.float32)
+        inputs = sum(self._parts) + 1
+        self._network = self._make_network(inputs=inputs)
+        self._absorbing = np.zeros((1, inputs), dtype=np.float32)
         self._absorbing[0, -1] = 1.0
-        self._demonstrated = np.zeros((0, sum(self._parts) + 1), dtype=np.float32)
-        self._terminated = np.zeros(0, dtype=np.bool_)  # of each of those
-        self._arrays: dict[str, NDArray[Any]] = {
-            "shift": np.zeros(self._input.size, dtype=np.float32),
-            "scale": np.ones(self._input.size, dtype=np.float32),
-            "waited": np.zeros(1, dtype=np.int64),
+        self._rows |= {
+            "demonstrated": np.zeros((0, inputs), dtype=np.float32),
+            "terminated": np.zeros(0, dtype=np.bool_),  # of each of those
         }
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
@@ -153,8 +115,8 @@ class Gail(Module):
         unseen = constant_elements([(each - shift) / scale for each in trajectories])
         self._arrays["shift"][...] = shift
         self._arrays["scale"][...] = np.where(unseen, np.inf, scale)
-        self._demonstrated = np.concatenate([self._vectors(episode) for episode in episodes])
-        self._terminated = np.concatenate([episode["terminated"] for episode in episodes])
+        self._rows["demonstrated"] = np.concatenate([self._vectors(episode) for episode in episodes])
+        self._rows["terminated"] = np.concatenate([episode["terminated"] for episode in episodes])
         return {}
 
     def discount(self) -> float:
@@ -175,16 +137,14 @@ class Gail(Module):
             ``loss``, the cross-entropy, and ``penalty``, means over the steps; ``demonstrated`` and ``policy``, the
             mean logits of the last rows of either side.
         """
-        config, waited = self.config, self._arrays["waited"]
-        waited += 1
-        if waited[0] < config.interval or len(experience) < config.learning_starts:
+        config = self.config
+        if not self._is_due(config.interval, len(experience) >= config.learning_starts):
             return {}
-        waited[0] = 0
         half, collected = config.batch_size // 2, []
         for step in range(config.updates):
             rng = generator(self._seed, "update", self.version, step)
-            drawn = rng.integers(0, len(self._demonstrated), half)
-            theirs = self._with_absorbing(self._demonstrated[drawn], self._terminated[drawn])
+            drawn = rng.integers(0, len(self._rows["demonstrated"]), half)
+            theirs = self._with_absorbing(self._rows["demonstrated"][drawn], self._rows["terminated"][drawn])
             rows = experience.sample_rows(half, rng)
             ours = self._with_absorbing(self._vectors(rows), rows["terminated"])
             entropy, penalty = self._cross_entropy(theirs, ours, half), self._penalty(theirs, ours, half, rng)
@@ -228,32 +188,7 @@ class Gail(Module):
         """Return inputs (n, P), and one absorbing for each that terminated."""
         return np.concatenate((vectors, self._absorbing.repeat(int(terminated.sum()), axis=0)))
 
-    def _scaled(self, vectors: Floats) -> Floats:
-        scaled: Floats = (vectors - self._arrays["shift"]) / self._arrays["scale"]
-        return scaled
-
     @torch.no_grad()
     def _logits(self, inputs: Floats) -> Floats:
         logits: Floats = self._network(torch.from_numpy(inputs))[:, 0].numpy()
         return logits
-
-    def state(self) -> State:
-        """Return network, optimiser, what was demonstrated, and the count of steps to the next update."""
-        network = with_prefix("network/", self._network.state())
-        version = np.array([self.version], dtype=np.int64)
-        shown = {"demonstrated": self._demonstrated, "terminated": self._terminated}
-        return {**self._arrays, **network, **shown, "version": version, **self._input.state()}
-
-    def load(self, state: State) -> None:
-        """Go on from ``state``.
-
-        Raises:
-            CheckpointError: if it is of another module.
-        """
-        self._input.check(state, self._name)
-        version = np.zeros(1, dtype=np.int64)
-        take_over({**self._arrays, "version": version}, state, self._name)
-        self.version = int(version[0])
-        self._demonstrated = taken(state, "demonstrated", self._name, like=self._demonstrated)
-        self._terminated = taken(state, "terminated", self._name, like=self._terminated)
-        self._network.load(without_prefix("network/", state))

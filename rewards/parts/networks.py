@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from robo_rl.core import CheckpointError, State, claim_parameters
 
-from .module import take_over
+from .arrays import take_over
 
 FEATURES = 64
 """Elements that a picture is told by."""

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from robo_rl.core import Batch, Metrics, RoboRLError, State
 
-from .module import Floats
-from .vlm.endpoint import BudgetSpentError, Endpoint, Picture
-from .vlm.inquiries import Inquiries
+from ..parts.module import Floats
+from .endpoint import BudgetSpentError, Endpoint, Picture
+from .inquiries import Inquiries
 
 
 class Answered(NamedTuple):

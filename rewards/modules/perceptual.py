@@ -2,17 +2,17 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core import Batch, EnvSpec, Metrics, Options, State, as_config, option, require
+from robo_rl.core import Batch, EnvSpec, Metrics, option, require
 
-from .images import ImagesConfig
-from .module import Floats, Module, VectorInput, constant_elements, long_enough, succeeded, take_over
-from .segmentation import Doubles, segment, segment_jointly, segment_labels
+from ..parts.demonstrations import constant_elements, long_enough, succeeded
+from ..parts.module import Floats
+from ..parts.segmentation import Doubles, segment, segment_jointly, segment_labels
+from ..parts.vector_module import VectorConfig, VectorModule
 
 SEGMENTATIONS = ("joint", "separate")
 NEGATIVES = ("earlier", "all")
@@ -21,12 +21,10 @@ REWARDS = ("density", "progress")
 
 
 @dataclass(frozen=True)
-class PerceptualConfig(Options):
+class PerceptualConfig(VectorConfig):
     """A reward for how far a state is through the steps that demonstrations have in common. No actions are needed.
 
-    Attributes:
-        keys: observation keys to look at; null: all that are not images.
-        images: how those among them that are images are seen.
+    Attributes (besides those of :class:`.VectorConfig`):
         steps: into how many steps each demonstration is cut.
         min_length: least number of observations of a step. ``segmentation=separate`` needs 2 or more, as a single
             observation deviates from nothing.
@@ -49,8 +47,6 @@ class PerceptualConfig(Options):
             -1 in the first and 0 in the last.
     """
 
-    keys: tuple[str, ...] | None = None
-    images: ImagesConfig = field(default_factory=ImagesConfig)
     steps: int = option(5, low=2)
     min_length: int = option(1, low=1)
     segmentation: str = option("joint", choices=SEGMENTATIONS)
@@ -64,7 +60,6 @@ class PerceptualConfig(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
         allowed = "2 or more with segmentation=separate"
         require(self.segmentation == "joint" or self.min_length >= 2, "min_length", allowed, self.min_length)
 
@@ -73,7 +68,7 @@ class PerceptualConfig(Options):
         return PerceptualReward(self, name, spec)
 
 
-class PerceptualReward(Module):
+class PerceptualReward(VectorModule):
     """See :class:`PerceptualConfig`.
 
     A step g of the demonstrations is described by its most discriminative features: mean m and variance v over its
@@ -99,15 +94,14 @@ class PerceptualReward(Module):
         ConfigError: if an observation key is not there.
     """
 
+    config: PerceptualConfig
+
     def __init__(self, config: PerceptualConfig, name: str, spec: EnvSpec) -> None:
-        super().__init__()
-        self.config = config
-        self._name = name
-        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}")
+        super().__init__(config, name, spec)
         self.whole_episodes = self._input.encodes
         rewarded = config.steps - 1
         kept = min(config.features or round(math.sqrt(self._input.size)), self._input.size)
-        self._arrays: dict[str, NDArray[Any]] = {
+        self._arrays |= {
             "shift": np.zeros(self._input.size),
             "scale": np.ones(self._input.size),
             "chosen": np.zeros((rewarded, kept), dtype=np.int64),
@@ -183,19 +177,6 @@ class PerceptualReward(Module):
             total = rewards @ self._weights
         result: Floats = total.astype(np.float32)
         return result
-
-    def state(self) -> State:
-        """Return what the demonstrations taught."""
-        return {**self._arrays, **self._input.state()}
-
-    def load(self, state: State) -> None:
-        """Go on from ``state``.
-
-        Raises:
-            CheckpointError: if it is of another module.
-        """
-        self._input.check(state, self._name)
-        take_over(self._arrays, state, self._name)
 
 
 def discrimination(inside: Doubles, outside: Doubles, separation: float) -> Doubles:

@@ -6,19 +6,19 @@ import numpy as np
 
 from robo_rl.core import TEACHERS, Batch, EnvSpec
 
-from .module import Floats, Module
+from ..parts.module import Floats, Module
 
 
 @dataclass(frozen=True)
 class InterventionsConfig:
     """A reward of -1 for the step after which somebody takes over from the policy, else 0."""
 
-    def make(self, name: str, spec: EnvSpec, seed: int) -> "InterventionReward":
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "InterventionsReward":
         """Return the module of term ``name``."""
-        return InterventionReward()
+        return InterventionsReward()
 
 
-class InterventionReward(Module):
+class InterventionsReward(Module):
     """See :class:`InterventionsConfig`.
 
     It is the policy's own last step that is punished, not the first step of whoever took over. Steps of a human or a

@@ -2,14 +2,13 @@
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from robo_rl.core import (
@@ -17,29 +16,16 @@ from robo_rl.core import (
     DataError,
     EnvSpec,
     Metrics,
-    Options,
-    State,
-    as_config,
-    derive_seed,
     generator,
     option,
     require,
 )
 
-from .guard import StateGuard
-from .images import ImagesConfig
-from .module import (
-    Floats,
-    Module,
-    VectorInput,
-    long_enough,
-    succeeded,
-    take_over,
-    with_prefix,
-    without_prefix,
-)
-from .networks import TrainedNetwork
-from .segmentation import segment, segment_labels
+from ..parts.demonstrations import long_enough, succeeded
+from ..parts.module import Floats
+from ..parts.segmentation import segment, segment_labels
+from ..parts.state_guard import StateGuard
+from ..parts.vector_module import NetworkConfig, NetworkModule
 from .stage_files import OF_FILE, read_classifier, write_classifier
 
 PARTS = 5
@@ -49,12 +35,10 @@ Labels = NDArray[np.int8]
 
 
 @dataclass(frozen=True)
-class StagesConfig(Options):
+class StagesConfig(NetworkConfig):
     """A reward for the stage of a task that has been reached: the number of the stage over that of all, 0 to 1.
 
-    Attributes:
-        keys: observation keys to look at; null: all that are not images.
-        images: how those among them that are images are seen.
+    Attributes (besides those of :class:`.NetworkConfig`):
         stages: how many there are after the beginning, which is stage 0. One: success.
         file: a classifier that ``robo-rl label`` made of a person's labels; it says ``keys``, ``images.model``,
             ``images.pretrained``, ``stages``, ``hidden`` and ``guard`` itself. Null: demonstrations are cut into
@@ -64,8 +48,6 @@ class StagesConfig(Options):
             specification of elements of observations such as ``end_effector_z > 5 cm``; null: nothing.
         false_positives: for each stage the threshold on the probability that it is reached, at least 0.5, is the
             smallest that says so of at most this share of the observations before it, in episodes not fitted to.
-        hidden: widths of the hidden layers.
-        learning_rate: of Adam.
         fit_steps: steps of Adam.
         batch_size: rows of each step, as many of each stage.
         views: images of examples are seen in so many ways, the first as they are; with a convolutional network, anew
@@ -74,15 +56,11 @@ class StagesConfig(Options):
         jitter: deviation of the noise added to examples, in deviations of each element over all of them.
     """
 
-    keys: tuple[str, ...] | None = None
-    images: ImagesConfig = field(default_factory=ImagesConfig)
     stages: int = option(2, low=1, high=100)
     file: str | None = None
     min_length: int = option(2, low=1)
     guard: str | None = None
     false_positives: float = option(0.01, low=0, below=1)
-    hidden: tuple[int, ...] = (64, 64)
-    learning_rate: float = option(1e-3, above=0, below=1)
     fit_steps: int = option(500, low=1)
     batch_size: int = 128
     views: int = option(8, low=1)
@@ -91,13 +69,10 @@ class StagesConfig(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
-        object.__setattr__(self, "hidden", tuple(self.hidden))
-        require(all(width >= 1 for width in self.hidden), "hidden", "widths of 1 or more", list(self.hidden))
         allowed = f"stages + 1 = {self.stages + 1} or more"
         require(self.batch_size > self.stages, "batch_size", allowed, self.batch_size)
 
-    def make(self, name: str, spec: EnvSpec, seed: int) -> "StageClassifier":
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "StagesReward":
         """Return the module of term ``name``.
 
         Raises:
@@ -105,16 +80,16 @@ class StagesConfig(Options):
             DataError: if the file cannot be read.
         """
         if self.file is None:
-            return StageClassifier(self, name, spec, seed)
+            return StagesReward(self, name, spec, seed)
         said, arrays = read_classifier(Path(self.file), spec, f"reward.modules.{name}.file")
         images = dataclasses.replace(self.images, **said.pop("images"))
         config = dataclasses.replace(self, images=images, **said)
-        module = StageClassifier(config, name, spec, seed)
+        module = StagesReward(config, name, spec, seed)
         module.load(arrays)
         return module
 
 
-class StageClassifier(Module):
+class StagesReward(NetworkModule):
     """See :class:`StagesConfig`.
 
     The network says how probable each stage is. Stage s is reached where the probability of all from s on is above the
@@ -130,28 +105,14 @@ class StageClassifier(Module):
         ConfigError: if an observation key is not there, or the guard does not fit.
     """
 
+    config: StagesConfig
+
     def __init__(self, config: StagesConfig, name: str, spec: EnvSpec, seed: int) -> None:
-        super().__init__()
-        self.config = config
-        self._name = name
+        super().__init__(config, name, spec, seed, trains=True)
         self._spec = spec
-        self._seed = derive_seed(seed, "reward", name)
-        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}", trains=True)
         self.whole_episodes = self._input.encodes
-        self._network = TrainedNetwork(
-            self._input.size,
-            config.hidden,
-            config.stages + 1,
-            learning_rate=config.learning_rate,
-            seed=derive_seed(self._seed, "network"),
-            name=name,
-            pictures=self._input.pictures,
-        )
-        self._arrays: dict[str, NDArray[Any]] = {
-            "shift": np.zeros(self._input.size, dtype=np.float32),
-            "scale": np.ones(self._input.size, dtype=np.float32),
-            "thresholds": np.zeros(config.stages, dtype=np.float32),  # of the log odds
-        }
+        self._network = self._make_network(outputs=config.stages + 1)
+        self._arrays["thresholds"] = np.zeros(config.stages, dtype=np.float32)  # of the log odds
         self._guard = StateGuard(config.guard, spec, f"reward.modules.{name}.guard")
 
     def __call__(self, batch: Batch) -> Floats:
@@ -227,21 +188,6 @@ class StageClassifier(Module):
         config["images"] = {"model": images.model, "pretrained": images.pretrained}
         write_classifier(path, self.state(), config, self._spec, self._input.keys, facts)
 
-    def state(self) -> State:
-        """Return network, optimiser and thresholds."""
-        network = with_prefix("network/", self._network.state())
-        return {**self._arrays, **network, **self._input.state()}
-
-    def load(self, state: State) -> None:
-        """Go on from ``state``.
-
-        Raises:
-            CheckpointError: if it is of another module.
-        """
-        self._input.check(state, self._name)
-        take_over(self._arrays, state, self._name)
-        self._network.load(without_prefix("network/", state))
-
     def _fit_network(self, rows: Batch, label: Labels) -> None:
         config = self.config
         members = [np.flatnonzero(label == stage) for stage in range(config.stages + 1)]
@@ -253,7 +199,7 @@ class StageClassifier(Module):
             )
         moves = self._input.moves(config.views, config.shift, self._seed)
         views = np.stack([self._input(rows, move=move) for move in moves])
-        self._arrays["shift"][...], self._arrays["scale"][...] = self._input.scaling(views[0])
+        self._normalise(views[0])
         noise = np.float32(config.jitter) * self._arrays["scale"]
         share = config.batch_size // (config.stages + 1)
         targets = torch.arange(config.stages + 1).repeat_interleave(share)
@@ -261,7 +207,7 @@ class StageClassifier(Module):
             rng = generator(self._seed, "fit", step)
             drawn = np.concatenate([found[rng.integers(0, len(found), share)] for found in members])
             examples = views[rng.integers(len(views), size=len(drawn)), drawn]
-            inputs = self._scaled(self._input.varied(examples, noise, config.shift, rng))
+            inputs = torch.from_numpy(self._scaled(self._input.varied(examples, noise, config.shift, rng)))
             self._network.descend(cross_entropy(self._network(inputs), targets))
 
     def _reached(self, batch: Batch) -> NDArray[np.int64]:
@@ -273,16 +219,13 @@ class StageClassifier(Module):
 
     def _odds(self, vectors: Floats) -> Floats:
         """Return the log odds (n, stages) that each stage or a later one is reached."""
-        logits = self._network.evaluate(self._scaled(vectors))
+        logits = self._network.evaluate(torch.from_numpy(self._scaled(vectors)))
         odds = [
             logits[:, stage:].logsumexp(1) - logits[:, :stage].logsumexp(1)
             for stage in range(1, self.config.stages + 1)
         ]
         found: Floats = torch.stack(odds, 1).numpy()
         return found
-
-    def _scaled(self, vectors: Floats) -> Tensor:
-        return torch.from_numpy((vectors - self._arrays["shift"]) / self._arrays["scale"])
 
 
 def _joined(episodes: Sequence[Batch], labels: Sequence[Labels], numbers: NDArray[np.int64]) -> tuple[Batch, Labels]:
@@ -297,7 +240,7 @@ def _joined(episodes: Sequence[Batch], labels: Sequence[Labels], numbers: NDArra
 
 
 def _errors(reached: NDArray[np.int64], label: Labels, stages: int) -> Metrics:
-    """Return the rates of errors for each stage; see :meth:`StageClassifier.learn`."""
+    """Return the rates of errors for each stage; see :meth:`StagesReward.learn`."""
     errors: Metrics = {}
     for stage in range(1, stages + 1):
         positive = label >= stage

@@ -9,8 +9,9 @@ import numpy as np
 
 from robo_rl.core import Batch, CheckpointError, ConfigError, EnvSpec, Metrics, Options, State, nearest, option, require
 
-from .module import Floats, Module, taken
-from .sandbox.process import RewardCodeError, Sandbox
+from ..parts.arrays import taken
+from ..parts.module import Floats, Module
+from ..sandbox.process import RewardCodeError, Sandbox
 
 BEFORE = "before_"
 ACTION = "action_"

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from robo_rl.core import Batch, ConfigError, EnvSpec, Metrics, State, nearest
 
-from .module import Floats
+from ..parts.module import Floats
 from .oracles import Answered
 
 

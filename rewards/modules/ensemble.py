@@ -23,7 +23,8 @@ from robo_rl.core import (
     require,
 )
 
-from .module import Floats, with_prefix, without_prefix
+from ..parts.arrays import with_prefix, without_prefix
+from ..parts.module import Floats
 
 COMBINATIONS = ("mean", "worst", "uncertainty")
 
@@ -54,7 +55,7 @@ class EnsembleConfig(Options):
         super().__post_init__()
         require_combination(self.combination, self.uncertainty_weight)
 
-    def make(self, name: str, spec: EnvSpec, seed: int) -> "Ensemble":
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "EnsembleReward":
         """Return the module of term ``name``.
 
         Raises:
@@ -79,10 +80,10 @@ class EnsembleConfig(Options):
                 f"{option}: {whole[0]} judges whole episodes, so it cannot be scored again with {learned[0]}, which is "
                 "learned: give each an entry of its own in reward.modules"
             )
-        return Ensemble(self, list(chain.from_iterable(made.values())))
+        return EnsembleReward(self, list(chain.from_iterable(made.values())))
 
 
-class Ensemble:
+class EnsembleReward:
     """See :class:`EnsembleConfig`.
 
     Args:

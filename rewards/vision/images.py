@@ -6,7 +6,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .vision.encoder import EncoderConfig, FrozenEncoder, load_encoder
+from .encoder import EncoderConfig, FrozenEncoder, load_encoder
 
 Floats = NDArray[np.float32]
 Images = NDArray[np.uint8]

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from robo_rl.core import Batch, CheckpointError, ConfigError, EnvSpec, State, option, require
 
-from .module import Floats, Module, image_keys, taken
-from .vision.encoder import ClipEncoder, EncoderConfig, load_encoder
+from ..parts.arrays import taken
+from ..parts.module import Floats, Module
+from ..parts.vector_input import image_keys
+from ..vision.encoder import ClipEncoder, EncoderConfig, load_encoder
 
 Doubles = NDArray[np.float64]
 

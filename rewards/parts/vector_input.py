@@ -1,115 +1,30 @@
-"""What reward modules share: defaults of the protocol, and the part of an observation that they look at."""
+"""The part of an observation that a reward module looks at, as one vector."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from robo_rl.core import (
-    Batch,
-    CheckpointError,
-    Comparisons,
-    ConfigError,
-    DataError,
-    EnvSpec,
-    Experience,
-    Metrics,
-    State,
-    generator,
-    nearest,
+from robo_rl.core import Batch, CheckpointError, ConfigError, EnvSpec, State, generator, nearest
+
+from ..vision.images import (
+    CELLS,
+    COLOURS,
+    CONVOLUTIONAL,
+    FINE_CELLS,
+    ImagesConfig,
+    cell_colours,
+    each_moved,
+    features,
+    moved,
 )
-
-from .images import CELLS, COLOURS, CONVOLUTIONAL, FINE_CELLS, ImagesConfig, cell_colours, each_moved, features, moved
-
-Floats = NDArray[np.float32]
-
-
-class Module:
-    """Base of reward modules, with the answers of one that is fixed and judges single states.
-
-    See :class:`robo_rl.core.RewardModule` for the meaning of each.
-    """
-
-    learned: bool = False
-    whole_episodes: bool = False
-    judges_state: bool = True
-
-    def __init__(self) -> None:
-        self.version = 0
-
-    @property
-    def waiting(self) -> bool:
-        """Nobody is asked."""
-        return False
-
-    def fit(self, episodes: Sequence[Batch]) -> Metrics:
-        """Nothing to prepare."""
-        return {}
-
-    def observe(self, batch: Batch) -> None:
-        """Nothing to take note of."""
-
-    def update(self, experience: Experience) -> Metrics:
-        """Nothing to learn."""
-        return {}
-
-    def discount(self) -> float | None:
-        """Return None: the agent's own discount is right."""
-        return None
-
-    def comparisons(self) -> Comparisons | None:
-        """Return None: nothing is compared."""
-        return None
-
-    def ready(self, first: Batch) -> bool:
-        """Return True: nobody is asked."""
-        return True
-
-    def state(self) -> State:
-        """Return nothing: nothing is remembered."""
-        return {}
-
-    def load(self, state: State) -> None:
-        """Go on from ``state``: nothing is remembered."""
-
-
-class FunctionModule(Module):
-    """A fixed module that a function computes, row by row.
-
-    Args:
-        function: returns rewards (n,), finite, for rows of :class:`robo_rl.core.RewardModule`.
-        judges_state: whether it reads ``next_observation/...`` alone.
-    """
-
-    def __init__(self, function: Callable[[Batch], NDArray[np.floating]], judges_state: bool = True) -> None:
-        super().__init__()
-        self._function = function
-        self.judges_state = judges_state
-
-    def __call__(self, batch: Batch) -> Floats:
-        """Return rewards (n,) of the rows."""
-        return np.asarray(self._function(batch), np.float32)
-
+from .module import Floats
 
 TRAINERS = "classifier, vice, stages, preferences and annotations"
 """Modules that can train a convolutional network."""
 
 STILL = (0, 0)
 """No move of images."""
-
-_CHANGES = 0.1
-"""From where to where an element must go, in deviations, to say something about how far an episode has come."""
-
-
-def constant_elements(trajectories: Sequence[NDArray[np.floating]]) -> NDArray[np.bool_]:
-    """Tell which elements (F,) stay what they are along each of ``trajectories`` (L, F), in units of their deviation.
-
-    These say which demonstration it is (where a door stands), not what is done in it.
-    """
-    found: NDArray[np.bool_] = np.all([np.ptp(each, axis=0) < _CHANGES for each in trajectories], axis=0)
-    return found
 
 
 class VectorInput:
@@ -277,99 +192,3 @@ def image_keys(cameras: Sequence[str] | None, spec: EnvSpec, option: str) -> tup
         if spec.observation[f"images/{camera}"].shape[-1] % 3:
             raise ConfigError(f"{option}: {camera!r} has no colours")
     return tuple(f"images/{camera}" for camera in (known if cameras is None else cameras))
-
-
-def require_episodes(episodes: Sequence[Batch], name: str) -> None:
-    """Raise :class:`DataError` if there are no demonstrations to prepare from."""
-    if not episodes:
-        raise DataError(
-            f"reward module {name!r} is made from demonstrations and there are none: set demonstrations.episodes to 1 "
-            "or more, and demonstrations.path where the task has no scripted expert"
-        )
-
-
-def succeeded(episodes: Sequence[Batch], name: str) -> Sequence[Batch]:
-    """Return the demonstrations but for those that ended in failure, which are no examples of what is wanted.
-
-    Those of which nobody knows are kept.
-
-    Raises:
-        DataError: if there are none.
-    """
-    require_episodes(episodes, name)
-    kept = [each for each in episodes if "success" not in each or each["success"][-1] != 0]
-    if not kept:
-        raise DataError(
-            f"reward module {name!r} is made from demonstrations that succeed, and each of {len(episodes)} ended in "
-            "failure: record some that succeed, or choose others by demonstrations.path"
-        )
-    if len(kept) < len(episodes):
-        print(
-            f"Reward module {name!r}: {len(episodes) - len(kept)} demonstrations that failed are left out", flush=True
-        )
-    return kept
-
-
-def long_enough(trajectories: Sequence[Floats], least: int, name: str) -> list[Floats]:
-    """Return those of ``least`` observations or more: a demonstration that began near its end shows too little.
-
-    Raises:
-        DataError: if there is none.
-    """
-    kept = [each for each in trajectories if len(each) >= least]
-    if not kept:
-        longest = max(map(len, trajectories))
-        raise DataError(
-            f"reward module {name!r} needs demonstrations of {least} observations, the longest has {longest}: record "
-            "longer ones, or let the module look for less (its configuration says what)"
-        )
-    return kept
-
-
-def take_over(ours: Mapping[str, NDArray[Any]], state: State, name: str) -> None:
-    """Copy arrays of ``state`` into those of the same names and shapes.
-
-    Raises:
-        CheckpointError: naming the first that is missing or has another shape or dtype.
-    """
-    for key, array in ours.items():
-        found = state.get(key)
-        if found is None or found.shape != array.shape or found.dtype != array.dtype:
-            raise CheckpointError(
-                f"reward module {name!r}: expected {key!r}, {array.dtype} {array.shape}, found "
-                f"{'nothing' if found is None else f'{found.dtype} {found.shape}'}; resume with the configuration of "
-                "the run"
-            )
-        array[...] = found
-
-
-def taken(state: State, key: str, name: str, *, like: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy of an array of ``state`` whose leading axis may be of any length.
-
-    Args:
-        state: what was saved.
-        key: of the array.
-        name: of the module, for the message.
-        like: an array of the dtype and trailing shape that are expected.
-
-    Raises:
-        CheckpointError: if it is missing or has another dtype or trailing shape.
-    """
-    found = state.get(key)
-    if found is None or found.dtype != like.dtype or found.shape[1:] != like.shape[1:] or found.ndim != like.ndim:
-        raise CheckpointError(
-            f"reward module {name!r}: expected {key!r}, {like.dtype} rows of shape {like.shape[1:]}, found "
-            f"{'nothing' if found is None else f'{found.dtype} {found.shape}'}; resume with the configuration of the "
-            "run"
-        )
-    return found.copy()
-
-
-def with_prefix(prefix: str, state: State) -> State:
-    """Return the arrays of a part of a module, under names that tell it from the other parts."""
-    return {prefix + key: value for key, value in state.items()}
-
-
-def without_prefix(prefix: str, state: State) -> State:
-    """Return the part of ``state`` that :func:`with_prefix` named so."""
-    return {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}

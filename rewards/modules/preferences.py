@@ -10,10 +10,10 @@ from torch.nn.functional import logsigmoid
 
 from robo_rl.core import Batch, Comparisons, EnvSpec, Metrics, option, require
 
+from ..asking.endpoint import Endpoint
+from ..asking.oracles import Answered, ComparingOracle, Oracle
+from ..asking.scripted_oracle import ScriptedOracle
 from .distillation import DistillationConfig, DistilledReward
-from .oracles import Answered, ComparingOracle, Oracle
-from .scripted_oracle import ScriptedOracle
-from .vlm.endpoint import Endpoint
 
 ORACLES = ("scripted", "endpoint")
 
@@ -65,7 +65,7 @@ class PreferencesConfig(DistillationConfig):
         require(not (self.ranking and self.term), "term", "null where ranking names terms", self.term)
         require(self.length >= 2 or not self.regret, "length", "2 or more where regret is true", self.length)
 
-    def make(self, name: str, spec: EnvSpec, seed: int) -> "PreferenceReward":
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "PreferencesReward":
         """Return the module of term ``name``.
 
         Raises:
@@ -87,10 +87,10 @@ class PreferencesConfig(DistillationConfig):
         else:
             key = self.pictures(spec, option)
             oracle = ComparingOracle(Endpoint(self.endpoint), key, self.goal, self.analysis)
-        return PreferenceReward(self, name, spec, seed, oracle)
+        return PreferencesReward(self, name, spec, seed, oracle)
 
 
-class PreferenceReward(DistilledReward):
+class PreferencesReward(DistilledReward):
     """See :class:`PreferencesConfig`.
 
     Each network gives a reward in [-1, 1] for the state after a step. It is fitted so that the logistic function of

@@ -1,13 +1,11 @@
 """Success from examples: a classifier, fixed (SERL, Luo et al. 2024) or adversarial (VICE, Fu et al. 2018)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
 
@@ -16,44 +14,25 @@ from robo_rl.core import (
     EnvSpec,
     Experience,
     Metrics,
-    Options,
-    State,
-    as_config,
-    derive_seed,
     generator,
     option,
-    require,
 )
 
-from .guard import StateGuard
-from .images import ImagesConfig
-from .module import (
-    Floats,
-    Module,
-    VectorInput,
-    long_enough,
-    succeeded,
-    take_over,
-    taken,
-    with_prefix,
-    without_prefix,
-)
-from .networks import TrainedNetwork
+from ..parts.demonstrations import long_enough, succeeded
+from ..parts.module import Floats
+from ..parts.state_guard import StateGuard
+from ..parts.vector_module import NetworkConfig, NetworkModule
 
 
 @dataclass(frozen=True)
-class GoalClassifierConfig(Options):
+class GoalClassifierConfig(NetworkConfig):
     """What all classifiers of success have, whose examples of it are the ends of demonstrations.
 
-    Attributes:
-        keys: observation keys to look at; null: all that are not images.
-        images: how those among them that are images are seen.
+    Attributes (besides those of :class:`.NetworkConfig`):
         goal_states: how many of the last states of each demonstration are examples of success.
         margin: how many states before those are examples of nothing; all earlier ones are examples of failure.
         guard: what must be true of an observation for it to be a success, whatever the classifier says: a condition
             such as ``end_effector_z > 10 cm``. Null: nothing.
-        hidden: widths of the hidden layers.
-        learning_rate: of Adam.
         fit_steps: steps on the demonstrations.
         batch_size: rows of each step, half of them successes.
         jitter: deviation of the noise added to examples, in deviations of each element over the demonstrations.
@@ -62,27 +41,17 @@ class GoalClassifierConfig(Options):
         shift: in the others moved by up to so many pixels down and right, the border repeated: random crops (SERL).
     """
 
-    keys: tuple[str, ...] | None = None
-    images: ImagesConfig = field(default_factory=ImagesConfig)
     goal_states: int = option(1, low=1)
     margin: int = option(1, low=0)
     guard: str | None = None
-    hidden: tuple[int, ...] = (64, 64)
-    learning_rate: float = option(1e-3, above=0, below=1)
     fit_steps: int = option(500, low=0)
     batch_size: int = option(128, low=2)
     jitter: float = option(0.05, low=0)
     views: int = option(8, low=1)
     shift: int = option(4, low=0)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
-        object.__setattr__(self, "hidden", tuple(self.hidden))
-        require(all(width >= 1 for width in self.hidden), "hidden", "widths of 1 or more", list(self.hidden))
 
-
-class GoalClassifier(Module):
+class GoalClassifier(NetworkModule):
     """See :class:`GoalClassifierConfig`.
 
     Args:
@@ -95,28 +64,15 @@ class GoalClassifier(Module):
         ConfigError: if an observation key is not there, or the guard does not fit.
     """
 
+    config: GoalClassifierConfig
+    keeps_version = True
+
     def __init__(self, config: GoalClassifierConfig, name: str, spec: EnvSpec, seed: int) -> None:
-        super().__init__()
-        self.config = config
-        self._name = name
-        self._seed = derive_seed(seed, "reward", name)
-        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}", trains=True)
+        super().__init__(config, name, spec, seed, trains=True)
         self._guard = StateGuard(config.guard, spec, f"reward.modules.{name}.guard")
         self._moves = self._input.moves(config.views, config.shift, self._seed)
-        self._network = TrainedNetwork(
-            self._input.size,
-            config.hidden,
-            1,
-            learning_rate=config.learning_rate,
-            seed=derive_seed(self._seed, "network"),
-            name=name,
-            pictures=self._input.pictures,
-        )
-        self._goals = np.zeros((0, self._input.size), dtype=np.float32)
-        self._arrays: dict[str, NDArray[Any]] = {
-            "shift": np.zeros(self._input.size, dtype=np.float32),
-            "scale": np.ones(self._input.size, dtype=np.float32),
-        }
+        self._network = self._make_network()
+        self._rows["goals"] = np.zeros((0, self._input.size), dtype=np.float32)
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
         """Learn from the demonstrations. Those too short to hold a failure are left out.
@@ -132,16 +88,16 @@ class GoalClassifier(Module):
             long_enough([self._input.trajectory(each, move) for each in episodes], least, self._name)
             for move in self._moves
         ]
-        self._arrays["shift"][...], self._arrays["scale"][...] = self._input.scaling(np.concatenate(views[0]))
+        self._normalise(np.concatenate(views[0]))
         fitted, held_out = views, views[0]
         if len(held_out) >= 4:
             fitted = [[each for number, each in enumerate(view) if number % 4] for view in views]
             held_out = held_out[::4]
-        self._goals, failures = self._examples(list(chain(*fitted)))
+        goals, failures = self._examples(list(chain(*fitted)))
         for step in range(self.config.fit_steps):
             rng = generator(self._seed, "fit", step)
-            self._descend(self._goals, failures[rng.integers(0, len(failures), self.config.batch_size // 2)], rng)
-        self._goals, _ = self._examples(list(chain(*views)))
+            self._descend(goals, failures[rng.integers(0, len(failures), self.config.batch_size // 2)], rng)
+        self._rows["goals"], _ = self._examples(list(chain(*views)))
         self._calibrate(self._logits(self._examples(held_out)[1]))
         return {}
 
@@ -156,11 +112,8 @@ class GoalClassifier(Module):
             np.concatenate([each[: -goals - margin] for each in trajectories]),
         )
 
-    def _scaled(self, vectors: Floats) -> Tensor:
-        return torch.from_numpy((vectors - self._arrays["shift"]) / self._arrays["scale"])
-
     def _logits(self, vectors: Floats) -> Floats:
-        logits: Floats = self._network.evaluate(self._scaled(vectors))[:, 0].numpy()
+        logits: Floats = self._network.evaluate(torch.from_numpy(self._scaled(vectors)))[:, 0].numpy()
         return logits
 
     def _descend(self, goals: Floats, failures: Floats, rng: np.random.Generator) -> float:
@@ -168,31 +121,12 @@ class GoalClassifier(Module):
         drawn = goals[rng.integers(0, len(goals), len(failures))]
         noise = np.float32(self.config.jitter) * self._arrays["scale"]
         examples = self._input.varied(np.concatenate((drawn, failures)), noise, self.config.shift, rng)
-        return self._network.descend(self._loss(self._scaled(examples), len(drawn), rng))
+        return self._network.descend(self._loss(torch.from_numpy(self._scaled(examples)), len(drawn), rng))
 
     def _loss(self, inputs: Tensor, goals: int, rng: np.random.Generator) -> Tensor:
         """Return the loss on inputs (n, F) of which the first ``goals`` are successes."""
         labels = (torch.arange(len(inputs)) < goals).float()
         return cross_entropy(self._network(inputs)[:, 0], labels)
-
-    def state(self) -> State:
-        """Return network, optimiser, examples of success and threshold."""
-        network = with_prefix("network/", self._network.state())
-        version = np.array([self.version], dtype=np.int64)
-        return {**self._arrays, **network, "goals": self._goals, "version": version, **self._input.state()}
-
-    def load(self, state: State) -> None:
-        """Go on from ``state``.
-
-        Raises:
-            CheckpointError: if it is of another module.
-        """
-        self._input.check(state, self._name)
-        version = np.zeros(1, dtype=np.int64)
-        take_over({**self._arrays, "version": version}, state, self._name)
-        self.version = int(version[0])
-        self._goals = taken(state, "goals", self._name, like=self._goals)
-        self._network.load(without_prefix("network/", state))
 
 
 @dataclass(frozen=True)
@@ -206,12 +140,12 @@ class ClassifierConfig(GoalClassifierConfig):
 
     false_positives: float = option(0.01, low=0, below=1)
 
-    def make(self, name: str, spec: EnvSpec, seed: int) -> "SuccessClassifier":
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "ClassifierReward":
         """Return the module of term ``name``."""
-        return SuccessClassifier(self, name, spec, seed)
+        return ClassifierReward(self, name, spec, seed)
 
 
-class SuccessClassifier(GoalClassifier):
+class ClassifierReward(GoalClassifier):
     """See :class:`ClassifierConfig`. With fewer than four demonstrations the threshold is only as good as the fit."""
 
     config: ClassifierConfig
@@ -253,12 +187,12 @@ class ViceConfig(GoalClassifierConfig):
     penalty: float = option(10.0, low=0)
     soft: bool = False
 
-    def make(self, name: str, spec: EnvSpec, seed: int) -> "Vice":
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "ViceReward":
         """Return the module of term ``name``."""
-        return Vice(self, name, spec, seed)
+        return ViceReward(self, name, spec, seed)
 
 
-class Vice(GoalClassifier):
+class ViceReward(GoalClassifier):
     """See :class:`ViceConfig`.
 
     Half of each batch are examples of success, labelled 1, half are states of the replay, labelled 0, whether they are
@@ -272,7 +206,7 @@ class Vice(GoalClassifier):
 
     def __init__(self, config: ViceConfig, name: str, spec: EnvSpec, seed: int) -> None:
         super().__init__(config, name, spec, seed)
-        self._waited = np.zeros(1, dtype=np.int64)
+        self._arrays["waited"] = self._waited
 
     def __call__(self, batch: Batch) -> Floats:
         """Return 1 or 0, or the probability, for each of the n rows."""
@@ -285,16 +219,14 @@ class Vice(GoalClassifier):
     def update(self, experience: Experience) -> Metrics:
         """Learn to tell the policy's states from the examples, every ``interval`` calls; return the mean loss."""
         config = self.config
-        self._waited += 1
-        if self._waited[0] < config.interval or len(experience) < config.learning_starts:
+        if not self._is_due(config.interval, len(experience) >= config.learning_starts):
             return {}
-        self._waited[0] = 0
         losses = []
         for step in range(config.updates):
             rng = generator(self._seed, "update", self.version, step)
             rows = experience.sample_rows(config.batch_size // 2, rng)
             states = self._input(rows, move=self._moves[rng.integers(len(self._moves))])
-            losses.append(self._descend(self._goals, states, rng))
+            losses.append(self._descend(self._rows["goals"], states, rng))
         self.version += 1
         logits = self._logits(self._input(experience.sample_rows(256, generator(self._seed, "look", self.version))))
         return {"loss": float(np.mean(losses)), "positive_fraction": float((logits >= 0).mean())}
@@ -311,16 +243,3 @@ class Vice(GoalClassifier):
         # A square root has no derivative at 0, where the gradient begins for inputs that no unit reacts to.
         norm = (gradient.square().sum(1) + 1e-12).sqrt()
         return cross_entropy(logits, label) + self.config.penalty * (norm - 1).square().mean()
-
-    def state(self) -> State:
-        """Return what the classifier has, and the count of steps to the next update."""
-        return {**super().state(), "waited": self._waited}
-
-    def load(self, state: State) -> None:
-        """Go on from ``state``.
-
-        Raises:
-            CheckpointError: if it is of another module.
-        """
-        super().load(state)
-        take_over({"waited": self._waited}, state, self._name)

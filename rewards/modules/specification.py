@@ -6,7 +6,7 @@ import numpy as np
 
 from robo_rl.core import Batch, ConfigError, EnvSpec, ObservationSignals, Options, option, parse_specification
 
-from .module import Floats, Module
+from ..parts.module import Floats, Module
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from torch.nn.functional import binary_cross_entropy_with_logits as cross_entrop
 
 from robo_rl.core import EnvSpec, Metrics, option, require
 
+from ..asking.endpoint import Endpoint
+from ..asking.oracles import ScoringOracle
 from .distillation import DistillationConfig, DistilledReward
-from .oracles import ScoringOracle
-from .vlm.endpoint import Endpoint
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class AnnotationsConfig(DistillationConfig):
         super().__post_init__()
         require(bool(self.goal.strip()), "goal", "what is wanted, in words", self.goal)
 
-    def make(self, name: str, spec: EnvSpec, seed: int) -> "AnnotationReward":
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "AnnotationsReward":
         """Return the module of term ``name``.
 
         Raises:
@@ -35,10 +35,10 @@ class AnnotationsConfig(DistillationConfig):
         """
         key = self.pictures(spec, f"reward.modules.{name}")
         oracle = ScoringOracle(Endpoint(self.endpoint), key, self.goal, self.levels)
-        return AnnotationReward(self, name, spec, seed, oracle, (1, 1))
+        return AnnotationsReward(self, name, spec, seed, oracle, (1, 1))
 
 
-class AnnotationReward(DistilledReward):
+class AnnotationsReward(DistilledReward):
     """See :class:`AnnotationsConfig`.
 
     Each network gives the probability that the state after a step has reached the goal, 0 to 1. Its loss is the

@@ -2,19 +2,20 @@
 
 import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robo_rl.core import Batch, CheckpointError, EnvSpec, Metrics, Options, State, as_config, option
+from robo_rl.core import Batch, CheckpointError, EnvSpec, Metrics, State, option
 
-from .images import ImagesConfig
-from .module import Floats, Module, VectorInput, succeeded, take_over, taken
-from .sinkhorn import sinkhorn
+from ..parts.arrays import taken
+from ..parts.demonstrations import succeeded
+from ..parts.module import Floats
+from ..parts.sinkhorn import sinkhorn
+from ..parts.vector_module import VectorConfig, VectorModule
 
 REWARDS = ("progress", "cost")
 METRICS = ("cauchy", "euclidean", "cosine")
@@ -24,12 +25,10 @@ ALIKE = 0.1
 
 
 @dataclass(frozen=True)
-class OptimalTransportConfig(Options):
+class OptimalTransportConfig(VectorConfig):
     """A reward for episodes that pass through the same states as a demonstration. No actions are needed.
 
-    Attributes:
-        keys: observation keys to look at; null: all that are not images.
-        images: how those among them that are images are seen.
+    Attributes (besides those of :class:`.VectorConfig`):
         reward: of a step: ``progress``, minus the share of the demonstrations that is still to come where it is moved
             onto; or ``cost``, minus the cost of that, as published.
         metric: cost of two states: ``cauchy`` (the mean, over elements divided by their deviations over the
@@ -46,8 +45,6 @@ class OptimalTransportConfig(Options):
         largest_advance: most steps that progress grows at one look.
     """
 
-    keys: tuple[str, ...] | None = None
-    images: ImagesConfig = field(default_factory=ImagesConfig)
     reward: str = option("progress", choices=REWARDS)
     metric: str = option("cauchy", choices=METRICS)
     epsilon: float = option(0.1, above=0)
@@ -59,16 +56,12 @@ class OptimalTransportConfig(Options):
     threshold: float = option(0.9, above=0, high=1)
     largest_advance: int = option(5, low=1)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
-
     def make(self, name: str, spec: EnvSpec, seed: int) -> "OptimalTransportReward":
         """Return the module of term ``name``."""
         return OptimalTransportReward(self, name, spec)
 
 
-class OptimalTransportReward(Module):
+class OptimalTransportReward(VectorModule):
     """See :class:`OptimalTransportConfig`.
 
     An episode of L steps is compared with each demonstration. The plan T (L, M) moves its states onto the
@@ -103,17 +96,22 @@ class OptimalTransportReward(Module):
     whole_episodes = True
     judges_state = False
 
+    config: OptimalTransportConfig
+
     def __init__(self, config: OptimalTransportConfig, name: str, spec: EnvSpec) -> None:
-        super().__init__()
-        self.config = config
-        self._name = name
-        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}")
+        super().__init__(config, name, spec)
         self._scale = np.ones(self._input.size, dtype=np.float32)
         self._unit = np.ones(1, dtype=np.float32)
         self._farthest = np.ones(1, dtype=np.float32)
+        self._counters = np.zeros(2, dtype=np.int64)  # progress k, episodes
+        self._arrays |= {
+            "scale": self._scale,
+            "unit": self._unit,
+            "farthest": self._farthest,
+            "counters": self._counters,
+        }
         self._demonstrations: list[Tensor] = []
         self._recent: list[Tensor] = []
-        self._counters = np.zeros(2, dtype=np.int64)  # progress k, episodes
 
     @property
     def progress(self) -> int:
@@ -134,9 +132,11 @@ class OptimalTransportReward(Module):
         self._demonstrations = [self._features(each) for each in vectors]
         # Whatever the plan, an episode of one state costs the mean of the distances to those of a demonstration.
         starts = torch.stack([each[0] for each in self._demonstrations])
-        staying = torch.stack([self._costs(starts, each).mean(1) for each in self._demonstrations]).amin(0)
+        staying = torch.stack(
+            [state_costs(starts, each, self.config.metric).mean(1) for each in self._demonstrations]
+        ).amin(0)
         self._unit[0] = float(staying.mean()) if staying.max() > 1e-6 else 1.0
-        self._farthest[0] = self._farthest_neighbour()
+        self._farthest[0] = farthest_neighbour(self._demonstrations, self.config.metric)
         shortest = min(map(len, self._demonstrations))
         self._counters[0] = max(1, round(self.config.first_progress * shortest))
         return {}
@@ -160,7 +160,7 @@ class OptimalTransportReward(Module):
     def __call__(self, batch: Batch) -> Floats:
         """Return the rewards (n,), at most 0 (of ``progress`` at least -1), of the n steps of one episode in order."""
         episode = self._features(self._input(batch))
-        each_costs = [self._costs(episode, each) for each in self._demonstrations]
+        each_costs = [state_costs(episode, each, self.config.metric) for each in self._demonstrations]
         if self.config.reward == "progress":
             rewards = self._progress(each_costs) - 1
         else:
@@ -181,17 +181,6 @@ class OptimalTransportReward(Module):
         farthest = float(self._farthest[0])
         return progress * (farthest / costs.amin(1).clamp(min=farthest))
 
-    def _farthest_neighbour(self) -> float:
-        """Return the largest cost from a state of a demonstration to the nearest of the others, or of its own."""
-        largest = 1e-6
-        for number, one in enumerate(self._demonstrations):
-            others = self._demonstrations[:number] + self._demonstrations[number + 1 :]
-            costs = torch.cat([self._costs(one, other) for other in others or [one]], dim=1)
-            if not others:
-                costs.fill_diagonal_(0 if len(one) == 1 else torch.inf)
-            largest = max(largest, float(costs.amin(1).max()))
-        return largest
-
     def _entropy(self, costs: Tensor) -> float:
         """Return the weight of the plan's entropy, in units of the costs."""
         return self.config.epsilon * float(costs.mean()) + 1e-9
@@ -200,13 +189,6 @@ class OptimalTransportReward(Module):
         """Return states (n, F) in the units that costs are computed in."""
         features = torch.from_numpy(vectors / self._scale)
         return torch.nn.functional.normalize(features, dim=1) if self.config.metric == "cosine" else features
-
-    def _costs(self, episode: Tensor, demonstration: Tensor) -> Tensor:
-        if self.config.metric == "cosine":
-            return 1 - episode @ demonstration.T
-        if self.config.metric == "cauchy":
-            return ((episode[:, None] - demonstration) / ALIKE).square_().log1p_().mean(-1)
-        return torch.cdist(episode, demonstration, compute_mode="donot_use_mm_for_euclid_dist")
 
     def _follows(self, steps: int) -> bool:
         """Whether the newest episodes follow the demonstrations for ``steps`` steps, and more could be followed."""
@@ -225,12 +207,12 @@ class OptimalTransportReward(Module):
         return float(np.percentile(kept, 90)) >= int(self.config.threshold * float(np.median(others)))
 
     def _order_kept(self, episode: Tensor, demonstration: Tensor, steps: int) -> int:
-        nearest = self._costs(episode[:steps], demonstration[:steps]).argmin(1)
+        nearest = state_costs(episode[:steps], demonstration[:steps], self.config.metric).argmin(1)
         return longest_increasing(nearest.tolist())
 
     def state(self) -> State:
         """Return demonstrations, what they are measured by, newest episodes and progress."""
-        state: State = {**self._arrays(), **self._input.state()}
+        state = super().state()
         for kind, trajectories in (("demonstrations", self._demonstrations), ("recent", self._recent)):
             rows = torch.cat(trajectories) if trajectories else torch.zeros(0, self._input.size)
             state |= {kind: rows.numpy(), f"{kind}_lengths": np.array(list(map(len, trajectories)), dtype=np.int64)}
@@ -242,13 +224,9 @@ class OptimalTransportReward(Module):
         Raises:
             CheckpointError: if it is of another module.
         """
-        self._input.check(state, self._name)
-        take_over(self._arrays(), state, self._name)
+        super().load(state)
         self._demonstrations = self._loaded(state, "demonstrations")
         self._recent = self._loaded(state, "recent")
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {"scale": self._scale, "unit": self._unit, "farthest": self._farthest, "counters": self._counters}
 
     def _loaded(self, state: State, kind: str) -> list[Tensor]:
         rows = taken(state, kind, self._name, like=np.zeros((0, self._input.size), dtype=np.float32))
@@ -256,6 +234,27 @@ class OptimalTransportReward(Module):
         if lengths.sum() != len(rows) or (lengths < 1).any():
             raise CheckpointError(f"reward module {self._name!r}: {kind} of {len(rows)} rows, lengths {lengths}")
         return [torch.from_numpy(part) for part in np.split(rows, np.cumsum(lengths)[:-1])] if lengths.size else []
+
+
+def state_costs(ones: Tensor, others: Tensor, metric: str) -> Tensor:
+    """Return the costs (n, m) of states (n, F) and (m, F); see :class:`OptimalTransportConfig` for the metrics."""
+    if metric == "cosine":
+        return 1 - ones @ others.T
+    if metric == "cauchy":
+        return ((ones[:, None] - others) / ALIKE).square_().log1p_().mean(-1)
+    return torch.cdist(ones, others, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def farthest_neighbour(demonstrations: Sequence[Tensor], metric: str) -> float:
+    """Return the largest cost from a state of a demonstration to the nearest of the others, or of its own."""
+    largest = 1e-6
+    for number, one in enumerate(demonstrations):
+        others = [*demonstrations[:number], *demonstrations[number + 1 :]]
+        costs = torch.cat([state_costs(one, other, metric) for other in others or [one]], dim=1)
+        if not others:
+            costs.fill_diagonal_(0 if len(one) == 1 else torch.inf)
+        largest = max(largest, float(costs.amin(1).max()))
+    return largest
 
 
 def longest_increasing(numbers: Sequence[int]) -> int:

@@ -1,60 +1,50 @@
 """A reward for going where the robot has not been, whatever for (APT, Liu and Abbeel 2021)."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from robo_rl.core import (
     Batch,
     EnvSpec,
     Experience,
     Metrics,
-    Options,
     State,
-    as_config,
-    derive_seed,
     generator,
     option,
     require,
 )
 
-from .images import ImagesConfig
-from .module import Floats, Module, VectorInput, take_over
+from ..parts.module import Floats
+from ..parts.vector_module import VectorConfig, VectorModule
 
 
 @dataclass(frozen=True)
-class NoveltyConfig(Options):
+class NoveltyConfig(VectorConfig):
     """A reward of log(1 + distance) for states far from those of the replay: data collection without supervision.
 
-    Attributes:
-        keys: observation keys to look at; null: all that are not images.
-        images: how those among them that are images are seen.
+    Attributes (besides those of :class:`.VectorConfig`):
         particles: states of the replay that distances are from, drawn anew at each update.
         neighbours: the distance is the mean of those to so many nearest particles.
         interval: environment steps between updates; before the first one every state earns 0.
     """
 
-    keys: tuple[str, ...] | None = None
-    images: ImagesConfig = field(default_factory=ImagesConfig)
     particles: int = option(512, low=1)
     neighbours: int = option(5, low=1)
     interval: int = option(20, low=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "images", as_config(self.images, ImagesConfig))
         fits = self.neighbours <= self.particles
         require(fits, "neighbours", f"at most particles={self.particles}", self.neighbours)
 
-    def make(self, name: str, spec: EnvSpec, seed: int) -> "Novelty":
+    def make(self, name: str, spec: EnvSpec, seed: int) -> "NoveltyReward":
         """Return the module of term ``name``."""
-        return Novelty(self, name, spec, seed)
+        return NoveltyReward(self, name, spec, seed)
 
 
-class Novelty(Module):
+class NoveltyReward(VectorModule):
     """See :class:`NoveltyConfig`. Distances are Euclidean, of elements divided by their deviation over the particles.
 
     Args:
@@ -69,13 +59,11 @@ class Novelty(Module):
 
     learned = True
 
+    config: NoveltyConfig
+
     def __init__(self, config: NoveltyConfig, name: str, spec: EnvSpec, seed: int) -> None:
-        super().__init__()
-        self.config = config
-        self._name = name
-        self._seed = derive_seed(seed, "reward", name)
-        self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}")
-        self._arrays: dict[str, NDArray[Any]] = {
+        super().__init__(config, name, spec, seed)
+        self._arrays |= {
             "particles": np.zeros((config.particles, self._input.size), np.float32),
             "scale": np.ones(self._input.size, np.float32),
             "counts": np.zeros(2, np.int64),  # version, steps since the last update
@@ -106,16 +94,11 @@ class Novelty(Module):
         rows = experience.sample_rows(256, generator(self._seed, "look", self.version))
         return {"novelty": float(self(rows).mean())}
 
-    def state(self) -> State:
-        """Return the particles, and when they were drawn."""
-        return {**self._arrays, **self._input.state()}
-
     def load(self, state: State) -> None:
         """Go on from ``state``.
 
         Raises:
             CheckpointError: if it is of another module.
         """
-        self._input.check(state, self._name)
-        take_over(self._arrays, state, self._name)
+        super().load(state)
         self.version = int(self._arrays["counts"][0])

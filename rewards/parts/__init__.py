@@ -1,0 +1,1 @@
+"""Parts that reward modules are made of."""
