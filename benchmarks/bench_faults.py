@@ -20,10 +20,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.learner_process import LearnerProcess, survive_kills  # noqa: E402
-from tests.malformed_packets import MalformedPackets  # noqa: E402
-from tests.replay_episodes import assert_same  # noqa: E402
-from tests.transport_rig import ActorRig, steps_of, stored_steps  # noqa: E402
+from tests.rigs.learner_process import LearnerProcess, survive_kills  # noqa: E402
+from tests.rigs.malformed_packets import MalformedPackets  # noqa: E402
+from tests.rigs.replay_episodes import assert_same  # noqa: E402
+from tests.rigs.transport_rig import ActorRig, steps_of, stored_steps  # noqa: E402
 
 KILLS = 20
 PACKETS = 100_000

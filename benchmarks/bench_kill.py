@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.watched_arm import kill_in_motion
+from tests.rigs.watched_arm import kill_in_motion
 
 REST_SECONDS = 0.5
 

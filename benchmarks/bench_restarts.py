@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.restart_rig import PHASES, SILENT_SECONDS, TARGETS, Outcome, restart_rig
+from tests.rigs.restart_rig import PHASES, SILENT_SECONDS, TARGETS, Outcome, restart_rig
 
 
 def main() -> int:

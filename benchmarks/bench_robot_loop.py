@@ -35,7 +35,7 @@ from robo_rl.training.remote_actor import RemoteActor
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.ros2_domain import free_domain  # noqa: E402
+from tests.rigs.ros2_domain import free_domain  # noqa: E402
 
 TASK = [
     "task=pick_cube",

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from robo_rl.core import ConfigError
-from tests.exact_arm import CASES, TOLERANCES, ExactArm, Stream
+from tests.rigs.exact_arm import CASES, TOLERANCES, ExactArm, Stream
 
 Array = NDArray[np.float64]
 Row = dict[str, Any]

@@ -2,9 +2,9 @@
 
     python benchmarks/bench_web.py [--presses 3] [--strangers 200] [--output FILE]
 
-Run folders of every kind of tests/hostile_runs.py are made, and ``robo-rl web`` is started on them. A page chooses each
-in turn and presses the emergency stop; then strangers open connections and show no token, and a page connects anew for
-each press. The time is from the press, or from the attempt to connect, to the answer.
+Run folders of every kind of tests/rigs/hostile_runs.py are made, and ``robo-rl web`` is started on them. A page chooses
+each in turn and presses the emergency stop; then strangers open connections and show no token, and a page connects anew
+for each press. The time is from the press, or from the attempt to connect, to the answer.
 """
 
 import argparse
@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from websockets.sync.client import connect
 
-from tests.hostile_runs import KINDS, make_hostile
+from tests.rigs.hostile_runs import KINDS, make_hostile
 
 PATIENCE_SECONDS = 20.0
 

@@ -39,7 +39,7 @@ from robo_rl.actor import Spool
 from robo_rl.core import RoboRLError
 from robo_rl.replay import EpisodeStore
 from robo_rl.transport import TransportConfig, send_command
-from tests.tcp_proxy import TcpProxy
+from tests.rigs.tcp_proxy import TcpProxy
 
 ACTORS = ("left", "right")
 AGENT = ["task=reach", "agent.update_to_data=4", "agent.batch_size=128"]

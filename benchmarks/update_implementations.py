@@ -100,7 +100,7 @@ class Ours:
         self._agent.update(rows)
 
     def trained(self) -> dict[str, Trained]:
-        # The agent counts iterations; tests/unit/test_native_update.py holds what each does to the definition.
+        # The agent counts iterations; tests/agents/test_native_update.py holds what each does to the definition.
         state = self._agent.state()
         done = int(state["updates"][0])
         steps = {"critic": done * self._config.update_to_data, "actor": done, "temperature": done}

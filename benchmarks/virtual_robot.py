@@ -22,7 +22,7 @@ from learning_table import with_earlier
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.ros2_domain import free_domain  # noqa: E402
+from tests.rigs.ros2_domain import free_domain  # noqa: E402
 
 ROWS = {
     "pick_cube_1": ("task=pick_cube", 1.0, ["run.env_steps=600", "run.evaluation_interval=100"]),

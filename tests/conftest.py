@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .ros2_domain import free_domain
+from .rigs.ros2_domain import free_domain
 
 # Processes of tests run beside each other: threads of one would wait for a core while those of others wait for them.
 # Before PyTorch is imported, and for all processes that are started.

@@ -9,8 +9,8 @@ import pytest
 from robo_rl.replay import Intake
 from robo_rl.transport import TransportConfig
 
-from ..replay_episodes import SPEC
-from ..transport_rig import ActorRig, make_server
+from ..rigs.replay_episodes import SPEC
+from ..rigs.transport_rig import ActorRig, make_server
 
 LOCAL = TransportConfig("127.0.0.1:0", timeout_seconds=20.0)
 

@@ -11,8 +11,8 @@ from robo_rl.core import TransportError
 from robo_rl.transport import send_command, sending
 from robo_rl.transport.policy import PolicyMessage
 
-from ..replay_episodes import assert_same
-from ..transport_rig import RUN, ActorRig, steps_of, stored_steps, wait_until
+from ..rigs.replay_episodes import assert_same
+from ..rigs.transport_rig import RUN, ActorRig, steps_of, stored_steps, wait_until
 from .conftest import LOCAL, config_for
 
 

@@ -19,8 +19,8 @@ from robo_rl.transport import LearnerLink, TransportConfig, connection, make_key
 from robo_rl.transport.service import CONTROL, EXCHANGE, JOIN, WATCH
 from robo_rl.transport.waiting import MOST_WAITING
 
-from ..replay_episodes import SPEC
-from ..transport_rig import RUN, ActorRig, make_server, steps_of, wait_until
+from ..rigs.replay_episodes import SPEC
+from ..rigs.transport_rig import RUN, ActorRig, make_server, steps_of, wait_until
 from .conftest import LOCAL, config_for
 
 

@@ -19,8 +19,8 @@ from robo_rl.transport.admission import MOST_NOTES, NOTE_INTERVAL_NS, Admission
 from robo_rl.transport.received import LAST_NUMBER, MOST_LOST, read_record, trusted_statistics
 from robo_rl.transport.service import EXCHANGE, JOIN, PROTOCOL
 
-from ..replay_episodes import SPEC, make_episode
-from ..transport_rig import steps_of
+from ..rigs.replay_episodes import SPEC, make_episode
+from ..rigs.transport_rig import steps_of
 from .conftest import LOCAL
 from .test_transport_requests import Wire, encoded, exchange_of
 

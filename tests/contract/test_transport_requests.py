@@ -22,8 +22,8 @@ from robo_rl.transport.connection import retry_seconds
 from robo_rl.transport.service import EXCHANGE, JOIN, PROTOCOL, RETRY_KEY, WATCH
 from robo_rl.transport.views import PRESENT_SECONDS
 
-from ..replay_episodes import SPEC, assert_same
-from ..transport_rig import ActorRig, make_server, steps_of, stored_steps, wait_until
+from ..rigs.replay_episodes import SPEC, assert_same
+from ..rigs.transport_rig import ActorRig, make_server, steps_of, stored_steps, wait_until
 from .conftest import LOCAL, config_for
 
 
@@ -315,7 +315,7 @@ def test_a_watch_ends_when_its_session_is_replaced(server, wire) -> None:
 
 def test_the_checked_in_code_is_that_of_the_schema(tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[2]
-    script = root / "tests" / "transport_schema.sh"
+    script = root / "tests" / "rigs" / "transport_schema.sh"
     subprocess.run([script, tmp_path], check=True, env={"PYTHON": sys.executable, "PATH": "/usr/bin:/bin"})
     for name in ("messages_pb2.py", "messages_pb2.pyi"):
         made, kept = ((folder / name).read_bytes() for folder in (tmp_path, root / "robo_rl" / "transport"))

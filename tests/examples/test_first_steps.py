@@ -2,7 +2,7 @@
 
 import json
 
-from ..guide import SMALL, Reader
+from ..rigs.guide import SMALL, Reader
 
 
 def test_a_first_run_is_trained_evaluated_and_resumed(tmp_path):

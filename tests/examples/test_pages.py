@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ..guide import EXAMPLES, PAGES, files
+from ..rigs.guide import EXAMPLES, PAGES, files
 
 SHOWN = {
     "task.md": "push_block",

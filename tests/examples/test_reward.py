@@ -6,7 +6,7 @@ import numpy as np
 
 from robo_rl.rewards import FunctionModule
 
-from ..guide import SMALL, Reader
+from ..rigs.guide import SMALL, Reader
 
 
 def test_the_package_is_installed_and_counts_in_a_training(tmp_path):

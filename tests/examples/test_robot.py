@@ -10,8 +10,8 @@ from robo_rl.app import config_folders
 from robo_rl.app.search_path import VARIABLE
 from robo_rl.core import ConfigError
 
-from ..guide import SMALL, Reader
-from ..ros2_domain import free_domain
+from ..rigs.guide import SMALL, Reader
+from ..rigs.ros2_domain import free_domain
 
 PATIENCE = [f"robot.sources.{name}.max_age=1" for name in ("joints", "object", "rewards")]
 """The simulated robot shares a busy machine with the tests."""

@@ -2,7 +2,7 @@
 
 import json
 
-from ..guide import SMALL, Reader
+from ..rigs.guide import SMALL, Reader
 
 
 def test_the_package_is_installed_and_filters_actions(tmp_path):

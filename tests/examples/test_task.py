@@ -8,7 +8,7 @@ from robo_rl.core import ConfigError
 from robo_rl.sim import TASKS, register_task
 from robo_rl.sim.tasks.push_cube import PushCube
 
-from ..guide import SMALL, Reader
+from ..rigs.guide import SMALL, Reader
 
 
 def test_the_package_is_installed_and_trained(tmp_path):

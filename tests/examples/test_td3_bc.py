@@ -18,7 +18,7 @@ from torch import nn
 from robo_rl.core import ArraySpec, ConfigError, DivergenceError
 from robo_rl.learner import CheckpointFolder
 
-from ..specs import toy_spec
+from ..rigs.specs import toy_spec
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "td3_bc"

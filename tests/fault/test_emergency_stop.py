@@ -33,7 +33,7 @@ from robo_rl.core.emergency import default_file
 from robo_rl.safety import make_safe_backend
 from robo_rl.safety.config import EmergencyStopConfig
 
-from ..safety_arms import arm
+from ..rigs.safety_arms import arm
 
 ACTION = np.array([1, 0, 0, 0], np.float32)
 

@@ -20,13 +20,13 @@ from robo_rl.evaluation.runs import find_runs, load_run
 from robo_rl.monitoring.run_table import TopConfig, look
 from robo_rl.telemetry import Command, Console, LiveRun, LiveStatus, LiveWatch
 
-from ..hostile_runs import KINDS, LINE, make_hostile
+from ..rigs.hostile_runs import KINDS, LINE, make_hostile
 
 pytest.importorskip("websockets")
 
 from robo_rl.monitoring.dashboard import Dashboard, WatchConfig
 
-from ..unit.test_web_commands_of_pages import PATIENCE_SECONDS, PRESS, Page
+from ..web.test_web_commands_of_pages import PATIENCE_SECONDS, PRESS, Page
 
 MEMORY_BYTES = 1 << 30
 

@@ -10,7 +10,7 @@ import pytest
 from robo_rl.core import DataError
 from robo_rl.replay import EpisodeStore
 
-from ..replay_episodes import SPEC, assert_same, make_episode, record
+from ..rigs.replay_episodes import SPEC, assert_same, make_episode, record
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import zarr
 from robo_rl.core import DataError, write_durably
 from robo_rl.replay import EpisodeStore
 
-from ..replay_episodes import SPEC, assert_same, make_episode, steps_of
+from ..rigs.replay_episodes import SPEC, assert_same, make_episode, steps_of
 
 # Imports once, then forks a recorder for each line of its input; so a kill costs no start-up.
 # The recorder adds episodes, each made from its number, and tells every commit to a file. The line says at which of
@@ -77,7 +77,7 @@ def test_kill_9_at_random_points_loses_the_open_episode_alone(tmp_path):
     path, commits = tmp_path / "set", tmp_path / "commits"
     commits.touch()
     EpisodeStore.create(path, SPEC).close()
-    helpers = Path(__file__).parents[1]
+    helpers = Path(__file__).parents[1] / "rigs"
     forker = subprocess.Popen(
         [sys.executable, "-c", FORKS_RECORDERS, str(helpers), str(path), str(commits)],
         stdin=subprocess.PIPE,

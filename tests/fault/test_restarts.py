@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ..restart_rig import SILENT_SECONDS, restart_rig
+from ..rigs.restart_rig import SILENT_SECONDS, restart_rig
 
 
 def test_whoever_is_killed_no_two_motions_come_at_once_and_people_are_told(

@@ -17,8 +17,8 @@ from robo_rl.core import DriverError, SafetyStop
 from robo_rl.drivers.ros2 import Node, open_node
 from robo_rl.safety import make_safe_backend
 
-from ..picture_stream import PictureStream, picture
-from ..robot_rig import begin, largest, patient_driver, towards_goal, virtual_robot, wait_until
+from ..rigs.picture_stream import PictureStream, picture
+from ..rigs.robot_rig import begin, largest, patient_driver, towards_goal, virtual_robot, wait_until
 
 PATIENT = ("virtual.watchdog.hold_after=1", "virtual.watchdog.stop_after=5")
 STILL = np.zeros(3, np.float32)

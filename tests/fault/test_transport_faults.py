@@ -16,11 +16,11 @@ from robo_rl.actor import SpoolFullError
 from robo_rl.replay import Intake
 from robo_rl.transport import TransportConfig
 
-from ..learner_process import LearnerProcess, survive_kills
-from ..malformed_packets import MalformedPackets
-from ..replay_episodes import SPEC, assert_same
-from ..tcp_proxy import TcpProxy
-from ..transport_rig import ActorRig, make_server, steps_of, stored_steps, wait_until
+from ..rigs.learner_process import LearnerProcess, survive_kills
+from ..rigs.malformed_packets import MalformedPackets
+from ..rigs.replay_episodes import SPEC, assert_same
+from ..rigs.tcp_proxy import TcpProxy
+from ..rigs.transport_rig import ActorRig, make_server, steps_of, stored_steps, wait_until
 from .test_replay_recording import small_disk
 
 __all__ = ["small_disk"]
@@ -109,7 +109,7 @@ ACTS_UNTIL_KILLED = """
 import json, pathlib, sys
 sys.path.insert(0, sys.argv[1])
 from robo_rl.transport import TransportConfig
-from tests.transport_rig import ActorRig, steps_of
+from tests.rigs.transport_rig import ActorRig, steps_of
 rig = ActorRig(TransportConfig(sys.argv[2], timeout_seconds=1.0), pathlib.Path(sys.argv[3]))
 session = rig.join()
 for step in steps_of(session, [7, 5, 9] * 100):

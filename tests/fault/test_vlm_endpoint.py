@@ -13,7 +13,7 @@ from robo_rl.rewards.asking.answers import AnswerCache
 from robo_rl.rewards.asking.endpoint import BudgetSpentError, Endpoint, EndpointConfig, EndpointError
 from robo_rl.rewards.asking.inquiries import Inquiries
 
-from ..vlm_server import requests, vlm_server
+from ..rigs.vlm_server import requests, vlm_server
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from robo_rl.drivers.fake.process import Joints
 from robo_rl.drivers.watchdog import Watch, Watchdog, WatchdogConfig
 from robo_rl.safety import make_safe_backend
 
-from ..watched_arm import kill_in_motion, moving_arm
+from ..rigs.watched_arm import kill_in_motion, moving_arm
 
 REST_SECONDS = 0.5
 MS = 1_000_000

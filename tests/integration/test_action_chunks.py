@@ -8,8 +8,8 @@ import pytest
 
 from robo_rl.cli import main
 
-from ..command_line import SMALL_AGENT
-from ..run_folder import newest_state
+from ..rigs.command_line import SMALL_AGENT
+from ..rigs.run_folder import newest_state
 
 STEPS = 50
 TRAIN = [

@@ -10,8 +10,8 @@ import pytest
 
 from robo_rl.replay import EpisodeStore
 
-from ..command_line import robo_rl
-from ..run_folder import records
+from ..rigs.command_line import robo_rl
+from ..rigs.run_folder import records
 
 COMMON = [
     "runtime=async",

@@ -10,8 +10,8 @@ from robo_rl.core import Source, Transition
 from robo_rl.learner import CheckpointFolder
 from robo_rl.replay import EpisodeStore, ReplayRing
 
-from ..command_line import SMALL_AGENT, robo_rl
-from ..run_folder import records
+from ..rigs.command_line import SMALL_AGENT, robo_rl
+from ..rigs.run_folder import records
 
 STEPS = 150
 TRAIN = [

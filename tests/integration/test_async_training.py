@@ -19,8 +19,8 @@ from robo_rl.learner import CheckpointFolder, load_checkpoint
 from robo_rl.replay import EpisodeStore
 from robo_rl.telemetry import Command, LiveWatch
 
-from ..command_line import PATIENCE_SECONDS, SMALL_AGENT, finish, robo_rl, start
-from ..run_folder import records
+from ..rigs.command_line import PATIENCE_SECONDS, SMALL_AGENT, finish, robo_rl, start
+from ..rigs.run_folder import records
 
 STEPS = 300
 AGENT = ["task=reach", *SMALL_AGENT]

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ..command_line import robo_rl
-from ..run_folder import newest_state, records
+from ..rigs.command_line import robo_rl
+from ..rigs.run_folder import newest_state, records
 
 STEPS = 300
 COMMON = [

@@ -16,8 +16,8 @@ from robo_rl.evaluation import plots, report, video
 from robo_rl.learner import CheckpointFolder
 from robo_rl.training import ending, results
 
-from ..odd_environments import LIMIT, registered
-from ..run_folder import records
+from ..rigs.odd_environments import LIMIT, registered
+from ..rigs.run_folder import records
 
 QUICK = [
     "task=gymnasium",

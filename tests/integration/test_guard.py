@@ -16,8 +16,8 @@ from robo_rl.drivers.robot.own_stop import rearm_robot
 from robo_rl.drivers.ros2 import Node, open_node
 from robo_rl.safety import make_safe_backend
 
-from ..robot_rig import begin, patient_driver, virtual_robot, wait_until
-from ..ros2_domain import free_domain
+from ..rigs.robot_rig import begin, patient_driver, virtual_robot, wait_until
+from ..rigs.ros2_domain import free_domain
 
 TRIGGER = "std_srvs/srv/Trigger"
 

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from ..command_line import robo_rl
-from ..run_folder import records
+from ..rigs.command_line import robo_rl
+from ..rigs.run_folder import records
 
 COMMON = [
     "task=pick_cube",

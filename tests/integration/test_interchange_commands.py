@@ -10,8 +10,8 @@ from robo_rl.recording.teleoperation import record_expert
 from robo_rl.replay import EpisodeStore
 from robo_rl.sim import make_backend
 
-from ..bags import write_bag
-from ..replay_episodes import assert_same
+from ..rigs.bags import write_bag
+from ..rigs.replay_episodes import assert_same
 
 
 def command(*arguments):

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ..run_folder import records
+from ..rigs.run_folder import records
 
 SMALL = ["hidden=[16]", "ensemble_size=2", "update_to_data=1", "batch_size=16", "learning_starts=20"]
 COMMON = [

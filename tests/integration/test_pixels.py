@@ -9,7 +9,7 @@ import pytest
 from robo_rl.learner import CheckpointFolder
 from robo_rl.replay import EpisodeStore
 
-from ..command_line import robo_rl
+from ..rigs.command_line import robo_rl
 
 TRAIN = [
     "task=reach",

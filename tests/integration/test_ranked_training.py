@@ -10,7 +10,7 @@ from pathlib import Path
 
 from robo_rl.learner import CheckpointFolder
 
-from ..command_line import finish, robo_rl
+from ..rigs.command_line import finish, robo_rl
 
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "-m", "robo_rl.cli")
 QUICK = [

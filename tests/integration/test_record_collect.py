@@ -47,7 +47,7 @@ from robo_rl.safety import make_safe_backend
 from robo_rl.safety.config import ObservationsConfig
 from robo_rl.sim import make_backend
 
-from ..command_line import heeding
+from ..rigs.command_line import heeding
 
 
 @pytest.fixture(scope="module")

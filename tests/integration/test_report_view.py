@@ -29,7 +29,7 @@ from robo_rl.evaluation.viewer import Recording, check_viewer, quantities, viewe
 from robo_rl.monitoring.viewer import export_video, record_episodes, record_run
 from robo_rl.replay import EpisodeStore
 
-from ..videos import read_video, write_video
+from ..rigs.videos import read_video, write_video
 
 HOSTILE = "<script>alert('&')</script>"
 

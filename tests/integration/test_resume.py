@@ -16,8 +16,8 @@ import pytest
 
 from robo_rl.learner import CheckpointFolder
 
-from ..command_line import SMALL_AGENT, finish, robo_rl, start
-from ..run_folder import records
+from ..rigs.command_line import SMALL_AGENT, finish, robo_rl, start
+from ..rigs.run_folder import records
 
 STEPS = 70
 COMMON = [

@@ -17,7 +17,7 @@ from robo_rl.rewards.asking.endpoint import Endpoint, EndpointConfig, EndpointEr
 from robo_rl.rewards.asking.oracles import ComparingOracle, ScoringOracle
 from robo_rl.rewards.modules.keypoints import read_cells, under_grid
 
-from ..browser import PATIENCE_SECONDS, open_browser, wait_until
+from ..rigs.browser import PATIENCE_SECONDS, open_browser, wait_until
 
 
 def test_a_person_answers(tmp_path):

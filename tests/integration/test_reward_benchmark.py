@@ -19,8 +19,8 @@ from robo_rl.evaluation.correlation import calibration_error, rank_correlation
 from robo_rl.monitoring.reward_comparison import agreement, compare_rewards, print_comparison
 from robo_rl.replay import EpisodeStore
 
-from ..replay_episodes import SPEC, make_episode
-from ..vlm_server import vlm_server
+from ..rigs.replay_episodes import SPEC, make_episode
+from ..rigs.vlm_server import vlm_server
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=2, max_size=20))

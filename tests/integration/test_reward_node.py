@@ -11,8 +11,8 @@ import pytest
 
 from robo_rl.drivers.ros2 import Node, open_node
 
-from ..robot_rig import begin, patient_driver, towards_goal, virtual_robot, wait_until
-from ..ros2_domain import free_domain
+from ..rigs.robot_rig import begin, patient_driver, towards_goal, virtual_robot, wait_until
+from ..rigs.ros2_domain import free_domain
 
 RCL = "rcl_interfaces/srv"
 CODE = """

@@ -16,7 +16,7 @@ from robo_rl.evaluation.hacking import RewardWatch
 from robo_rl.learner import CheckpointFolder
 from robo_rl.replay import EpisodeStore
 
-from ..run_folder import records
+from ..rigs.run_folder import records
 
 STEPS = 70
 # Modules that judge steps, that judge episodes, that learn, that change the discount; potentials and normalisation.

@@ -6,8 +6,8 @@ import pytest
 
 from robo_rl.cli import main
 
-from ..run_folder import records
-from ..vlm_server import requests, vlm_server
+from ..rigs.run_folder import records
+from ..rigs.vlm_server import requests, vlm_server
 
 CODE = """def reward(to_goal_x, to_goal_y, to_goal_z):
     return -hypot(hypot(to_goal_x, to_goal_y), to_goal_z)

@@ -7,7 +7,7 @@ from robo_rl.core import BaseTarget, ConfigError, SafetyStop
 from robo_rl.drivers.ros2 import open_node
 from robo_rl.sim import make_backend
 
-from ..robot_rig import begin, composed, driver, virtual_robot, wait_until
+from ..rigs.robot_rig import begin, composed, driver, virtual_robot, wait_until
 
 OPTIONS = ("task=drive", "task.autonomous=false", "task.max_episode_steps=400")
 AGES = ("robot.sources.odometry.max_age=1", "robot.sources.imu.max_age=1", "robot.sources.orientation.max_age=1",

@@ -13,8 +13,8 @@ from robo_rl.drivers.robot.gripper import GripperCommander
 from robo_rl.drivers.robot.resetting import TRIGGER, ResetService
 from robo_rl.drivers.ros2 import open_node
 
-from ..robot_rig import begin, patient_driver, virtual_robot, wait_until
-from ..ros2_domain import free_domain
+from ..rigs.robot_rig import begin, patient_driver, virtual_robot, wait_until
+from ..rigs.ros2_domain import free_domain
 
 GRIPPER = "control_msgs/action/GripperCommand"
 

@@ -11,7 +11,7 @@ import pytest
 from robo_rl.core import DriverError, SafetyStop
 from robo_rl.drivers.ros2 import GoalStatus, Node, open_node
 
-from ..robot_rig import begin, patient_driver, virtual_robot, wait_until
+from ..rigs.robot_rig import begin, patient_driver, virtual_robot, wait_until
 
 MANAGER = "controller_manager_msgs/srv"
 PATIENT = ("virtual.watchdog.hold_after=1", "virtual.watchdog.stop_after=20")

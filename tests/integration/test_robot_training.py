@@ -10,9 +10,9 @@ import pytest
 from robo_rl.core import Source
 from robo_rl.replay import EpisodeStore
 
-from ..command_line import SMALL_AGENT
-from ..robot_rig import PATIENCE, composed, driver, virtual_robot
-from ..ros2_domain import free_domain
+from ..rigs.command_line import SMALL_AGENT
+from ..rigs.robot_rig import PATIENCE, composed, driver, virtual_robot
+from ..rigs.ros2_domain import free_domain
 
 STEPS = 40
 SMALL = [

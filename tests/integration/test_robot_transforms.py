@@ -6,8 +6,8 @@ import pytest
 from robo_rl.core import DriverError
 from robo_rl.drivers.ros2 import open_node
 
-from ..robot_rig import begin, patient_driver, towards_goal, virtual_robot, wait_until
-from ..ros2_domain import free_domain
+from ..rigs.robot_rig import begin, patient_driver, towards_goal, virtual_robot, wait_until
+from ..rigs.ros2_domain import free_domain
 
 PATIENT = ("virtual.watchdog.hold_after=1", "virtual.watchdog.stop_after=20")
 

@@ -26,8 +26,8 @@ from cyclonedds.topic import Topic
 from robo_rl.core import DriverError
 from robo_rl.drivers.ros2 import Node, QoSProfile, open_node
 
-from ..ros2_domain import free_domain
-from ..ros2_rig import BEST_EFFORT, GRIPPER, JOINTS, SET_BOOL, STRING, TRIGGER, peer, wait_until
+from ..rigs.ros2_domain import free_domain
+from ..rigs.ros2_rig import BEST_EFFORT, GRIPPER, JOINTS, SET_BOOL, STRING, TRIGGER, peer, wait_until
 
 HASH_OF_STRING = "RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18"
 HASH_OF_INFO = "RIHS01_91a0593bacdcc50ea9bdcf849a938b128412cc1ea821245c663bcd26f83c295e"

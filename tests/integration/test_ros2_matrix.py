@@ -19,9 +19,9 @@ import pytest
 from robo_rl.drivers.ros2 import missing_packages
 from robo_rl.drivers.ros2.opening import why_no_rclpy
 
-from ..ros2_domain import free_domain
+from ..rigs.ros2_domain import free_domain
 
-TESTS = Path(__file__).resolve().parents[1]
+RIGS = Path(__file__).resolve().parents[1] / "rigs"
 NO_RCLPY = why_no_rclpy()
 pytestmark = pytest.mark.skipif(NO_RCLPY is not None, reason=f"needs real ROS 2: {NO_RCLPY}")
 
@@ -37,10 +37,10 @@ def is_installed(middleware: str) -> bool:
 
 @contextmanager
 def running(environment: dict[str, str], *words: str) -> Iterator[subprocess.Popen[str]]:
-    """Run a program of this folder until the block ends."""
+    """Run a program of tests/rigs until the block ends."""
     process = subprocess.Popen(
         [sys.executable, *words],
-        cwd=TESTS,
+        cwd=RIGS,
         env={**os.environ, **environment},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

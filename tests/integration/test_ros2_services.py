@@ -19,8 +19,8 @@ from robo_rl.drivers.ros2 import GoalStatus, Node, QoSProfile, ServerGoal, Serve
 from robo_rl.drivers.ros2.dds.services import MOST_WAITING, DdsService
 from robo_rl.drivers.ros2.qos import ROSOUT
 
-from ..ros2_domain import free_domain
-from ..ros2_rig import GRIPPER, SET_BOOL, TRIGGER, peer, wait_until
+from ..rigs.ros2_domain import free_domain
+from ..rigs.ros2_rig import GRIPPER, SET_BOOL, TRIGGER, peer, wait_until
 
 RCL = "rcl_interfaces/srv"
 EVENT = "rcl_interfaces/msg/ParameterEvent"

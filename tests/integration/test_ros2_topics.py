@@ -15,8 +15,8 @@ from robo_rl.core import ConfigError
 from robo_rl.drivers.ros2 import LATCHED, Node, QoSProfile, open_node
 from robo_rl.drivers.ros2.dds import library
 
-from ..ros2_domain import free_domain
-from ..ros2_rig import (
+from ..rigs.ros2_domain import free_domain
+from ..rigs.ros2_rig import (
     BEST_EFFORT,
     HEIGHT,
     IMAGE,

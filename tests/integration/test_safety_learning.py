@@ -8,7 +8,7 @@ from robo_rl.safety import make_safe_backend
 from robo_rl.safety.config import FeasibilityFilterConfig
 from robo_rl.sim import make_backend
 
-from ..command_line import robo_rl
+from ..rigs.command_line import robo_rl
 
 
 def test_a_value_is_learned_from_a_data_set_and_used(tmp_path: Path) -> None:

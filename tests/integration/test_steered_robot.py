@@ -10,10 +10,10 @@ from robo_rl.core import Source, Transition
 from robo_rl.replay import EpisodeStore
 from robo_rl.telemetry import Command, LiveWatch
 
-from .. import steering_operator
-from ..robot_rig import PATIENCE, virtual_robot, wait_until
-from ..ros2_domain import free_domain
-from ..run_folder import records
+from ..rigs import steering_operator
+from ..rigs.robot_rig import PATIENCE, virtual_robot, wait_until
+from ..rigs.ros2_domain import free_domain
+from ..rigs.run_folder import records
 
 OPTIONS = [
     "task=reach",

@@ -9,9 +9,9 @@ import pytest
 
 from robo_rl.cli import main
 
-from .. import steering_operator
-from ..ros2_domain import free_domain
-from ..run_folder import records
+from ..rigs import steering_operator
+from ..rigs.ros2_domain import free_domain
+from ..rigs.run_folder import records
 
 OPTIONS = [
     "task=reach",

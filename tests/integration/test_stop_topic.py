@@ -12,8 +12,8 @@ from robo_rl.drivers.stop_topic import REARM, REPEAT_SECONDS, STOP, listen_for_r
 from robo_rl.drivers.teleop.config import SteeringConfig
 from robo_rl.drivers.teleop.steering import SteeringNode
 
-from ..ros2_domain import free_domain
-from ..ros2_rig import wait_until
+from ..rigs.ros2_domain import free_domain
+from ..rigs.ros2_rig import wait_until
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from robo_rl.safety import SafeBackend
 from robo_rl.telemetry import Command, LiveWatch
 from robo_rl.training import evaluations
 
-from ..run_folder import newest_state, records
+from ..rigs.run_folder import newest_state, records
 
 QUICK = [
     "task=reach",

@@ -18,9 +18,9 @@ from robo_rl.drivers.teleop.config import LeaderConfig, TwistConfig
 from robo_rl.drivers.teleop.motion import AxisMotion, AxisTeleop
 from robo_rl.drivers.teleop.topics import JoyReader
 
-from ..ros2_domain import free_domain
-from ..ros2_rig import wait_until
-from ..specs import steered_spec
+from ..rigs.ros2_domain import free_domain
+from ..rigs.ros2_rig import wait_until
+from ..rigs.specs import steered_spec
 
 DEVICES = """
 import sys, time

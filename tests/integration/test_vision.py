@@ -15,7 +15,7 @@ from robo_rl.learner import CheckpointFolder
 from robo_rl.rewards.vision.encoder import ClipEncoder, EncoderConfig
 from robo_rl.rewards.vision.pretraining import ClipTrainer
 
-from ..run_folder import records
+from ..rigs.run_folder import records
 
 VIEW = ["task.observation.cameras=[front,view]", "task.observation.width=64", "task.observation.height=64"]
 TRAIN = [

@@ -19,9 +19,9 @@ from robo_rl.telemetry import Command, LiveWatch
 from robo_rl.training import operators
 from robo_rl.training.local import LocalTraining
 
-from ..browser import PATIENCE_SECONDS
-from ..command_line import heeding
-from ..run_folder import records
+from ..rigs.browser import PATIENCE_SECONDS
+from ..rigs.command_line import heeding
+from ..rigs.run_folder import records
 
 RUN = [
     "task=gymnasium",

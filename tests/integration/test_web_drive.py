@@ -23,7 +23,7 @@ from robo_rl.sim import make_backend
 from robo_rl.web import WebConfig
 from robo_rl.web.person import TAKEN, PersonPage
 
-from ..browser import (
+from ..rigs.browser import (
     NOTICES_NO_SILENCE,
     before_pages,
     open_browser,

@@ -21,7 +21,7 @@ from robo_rl.telemetry import Command, LiveRobot, LiveRun, LiveStatus
 from robo_rl.web import WebConfig
 from robo_rl.web.server import PageServer
 
-from ..browser import (
+from ..rigs.browser import (
     NOTICES_NO_SILENCE,
     before_pages,
     open_browser,

@@ -1,1 +1,0 @@
-"""Files of all formats that claim, or expand to, far more than they declare; see :mod:`tests.bombs.reading`."""

@@ -1,0 +1,367 @@
+"""Goals that a robot is sent while nobody waits for their answers: what is sent, cancelled and sent again, and when."""
+
+import math
+import queue
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robo_rl.core import ArmPose, ArmTarget, DriverError
+from robo_rl.drivers.robot.commanding import ArmCommander, BaseCommander
+from robo_rl.drivers.robot.config import CommandConfig, GripperConfig
+from robo_rl.drivers.robot.goals import GoalSender
+from robo_rl.drivers.robot.gripper import MOST_FAILURES, GripperCommander
+from robo_rl.drivers.ros2 import GoalStatus
+from robo_rl.drivers.ros2.message_types import RosbagsTypes
+
+from ..rigs.robot_rig import composed, driver, wait_until
+
+RESULT = SimpleNamespace(position=0.01, stalled=True)
+
+
+class Heard:
+    """A publisher, of which those that are there hear."""
+
+    def __init__(self, server: "Server", topic: str) -> None:
+        self._server, self.topic = server, topic
+
+    @property
+    def matched_count(self) -> int:
+        return len(self._server.there)
+
+    def publish(self, message: Any) -> None: ...
+
+
+class Server:
+    """Stands in for a node and its client of an action; the test gives the answers."""
+
+    def __init__(self) -> None:
+        self.types = RosbagsTypes()
+        self.sent: list[Any] = []
+        self.answers: queue.Queue[Any] = queue.Queue()
+        self.there: frozenset[str] = frozenset({"first"})
+
+    def servers(self) -> frozenset[str]:
+        return self.there
+
+    def create_timer(self, period: float, callback: Any) -> None: ...
+
+    def create_action_client(self, kind: str, name: str) -> "Server":
+        return self
+
+    def create_publisher(self, kind: str, topic: str, qos: Any) -> Any:
+        return Heard(self, topic)
+
+    def now(self) -> Any:
+        return {}
+
+    def send_goal(self, goal: Any, feedback: Any = None, timeout_s: float = 5.0) -> Any:
+        self.sent.append(goal)
+        answer = self.answers.get(timeout=20)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def positions(self) -> list[float]:
+        return [goal.command.position for goal in self.sent]
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    for _ in range(9):  # so that no thread waits
+        made.answers.put(None)
+
+
+def test_an_arm_that_holds_sends_its_gripper_nothing_more(server: Server) -> None:
+    action = ("robot.gripper.kind=action", "robot.gripper.name=grip", "robot.gripper.closed=0", "robot.gripper.open=1")
+    body = driver(composed("task=pick_cube", *action))._body
+    body.open(server)
+    gripper = body._gripper
+    try:
+        gripper.send(1.0)
+        wait_until(lambda: server.sent)
+        gripper.send(0.0)  # waits for the answer to the first
+        body.hold(dict.fromkeys(body.layout.used))
+        server.answers.put(None)
+        time.sleep(0.1)
+        assert server.positions() == [1.0]
+        gripper.send(0.0)  # the next step
+        wait_until(lambda: len(server.sent) > 1)
+        server.answers.put(None)
+    finally:
+        gripper.close()
+    assert server.positions() == [1.0, 0.0]
+
+
+class Accepted:
+    """A goal that its server has accepted."""
+
+    def __init__(self) -> None:
+        self.status = GoalStatus.EXECUTING
+        self.cancelled = 0
+
+    def cancel(self, timeout_s: float) -> bool:
+        self.cancelled += 1
+        return True
+
+    def result(self, timeout_s: float) -> Any:
+        return self.status, RESULT
+
+
+def test_a_goal_can_be_cancelled_until_a_newer_one_is_accepted(server: Server) -> None:
+    failures: list[str] = []
+    goals = GoalSender(server, failures.append)
+    first = Accepted()
+    server.answers.put(first)
+    try:
+        goals.send("first")
+        wait_until(lambda: goals._goal is first)
+        goals.send("second")
+        wait_until(lambda: len(server.sent) == 2)
+        first.status = GoalStatus.ABORTED
+        assert goals.ended() is None, "the second may have taken its place"
+        server.answers.put(DriverError("no answer"))
+        wait_until(lambda: failures)
+        wait_until(lambda: goals.ended() == (GoalStatus.ABORTED, RESULT))
+        goals.cancel()
+        wait_until(lambda: first.cancelled)
+        wait_until(lambda: goals.ended() is None)
+    finally:
+        goals.close()
+    assert failures == ["no answer"]
+
+
+def test_a_gripper_goal_that_is_not_accepted_is_sent_again_after_a_while(
+    server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("robo_rl.drivers.robot.gripper.time", SimpleNamespace(monotonic=lambda: now[0]))
+    gripper = GripperCommander(server, GripperConfig(kind="action", name="grip"))
+    goal = Accepted()
+    try:
+        gripper.send(0.0)
+        server.answers.put(DriverError("the server rejected the goal"))
+        wait_until(lambda: now[0] < gripper._retry_at < math.inf)
+        for _ in range(3):
+            gripper.send(0.0)
+        assert len(server.sent) == 1, "not at every step"
+        now[0] += 1.0
+        gripper.send(0.0)
+        server.answers.put(goal)
+        wait_until(lambda: gripper._goals._goal is goal)
+        goal.status = GoalStatus.ABORTED
+        for _ in range(3):
+            now[0] += 1.0
+            gripper.send(0.0)
+    finally:
+        gripper.close()
+    assert server.positions() == [0.0, 0.0]
+    assert capsys.readouterr().out == (
+        "the gripper: the server rejected the goal\nthe gripper: a goal of grip was aborted at 0.01, stalled\n"
+    )
+
+
+CONFIG = GripperConfig(kind="action", name="grip", closed=0.0, open=1.0)
+
+
+def sent_until_refused(gripper: GripperCommander, opening: float = 0.0) -> str:
+    """Send an opening again and again, as a driver does, and return the error that ends it."""
+    reasons: list[str] = []
+
+    def send() -> bool:
+        try:
+            gripper.send(opening)
+        except DriverError as error:
+            reasons.append(str(error))
+        return bool(reasons)
+
+    wait_until(send)
+    return reasons[0]
+
+
+@pytest.mark.parametrize("reason", ["no server of grip", "the server rejected the goal", "did not answer within 1 s"])
+def test_a_gripper_that_takes_no_goals_is_an_error_until_the_next_episode(
+    server: Server, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    monkeypatch.setattr("robo_rl.drivers.robot.gripper.RETRY_SECONDS", 0.0)
+    gripper = GripperCommander(server, CONFIG)
+    for _ in range(MOST_FAILURES):
+        server.answers.put(DriverError(reason))
+    try:
+        assert sent_until_refused(gripper) == f"the gripper: 3 goals of grip in a row failed: {reason}"
+        with pytest.raises(DriverError, match="3 goals of grip"):
+            gripper.send(1.0)
+        gripper.reset()
+        server.answers.put(Accepted())
+        gripper.send(0.0)
+        wait_until(lambda: gripper._goals.runs_for() > 0)
+        gripper.send(0.0)
+    finally:
+        gripper.close()
+    assert len(server.sent) == MOST_FAILURES + 1
+
+
+def test_a_gripper_whose_goals_are_accepted_now_and_then_goes_on(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("robo_rl.drivers.robot.gripper.RETRY_SECONDS", 0.0)
+    gripper, goal = GripperCommander(server, CONFIG), Accepted()
+    for answer in [DriverError("busy"), DriverError("busy"), goal] * 2:
+        server.answers.put(answer)
+    try:
+        for number in (1, 2):
+            wait_until(lambda: gripper.send(0.5 * number) or len(server.sent) == 3 * number)  # noqa: B023
+            wait_until(lambda: gripper._goals.settle(0.0))
+            gripper.send(0.5 * number)
+    finally:
+        gripper.close()
+
+
+def test_a_gripper_that_does_not_end_its_goal_is_an_error(server: Server) -> None:
+    gripper, goal = GripperCommander(server, GripperConfig(kind="action", name="grip", timeout=0.05)), Accepted()
+    server.answers.put(goal)
+    try:
+        assert "a goal of grip has not ended within 0.05 s; where" in sent_until_refused(gripper)
+        goal.status = GoalStatus.SUCCEEDED
+        gripper.send(0.0)
+    finally:
+        gripper.close()
+
+
+@pytest.mark.parametrize("stalled", [False, True])
+def test_goals_that_are_aborted_in_a_row_are_an_error_unless_the_fingers_met_something(
+    server: Server, stalled: bool
+) -> None:
+    gripper, failed = GripperCommander(server, CONFIG), ""
+    try:
+        for number in range(2 * MOST_FAILURES):
+            goal = Accepted()
+            goal.status = GoalStatus.ABORTED
+            goal.result = lambda timeout: (GoalStatus.ABORTED, SimpleNamespace(position=0.0, stalled=stalled))
+            server.answers.put(goal)
+            gripper.send(0.1 * number)
+            wait_until(lambda: gripper._goals._goal is goal)  # noqa: B023
+            try:
+                gripper.send(0.1 * number)
+            except DriverError as error:
+                failed = str(error)
+                break
+    finally:
+        gripper.close()
+    expected = "" if stalled else "the gripper: 3 goals of grip in a row were aborted, though no finger had stalled"
+    assert failed == expected
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_goal_whose_server_is_started_again_is_sent_to_the_new_one(
+    server: Server, ended: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gripper, first, second = GripperCommander(server, CONFIG), Accepted(), Accepted()
+    server.answers.put(first)
+    try:
+        gripper.send(0.5)
+        wait_until(lambda: gripper._goals._goal is first)
+        if ended:
+            first.status = GoalStatus.SUCCEEDED
+        time.sleep(0.3)
+        gripper.send(0.5)
+        assert len(server.sent) == 1
+        server.there = frozenset({"second"})
+        server.answers.put(second)
+        wait_until(lambda: gripper.send(0.5) or gripper._goals._goal is second)
+    finally:
+        gripper.close()
+    assert server.positions() == [0.5, 0.5]
+    said = "the gripper: a new server has taken its place; its goal of grip is sent again"
+    assert said in capsys.readouterr().out
+
+
+def test_a_gripper_whose_server_ends_is_dead_when_none_comes_back(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("robo_rl.drivers.robot.gripper.RETRY_SECONDS", 0.0)
+    gripper, goal = GripperCommander(server, CONFIG), Accepted()
+    goal.status = GoalStatus.SUCCEEDED
+    server.answers.put(goal)
+    try:
+        gripper.send(0.5)
+        wait_until(lambda: gripper._goals._goal is goal)
+        server.there = frozenset()
+        for _ in range(MOST_FAILURES):
+            server.answers.put(DriverError("no server of grip"))
+        assert sent_until_refused(gripper, 0.5).endswith("in a row failed: no server of grip")
+    finally:
+        gripper.close()
+
+
+def joints() -> tuple[ArmTarget, ArmPose]:
+    return ArmTarget(joints=np.zeros(1)), ArmPose(np.zeros(3), np.eye(3))
+
+
+@pytest.mark.parametrize(("there", "reason"), [((), "its server has ended"), (("new",), "a new server has taken its")])
+def test_an_arm_whose_trajectory_server_is_lost_is_an_error(server: Server, there: Any, reason: str) -> None:
+    arm = ArmCommander(server, CommandConfig(kind="joint_trajectory_action", topic="follow"), ("a",), 0.1)
+    server.answers.put(Accepted())
+    target, pose = joints()
+    try:
+        arm.send(target, pose)
+        wait_until(lambda: arm._goals.runs_for() > 0)
+        arm.send(target, pose)
+        server.there = frozenset(there)
+        wait_until(lambda: arm._goals.lost)
+        for _ in range(2):
+            with pytest.raises(DriverError, match=f"a goal of follow was not executed: {reason}"):
+                arm.send(target, pose)
+        arm.reset()
+        arm.send(target, pose)
+    finally:
+        arm.close()
+
+
+@pytest.mark.parametrize("kind", ["joint_positions", "joint_velocities", "joint_trajectory", "base_twist", "ackermann"])
+def test_commands_that_nobody_hears_any_more_are_an_error(server: Server, kind: str) -> None:
+    config = CommandConfig(kind=kind, topic="command")
+
+    def send() -> None:
+        if isinstance(commander, BaseCommander):
+            commander.send(0.0, 0.1)
+        else:
+            commander.check()
+
+    is_base = kind in ("base_twist", "ackermann")
+    commander = BaseCommander(server, config) if is_base else ArmCommander(server, config, ("a",), 0.1)
+    send()
+    server.there = frozenset()
+    with pytest.raises(DriverError, match="nobody listens to command any more"):
+        send()
+
+
+def test_a_gripper_on_a_topic_that_nobody_hears_any_more_is_an_error(server: Server) -> None:
+    gripper = GripperCommander(server, GripperConfig(kind="positions", name="fingers"))
+    gripper.send(0.5)
+    server.there = frozenset()
+    with pytest.raises(DriverError, match="nobody listens to fingers any more"):
+        gripper.send(0.5)
+
+
+@pytest.mark.parametrize("asked", ["send", "cancel"])
+def test_what_is_still_to_be_answered_is_waited_for(server: Server, asked: str) -> None:
+    """So that no goal is accepted, and none cancelled, when a reset is under way."""
+    goals, goal = GoalSender(server, print), Accepted()
+    assert goals.settle(0.0)
+    try:
+        goals.send("goal")
+        assert not goals.settle(0.05)
+        if asked == "cancel":
+            goals.cancel()
+        server.answers.put(goal)
+        assert goals.settle(20.0)
+        assert goal.cancelled == (asked == "cancel")
+    finally:
+        goals.close()

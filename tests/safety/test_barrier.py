@@ -1,0 +1,288 @@
+"""The barrier filter: its quadratic programme against a dense optimiser, its distances and what it keeps clear of."""
+
+from collections import Counter
+
+import mujoco
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.spatial.transform import Rotation
+
+from robo_rl.core import ConfigError
+from robo_rl.safety import make_safe_backend
+from robo_rl.safety.barrier import Clearances
+from robo_rl.safety.compose import make_filter_chain
+from robo_rl.safety.config import BarrierConfig, ContactConfig, JointsConfig, SafetyConfig
+from robo_rl.safety.distance import geom_distance
+from robo_rl.safety.quadratic import nearest_point
+from robo_rl.sim import make_backend
+from robo_rl.sim.config import ArmConfig, ControllerConfig
+
+from ..rigs.exact_arm import ExactArm
+from ..rigs.safety_arms import PANDA_ACCELERATION, arm, parts
+
+FOLDED = np.array([0.0, 0.0, 0.0, -2.9, 0.0, 0.6, 0.0])
+"""The hand near the upper arm."""
+
+
+@pytest.mark.parametrize("constraints", [1, 2, 6])
+def test_the_nearest_point_is_that_of_a_dense_optimiser(constraints):
+    rng = np.random.default_rng(constraints)
+    contradictions = 0
+    for _ in range(40):
+        wanted, normals = rng.uniform(-1.2, 1.2, 5), rng.normal(size=(constraints, 5))
+        offsets = rng.uniform(-1.5, 1.5, constraints)
+        ones = np.ones(5)
+        point = nearest_point(wanted, normals, offsets, -ones, ones)
+        reference = minimize(
+            lambda x: ((x - wanted) ** 2).sum(),  # noqa: B023
+            np.zeros(5),
+            jac=lambda x: 2 * (x - wanted),  # noqa: B023
+            method="SLSQP",
+            bounds=[(-1, 1)] * 5,
+            constraints={"type": "ineq", "fun": lambda x: normals @ x - offsets, "jac": lambda x: normals},  # noqa: B023
+            options={"ftol": 1e-12, "maxiter": 300},
+        )
+        if point is None:
+            contradictions += 1
+            assert not reference.success
+            continue
+        assert reference.success
+        np.testing.assert_allclose(point, reference.x, atol=2e-5)
+        assert (normals @ point >= offsets - 1e-7).all()
+    assert contradictions < 30
+
+
+def everything(clearances, joints):
+    """All clearances within reach: those that a large motion may use up."""
+    return clearances.near(joints, np.full(7, 10.0), 0.0, 1.0)
+
+
+def test_gradients_are_those_of_finite_differences():
+    backend = arm("joint_delta", "gripper")
+    robot, kinematics, _, _ = parts(backend)
+    clearances = Clearances(robot, kinematics, ("table",), reach=0.4)
+    rng = np.random.default_rng(0)
+    checked = 0
+    for _ in range(6):
+        joints = FOLDED + rng.uniform(-0.2, 0.2, 7)
+        near = everything(clearances, joints)
+        for index, clearance in enumerate(near):
+            if not 0.01 < clearance.distance < 0.35:
+                continue
+            numeric = np.zeros(7)
+            for joint in range(7):
+                change = np.zeros(7)
+                change[joint] = 1e-5
+                ahead, behind = everything(clearances, joints + change), everything(clearances, joints - change)
+                if len(ahead) != len(near) or len(behind) != len(near):
+                    break
+                numeric[joint] = (ahead[index].distance - behind[index].distance) / 2e-5
+            else:
+                checked += 1
+                np.testing.assert_allclose(clearance.gradient, numeric, atol=5e-3)
+    assert checked > 20
+
+
+SIZES = {"sphere": 1, "capsule": 2, "box": 3}
+
+
+def two_geoms(kinds, sizes, positions, quaternions):
+    bodies = ""
+    for kind, size, position, quaternion in zip(kinds, sizes, positions, quaternions, strict=True):
+        size, position, quaternion = (" ".join(map(repr, map(float, each))) for each in (size, position, quaternion))
+        bodies += f'<body pos="{position}" quat="{quaternion}"><geom type="{kind}" size="{size}"/></body>'
+    model = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{bodies}</worldbody></mujoco>")
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    return model, data
+
+
+def rounded_distance(model, data):
+    """The distance by a general optimiser: of the cores of both, less their radii."""
+    halves, radii = np.zeros((2, 3)), np.zeros(2)
+    for geom, (kind, size) in enumerate(zip(model.geom_type, model.geom_size, strict=True)):
+        if kind == mujoco.mjtGeom.mjGEOM_BOX:
+            halves[geom] = size
+        else:
+            halves[geom, 2], radii[geom] = size[1] if kind == mujoco.mjtGeom.mjGEOM_CAPSULE else 0.0, size[0]
+    frames = [data.geom_xmat[geom].reshape(3, 3) for geom in range(2)]
+
+    def squared(places):
+        points = [data.geom_xpos[geom] + frames[geom] @ places[3 * geom : 3 * geom + 3] for geom in range(2)]
+        return float(((points[0] - points[1]) ** 2).sum())
+
+    bounds = [(-half, half) for half in halves.ravel()]
+    best = minimize(squared, np.zeros(6), bounds=bounds, options={"ftol": 1e-15})
+    return best.fun**0.5 - radii.sum()
+
+
+def test_distances_of_primitives_are_those_of_an_optimiser():
+    rng, apart = np.random.default_rng(0), 0
+    for _ in range(300):
+        kinds = rng.choice(list(SIZES), 2)
+        sizes = [rng.uniform(0.02, 0.2, SIZES[kind]) for kind in kinds]
+        quaternions = rng.standard_normal((2, 4))
+        model, data = two_geoms(kinds, sizes, rng.uniform(-0.4, 0.4, (2, 3)), quaternions)
+        points = np.empty(6)
+        distance, expected = geom_distance(model, data, 0, 1, 5.0, points), rounded_distance(model, data)
+        if expected > 1e-4:
+            apart += 1
+            assert distance == pytest.approx(expected, abs=2e-4)
+            assert np.linalg.norm(points[3:] - points[:3]) == pytest.approx(distance, abs=1e-6)
+        else:
+            assert distance < 1e-3
+    assert apart > 100
+
+
+def test_boxes_that_are_apart_are_never_told_to_overlap():
+    """The hand of a Panda beside a keep-out box: MuJoCo's query is 0 for one posture in fifteen."""
+    place = np.array([0.74499747, 0.24155295, 0.29150022])
+    columns = np.array([[-0.85037834, 0.5231636, 0.05618292], [0.52190711, 0.85223092, -0.03626887]])
+    rotation = np.stack([*columns, np.cross(*columns)])
+    quaternion = np.roll(Rotation.from_matrix(rotation).as_quat(), 1)
+    rng, zero = np.random.default_rng(0), 0
+    for _ in range(200):
+        shifted = [[0.65, 0.3, 0.15], place + rng.normal(0, 1e-7, 3)]
+        model, data = two_geoms(
+            ["box"] * 2, [[0.05, 0.05, 0.15], [0.03, 0.1, 0.032]], shifted, [[1, 0, 0, 0], quaternion]
+        )
+        points = np.empty(6)
+        zero += mujoco.mj_geomDistance(model, data, 0, 1, 0.05, points) <= 0
+        assert geom_distance(model, data, 0, 1, 0.05, points) == pytest.approx(0.0121, abs=1e-4)
+    assert zero > 0, "the case is one that fails"
+
+
+def test_no_distance_changes_faster_than_its_bound():
+    exact = ExactArm("six_joints")
+    clearances = Clearances(exact.robot, exact.kinematics, ("keep_out1",), 0.5)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        joints = rng.uniform(exact.lower, exact.upper)
+        motion = rng.normal(0, 0.05, len(joints))
+        before, after = (
+            clearances._distances(np.arange(len(clearances._pairs)), place) for place in (joints, joints + motion)
+        )
+        outside = (before > 0) & (after > 0)  # depths are not exact
+        assert (np.abs(after - before) <= clearances._levers @ np.abs(motion) + 1e-6)[outside].all()
+
+
+def test_a_way_is_clear_exactly_if_it_is_in_every_posture():
+    exact = ExactArm("six_joints")
+    clearances = Clearances(exact.robot, exact.kinematics, ("keep_out1",), 0.5)
+    everything, rng, margin = np.arange(len(clearances._pairs)), np.random.default_rng(0), 0.05
+    outcomes: Counter[tuple[bool, bool]] = Counter()
+    while len(outcomes) < 4 or min(outcomes.values()) < 20:
+        joints = rng.uniform(exact.lower, exact.upper)
+        steps = np.cumsum(rng.normal(0, 0.01, (50, len(joints))), axis=0) * rng.choice([0.02, 0.2, 1.0])
+        path = joints + np.cumsum(steps, axis=0)
+        start, then = clearances._distances(everything, joints), [clearances._distances(everything, q) for q in path]
+        expected = bool((np.min(then, axis=0) >= np.minimum(margin - 1e-6, start) - 1e-9).all())
+        travel = np.abs(np.diff(path, axis=0, prepend=joints[None])).sum(axis=0)
+        assert clearances.keeps(margin, joints, path, travel) == expected
+        outcomes[expected, bool(min(start.min(), np.min(then)) < 0)] += 1  # also where the arm is in something
+
+
+def test_where_geoms_overlap_every_posture_is_looked_at(monkeypatch):
+    """Their depth may change faster than any bound says: here it is too large in one posture alone."""
+    exact = ExactArm("six_joints")
+    clearances = Clearances(exact.robot, exact.kinematics, (), 0.5)
+    joints = exact.reader.joint_positions(exact.observation)
+    path = joints + 1e-6 * np.arange(1, 21)[:, None]
+    deepest, outside = path[13].copy(), path[15].copy()
+
+    def distance(pair, place, points):
+        if np.array_equal(place, deepest):
+            return -0.2
+        return 0.05 if place[0] >= outside[0] else -0.01
+
+    monkeypatch.setattr(clearances, "_distance", distance)
+    travel = np.full(len(joints), 2e-5)
+    assert not clearances.keeps(0.01, joints, path, travel)
+    assert clearances.keeps(0.01, joints, np.delete(path, 13, axis=0), travel)
+
+
+def test_five_joints_are_not_singular_by_their_number():
+    exact = ExactArm("five_joints")
+    home = exact.reader.joint_positions(exact.observation)
+    jacobian = exact.kinematics.jacobian(home)
+    assert exact.kinematics.condition(home) == pytest.approx(np.linalg.cond(jacobian), rel=1e-6)
+    assert exact.kinematics.condition(home) < 30
+    straight = home.copy()
+    straight[2] = 0.0  # yaw, bend and pitch in a plane: the arm is stretched
+    assert exact.kinematics.condition(straight) > exact.kinematics.condition(home)
+
+
+def test_links_that_belong_together_are_not_watched():
+    backend = arm("joint_delta", "gripper")
+    robot, kinematics, _, _ = parts(backend)
+    assert everything(Clearances(robot, kinematics, (), reach=0.02), np.array(robot.home)) == []
+    with pytest.raises(ConfigError, match=r"no geom 'tabel': did you mean 'table'"):
+        Clearances(robot, kinematics, ("tabel",), reach=0.1)
+
+
+@pytest.mark.parametrize("space", ["joint_delta", "joint_position"])
+def test_a_posture_that_would_collide_is_never_reached(space):
+    """Commanded into itself and into the table for long; the arm that follows exactly keeps its distance."""
+    backend = arm(space, "gripper", joint_scale=0.25)
+    robot, kinematics, reader, actions = parts(backend)
+    clearances = Clearances(robot, kinematics, ("table",), reach=0.15)
+    settings = SafetyConfig(
+        barrier=BarrierConfig(keep_out=("table",)),
+        joints=JointsConfig(velocity=backend.config.arm.velocity_limits, acceleration=PANDA_ACCELERATION),
+        contact=ContactConfig(enabled=False),
+        violation_budget=0,
+    )
+    chain = make_filter_chain(backend.spec, robot, settings)
+    observation = dict(backend.reset(0).observation)
+    joints, rng, smallest, unfiltered, changed = (
+        reader.joint_positions(observation),
+        np.random.default_rng(0),
+        1.0,
+        1.0,
+        0,
+    )
+    free = joints.copy()
+    lower, upper = np.array(robot.command_lower), np.array(robot.command_upper)
+    action = np.zeros(8, np.float32)
+    for step in range(150):
+        if step % 15 == 0:
+            action = rng.choice([-1.0, 1.0], 8).astype(np.float32)
+            action[3] = -1.0  # folds the elbow
+        executed, verdict = chain(observation, action, step)
+        changed += "barrier" in verdict.reasons
+        joints = np.clip(joints + actions.motion(observation, executed).joints, lower, upper)
+        smallest = min(smallest, clearances.smallest(joints))
+        free = np.clip(free + 0.25 * action[:7], lower, upper)
+        unfiltered = min(unfiltered, clearances.smallest(free))
+        state = observation["state"].copy()
+        state[:7] = joints
+        observation["state"] = state
+    assert changed > 5
+    assert unfiltered < 0.0, "without the filter this collides"
+    assert smallest > 0.0099
+
+
+def test_the_simulated_hand_stays_out_of_a_keep_out_box():
+    def farthest(enabled: bool) -> tuple[float, set]:
+        backend = make_backend(
+            "reach",
+            arm=ArmConfig(home_noise=0.0),
+            controller=ControllerConfig(action_axes="xyz"),
+            keep_out=(0.5, 0.25, 0.2, 0.3, 0.1, 0.3),
+            terminate_on_success=False,
+        )
+        safe = make_safe_backend(backend, barrier=BarrierConfig(enabled=enabled, margin=0.02))
+        step, reasons = safe.reset(0), set()
+        robot, kinematics, reader, _ = parts(backend)
+        clearances, smallest = Clearances(robot, kinematics, ("keep_out1",), reach=0.3), 1.0
+        while not step.ended:
+            step = safe.step(np.array([0.2, 1, -0.1], np.float32))
+            reasons |= set(step.verdict.reasons)
+            smallest = min(smallest, clearances.smallest(reader.joint_positions(step.observation)))
+        return smallest, reasons
+
+    smallest, reasons = farthest(True)
+    assert smallest > 0.01
+    assert reasons == {"barrier"}
+    assert farthest(False)[0] < 0.0

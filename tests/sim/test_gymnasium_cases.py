@@ -1,0 +1,112 @@
+"""Environments from public reports that are refused by name, or work in spite of what is odd about them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from robo_rl.core import ConfigError
+from robo_rl.sim.gymnasium_backend import GymnasiumBackend
+from robo_rl.sim.gymnasium_options import GymnasiumConfig
+
+from ..rigs.odd_environments import Odd
+
+TWO = np.zeros(2, np.float32)
+
+
+class NoFrameRate(Odd):
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
+
+
+class OldStep(Odd):
+    def step(self, action: Any) -> Any:
+        return self.observation(), 0.0, False, {}
+
+
+class OldReset(Odd):
+    def reset(self) -> Any:  # type: ignore[override]
+        return super().reset()
+
+
+class Reused(Odd):
+    """The same array and the same info at every step, written in place."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.buffer, self.shared = np.zeros(3, np.float32), {"is_success": False}
+
+    def observation(self) -> Any:
+        self.buffer[:] = self.count
+        return self.buffer
+
+    def step(self, action: Any) -> Any:
+        observation, reward, terminated, truncated, _ = super().step(action)
+        self.shared["is_success"] = self.count > 2
+        return observation, reward, terminated, truncated, self.shared
+
+
+def acting(space: spaces.Space[Any]) -> Callable[..., Odd]:
+    def make(**arguments: Any) -> Odd:
+        environment = Odd(**arguments)
+        environment.action_space = space
+        return environment
+
+    make.metadata = Odd.metadata  # type: ignore[attr-defined]
+    return make
+
+
+def seeing(space: spaces.Space[Any]) -> Callable[..., Odd]:
+    def make(**arguments: Any) -> Odd:
+        return Odd(space=space, **arguments)
+
+    make.metadata = Odd.metadata  # type: ignore[attr-defined]
+    return make
+
+
+def backend(entry_point: Callable[..., Odd], **fields: Any) -> GymnasiumBackend:
+    gymnasium.register("test/Case-v0", entry_point, max_episode_steps=12)
+    try:
+        return GymnasiumBackend(GymnasiumConfig(env_id="test/Case-v0", **fields))
+    finally:
+        del gymnasium.registry["test/Case-v0"]
+
+
+@pytest.mark.parametrize(
+    ("entry_point", "told"),
+    [
+        (NoFrameRate, "does not tell its control rate: give task.control_rate=<Hz>"),
+        (OldStep, "does not work with task.env_kwargs={} (ValueError: not enough values to unpack (expected 5, got 4)"),
+        (OldReset, "does not work with task.env_kwargs={} (TypeError: "),
+        (acting(spaces.Box(0, 10, (2,), np.int64)), "expected continuous actions (a Box), got Box(0, 10, (2,), int64)"),
+        (acting(spaces.MultiDiscrete([2, 3])), "expected continuous actions (a Box), got MultiDiscrete([2 3])"),
+        (acting(spaces.Dict({"arm": spaces.Box(-1, 1, (2,))})), "expected continuous actions (a Box), got Dict("),
+        (acting(spaces.Box(np.array([-1, -np.inf], np.float32), 1)), "expected bounded actions"),
+        (seeing(spaces.Tuple((spaces.Box(-1, 1, (2,)),))), "expected observations of Box (in Dict), got Tuple("),
+        (seeing(spaces.Dict({"stage": spaces.Discrete(3)})), "expected observations of Box (in Dict), got Discrete(3)"),
+        (seeing(spaces.Text(5)), "expected observations of Box (in Dict), got Text("),
+    ],
+)
+def test_what_cannot_be_used_is_refused_by_name(entry_point: Callable[..., Odd], told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        backend(entry_point)
+    assert "test/Case-v0" in str(caught.value) and told in str(caught.value)
+
+
+def test_a_control_rate_may_be_given() -> None:
+    assert backend(NoFrameRate, control_rate=20.0).spec.control_rate == 20
+
+
+def test_arrays_that_an_environment_writes_again_are_copied() -> None:
+    reused = backend(Reused)
+    steps = [reused.reset(seed=0), *(reused.step(TWO) for _ in range(4))]
+    assert [step.observation["state"][0] for step in steps] == [0, 1, 2, 3, 4]
+    assert [step.info.get("is_success") for step in steps[1:]] == [False, False, True, True]
+
+
+def test_an_element_of_actions_that_cannot_move_stays() -> None:
+    locked = backend(acting(spaces.Box(np.array([-1, 0.5], np.float32), np.array([1, 0.5], np.float32))))
+    locked.reset(seed=0)
+    assert np.isfinite(locked.step(np.ones(2, np.float32)).observation["state"]).all()
