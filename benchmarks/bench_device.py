@@ -46,7 +46,9 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--updates", type=int, default=100)
     parser.add_argument("--image-size", type=int, default=128, help="height and width [pixels]")
-    parser.add_argument("--backends", nargs="*", choices=["torch", "compile", "native"], default=["torch", "compile"])
+    parser.add_argument(
+        "--implementations", nargs="*", choices=["torch", "compile", "native"], default=["torch", "compile"]
+    )
     parser.add_argument("--precisions", nargs="+", default=["float32", "bfloat16"])
     parser.add_argument("--rows", type=int, default=256, help="of a minibatch")
     parser.add_argument("--jax", action="store_true", help="measure RLPD in JAX too")
@@ -85,11 +87,11 @@ Plan = tuple[dict[str, Any], Callable[[], dict[str, Any]]]
 def plans(options: argparse.Namespace, device: torch.device, frozen: EncoderConfig) -> list[Plan]:
     """Return what tells each row apart, and what measures it; the agent of the last sees features of ``frozen``."""
     found: list[Plan] = []
-    for backend in options.backends:
+    for implementation in options.implementations:
         for precision in options.precisions:
             common: dict[str, Any] = {
                 "device": str(device),
-                "backend": backend,
+                "implementation": implementation,
                 "precision": precision,
                 "batch_size": options.rows,
                 "normalise_observations": False,
@@ -98,16 +100,16 @@ def plans(options: argparse.Namespace, device: torch.device, frozen: EncoderConf
             for critics in (10, 2):
                 config = SACConfig(ensemble_size=critics, update_to_data=20, **common)
                 kinds.append((f"state, {critics} critics", SAC, config, spec(None)))
-            if backend != "native":
+            if implementation != "native":
                 for name, encoder in (("pixels", EncoderConfig()), ("cached features", frozen)):
                     pixels = DrQConfig(update_to_data=1, encoder=encoder, **common)
                     kinds.append((f"{name}, two cameras", DrQ, pixels, spec(options.image_size)))
             for name, make, config, task in kinds:
-                row = {"name": name, "backend": backend, "precision": precision}
+                row = {"name": name, "implementation": implementation, "precision": precision}
                 found.append((row, partial(measure_agent, make, config, task, options.updates)))
     if options.jax:
         for critics in (10, 2):
-            row = {"name": f"state, {critics} critics", "backend": "RLPD in JAX", "precision": "float32"}
+            row = {"name": f"state, {critics} critics", "implementation": "RLPD in JAX", "precision": "float32"}
             problem = Problem(critics=critics, observation=OBSERVATION, action=ACTION, batch=options.rows)
             found.append((row, partial(measure_jax, problem, device, options.updates)))
     return found

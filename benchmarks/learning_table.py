@@ -60,7 +60,7 @@ ABLATIONS = {
     "newest_actor": ["agent.actor_tau=1"],
     "simba": ["agent.network=simba", "agent.hidden=[64,64]"],
     "float32": ["agent.precision=float32"],
-    "torch": ["agent.backend=torch", "agent.precision=float32"],
+    "torch": ["agent.implementation=torch", "agent.precision=float32"],
     "mean_of_critics": ["agent.actor_q=mean"],
     "explores_more": EXPLORING,
     "no_online_cloning": ["agent.online_cloning_weight=0"],

@@ -51,7 +51,7 @@ def _flat(arrays: Iterable[Any]) -> NDArray[np.float32]:
 class Ours:
     """The agent and the replay of this project, as training uses them; half of the rows are demonstrations."""
 
-    def __init__(self, problem: Problem, backend: str, precision: str) -> None:
+    def __init__(self, problem: Problem, implementation: str, precision: str) -> None:
         from bench_replay import spec_of
 
         from robo_rl.agents.parts.native import available
@@ -59,7 +59,7 @@ class Ours:
         from robo_rl.core import ArraySpec, RewardWeights, generator
         from robo_rl.replay import MixedSampler, ReplayRing
 
-        if backend == "native":
+        if implementation == "native":
             works, why = available(precision)
             if not works:
                 raise UnavailableError(why)
@@ -71,7 +71,7 @@ class Ours:
             batch_size=problem.batch,
             update_to_data=problem.updates,
             actor_q="mean",  # as RLPD
-            backend=backend,
+            implementation=implementation,
             precision=precision,
             value_bins=problem.bins,
             value_range=(-1.0, 1.0) if problem.bins else None,
@@ -320,8 +320,8 @@ class Kind(NamedTuple):
     critics: int | None = None
 
 
-def _ours(backend: str, precision: str) -> Kind:
-    make = functools.partial(Ours, backend=backend, precision=precision)
+def _ours(implementation: str, precision: str) -> Kind:
+    make = functools.partial(Ours, implementation=implementation, precision=precision)
     return Kind(("robo_rl.agents.sac", "robo_rl.replay"), make, precision)
 
 

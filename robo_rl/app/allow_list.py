@@ -98,10 +98,10 @@ def check_saved(config: DictConfig, file: Path) -> None:
         )
 
 
-def with_moved_targets(config: DictConfig) -> DictConfig:
-    """Return a saved configuration in which nodes of robo-rl that have moved since are called by today's names.
+def with_current_names(config: DictConfig) -> DictConfig:
+    """Return a saved configuration in which options and nodes of robo-rl have today's names.
 
-    A node that is not registered by the name of its module, but by that of its class, has moved.
+    A node that is not registered by the name of its module, but by that of its class, has moved since.
     """
     ours = [name for name in _registered() if _is_in(name, "robo_rl")]
     by_class: dict[str, list[str]] = {}
@@ -118,6 +118,9 @@ def with_moved_targets(config: DictConfig) -> DictConfig:
                     node[key] = found[0]
 
     follow(values)
+    for place, key, agent in list(_entries(values)):
+        if place in ("agent", "reset.agent") and key == "agent" and isinstance(agent, dict) and "backend" in agent:
+            agent["implementation"] = agent.pop("backend")
     return OmegaConf.create(cast(dict[str, Any], values))
 
 

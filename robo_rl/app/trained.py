@@ -25,7 +25,7 @@ from ..core import (
     reading,
 )
 from ..learner import Checkpoint, CheckpointFolder, load_checkpoint
-from .allow_list import check_saved, with_moved_targets
+from .allow_list import check_saved, with_current_names
 from .composition import build_agent, build_reward, has_robot, register_all_configs
 from .network_limits import networks_of
 
@@ -123,7 +123,7 @@ def complete_config(saved: DictConfig, file: Path) -> DictConfig:
     Raises:
         ConfigError: if a key of it no longer exists, or it names what is not allowed.
     """
-    saved = with_moved_targets(saved)
+    saved = with_current_names(saved)
     check_saved(saved, file)
     choices = saved.pop("choices", None)
     if not isinstance(choices, DictConfig) or not all(map(_is_choice, choices, choices.values())):

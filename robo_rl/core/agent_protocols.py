@@ -160,7 +160,7 @@ class Agent(Policy, Protocol):
     def config(self) -> AgentConfig: ...
 
     @property
-    def backend(self) -> str:
+    def implementation(self) -> str:
         """Name of the implementation that computes updates, for people."""
         ...
 

@@ -118,7 +118,7 @@ class Ending:
             demonstrations_cycle_time=cycle_time_facts(run.demonstrations_cycle_time),
             steps_to_95=run.evaluations.steps_to_95,
             updates_per_second=updates / run.update_seconds if run.update_seconds else None,
-            learner=run.agent.backend,
+            learner=run.agent.implementation,
             **self._summary(),
             safety=run.safety.state(),
         )

@@ -167,7 +167,7 @@ def test_interventions_are_demonstrations_unless_they_are_the_reward(
     words: list[str], demonstrations: int, tmp_path: Path
 ) -> None:
     chance = ["intervention.criterion=random", "intervention.probability=0.5"]
-    training = training_on(["agent.backend=torch", "agent.learning_starts=99", *chance, *words], tmp_path)
+    training = training_on(["agent.implementation=torch", "agent.learning_starts=99", *chance, *words], tmp_path)
     training.run()
     batch = training.state.experience.sampler.sample(32, 32)
     training.close()
@@ -187,8 +187,8 @@ def write_run(folder: Path, agent: str, *words: str) -> str:
 
 
 def test_a_policy_of_another_run_takes_over_where_its_critics_object(tmp_path: Path) -> None:
-    reference = write_run(tmp_path / "reference", "rlpd", "agent.backend=torch", "agent.learning_starts=30")
-    words = ["agent.backend=torch", "agent.learning_starts=99", "intervention.criterion=value", reference]
+    reference = write_run(tmp_path / "reference", "rlpd", "agent.implementation=torch", "agent.learning_starts=30")
+    words = ["agent.implementation=torch", "agent.learning_starts=99", "intervention.criterion=value", reference]
     words += ["intervention.probability=1", "intervention.false_alarm=0", "intervention.reference_checkpoint=newest"]
     training = training_on([*words, "intervention.value_share=1"], tmp_path / "run")
     training.run()

@@ -31,7 +31,7 @@ SMALL = {
     "hidden": [16, 16],
     "update_to_data": 2,
     "batch_size": 8,
-    "backend": "torch",
+    "implementation": "torch",
     "normalise_observations": False,
     "gamma": 0.9,
 }
@@ -155,7 +155,7 @@ def test_the_state_has_the_rest_of_a_chunk_and_a_policy_has_not():
 
 def test_the_native_update_learns_the_same_from_chunks():
     fields = {"hidden": [32, 32], "activation": "tanh"}
-    agents = [make(backend=backend, **fields) for backend in ("torch", "auto")]
+    agents = [make(implementation=implementation, **fields) for implementation in ("torch", "auto")]
     ring = ReplayRing(200, SPEC)
     for number in range(3):
         ring.append(episode(8, number))
@@ -178,7 +178,7 @@ def test_it_learns_a_chunk_that_one_look_cannot_know_from_each_step():
             steps.append(replace(step, executed_action=action, rewards={"success": reward}))
         ring.append(steps)
     rates = dict.fromkeys(("actor_learning_rate", "critic_learning_rate"), 1e-3)
-    agent = make(h=2, hidden=[64, 64], batch_size=128, actor_tau=1.0, backend="auto", update_to_data=4, **rates)
+    agent = make(h=2, hidden=[64, 64], batch_size=128, actor_tau=1.0, implementation="auto", update_to_data=4, **rates)
     sampler = MixedSampler(ring, None, 0.0, 0.9, 2, REWARD, generator(0, "sampler"), action_chunk=2)
     for _ in range(400):
         agent.update(sampler.sample(agent.update_rows, 128))
@@ -249,7 +249,7 @@ def training_on(folder: Path, agent: str, *words: str) -> LocalTraining:
     shared = ["task=reach", f"agent={agent}", "demonstrations.episodes=0", "logging.progress=false", "seed=1"]
     shared += ["run.env_steps=60", "run.evaluation_interval=7", "run.evaluation_episodes=1", "run.video_episodes=0"]
     shared += ["run.final_evaluation_episodes=1", "agent.hidden=[8]", f"run.dir={folder}"]
-    shared += ["agent.backend=torch", "agent.learning_starts=55"] if agent == "rlpd" else []
+    shared += ["agent.implementation=torch", "agent.learning_starts=55"] if agent == "rlpd" else []
     with initialize_config_module("robo_rl.configs", version_base="1.3"):
         config = compose("train", overrides=[*shared, *words])
     with open_dict(config):

@@ -25,7 +25,7 @@ def demonstrations(rows, seed):
 
 @pytest.mark.parametrize("make", [make_bc, make_sac])
 def test_clones_the_expert(make):
-    extra = {"learning_rate": 3e-3} if make is make_bc else {"actor_learning_rate": 3e-3, "backend": "torch"}
+    extra = {"learning_rate": 3e-3} if make is make_bc else {"actor_learning_rate": 3e-3, "implementation": "torch"}
     agent = make(spec=SPEC, seed=0, hidden=[64, 64], **extra)
     agent.fit_normaliser(demonstrations(1000, 0))
     first = agent.pretrain(demonstrations(256, 1))["bc_loss"]
@@ -64,7 +64,9 @@ def test_online_it_learns_from_each_minibatch_that_somebody_has_shown():
 
 
 def test_pretraining_leaves_the_deviation_of_the_policy_as_it_was():
-    agent = make_sac(spec=SPEC, seed=0, hidden=[32], initial_log_std=-0.7, actor_learning_rate=1e-2, backend="torch")
+    agent = make_sac(
+        spec=SPEC, seed=0, hidden=[32], initial_log_std=-0.7, actor_learning_rate=1e-2, implementation="torch"
+    )
     agent.fit_normaliser(demonstrations(1000, 0))
     state = {"state": np.zeros(2, np.float32)}
 

@@ -22,7 +22,7 @@ SMALL = {
     "hidden": [32, 32],
     "update_to_data": 2,
     "batch_size": 32,
-    "backend": "torch",
+    "implementation": "torch",
     "device": "cpu",
     "gamma": GAMMA,
     "normalise_observations": False,
@@ -199,9 +199,11 @@ def test_iql_comes_to_the_closed_form():
 
 
 @pytest.mark.parametrize("kind", ["cal_ql", "iql"])
-@pytest.mark.parametrize("backend", ["torch", "auto"])
-def test_it_goes_on_bit_for_bit_and_into_online_updates(kind, backend):
-    unbroken, resumed = (make(seed, pretrain_critics=kind, backend=backend, offline_steps=7) for seed in (0, 5))
+@pytest.mark.parametrize("implementation", ["torch", "auto"])
+def test_it_goes_on_bit_for_bit_and_into_online_updates(kind, implementation):
+    unbroken, resumed = (
+        make(seed, pretrain_critics=kind, implementation=implementation, offline_steps=7) for seed in (0, 5)
+    )
     assert unbroken.offline_steps == 7
     unbroken.fit_normaliser(chain(0))
     unbroken.pretrain(chain(1))

@@ -25,7 +25,7 @@ from .test_drq_resnet import saved
 
 V, A = 3, 2
 SPEC = toy_spec({"state": ArraySpec((V,)), "images/front": ArraySpec((9, 12, 3), "uint8")}, A)
-SMALL = SACConfig(ensemble_size=3, hidden=(16,), update_to_data=4, batch_size=6, device="cpu", backend="torch")
+SMALL = SACConfig(ensemble_size=3, hidden=(16,), update_to_data=4, batch_size=6, device="cpu", implementation="torch")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
@@ -178,13 +178,15 @@ def test_on_the_cpu_nothing_is_captured() -> None:
 
 
 @needs_gpu
-@pytest.mark.parametrize("backend", ["torch", "compile"])
-def test_a_gpu_computes_what_the_cpu_does(backend: str) -> None:
+@pytest.mark.parametrize("implementation", ["torch", "compile"])
+def test_a_gpu_computes_what_the_cpu_does(implementation: str) -> None:
     ends = []
     for device in ("cpu", "cuda"):
-        config = dataclasses.replace(SMALL, device=device, backend=backend if device == "cuda" else "torch")
+        config = dataclasses.replace(
+            SMALL, device=device, implementation=implementation if device == "cuda" else "torch"
+        )
         parameters = {name: tensor.to(device) for name, tensor in networks(config, V).items()}
-        update = TorchUpdate(config, train_state(parameters), compiled=config.backend == "compile")
+        update = TorchUpdate(config, train_state(parameters), compiled=config.implementation == "compile")
         source = torch.Generator().manual_seed(3)
         metrics = [update(experience(4, 6, V), draw_noise(config, A, source), k).tolist() for k in range(5)]
         ends.append((torch.tensor(metrics), {name: tensor.cpu() for name, tensor in parameters.items()}))
@@ -193,7 +195,9 @@ def test_a_gpu_computes_what_the_cpu_does(backend: str) -> None:
 
 @needs_gpu
 def test_an_agent_moves_between_devices() -> None:
-    agents = [SAC(dataclasses.replace(SMALL, device=device, backend="auto"), SPEC, 0) for device in ("cpu", "cuda")]
+    agents = [
+        SAC(dataclasses.replace(SMALL, device=device, implementation="auto"), SPEC, 0) for device in ("cpu", "cuda")
+    ]
     agents[1].load(agents[0].state())
     observation = {"state": torch.ones(V).numpy()}
     for explore in (False, True):

@@ -367,8 +367,8 @@ def test_bfloat16_sees_nearly_the_same():
 
 def test_a_processor_that_would_emulate_products_of_bfloat16_computes_in_float32(monkeypatch):
     monkeypatch.setattr("robo_rl.agents.parts.native.multiplies_bfloat16", lambda: False)
-    agents = [make(backend="auto", precision=precision) for precision in ("bfloat16", "float32")]
-    assert agents[0].backend == "torch, in float32: this processor has no products of bfloat16 (AVX512_BF16)"
+    agents = [make(implementation="auto", precision=precision) for precision in ("bfloat16", "float32")]
+    assert agents[0].implementation == "torch, in float32: this processor has no products of bfloat16 (AVX512_BF16)"
     for agent in agents:
         agent.update(make_batch(agent.update_rows))
     assert same(agents[0].state(), agents[1].state())
@@ -407,8 +407,8 @@ def test_configuration_is_checked():
         make(image_keys=("images/frnt",))
     with pytest.raises(ConfigError, match=r"agent.image_keys is empty"):
         make(image_keys=())
-    with pytest.raises(ConfigError, match=r"unknown agent.backend 'native'; Valid: auto, compile, torch"):
-        make(backend="native")
+    with pytest.raises(ConfigError, match=r"unknown agent.implementation 'native'; Valid: auto, compile, torch"):
+        make(implementation="native")
     with pytest.raises(ConfigError, match=r"agent.encoder.channels must be one or more"):
         EncoderConfig(channels=())
 

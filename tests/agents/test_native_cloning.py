@@ -55,7 +55,7 @@ def test_steps_are_those_of_autograd_and_adam(fields):
     rows = 45  # not a multiple of a block
     chunk = fields.get("action_chunk", 1)
     agent = make_bc(spec=SPEC, seed=0, normalise_observations=False, **{"hidden": (64, 100), **fields})
-    assert agent.backend == "native"
+    assert agent.implementation == "native"
     exact = {
         name: torch.from_numpy(value).double().requires_grad_()
         for name, value in agent.state().items()
@@ -96,7 +96,7 @@ def test_threads_do_not_change_the_result():
 
 def test_batches_of_another_size_go_on_with_the_same_optimiser():
     agent, other = (make_bc(spec=SPEC, seed=0, hidden=(16,), normalise_observations=False) for _ in range(2))
-    other._cloning.backend = "torch"
+    other._cloning.implementation = "torch"
     for rows in (20, 9, 20):
         batch = demonstrations(rows, rows)
         assert agent.update(batch)["bc_loss"] == pytest.approx(other.update(batch)["bc_loss"], rel=1e-5)
@@ -115,13 +115,15 @@ def test_what_is_not_finite_is_told_and_spoils_nothing(field):
     assert all(np.array_equal(before[name], after[name]) for name in before if name != "cloning_steps")
 
 
-def test_an_agent_clones_by_the_backend_that_it_learns_by():
-    torch_agent, native_agent = (make_sac(spec=SPEC, seed=0, hidden=(32,), backend=b) for b in ("torch", "native"))
+def test_an_agent_clones_by_the_implementation_that_it_learns_by():
+    torch_agent, native_agent = (
+        make_sac(spec=SPEC, seed=0, hidden=(32,), implementation=b) for b in ("torch", "native")
+    )
     batch = demonstrations(40, 0)
     for agent in (torch_agent, native_agent):
         agent.fit_normaliser(batch)
         for step in range(5):
             loss = agent.pretrain(demonstrations(40, step))["bc_loss"]
-        assert agent._cloning.backend == agent.backend.split()[0]
+        assert agent._cloning.implementation == agent.implementation.split()[0]
     assert native_agent.pretrain(batch)["bc_loss"] == pytest.approx(torch_agent.pretrain(batch)["bc_loss"], rel=1e-4)
     assert loss > 0

@@ -108,9 +108,9 @@ def test_what_cannot_be_shared_is_refused(monkeypatch, tmp_path):
         monkeypatch.setattr(dist, "get_world_size", lambda: 4)
         with pytest.raises(ConfigError, match=r"agent\.batch_size must be a multiple of the 4 ranks, got 6"):
             RankedUpdate(SMALL, state())
-        for backend in ("native", "compile"):
-            with pytest.raises(ConfigError, match=f"agent.backend={backend} computes in one process"):
-                RankedUpdate(dataclasses.replace(SMALL, backend=backend), state())
+        for implementation in ("native", "compile"):
+            with pytest.raises(ConfigError, match=f"agent.implementation={implementation} computes in one process"):
+                RankedUpdate(dataclasses.replace(SMALL, implementation=implementation), state())
     finally:
         dist.destroy_process_group()
 

@@ -20,7 +20,7 @@ SMALL = {
     "hidden": [16, 16],
     "update_to_data": 2,
     "batch_size": 8,
-    "backend": "torch",
+    "implementation": "torch",
     "normalise_observations": False,
 }
 
@@ -31,7 +31,7 @@ def make_spec(state=3, action=2, **more):
 
 RESIDUAL = {"network": "simba", "hidden": [8, 8]}
 BINS = {"value_bins": 11, "value_range": [-1, 2]}
-AUTO_BINS = {"backend": "auto", **BINS}
+AUTO_BINS = {"implementation": "auto", **BINS}
 SPEC = make_spec(object=ArraySpec((2,)), **{"images/front": ArraySpec((4, 4, 3), "uint8")})
 
 
@@ -77,7 +77,9 @@ def test_equal_seeds_learn_equally_and_others_do_not():
     assert not same(states[0], states[2])
 
 
-@pytest.mark.parametrize("fields", [{"backend": "torch"}, {"backend": "auto"}, RESIDUAL | BINS, AUTO_BINS])
+@pytest.mark.parametrize(
+    "fields", [{"implementation": "torch"}, {"implementation": "auto"}, RESIDUAL | BINS, AUTO_BINS]
+)
 def test_an_agent_goes_on_from_its_state_bit_for_bit(fields):
     unbroken = make(normalise_observations=True, **fields)
     unbroken.fit_normaliser(make_batch(50))
@@ -245,10 +247,10 @@ def test_normalisation_cannot_change_once_the_agent_has_learned():
         agent.fit_normaliser(make_batch(20))
 
 
-@pytest.mark.parametrize("backend", ["torch", "auto"])
+@pytest.mark.parametrize("implementation", ["torch", "auto"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_reward_that_is_not_finite_ends_training(backend, value):
-    agent = make(backend=backend)
+def test_a_reward_that_is_not_finite_ends_training(implementation, value):
+    agent = make(implementation=implementation)
     agent.update(make_batch(agent.update_rows))
     batch = make_batch(agent.update_rows)
     batch["reward"][3] = value
@@ -295,7 +297,7 @@ def test_an_actor_spoiled_by_the_last_step_is_noticed_at_once():
         ({"value_bins": 5, "value_range": [0, np.inf]}, r"agent.value_range must be the least and"),
         ({"value_range": [0, 1]}, r"agent.value_range must be null where agent.value_bins=0, got \[0, 1\]"),
         ({"activation": "rellu"}, "unknown agent.activation 'rellu'; did you mean 'relu'. Valid: relu, silu, tanh"),
-        ({"backend": "gpu"}, "unknown agent.backend 'gpu'; Valid: auto, compile, native, torch"),
+        ({"implementation": "gpu"}, "unknown agent.implementation 'gpu'; Valid: auto, compile, native, torch"),
         ({"demonstration_ratio": 2}, r"agent.demonstration_ratio must be in \[0, 1\], got 2"),
     ],
 )
@@ -332,11 +334,11 @@ def test_presets_make_agents(preset, expected):
 
 def test_without_a_compiler_torch_stands_in_or_the_reason_is_given(monkeypatch):
     monkeypatch.setattr("robo_rl.agents.parts.native.available", lambda precision: (False, f"no {precision} here"))
-    agent = make(backend="auto")
-    assert agent.backend == "torch (native cannot be had: no float32 here)"
+    agent = make(implementation="auto")
+    assert agent.implementation == "torch (native cannot be had: no float32 here)"
     agent.update(make_batch(agent.update_rows))
-    with pytest.raises(ConfigError, match=r"agent\.backend=native cannot be had: no bfloat16 here\. Use"):
-        make(backend="native", precision="bfloat16")
+    with pytest.raises(ConfigError, match=r"agent\.implementation=native cannot be had: no bfloat16 here\. Use"):
+        make(implementation="native", precision="bfloat16")
 
 
 @pytest.mark.skipif(not native_available("float32")[0], reason=native_available("float32")[1])
@@ -348,8 +350,8 @@ def test_without_products_of_bfloat16_float32_stands_in(monkeypatch):
 
     monkeypatch.setattr("robo_rl.agents.parts.native.multiplies_bfloat16", lambda: True)
     monkeypatch.setattr("robo_rl.agents.parts.native.available", available)
-    agent, exact = make(backend="auto", precision="bfloat16"), make(backend="native", precision="float32")
-    assert agent.backend == "native, in float32 (no products)"
+    agent, exact = make(implementation="auto", precision="bfloat16"), make(implementation="native", precision="float32")
+    assert agent.implementation == "native, in float32 (no products)"
     for each in (agent, exact):
         each.update(make_batch(each.update_rows))
     assert same(agent.policy_state(), exact.policy_state())
@@ -362,30 +364,34 @@ def test_a_processor_that_would_emulate_products_of_bfloat16_computes_in_float32
     if not compiler:
         monkeypatch.setattr("robo_rl.agents.parts.native.available", lambda precision: (False, "no compiler"))
     fields = fields | {"pretrain_critics": "cal_ql", "offline_steps": 1}
-    agents = [make(backend="auto", precision=precision, **fields) for precision in ("bfloat16", "float32")]
-    assert agents[0].backend == (
-        f"{agents[1].backend}, in float32: this processor has no products of bfloat16 (AVX512_BF16)"
+    agents = [make(implementation="auto", precision=precision, **fields) for precision in ("bfloat16", "float32")]
+    assert agents[0].implementation == (
+        f"{agents[1].implementation}, in float32: this processor has no products of bfloat16 (AVX512_BF16)"
     )
     for agent in agents:
         rows = make_batch(agent.config.batch_size)
         agent.pretrain_critics(rows | {"return_to_go": np.zeros(len(rows["action"]), np.float32)})
         agent.update(make_batch(agent.update_rows))
     assert same(agents[0].state(), agents[1].state())
-    assert make(backend="torch", precision="bfloat16", **fields).backend == "torch", "who asks for it gets it"
+    assert make(implementation="torch", precision="bfloat16", **fields).implementation == "torch", (
+        "who asks for it gets it"
+    )
 
 
 @pytest.mark.parametrize("fields", [RESIDUAL, RESIDUAL | BINS])
 def test_what_the_native_update_lacks_torch_computes(fields):
     lacking = "it has no residual networks"
-    assert make(backend="auto", **fields).backend == f"torch (native cannot be had: {lacking})"
-    with pytest.raises(ConfigError, match=f"agent.backend=native cannot be had: {lacking}. Use agent.backend=auto"):
-        make(backend="native", **fields)
+    assert make(implementation="auto", **fields).implementation == f"torch (native cannot be had: {lacking})"
+    with pytest.raises(
+        ConfigError, match=f"agent.implementation=native cannot be had: {lacking}. Use agent.implementation=auto"
+    ):
+        make(implementation="native", **fields)
 
 
 @pytest.mark.skipif(not native_available()[0], reason=native_available()[1])
 def test_the_native_update_has_critics_with_bins():
-    agent, other = make(**AUTO_BINS), make(backend="torch", **BINS)
-    assert agent.backend.startswith("native (")
+    agent, other = make(**AUTO_BINS), make(implementation="torch", **BINS)
+    assert agent.implementation.startswith("native (")
     metrics, expected = (each.update(make_batch(each.update_rows)) for each in (agent, other))
     assert metrics == pytest.approx(expected, rel=1e-4)
     state, wanted = agent.state(), other.state()
@@ -468,8 +474,8 @@ def test_learns_the_better_arm_of_a_bandit_and_its_value(fields):
             assert found == pytest.approx(1 - abs(tried - 0.4), abs=0.06)
 
 
-@pytest.mark.parametrize("backend", ["torch", "auto"])
-def test_learns_the_optimal_controller_of_a_linear_system(backend):
+@pytest.mark.parametrize("implementation", ["torch", "auto"])
+def test_learns_the_optimal_controller_of_a_linear_system(implementation):
     """s' = s + a / 2, reward -(s^2 + a^2 / 10): the optimal action is linear in s, by the Riccati equation."""
     gamma = 0.8
     agent = SAC(
@@ -489,7 +495,7 @@ def test_learns_the_optimal_controller_of_a_linear_system(backend):
             actor_q="mean",
             target_entropy=-4.0,
             normalise_observations=False,
-            backend=backend,
+            implementation=implementation,
         ),
         make_spec(state=1, action=1),
         seed=0,

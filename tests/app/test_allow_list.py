@@ -265,13 +265,15 @@ def test_packages_that_are_allowed_are_run_and_only_their_own_code(
     run_config(write_run(folder, put(mine, "reward.modules.mine._target_", "own_rewards.missing")))
 
 
-def test_nodes_that_have_moved_are_found_by_the_name_of_their_class(saved: dict[str, Any], hostile: Path) -> None:
+def test_names_of_older_versions_are_understood(saved: dict[str, Any], hostile: Path) -> None:
     old = put(saved, "reward.modules.goal", {"_target_": "robo_rl.rewards.classifier.ClassifierConfig"})
     old = put(old, "reward._target_", "robo_rl.rewards.composition.ComposedRewardConfig")
     old |= {"choices": {**saved["choices"], "reward": "composed"}}
     old["reward"] = {key: old["reward"][key] for key in ("modules", "_target_")}
+    old["agent"]["backend"] = old["agent"].pop("implementation")
     config = run_config(write_run(hostile.parent / "run", old))
     assert isinstance(build(config.reward.modules.goal), ClassifierConfig)
+    assert config.agent.implementation == saved["agent"]["implementation"]
     for name in ("robo_rl.rewards.classifier.NoConfig", "other.rewards.classifier.ClassifierConfig"):
         with pytest.raises(ConfigError, match="_target_ names"):
             run_config(write_run(hostile.parent / "run", put(old, "reward.modules.goal._target_", name)))

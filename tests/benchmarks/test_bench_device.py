@@ -13,7 +13,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 def test_measures_states_and_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "result.json"
     sizes = ["--updates", "1", "--image-size", "16", "--rows", "4"]
-    kinds = ["--device", "cpu", "--backends", "torch", "--precisions", "float32", "--json", str(file)]
+    kinds = ["--device", "cpu", "--implementations", "torch", "--precisions", "float32", "--json", str(file)]
     monkeypatch.syspath_prepend(BENCHMARKS)
     monkeypatch.setattr(sys, "argv", ["bench_device.py", *sizes, *kinds])
     importlib.import_module("bench_device").main()

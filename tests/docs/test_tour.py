@@ -81,7 +81,7 @@ def test_there_are_few_frames_and_excerpts_are_from_their_files() -> None:
 
 
 def test_a_training_calls_the_frames_in_this_order(tmp_path: Path) -> None:
-    words = ["train", "task=reach", "agent.backend=torch", "agent.hidden=[8]", "agent.batch_size=8"]
+    words = ["train", "task=reach", "agent.implementation=torch", "agent.hidden=[8]", "agent.batch_size=8"]
     words += ["agent.pretrain_steps=1", "agent.learning_starts=1", "demonstrations.episodes=1", "run.dir=run"]
     done = subprocess.run([sys.executable, "-c", WATCHED, *words], cwd=tmp_path, capture_output=True, text=True)
     printed = [line for line in done.stderr.splitlines() if line.startswith("[[")]

@@ -16,7 +16,7 @@ TRAIN = [
     "task=reach",
     *SMALL_AGENT,
     "agent.action_chunk=3",
-    "agent.backend=torch",
+    "agent.implementation=torch",
     "demonstrations.episodes=2",
     "intervention.criterion=random",
     "intervention.false_alarm=0.05",

@@ -177,7 +177,13 @@ def test_a_policy_is_trained_from_the_file(recorded, tmp_path):
     module.learn(episodes, [(each["success"] == 1).astype(np.int8) for each in episodes])
     file = tmp_path / "goal.safetensors"
     module.save(file, {})
-    small = ["agent=sac", "agent.hidden=[16]", "agent.backend=torch", "agent.batch_size=16", "agent.learning_starts=10"]
+    small = [
+        "agent=sac",
+        "agent.hidden=[16]",
+        "agent.implementation=torch",
+        "agent.batch_size=16",
+        "agent.learning_starts=10",
+    ]
     ends = ["run.env_steps=30", "run.evaluation_interval=0", "run.final_evaluation_episodes=1", "run.video_episodes=0"]
     reward = ["reward=stages", f"reward.modules.stages.file={file}", "demonstrations.episodes=0"]
     run = [f"run.dir={tmp_path / 'run'}", "runtime.threads=1", "logging.progress=false"]

@@ -16,7 +16,13 @@ def train(*arguments: str) -> None:
     assert not caught.value.code
 
 
-SMALL = ["agent=sac", "agent.hidden=[16]", "agent.backend=torch", "agent.batch_size=16", "agent.update_to_data=1"]
+SMALL = [
+    "agent=sac",
+    "agent.hidden=[16]",
+    "agent.implementation=torch",
+    "agent.batch_size=16",
+    "agent.update_to_data=1",
+]
 SMALL += ["agent.learning_starts=10", "demonstrations.episodes=0", "run.evaluation_interval=0", "run.video_episodes=0"]
 SMALL += ["run.final_evaluation_episodes=1", "runtime.threads=1", "logging.progress=false"]
 VIEW = ["task.observation.cameras=[front]", "task.observation.width=32", "task.observation.height=32"]

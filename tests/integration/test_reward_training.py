@@ -76,7 +76,7 @@ TRAIN = [
     "intervention.probability=0.2",
     "intervention.noise=1",
     "agent.hidden=[32]",
-    "agent.backend=torch",
+    "agent.implementation=torch",
     "agent.ensemble_size=3",
     "agent.update_to_data=2",
     "agent.batch_size=32",
@@ -145,7 +145,7 @@ def test_an_agent_without_demonstrations_may_have_a_reward_made_from_them(
     options = [
         word
         for word in TRAIN
-        if word.startswith(("task", "agent.hidden", "agent.backend", "agent.batch", "run.", "logging"))
+        if word.startswith(("task", "agent.hidden", "agent.implementation", "agent.batch", "run.", "logging"))
     ]
     train(
         *options,

@@ -39,7 +39,7 @@ def test_code_is_written_improved_and_trained_from(tmp_path: Path, capsys: pytes
     assert "rank correlation with true progress on 5 episodes: 1.00" in capsys.readouterr().out
 
     training = tmp_path / "run"
-    small = ["agent.hidden=[16]", "agent.backend=torch", "agent.batch_size=16", "agent.learning_starts=10"]
+    small = ["agent.hidden=[16]", "agent.implementation=torch", "agent.batch_size=16", "agent.learning_starts=10"]
     small += ["demonstrations.episodes=1", "run.evaluation_interval=0", "run.final_evaluation_episodes=1"]
     small += ["run.video_episodes=0", "runtime.threads=1", "logging.progress=false", "run.env_steps=60"]
     run("train", "task=reach", "reward=code", f"reward.modules.code.file={second}", *small, f"run.dir={training}")

@@ -17,7 +17,7 @@ from robo_rl.operators.panel import Panel
 from robo_rl.operators.takeover import Takeover, check_device, open_takeover
 from robo_rl.sim import make_backend
 
-QUICK = ["demonstrations.episodes=0", "agent.hidden=[8]", "agent.ensemble_size=2", "agent.backend=torch"]
+QUICK = ["demonstrations.episodes=0", "agent.hidden=[8]", "agent.ensemble_size=2", "agent.implementation=torch"]
 
 
 def make_transition(success: bool | None, **fields: Any) -> Transition:

@@ -32,7 +32,7 @@ class BC(OfflineAgent):
         super().__init__(TanhGaussianPolicy(config, spec, seed), config.update_to_data * config.batch_size)
         self.config = config
         self._cloning = BehaviourCloning(self._policy, config.learning_rate)
-        self.backend = self._cloning.backend
+        self.implementation = self._cloning.implementation
 
     @property
     def _has_learned(self) -> bool:

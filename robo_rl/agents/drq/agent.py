@@ -12,8 +12,8 @@ from ..parts.features import FrozenFeatures
 from ..parts.observations import ObservationVector
 from ..parts.slots import prefixed
 from ..sac.agent import SAC
-from ..sac.backend import describe_torch
 from ..sac.critics import initial_critics
+from ..sac.implementation import describe_torch
 from ..sac.ranks import several_ranks
 from ..sac.update import draw_noise
 from .config import DrQConfig
@@ -130,7 +130,7 @@ class DrQ(SAC):
         if several_ranks():
             raise ConfigError("agents that learn from images compute in one process: start this one without torchrun")
         self._policy.encoder.precision = config.precision
-        compiled = config.backend == "compile"
+        compiled = config.implementation == "compile"
         compute = DrQUpdate(config, self._policy.inputs, self._state, compiled=compiled)
 
         def update(batch: Batch, updates: int) -> Tensor:

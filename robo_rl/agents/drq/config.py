@@ -8,7 +8,7 @@ from ..parts.choices import require_choice
 from ..parts.encoder_config import EncoderConfig
 from ..sac.config import SACConfig
 
-BACKENDS = ("auto", "compile", "torch")
+IMPLEMENTATIONS = ("auto", "compile", "torch")
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class DrQConfig(SACConfig):
     """DrQ (Yarats et al. 2021, 2022) with the critics and the demonstrations of RLPD.
 
     All fields of :class:`~robo_rl.agents.sac.SACConfig` mean the same, with these differences: ``observation_keys``
-    are what the actor sees beside the images; ``backend`` has no ``native``, and ``pretrain_critics`` is
+    are what the actor sees beside the images; ``implementation`` has no ``native``, and ``pretrain_critics`` is
     ``none``. The defaults suit two cores: the images, not the critics, take the time, and few updates want long steps
     (those of Yarats et al. 2021). It explores more than ``agent=rlpd``, and climbs the mean of its critics.
 
@@ -79,7 +79,7 @@ class DrQConfig(SACConfig):
         for key in ("image_keys", "critic_keys"):
             if getattr(self, key) is not None:
                 object.__setattr__(self, key, tuple(getattr(self, key)))
-        require_choice("agent.backend", self.backend, BACKENDS)
+        require_choice("agent.implementation", self.implementation, IMPLEMENTATIONS)
         require(
             self.pretrain_critics == "none",
             "agent.pretrain_critics",

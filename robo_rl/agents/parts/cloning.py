@@ -22,21 +22,23 @@ class BehaviourCloning:
     nothing for a scripted expert, and leave reinforcement learning that starts from it without exploration.
 
     Attributes:
-        backend: which implementation computes the steps: ``native`` or ``torch``.
+        implementation: which implementation computes the steps: ``native`` or ``torch``.
 
     Args:
         policy: trained in place.
         learning_rate: of Adam.
-        backend: as SACConfig's; ``auto`` and ``native`` are native where that is possible, the others PyTorch.
+        implementation: as SACConfig's; ``auto`` and ``native`` are native where that is possible, the others PyTorch.
     """
 
-    def __init__(self, policy: TanhGaussianPolicy, learning_rate: float, backend: str = "auto") -> None:
+    def __init__(self, policy: TanhGaussianPolicy, learning_rate: float, implementation: str = "auto") -> None:
         self._policy = policy
         self._learning_rate = learning_rate
         looks_at_images = policy.input_size != policy.observations.size
         possible = policy.device.type == "cpu" and not looks_at_images and not native.lacks(policy.config)
-        self.backend = (
-            "native" if backend in ("auto", "native") and possible and native.available("float32")[0] else "torch"
+        self.implementation = (
+            "native"
+            if implementation in ("auto", "native") and possible and native.available("float32")[0]
+            else "torch"
         )
         self._native: native.NativeCloning | None = None
         self._state = TrainState.of(policy.parameters)
@@ -55,7 +57,7 @@ class BehaviourCloning:
             DivergenceError: if the loss is not finite.
         """
         self._steps += 1
-        value = (self._native_step if self.backend == "native" else self._torch_step)(batch)
+        value = (self._native_step if self.implementation == "native" else self._torch_step)(batch)
         if not math.isfinite(value):
             raise DivergenceError(
                 f"behaviour cloning diverged: bc_loss is {value} at step {self.steps}. "

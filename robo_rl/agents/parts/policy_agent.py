@@ -18,7 +18,7 @@ class PolicyAgent(ABC):
 
     Attributes:
         update_rows: rows of the Batch for ``update``.
-        backend: which implementation computes updates, and why.
+        implementation: which implementation computes updates, and why.
         features: what Batches must have in the place of images; None: the images themselves, or nothing.
 
     Args:
@@ -26,7 +26,7 @@ class PolicyAgent(ABC):
         update_rows: as above.
     """
 
-    backend = "torch"
+    implementation = "torch"
     features: FeatureExtractor | None = None
 
     def __init__(self, policy: TanhGaussianPolicy, update_rows: int) -> None:

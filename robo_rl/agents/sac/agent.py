@@ -22,11 +22,11 @@ from ..parts.cloning import BehaviourCloning
 from ..parts.networks import critic_values
 from ..parts.policy import TanhGaussianPolicy
 from ..parts.policy_agent import PolicyAgent
-from .backend import computable, make_update
 from .config import SACConfig
 from .convergence import check_convergence
 from .critic_pretraining import make_critic_pretraining
 from .critics import initial_networks, train_state
+from .implementation import computable, make_update
 from .ranks import RankedUpdate
 from .update import METRICS, Minibatches, draw_noise
 
@@ -61,12 +61,12 @@ class SAC(PolicyAgent):
         self._state = train_state(self._parameters)
         self._noise = torch.Generator().manual_seed(derive_seed(seed, "agent", "update"))
         self._generators = {"update": self._noise, "exploration": self._policy.exploration}
-        self._cloning = BehaviourCloning(self._policy, config.actor_learning_rate, config.backend)
+        self._cloning = BehaviourCloning(self._policy, config.actor_learning_rate, config.implementation)
         self._critic_pretraining = make_critic_pretraining(self._computed, self._parameters, self._noise)
         self._ranked: RankedUpdate | None = None
-        self._update, self.backend = self._make_update()
+        self._update, self.implementation = self._make_update()
         if self._computed.precision != config.precision:
-            self.backend += ", in float32: this processor has no products of bfloat16 (AVX512_BF16)"
+            self.implementation += ", in float32: this processor has no products of bfloat16 (AVX512_BF16)"
 
     def _make_policy(self, spec: EnvSpec, seed: int) -> TanhGaussianPolicy:
         return TanhGaussianPolicy(self.config, spec, seed)
@@ -76,19 +76,19 @@ class SAC(PolicyAgent):
         return self._policy.input_size
 
     def _make_update(self) -> tuple[Callable[[Batch, int], Tensor], str]:
-        """Return a function of a Batch and the number of updates before, and :attr:`backend`.
+        """Return a function of a Batch and the number of updates before, and :attr:`implementation`.
 
         The function does one whole update and returns the values of :attr:`metrics`.
         """
         config = self._computed
-        compute, backend = make_update(config, self._state)
+        compute, implementation = make_update(config, self._state)
         self._ranked = compute if isinstance(compute, RankedUpdate) else None
 
         def update(batch: Batch, updates: int) -> Tensor:
             noise = draw_noise(config, self._policy.action_size, self._noise)
             return compute(self._minibatches(batch), noise, updates)
 
-        return update, backend
+        return update, implementation
 
     @torch.inference_mode()
     def value(self, observation: Observation, action: NDArray[np.float32]) -> float:

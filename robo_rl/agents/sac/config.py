@@ -10,7 +10,7 @@ from robo_rl.core import Options, option, require
 from ..parts.choices import ACTIVATIONS, require_choice
 
 NETWORKS = ("mlp", "simba")
-BACKENDS = ("auto", "compile", "native", "torch")
+IMPLEMENTATIONS = ("auto", "compile", "native", "torch")
 PRECISIONS = ("bfloat16", "float32")
 ACTOR_Q = ("mean", "min")
 PRETRAIN_CRITICS = ("none", "cal_ql", "iql")
@@ -84,11 +84,11 @@ class SACConfig(Options, section="agent"):
             [0, 1] stay below 1 / (1 - gamma).
         device: where learning is computed: ``cpu``, ``cuda`` (``cuda:1``, ...), or ``auto``: a GPU where PyTorch finds
             one, else the CPU. Actors of a learner elsewhere act on the CPU.
-        backend: what computes updates (cloning is native or in PyTorch): ``native`` (C++ on the CPU), ``torch``,
+        implementation: what computes updates (cloning is native or in PyTorch): ``native`` (C++ on the CPU), ``torch``,
             ``compile`` (torch.compile), or ``auto``: native where it is available, else torch. On a GPU an update is
             captured as one CUDA graph.
         precision: of the factors of matrix products; ``bfloat16`` keeps parameters and sums in float32. On a CPU
-            without such products ``backend=auto`` is float32.
+            without such products ``implementation=auto`` is float32.
     """
 
     # Read by the composition: this agent learns from its own steps (behaviour cloning does not).
@@ -135,7 +135,7 @@ class SACConfig(Options, section="agent"):
     normalise_observations: bool = True
     q_limit: float = option(1e4, above=0)
     device: str = "auto"
-    backend: str = "auto"
+    implementation: str = "auto"
     precision: str = "float32"
 
     def cloning_weight_after(self, updates: int) -> float:
@@ -199,5 +199,5 @@ class SACConfig(Options, section="agent"):
             "auto, cpu, cuda or cuda:<number>",
             self.device,
         )
-        require_choice("agent.backend", self.backend, BACKENDS)
+        require_choice("agent.implementation", self.implementation, IMPLEMENTATIONS)
         require_choice("agent.precision", self.precision, PRECISIONS)

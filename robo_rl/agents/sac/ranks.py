@@ -56,8 +56,10 @@ class RankedUpdate:
 
     def __init__(self, config: SACConfig, state: TrainState) -> None:
         self._ranks = dist.get_world_size()
-        if config.backend in ("native", "compile"):
-            raise ConfigError(f"agent.backend={config.backend} computes in one process. Use agent.backend=auto")
+        if config.implementation in ("native", "compile"):
+            raise ConfigError(
+                f"agent.implementation={config.implementation} computes in one process. Use agent.implementation=auto"
+            )
         fits = config.batch_size % self._ranks == 0
         require(fits, "agent.batch_size", f"a multiple of the {self._ranks} ranks", config.batch_size)
         self._config = config

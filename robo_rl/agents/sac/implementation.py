@@ -22,15 +22,15 @@ Update = Callable[[Minibatches, Noise, int], Tensor]
 def computable(config: SACConfig, device: torch.device) -> SACConfig:
     """Return ``config`` with the precision that updates on ``device`` are computed in.
 
-    On a processor without products of bfloat16 ``backend=auto`` means float32: PyTorch would emulate them, many times
-    slower.
+    On a processor without products of bfloat16 ``implementation=auto`` means float32: PyTorch would emulate them,
+    many times slower.
     """
     emulated = device.type == "cpu" and config.precision == "bfloat16" and not native.multiplies_bfloat16()
-    return dataclasses.replace(config, precision="float32") if emulated and config.backend == "auto" else config
+    return dataclasses.replace(config, precision="float32") if emulated and config.implementation == "auto" else config
 
 
 def make_update(config: SACConfig, state: TrainState) -> tuple[Update, str]:
-    """Return the update that ``config.backend`` asks for, and a line for people that says which it is and why.
+    """Return the update that ``config.implementation`` asks for, and a line for people that says which it is and why.
 
     Where the compiler knows no products of bfloat16 ``auto`` is native in float32.
 
@@ -41,20 +41,22 @@ def make_update(config: SACConfig, state: TrainState) -> tuple[Update, str]:
         ranked = RankedUpdate(config, state)
         return ranked, ranked.description
     device = next(iter(state.parameters.values())).device
-    if device.type == "cuda" and config.backend == "native":
-        raise ConfigError("agent.backend=native computes on the CPU. Use agent.device=cpu, or agent.backend=auto")
-    if device.type == "cpu" and config.backend in ("auto", "native"):
+    if device.type == "cuda" and config.implementation == "native":
+        raise ConfigError(
+            "agent.implementation=native computes on the CPU. Use agent.device=cpu, or agent.implementation=auto"
+        )
+    if device.type == "cpu" and config.implementation in ("auto", "native"):
         lacking = native.lacks(config)
         available, why = (False, f"it has no {lacking}") if lacking else native.available(config.precision)
         if available:
             return NativeUpdate(config, state), f"native ({why})"
-        if config.backend == "auto" and not lacking and native.available("float32")[0]:
+        if config.implementation == "auto" and not lacking and native.available("float32")[0]:
             instead = dataclasses.replace(config, precision="float32")
             return NativeUpdate(instead, state), f"native, in float32 ({why})"
-        if config.backend == "native":
-            raise ConfigError(f"agent.backend=native cannot be had: {why}. Use agent.backend=auto")
+        if config.implementation == "native":
+            raise ConfigError(f"agent.implementation=native cannot be had: {why}. Use agent.implementation=auto")
         return TorchUpdate(config, state), f"torch (native cannot be had: {why})"
-    compiled = config.backend == "compile"
+    compiled = config.implementation == "compile"
     return TorchUpdate(config, state, compiled=compiled), describe_torch(device, compiled)
 
 
