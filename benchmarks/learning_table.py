@@ -29,6 +29,7 @@ BUDGETS = {
     "peg_insert": 15_000,
     "cable_route": 18_000,
     "bin_relocate": 24_000,
+    "stack_cubes": 30_000,
 }
 """Environment steps allowed for 95 % success."""
 

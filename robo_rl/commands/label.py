@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 from ..app import build, typed
 from ..command_line.destination import new_output
 from ..core import DataError, require
-from ..recording.labelling import ClassifierConfig, LabelConfig, _counted, _print_errors, _watch
+from ..recording.labelling import ClassifierConfig, LabelConfig, format_counts, show_episodes, print_errors
 from ..replay import EpisodeStore, LabelBook
 from ..telemetry import Console
 
@@ -28,7 +28,7 @@ def run(config: DictConfig) -> int:
     with EpisodeStore.open(Path(settings.path)) as store:
         book = LabelBook(store, learning.stages)
         if settings.device is not None:
-            _watch(store, book, learning.stages, settings, config)
+            show_episodes(store, book, learning.stages, settings, config)
         console.print(f"{settings.path}: {len(book.numbers)} of {len(store)} episodes are labelled")
         if not book.numbers:
             raise DataError(
@@ -36,7 +36,7 @@ def run(config: DictConfig) -> int:
                 "forward (label.device says by what)"
             )
         labels = [book[number][1:] for number in book.numbers]
-        console.print(f"after their steps: {_counted(np.concatenate(labels), learning.stages)}")
+        console.print(f"after their steps: {format_counts(np.concatenate(labels), learning.stages)}")
         if output is None:
             return 0
         classifier = learning.make("classifier", store.spec, config.seed)
@@ -44,6 +44,6 @@ def run(config: DictConfig) -> int:
         episodes = [store.arrays(number, looked_at).rows() for number in book.numbers]
     errors = classifier.learn(episodes, labels)
     classifier.save(output, {"data_set": settings.path, "seed": config.seed, "errors": errors})
-    _print_errors(errors, learning.stages, console)
+    print_errors(errors, learning.stages, console)
     console.print(f"use it: reward=stages reward.modules.stages.file={output}", markup=False)
     return 0

@@ -11,7 +11,7 @@ from ..recording.episodes import (
     summary_if_ended,
 )
 from ..recording.scripts import SCRIPTS
-from ..recording.teleoperation import RecordConfig, _record_human, record_expert
+from ..recording.teleoperation import RecordConfig, record_expert, record_human
 from ..telemetry import Console
 
 
@@ -42,7 +42,7 @@ def run(config: DictConfig) -> int:
                     console=console,
                 )
             else:
-                _record_human(backend, path, settings, only_successful, config, metadata)
+                record_human(backend, path, settings, only_successful, config, metadata)
         print_summary(path, console)
     finally:
         backend.close()

@@ -133,7 +133,7 @@ class Viewer:
                 frame = int(np.clip(frame + np.sign(x) * (1 if paused else FAST), 0, last))
 
 
-def _watch(store: EpisodeStore, book: LabelBook, stages: int, settings: LabelConfig, config: DictConfig) -> None:
+def show_episodes(store: EpisodeStore, book: LabelBook, stages: int, settings: LabelConfig, config: DictConfig) -> None:
     """Show the episodes to a person, and keep what is said of each as soon as it is done."""
     key = _camera(store.spec, settings.camera)
     labelled = () if settings.again else book.numbers
@@ -194,12 +194,13 @@ def _named(label: int, stages: int) -> str:
     return f"stage {label} of {stages}"
 
 
-def _counted(labels: Labels, stages: int) -> str:
+def format_counts(labels: Labels, stages: int) -> str:
+    """Return how many observations have each label, for people."""
     counts = [(_named(label, stages), int((labels == label).sum())) for label in range(UNKNOWN, stages + 1)]
     return ", ".join(f"{count:,} {name}" for name, count in counts)
 
 
-def _print_errors(errors: Mapping[str, float], stages: int, console: Console) -> None:
+def print_errors(errors: Mapping[str, float], stages: int, console: Console) -> None:
     """Print the rates of errors, and on how much they were measured."""
     held_out = int(errors["held_out_episodes"])
     told = f"{held_out} held-out episodes" if held_out else "the episodes that it was fitted to: label five or more"

@@ -173,7 +173,7 @@ class HumanChooser:
             raise RecordingStopped
 
 
-def _record_human(
+def record_human(
     backend: EnvBackend,
     path: Path,
     settings: RecordConfig,
@@ -181,6 +181,16 @@ def _record_human(
     config: DictConfig,
     metadata: Mapping[str, Any],
 ) -> None:
+    """Record episodes that a person chooses the actions of, into the data set at ``path``.
+
+    Args:
+        backend: robot or simulator.
+        path: of the data set.
+        settings: of the recording.
+        only_successful: leave out episodes that failed.
+        config: of the whole command.
+        metadata: kept with the data set.
+    """
     facts = {"source": settings.source, "seed": config.seed, **metadata}
     with open_data_set(path, backend.spec, settings.if_exists, facts, SECTION) as store:
         panel = open_panel(config, backend, settings.source, f"{settings.source} of the recording")

@@ -44,6 +44,7 @@ TASKS = TaskTable(
     open_door="OpenDoor",
     cable_route="CableRoute",
     bin_relocate="BinRelocate",
+    stack_cubes="StackCubes",
     drive="Drive",
 )
 """Every task by name. A new task is a line here: its class, in the module of its name."""

@@ -17,7 +17,7 @@ def in_python(backend):
 
 @needs_native
 @pytest.mark.parametrize(
-    "task", ["reach", "pick_cube", "push_cube", "open_door", "peg_insert", "cable_route", "bin_relocate"]
+    "task", ["reach", "pick_cube", "push_cube", "open_door", "peg_insert", "cable_route", "bin_relocate", "stack_cubes"]
 )
 def test_states_are_those_of_the_controller_in_python(task):
     """Over one period to rounding; contacts make any two computations part over long times."""

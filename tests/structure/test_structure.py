@@ -48,3 +48,16 @@ def test_functions_fit_a_screen() -> None:
 
 def test_files_stay_short() -> None:
     assert not {path: lines for path, text in sources() if (lines := len(text.splitlines())) > MOST_FILE_LINES}
+
+
+def test_private_names_stay_in_their_modules() -> None:
+    """A name that begins with an underscore is imported by nobody."""
+    imported = [
+        f"{path}:{node.lineno} {name.name}"
+        for path, text in sources()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+        if name.name.startswith("_") and not name.name.startswith("__")
+    ]
+    assert not imported
