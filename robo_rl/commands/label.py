@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 from ..app import build, typed
 from ..command_line.destination import new_output
 from ..core import DataError, require
-from ..recording.labelling import ClassifierConfig, LabelConfig, format_counts, show_episodes, print_errors
+from ..recording.labelling import ClassifierConfig, LabelConfig, format_counts, print_errors, show_episodes
 from ..replay import EpisodeStore, LabelBook
 from ..telemetry import Console
 
