@@ -355,7 +355,7 @@ def test_an_agent_goes_on_from_its_state_bit_for_bit():
 
 def test_bfloat16_sees_nearly_the_same():
     batch = make_batch(1)
-    agents = [make(precision=precision) for precision in ("float32", "bfloat16")]
+    agents = [make(implementation="torch", precision=precision) for precision in ("float32", "bfloat16")]
     seen = [
         agent._policy.inputs(agent._parameters, agent._policy.training_images(batch), torch.zeros(1, V))
         for agent in agents
