@@ -356,6 +356,10 @@ def task(request) -> Iterator[str]:
     return request.param
 
 
+LONGEST_WALK = 60
+"""Steps of an arm at random, which lead to the edge of its box sooner or later, where the filters have to intervene."""
+
+
 def test_experts_and_explorers_are_left_alone(task):
     """With safety on, a task is numerically what it is without: nothing intervenes in normal operation."""
     plain, safe = make_backend(task), make_safe_backend(make_backend(task))
@@ -365,8 +369,11 @@ def test_experts_and_explorers_are_left_alone(task):
         experts = [plain.expert(seed), safe.expert(seed)]
         for expert in experts:
             expert.reset()
-        exploring = seed == 3
+        exploring, steps = seed == 3, 0
         while not one.ended:
+            steps += 1
+            if exploring and steps > LONGEST_WALK and task != "drive":
+                break
             if exploring:
                 action = rng.uniform(-1, 1, plain.spec.action.shape).astype(np.float32)
             else:
@@ -377,7 +384,7 @@ def test_experts_and_explorers_are_left_alone(task):
             assert other.executed_action is None
             for key in one.observation:
                 np.testing.assert_array_equal(one.observation[key], other.observation[key])
-        assert other.ended
+        assert one.ended == other.ended
         assert one.success == other.success == (not exploring)
 
 
