@@ -3,8 +3,8 @@
     python benchmarks/bench_web.py [--presses 3] [--strangers 200] [--output FILE]
 
 Run folders of every kind of tests/rigs/hostile_runs.py are made, and ``robo-rl web`` is started on them. A page chooses
-each in turn and presses the emergency stop; then strangers open connections and show no token, and a page connects anew
-for each press. The time is from the press, or from the attempt to connect, to the answer.
+each in turn and presses the emergency stop. Then clients open connections without a token, and the page reconnects for
+each press. The time is from the press, or from the attempt to connect, to the answer.
 """
 
 import argparse

@@ -65,13 +65,13 @@ class GoalClassifier(NetworkModule):
     """
 
     config: GoalClassifierConfig
-    keeps_version = True
 
     def __init__(self, config: GoalClassifierConfig, name: str, spec: EnvSpec, seed: int) -> None:
         super().__init__(config, name, spec, seed, trains=True)
         self._guard = StateGuard(config.guard, spec, f"reward.modules.{name}.guard")
         self._moves = self._input.moves(config.views, config.shift, self._seed)
         self._network = self._make_network()
+        self._arrays["version"] = self._version
         self._rows["goals"] = np.zeros((0, self._input.size), dtype=np.float32)
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:

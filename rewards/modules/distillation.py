@@ -111,7 +111,6 @@ class DistilledReward(NetworkModule, ABC):
 
     config: DistillationConfig
     learned = True
-    keeps_version = True
 
     def __init__(
         self,
@@ -126,9 +125,9 @@ class DistilledReward(NetworkModule, ABC):
         self._oracle = oracle
         self._shown = shown
         for member in range(config.members):
-            self._make_network(f"network/{member}", member=(member,))
+            self._make_network(member)
         self._counters = np.zeros(2, dtype=np.int64)  # steps since the last round, questions that count
-        self._arrays["counters"] = self._counters
+        self._arrays |= {"counters": self._counters, "version": self._version}
         self._open = np.zeros((0, *shown, self._input.size), dtype=np.float32)  # what the open round is about
         self._rows |= {"asked": self._open, "answers": np.zeros(0, dtype=np.float32)}  # what was answered
 

@@ -84,11 +84,10 @@ class GailReward(NetworkModule):
     judges_state = False
 
     config: GailConfig
-    keeps_version = True
 
     def __init__(self, config: GailConfig, name: str, spec: EnvSpec, seed: int) -> None:
         super().__init__(config, name, spec, seed)
-        self._arrays["waited"] = self._waited
+        self._arrays |= {"version": self._version, "waited": self._waited}
         self._parts = [self._input.size, spec.action.shape[0] if config.actions else self._input.size]
         inputs = sum(self._parts) + 1
         self._network = self._make_network(inputs=inputs)

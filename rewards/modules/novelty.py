@@ -10,7 +10,6 @@ from robo_rl.core import (
     EnvSpec,
     Experience,
     Metrics,
-    State,
     generator,
     option,
     require,
@@ -63,10 +62,12 @@ class NoveltyReward(VectorModule):
 
     def __init__(self, config: NoveltyConfig, name: str, spec: EnvSpec, seed: int) -> None:
         super().__init__(config, name, spec, seed)
+        counts = np.zeros(2, np.int64)
+        self._version, self._waited = counts[:1], counts[1:]
         self._arrays |= {
             "particles": np.zeros((config.particles, self._input.size), np.float32),
             "scale": np.ones(self._input.size, np.float32),
-            "counts": np.zeros(2, np.int64),  # version, steps since the last update
+            "counts": counts,
         }
 
     def __call__(self, batch: Batch) -> Floats:
@@ -82,23 +83,12 @@ class NoveltyReward(VectorModule):
 
     def update(self, experience: Experience) -> Metrics:
         """Draw the particles anew every ``interval`` calls; return how novel the states of the replay are."""
-        self._arrays["counts"][1] += 1
-        if self._arrays["counts"][1] < self.config.interval or not len(experience):
+        if not self._is_due(self.config.interval, len(experience) > 0):
             return {}
         rng = generator(self._seed, "particles", self.version)
         self._arrays["particles"][...] = self._input(experience.sample_rows(self.config.particles, rng))
         deviation = self._arrays["particles"].std(0)
         self._arrays["scale"][...] = np.where(deviation > 1e-6, deviation, 1.0)
         self.version += 1
-        self._arrays["counts"][:] = self.version, 0
         rows = experience.sample_rows(256, generator(self._seed, "look", self.version))
         return {"novelty": float(self(rows).mean())}
-
-    def load(self, state: State) -> None:
-        """Go on from ``state``.
-
-        Raises:
-            CheckpointError: if it is of another module.
-        """
-        super().load(state)
-        self.version = int(self._arrays["counts"][0])

@@ -13,7 +13,6 @@ from robo_rl.core import (
     EnvSpec,
     Experience,
     Metrics,
-    State,
     generator,
     option,
     require,
@@ -96,12 +95,13 @@ class OccupancyReward(NetworkModule):
         super().__init__(config, name, spec, seed)
         self._network = self._make_network()
         self._rows["demonstrated"] = np.zeros((0, self._input.size), dtype=np.float32)
+        counts = np.zeros(3, dtype=np.int64)
+        self._version, self._waited, self._seen = counts[:1], counts[1:2], counts[2:]
         self._arrays |= {
             "newest": np.zeros((config.window, self._input.size), dtype=np.float32),
             "root": np.ones(1, dtype=np.float32),
-            "counts": np.zeros(3, dtype=np.int64),  # version, steps since the last update, states seen
+            "counts": counts,
         }
-        self._waited = self._arrays["counts"][1:2]
 
     def fit(self, episodes: Sequence[Batch]) -> Metrics:
         """Take note of what was demonstrated.
@@ -117,9 +117,9 @@ class OccupancyReward(NetworkModule):
 
     def observe(self, batch: Batch) -> None:
         """Take note of states of the policy, in the place of the oldest."""
-        states, counts = self._scaled(self._input(batch)), self._arrays["counts"]
-        self._arrays["newest"][(counts[2] + np.arange(len(states))) % self.config.window] = states
-        counts[2] += len(states)
+        states = self._scaled(self._input(batch))
+        self._arrays["newest"][(self._seen + np.arange(len(states))) % self.config.window] = states
+        self._seen += len(states)
 
     def __call__(self, batch: Batch) -> Floats:
         """Return rewards (n,)."""
@@ -135,10 +135,10 @@ class OccupancyReward(NetworkModule):
             ``loss``, the cross-entropy, a mean over the steps, and ``divergence``: of the newest states from those
             demonstrated, of chi-squared its root.
         """
-        config, counts = self.config, self._arrays["counts"]
-        if not self._is_due(config.interval, counts[2] >= config.learning_starts):
+        config, seen = self.config, int(self._seen[0])
+        if not self._is_due(config.interval, seen >= config.learning_starts):
             return {}
-        newest = self._arrays["newest"][: min(counts[2], config.window)]
+        newest = self._arrays["newest"][: min(seen, config.window)]
         losses = []
         for step in range(config.updates if self.version else config.first_updates):
             rng = generator(self._seed, "update", self.version, step)
@@ -152,7 +152,6 @@ class OccupancyReward(NetworkModule):
             loss = softplus(-logits[: len(ours)]).mean() + softplus(logits[len(ours) :]).mean()
             losses.append(self._network.descend(loss))
         self.version += 1
-        counts[0] = self.version
         divergence = self._divergence(newest)
         if config.divergence == "chi_squared":
             divergence = math.sqrt(divergence)
@@ -171,12 +170,3 @@ class OccupancyReward(NetworkModule):
         most = math.log(self.config.largest_ratio)
         logits: Floats = self._network.evaluate(torch.from_numpy(states))[:, 0].clamp(-most, most).numpy()
         return np.expm1(logits) if self.config.divergence == "chi_squared" else logits
-
-    def load(self, state: State) -> None:
-        """Go on from ``state``.
-
-        Raises:
-            CheckpointError: if it is of another module.
-        """
-        super().load(state)
-        self.version = int(self._arrays["counts"][0])

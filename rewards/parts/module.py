@@ -33,7 +33,7 @@ class Module:
         return {}
 
     def observe(self, batch: Batch) -> None:
-        """Nothing to take note of."""
+        """Do nothing: nothing is remembered."""
 
     def update(self, experience: Experience) -> Metrics:
         """Nothing to learn."""

@@ -1,7 +1,7 @@
 """Bases of the reward modules that look at an observation as one vector: options, normalisation, learning, state."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,9 +64,6 @@ class VectorModule(Module):
         ConfigError: if an observation key is not there.
     """
 
-    keeps_version: ClassVar[bool] = False
-    """Whether :attr:`version` is kept in checkpoints by that name."""
-
     def __init__(self, config: VectorConfig, name: str, spec: EnvSpec, seed: int = 0, *, trains: bool = False) -> None:
         super().__init__()
         self.config = config
@@ -75,11 +72,22 @@ class VectorModule(Module):
         self._input = VectorInput(config.keys, config.images, spec, f"reward.modules.{name}", trains=trains)
         self._arrays: dict[str, NDArray[Any]] = {}  # kept, of these shapes
         self._rows: dict[str, NDArray[Any]] = {}  # kept, with any number of rows
+        # Modules that learn put these, or others in their places, into _arrays.
+        self._version = np.zeros(1, dtype=np.int64)
+        self._waited = np.zeros(1, dtype=np.int64)  # calls of _is_due since the last update
+
+    def _is_due(self, interval: int, ready: bool) -> bool:
+        """Count a call; return whether it is the first in ``interval`` calls that is ``ready`` for an update."""
+        self._waited += 1
+        due = bool(self._waited[0] >= interval) and ready
+        if due:
+            self._waited[0] = 0
+        return due
 
     def state(self) -> State:
         """Return all that is kept."""
-        version = {"version": np.array([self.version], dtype=np.int64)} if self.keeps_version else {}
-        return {**self._arrays, **self._rows, **version, **self._input.state()}
+        self._version[0] = self.version
+        return {**self._arrays, **self._rows, **self._input.state()}
 
     def load(self, state: State) -> None:
         """Go on from ``state``.
@@ -88,11 +96,9 @@ class VectorModule(Module):
             CheckpointError: if it is of another module.
         """
         self._input.check(state, self._name)
-        version = {"version": np.zeros(1, dtype=np.int64)} if self.keeps_version else {}
-        take_over({**self._arrays, **version}, state, self._name)
+        take_over(self._arrays, state, self._name)
         self._rows = {key: taken(state, key, self._name, like=like) for key, like in self._rows.items()}
-        if version:
-            self.version = int(version["version"][0])
+        self.version = int(self._version[0])
 
 
 class NetworkModule(VectorModule):
@@ -117,21 +123,17 @@ class NetworkModule(VectorModule):
             "shift": np.zeros(self._input.size, dtype=np.float32),
             "scale": np.ones(self._input.size, dtype=np.float32),
         }
-        self._waited = np.zeros(1, dtype=np.int64)
         self._networks: dict[str, TrainedNetwork] = {}
 
-    def _make_network(
-        self, part: str = "network", *, inputs: int | None = None, outputs: int = 1, member: tuple[int, ...] = ()
-    ) -> TrainedNetwork:
+    def _make_network(self, *member: int, inputs: int | None = None, outputs: int = 1) -> TrainedNetwork:
         """Return a network that is kept.
 
         Args:
-            part: name that it is kept by.
+            member: number of the network, where there are several.
             inputs: elements of its inputs; None: those of :attr:`_input`.
             outputs: elements of its outputs.
-            member: number of the network, where there are several.
         """
-        self._networks[part] = TrainedNetwork(
+        network = TrainedNetwork(
             self._input.size if inputs is None else inputs,
             self.config.hidden,
             outputs,
@@ -140,7 +142,8 @@ class NetworkModule(VectorModule):
             name=self._name,
             pictures=self._input.pictures,
         )
-        return self._networks[part]
+        self._networks["/".join(("network", *map(str, member)))] = network
+        return network
 
     def _normalise(self, vectors: Floats) -> None:
         """Let vectors be shifted and scaled from now on as suits these (n, F)."""
@@ -150,14 +153,6 @@ class NetworkModule(VectorModule):
         """Return vectors (..., F) shifted and scaled."""
         scaled: Floats = (vectors - self._arrays["shift"]) / self._arrays["scale"]
         return scaled
-
-    def _is_due(self, interval: int, ready: bool) -> bool:
-        """Count a call; return whether it is the first in ``interval`` calls that is ``ready`` for an update."""
-        self._waited += 1
-        due = bool(self._waited[0] >= interval) and ready
-        if due:
-            self._waited[0] = 0
-        return due
 
     def state(self) -> State:
         """Return all that is kept."""

@@ -103,24 +103,16 @@ def with_current_names(config: DictConfig) -> DictConfig:
 
     A node that is not registered by the name of its module, but by that of its class, has moved since.
     """
-    ours = [name for name in _registered() if _is_in(name, "robo_rl")]
-    by_class: dict[str, list[str]] = {}
-    for name in ours:
-        by_class.setdefault(name.rpartition(".")[2], []).append(name)
+    registered = {name for name in _registered() if _is_in(name, "robo_rl")}
     values = OmegaConf.to_container(config, resolve=False)
-
-    def follow(node: Any) -> None:
-        for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
-            follow(value)
-            if key == "_target_" and isinstance(value, str) and _is_in(value, "robo_rl") and value not in ours:
-                found = by_class.get(value.rpartition(".")[2], [])
-                if len(found) == 1:
-                    node[key] = found[0]
-
-    follow(values)
-    for place, key, agent in list(_entries(values)):
-        if place in ("agent", "reset.agent") and key == "agent" and isinstance(agent, dict) and "backend" in agent:
-            agent["implementation"] = agent.pop("backend")
+    for place, node in [(place, value) for place, _, value in _entries(values) if isinstance(value, dict)]:
+        target = node.get("_target_")
+        if isinstance(target, str) and _is_in(target, "robo_rl") and target not in registered:
+            candidates = [name for name in registered if name.rpartition(".")[2] == target.rpartition(".")[2]]
+            if len(candidates) == 1:
+                node["_target_"] = candidates[0]
+        if place in ("agent", "reset.agent") and "backend" in node:
+            node["implementation"] = node.pop("backend")
     return OmegaConf.create(cast(dict[str, Any], values))
 
 

@@ -81,7 +81,7 @@ class AvailableSlots(SlotSet):
         return self._not_failed
 
     def _forget_subsets(self, slot: int) -> None:
-        """Compute anew, when asked, what changes if ``slot`` comes or goes."""
+        """Drop the cached subsets that change when ``slot`` is added or removed."""
         self._not_failed = None
         if IS_TEACHER[self._columns.source[slot]]:
             self._interventions = None

@@ -1,5 +1,6 @@
 """The base of an arm's tasks, and what several of them use: boxes, captions, contacts of the fingers."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import ClassVar
@@ -104,6 +105,28 @@ def cube_axes(rotation: Array) -> tuple[Array, Array]:
     others = [axis for axis in range(3) if axis != upright]
     forward = others[int(np.argmax(np.abs(rotation[0, others])))]
     return rotation[:, forward] * np.sign(rotation[0, forward]), rotation[:, upright] * np.sign(rotation[2, upright])
+
+
+def cube_turn(rotation: Array) -> tuple[Array, Array]:
+    """Return how a cube is turned, which is the same for every numbering of its faces.
+
+    Args:
+        rotation: (3, 3), of the cube in the world.
+
+    Returns:
+        Cosine and sine (2,) of four times its yaw, as a cube looks the same after a quarter turn, and how upright its
+        most upright axis is (1,); 1: flat on a face.
+    """
+    upright = int(np.argmax(np.abs(rotation[2])))
+    side = rotation[:, (upright + 1) % 3]
+    yaw = math.atan2(side[1], side[0])
+    return np.array([math.cos(4 * yaw), math.sin(4 * yaw)]), np.abs(rotation[2, upright : upright + 1])
+
+
+def raised(point: Array, height: float) -> Array:
+    """Return the point (3,) ``height`` [m] above ``point``."""
+    above: Array = point + np.array([0.0, 0.0, height])
+    return above
 
 
 def distance_captions(thing: str, distance: float, bounds: Sequence[float]) -> dict[str, bool]:

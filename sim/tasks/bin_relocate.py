@@ -11,7 +11,7 @@ from robo_rl.core import ConfigError, nearest, option, require
 
 from ..config import ControllerConfig, TaskConfig
 from ..simulation import ArmSimulation
-from .base import Array, FunctionExpert, GraspSensor, Task, add_free_box, aim_cameras, set_free_pose
+from .base import Array, FunctionExpert, GraspSensor, Task, add_free_box, aim_cameras, cube_turn, raised, set_free_pose
 
 CONTROLLER = ControllerConfig(action_axes="xyz+gripper")
 DIRECTIONS = ("forward", "backward", "random")
@@ -167,15 +167,12 @@ class BinRelocate(Task):
         return next((number for number, middle in enumerate(BIN_Y) if abs(y - middle) < HALF_WIDTH), None)
 
     def object_state(self, data: mujoco.MjData) -> dict[str, Array]:
-        rotation = data.xmat[self._cube].reshape(3, 3)
-        upright = int(np.argmax(np.abs(rotation[2])))
-        side = rotation[:, (upright + 1) % 3]
-        yaw = np.arctan2(side[1], side[0])
+        turn, upright = cube_turn(data.xmat[self._cube].reshape(3, 3))
         return {
             "to_cube": self._to_cube(data),
             "cube_to_goal": self.goal - data.xpos[self._cube],
-            "cube_turn": np.array([np.cos(4 * yaw), np.sin(4 * yaw)]),
-            "cube_upright": np.abs(rotation[2, upright : upright + 1]),
+            "cube_turn": turn,
+            "cube_upright": upright,
             "direction": np.array([float(self.direction)]),
         }
 
@@ -184,7 +181,7 @@ class BinRelocate(Task):
         return self.bin_of(data) == self._goal and at_rest and not self._grasp.touches(data)
 
     def reward_terms(self, data: mujoco.MjData) -> dict[str, float]:
-        away = _above(self.goal, self.config.cube_size / 2) - data.xpos[self._cube]
+        away = raised(self.goal, self.config.cube_size / 2) - data.xpos[self._cube]
         return {
             "near": 1.0 - math.tanh(5.0 * math.hypot(*self._to_cube(data).tolist())),
             "grasped": float(self._grasp.holds(data)),
@@ -202,31 +199,25 @@ class BinRelocate(Task):
                 return backend.action_towards(hand, gripper=-1.0)
             if self._grasp.holds(data):
                 if far and cube[2] < CARRY_HEIGHT - 0.02:
-                    return backend.action_towards(_above(hand, CARRY_HEIGHT - cube[2]), gripper=1.0)
+                    return backend.action_towards(raised(hand, CARRY_HEIGHT - cube[2]), gripper=1.0)
                 height = CARRY_HEIGHT if far else RELEASE_HEIGHT - 0.01
                 place = self.goal - (cube - hand)
-                return backend.action_towards(_above(place, height), gripper=1.0)
+                return backend.action_towards(raised(place, height), gripper=1.0)
             above = hand[2] - cube[2] - GRASP_HEIGHT
             distance = float(np.linalg.norm((cube - hand)[:2]))
             if distance < 0.01 and above < 0.008:
-                return backend.action_towards(_above(cube, GRASP_HEIGHT), gripper=1.0)
+                return backend.action_towards(raised(cube, GRASP_HEIGHT), gripper=1.0)
             if distance < 0.015:
-                return backend.action_towards(_above(cube, GRASP_HEIGHT), gripper=-1.0)
+                return backend.action_towards(raised(cube, GRASP_HEIGHT), gripper=-1.0)
             if distance > 0.05 and above < 0.03:  # too low to cross the walls
-                return backend.action_towards(_above(hand, HOVER), gripper=-1.0)
-            return backend.action_towards(_above(cube, HOVER), gripper=-1.0)
+                return backend.action_towards(raised(hand, HOVER), gripper=-1.0)
+            return backend.action_towards(raised(cube, HOVER), gripper=-1.0)
 
         return FunctionExpert(act)
 
     def _to_cube(self, data: mujoco.MjData) -> Array:
         away: Array = data.xpos[self._cube] - data.site_xpos[self._end_effector]
         return away
-
-
-def _above(point: Array, height: float) -> Array:
-    """Return the point (3,) ``height`` [m] above ``point``."""
-    raised: Array = point + np.array([0.0, 0.0, height])
-    return raised
 
 
 def _add_bin(spec: mujoco.MjSpec, number: int, y: float) -> None:

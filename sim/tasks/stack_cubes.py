@@ -11,7 +11,7 @@ from robo_rl.core import option, require
 
 from ..config import ControllerConfig, TaskConfig
 from ..simulation import ArmSimulation
-from .base import Array, FunctionExpert, GraspSensor, Task, add_free_box, set_free_pose
+from .base import Array, FunctionExpert, GraspSensor, Task, add_free_box, cube_turn, raised, set_free_pose
 
 CONTROLLER = ControllerConfig(action_axes="xyz+gripper")
 COLOURS = ((0.80, 0.18, 0.14, 1.0), (0.16, 0.60, 0.22, 1.0), (0.14, 0.28, 0.80, 1.0), (0.93, 0.75, 0.10, 1.0))
@@ -109,7 +109,7 @@ class StackCubes(Task):
     def initialise(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
         config = self.config
         one, other = np.triu_indices(config.cubes, 1)
-        while True:  # all anew, as the first ones may leave no place for the others
+        while True:  # draws all again where two are too near: the first ones may leave no room for the others
             places = config.area_centre + rng.uniform(-0.5, 0.5, (config.cubes, 2)) * config.area_size
             if (np.linalg.norm(places[one] - places[other], axis=1) >= config.distance).all():
                 break
@@ -134,15 +134,12 @@ class StackCubes(Task):
     def object_state(self, data: mujoco.MjData) -> dict[str, Array]:
         state: dict[str, Array] = {}
         for number, cube in enumerate(self._cubes):
-            rotation = data.xmat[cube].reshape(3, 3)
-            upright = int(np.argmax(np.abs(rotation[2])))
-            side = rotation[:, (upright + 1) % 3]
-            yaw = math.atan2(side[1], side[0])
+            turn, upright = cube_turn(data.xmat[cube].reshape(3, 3))
             state[f"to_cube_{number}"] = self._to_cube(data, number)
             if number:
                 state[f"cube_{number}_to_place"] = self._to_place(data, number)
-            state[f"cube_{number}_turn"] = np.array([math.cos(4 * yaw), math.sin(4 * yaw)])
-            state[f"cube_{number}_upright"] = np.abs(rotation[2, upright : upright + 1])
+            state[f"cube_{number}_turn"] = turn
+            state[f"cube_{number}_upright"] = upright
         return state
 
     def success(self, data: mujoco.MjData) -> bool:
@@ -175,14 +172,14 @@ class StackCubes(Task):
             number = self.stacked(data) + 1
             touching = any(grasp.touches(data) for grasp in self._grasps)
             if number == self.config.cubes:
-                return backend.action_towards(_above(hand, CLEARANCE * touching), gripper=-1.0)
+                return backend.action_towards(raised(hand, CLEARANCE * touching), gripper=-1.0)
             cube = data.xpos[self._cubes[number]]
             to_cube = cube - hand
             distance = math.hypot(to_cube[0], to_cube[1])
             if distance < 0.01 and -to_cube[2] < GRASP_HEIGHT + 0.008:
-                return backend.action_towards(_above(cube, GRASP_HEIGHT), gripper=1.0)
+                return backend.action_towards(raised(cube, GRASP_HEIGHT), gripper=1.0)
             if distance < 0.015:
-                return backend.action_towards(_above(cube, GRASP_HEIGHT), gripper=-1.0)
+                return backend.action_towards(raised(cube, GRASP_HEIGHT), gripper=-1.0)
             safe = self._top(data, number) + size / 2 + CLEARANCE
             if distance > size and hand[2] < safe - 0.015:  # too low to pass the other cubes
                 return backend.action_towards(np.array([*hand[:2], safe]), gripper=-1.0)
@@ -203,7 +200,7 @@ class StackCubes(Task):
         if distance < ALIGNED:
             return backend.action_towards(hand + away, gripper=1.0)
         if distance > 0.5 * size and lowest < safe - 0.01:
-            return backend.action_towards(_above(hand, safe - lowest), gripper=1.0)
+            return backend.action_towards(raised(hand, safe - lowest), gripper=1.0)
         return backend.action_towards(hand + np.array([away[0], away[1], safe - lowest]), gripper=1.0)
 
     def _top(self, data: mujoco.MjData, number: int) -> float:
@@ -217,12 +214,6 @@ class StackCubes(Task):
 
     def _to_place(self, data: mujoco.MjData, number: int) -> Array:
         """Return the vector (3,) from a cube to its place on the one before it [m]."""
-        place = _above(data.xpos[self._cubes[number - 1]], self.config.cube_size)
+        place = raised(data.xpos[self._cubes[number - 1]], self.config.cube_size)
         away: Array = place - data.xpos[self._cubes[number]]
         return away
-
-
-def _above(point: Array, height: float) -> Array:
-    """Return the point (3,) ``height`` [m] above ``point``."""
-    raised: Array = point + np.array([0.0, 0.0, height])
-    return raised

@@ -1,4 +1,4 @@
-"""What several files of these tests share."""
+"""Fixtures that several files of these tests share."""
 
 from collections.abc import Iterator
 from typing import Any

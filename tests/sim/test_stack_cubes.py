@@ -94,7 +94,7 @@ def test_a_held_cube_is_not_stacked():
     held_in_place = 0
     for _ in range(60):
         action = expert.act({})
-        away = task._to_place(backend.data, 1)
+        away = task.object_state(backend.data)["cube_1_to_place"]
         if task.reward_terms(backend.data)["grasped"] and np.linalg.norm(away) < 0.01:
             action[-1] = 1.0  # do not let go
             held_in_place += 1
