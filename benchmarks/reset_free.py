@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+SCRIPTED = "demonstrations.source=expert"
 CHOSEN = {
-    "bin_relocate": ["reset=homing"],
-    "pick_cube": ["reset=homing"],
-    "drive": ["demonstrations.episodes=1", "demonstrations.noise=0.1"],
+    "bin_relocate": ["reset=homing", SCRIPTED, "agent.action_chunk=1"],
+    "pick_cube": ["reset=homing", SCRIPTED, "agent.action_chunk=1"],
+    "drive": [SCRIPTED, "demonstrations.episodes=1", "demonstrations.noise=0.1"],
 }
 """What each task is trained with."""
 RUNS = {

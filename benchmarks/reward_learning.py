@@ -23,8 +23,8 @@ from pathlib import Path
 
 import numpy as np
 from clip_annotator import annotator
-from learning_table import EXPLORING, status, with_earlier
-from reward_rows import COLLECTED, ROWS, Row
+from learning_table import status, with_earlier
+from reward_rows import COLLECTED, EXPLORING_SINGLE, ROWS, SCRIPTED, Row
 
 from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
 from robo_rl.replay import EpisodeStore
@@ -66,7 +66,7 @@ def train(name: str, seed: int, options: argparse.Namespace, *, control: bool) -
     if (folder / "checkpoints").exists():
         overrides.append(f"resume={folder}")
     else:
-        overrides += [f"task={row.task}", "task.terminate_on_success=false", f"seed={seed}", *row.overrides]
+        overrides += [f"task={row.task}", "task.terminate_on_success=false", f"seed={seed}", SCRIPTED, *row.overrides]
         overrides += [f"run.env_steps={row.steps}", "run.video_episodes=0", "runtime.threads=1"]
         overrides += [f"run.dir={folder}", "run.overwrite=true"]
         if row.data:
@@ -86,7 +86,8 @@ def collect(row: Row, seed: int, runs: Path) -> Path:
     if not path.exists():
         cloning = ("agent=bc", "agent.pretrain_steps=500", "demonstrations.episodes=3", "run.env_steps=0")
         chosen = (f"task={row.task}", "task.terminate_on_success=false", f"seed={seed}", "run.video_episodes=0")
-        robo_rl("train", *chosen, *cloning, f"run.dir={policy}", "run.overwrite=true", "runtime.threads=1")
+        ends = (f"run.dir={policy}", "run.overwrite=true", "runtime.threads=1")
+        robo_rl("train", SCRIPTED, *chosen, *cloning, *ends)
         robo_rl("collect", f"policy={policy}", f"path={path}", f"seed={seed}", f"episodes={COLLECTED}", "noise=0.5")
     return path
 
@@ -99,8 +100,8 @@ def reference(row: Row, runs: Path) -> Path:
     folder = runs / f"{row.task}_reference"
     if not (folder / "summary.json").exists():
         chosen = (f"task={row.task}", "task.terminate_on_success=false", "seed=100", "agent.precision=bfloat16")
-        ends = ("run.env_steps=3000", "run.video_episodes=0", "runtime.threads=1")
-        robo_rl("train", *chosen, *EXPLORING, *ends, f"run.dir={folder}", "run.overwrite=true")
+        ends = ("run.env_steps=3000", "run.video_episodes=0", "runtime.threads=1", f"run.dir={folder}")
+        robo_rl("train", SCRIPTED, *chosen, *EXPLORING_SINGLE, *ends, "run.overwrite=true")
     return folder
 
 

@@ -8,6 +8,12 @@ from learning_table import EXPLORING
 ALONE = ("agent=rlpd_without_demonstrations", "agent.precision=bfloat16")
 """The agent learns from its own steps alone: it sees no action of a demonstration."""
 
+SCRIPTED = "demonstrations.source=expert"
+"""Who demonstrates."""
+
+EXPLORING_SINGLE = (*EXPLORING, "agent.action_chunk=1")
+"""What differs from the default agent of today: it explores more, and decides on one action at a time."""
+
 COLLECTED = 300
 """Episodes of a data set."""
 
@@ -105,7 +111,7 @@ TAKEOVERS = (
 )
 
 RLIF = (
-    *EXPLORING,
+    *EXPLORING_SINGLE,
     "agent.precision=bfloat16",
     "agent.demonstration_ratio=0",
     "agent.cloning_weight=0",
@@ -133,7 +139,7 @@ BY_VALUE = (
 
 # Demonstrations with actions in its minibatches, as for rlpd, but nothing that imitates them.
 SAMPLED = (
-    *EXPLORING,
+    *EXPLORING_SINGLE,
     "agent.precision=bfloat16",
     "agent.cloning_weight=0",
     "agent.final_cloning_weight=0",
@@ -332,7 +338,7 @@ ROWS = {
         (
             "reward=successes",
             "reward.modules.successes.keys=[object]",
-            *EXPLORING,
+            *EXPLORING_SINGLE,
             "agent.precision=bfloat16",
             "demonstrations.episodes=5",
         ),

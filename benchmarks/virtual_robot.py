@@ -32,6 +32,8 @@ ROWS = {
 """Task, real-time factor, and options of the run."""
 
 COMMON = [
+    "demonstrations.source=expert",
+    "agent.action_chunk=1",
     "run.evaluation_episodes=50",
     "run.final_evaluation_episodes=100",
     "run.stop_at_success_rate=0.95",
@@ -65,8 +67,8 @@ def measure(row: str, seed: int, folder: Path) -> dict[str, Any]:
     try:
         words = [task, f"seed={seed}", *options]
         on_robot = train(folder / "robot", *words, "robot=virtual", f"robot.real_time_factor={factor}")
-        words = [f"run={folder / 'robot'}", "on_robot=true", "episodes=50", f"output={folder / 'evaluation.json'}"]
-        robo_rl("eval", *words)
+        judged = [f"run={folder / 'robot'}", "on_robot=true", "episodes=50", f"output={folder / 'evaluation.json'}"]
+        robo_rl("eval", *judged)
     finally:
         robot.send_signal(signal.SIGTERM)
         robot.wait(60)

@@ -66,7 +66,7 @@ class DemonstrationsConfig(Options, section="demonstrations"):
 
     path: str | None = None
     episodes: int = option(20, low=0)
-    source: str = option("expert", choices=("human_like", "expert"))
+    source: str = option("human_like", choices=("human_like", "expert"))
     noise: float = option(0.3, low=0, high=1)
 
 

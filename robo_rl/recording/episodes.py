@@ -268,7 +268,8 @@ def record_episodes(
         vain = without_step == ATTEMPTS_PER_EPISODE if limit is None else attempts == limit
         if vain and stored < episodes:
             went = "ended in success" if only_successful else "could be stored"
-            advice = "Use less noise" if section is None else f"Use {section}only_successful=false, or less noise"
+            remedy = "more time (task.max_episode_steps)" if actor == "human_like" else "less noise"
+            advice = f"Use {remedy}" if section is None else f"Use {section}only_successful=false, or {remedy}"
             why = f"The last: {outcome.describe()}" if outcome.stopped else advice
             raise DataError(
                 f"{store.path}: only {stored} of {attempts} episodes {went}{'; they are stored' * (stored > 0)}, "

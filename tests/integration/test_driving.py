@@ -20,6 +20,7 @@ COMMON = [
     "agent.random_steps=220",
     "agent.pretrain_steps=5",
     "demonstrations.episodes=1",
+    "demonstrations.source=expert",
     "demonstrations.noise=0",
     "run.evaluation_interval=0",
     "run.final_evaluation_episodes=1",

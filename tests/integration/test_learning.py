@@ -10,6 +10,9 @@ import pytest
 
 from robo_rl.learner import CheckpointFolder
 
+SCRIPTED = "demonstrations.source=expert"
+"""Noisy demonstrations with labels that no person can give: the quickest to learn from."""
+
 
 def robo_rl(*arguments: str, cwd: Path) -> str:
     """Run the command line in another folder, as a user does; return what it printed."""
@@ -26,6 +29,8 @@ def test_a_run_learns_and_leaves_everything_behind(tmp_path: Path) -> None:
     printed = robo_rl(
         "train",
         "task=pick_cube",
+        SCRIPTED,
+        "agent.action_chunk=1",
         "run.env_steps=2000",
         "run.evaluation_interval=250",
         "run.final_evaluation_episodes=40",
@@ -49,12 +54,21 @@ def test_a_run_learns_and_leaves_everything_behind(tmp_path: Path) -> None:
     assert "Success" in again
 
 
+def test_the_default_agent_begins_well_from_demonstrations_as_people_give_them(tmp_path: Path) -> None:
+    """Before its first step: 86 and 82 % with seeds 0 and 1; single actions, which people's do not fit, 54 and 62 %."""
+    options = ("run.env_steps=0", "run.final_evaluation_episodes=50", "run.video_episodes=0")
+    robo_rl("train", "task=pick_cube", *options, f"run.dir={tmp_path}/run", cwd=tmp_path)
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["success_rate"]["value"] >= 0.7, summary
+
+
 def test_behaviour_cloning_is_a_baseline_that_takes_no_steps(tmp_path: Path) -> None:
     run = tmp_path / "run"
     robo_rl(
         "train",
         "task=open_door",
         "agent=bc",
+        SCRIPTED,
         "agent.pretrain_steps=2000",
         "run.final_evaluation_episodes=10",
         "run.video_episodes=0",

@@ -80,6 +80,7 @@ TRAIN = [
     "agent.ensemble_size=3",
     "agent.update_to_data=2",
     "agent.batch_size=32",
+    "agent.action_chunk=1",
     "agent.n_step=2",
     "agent.learning_starts=10",
     "agent.random_steps=5",
@@ -300,6 +301,7 @@ def test_a_run_warns_when_its_reward_rises_and_success_does_not_follow(
     run = tmp_path / "run"
     options = [word for word in TRAIN if word.startswith(("agent.", "runtime.", "logging.", "demonstrations."))]
     options += ["task=reach", "reward=perceptual", "task.max_episode_steps=5", "run.evaluation_interval=15"]
+    options += ["demonstrations.source=expert"]
     options += ["run.evaluation_episodes=1", "run.final_evaluation_episodes=1", "run.video_episodes=0"]
     train(*options, f"run.dir={run}", "run.env_steps=40")
     assert not any("warning" in line for line in records(run, "reward"))

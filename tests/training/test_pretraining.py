@@ -64,7 +64,8 @@ def test_people_are_told_where_a_run_is_and_what_it_does_before_its_first_step(
     folder = tmp_path / "run"
     assert train(f"run.dir={folder}") == 0
     first, recording, cloning, evaluating, *_ = capsys.readouterr().out.splitlines()
-    assert (first, recording) == (f"Run folder {folder}", "Recording 1 demonstration by the task's expert")
+    assert first == f"Run folder {folder}"
+    assert recording == "Recording 1 demonstration by a script that acts as a person does"
     assert (cloning, evaluating) == ("Cloning 0/100 updates", "Evaluating: 1 episode")
 
 
@@ -78,9 +79,12 @@ def test_few_and_failed_demonstrations_are_told(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.parametrize(
+    ("source", "advice"), [("expert", "Use less noise"), ("human_like", "Use more time (task.max_episode_steps)")]
+)
 def test_advice_on_failed_demonstrations_names_no_option_of_other_commands(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    source: str, advice: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert train(f"run.dir={tmp_path}/run", "task.max_episode_steps=1") == 2
-    assert capsys.readouterr().err.endswith("1 were asked for. Use less noise\n")
+    assert train(f"run.dir={tmp_path}/run", "task.max_episode_steps=1", f"demonstrations.source={source}") == 2
+    assert capsys.readouterr().err.endswith(f"1 were asked for. {advice}\n")
     assert list(tmp_path.iterdir()) == []
