@@ -268,14 +268,18 @@ def record_episodes(
         vain = without_step == ATTEMPTS_PER_EPISODE if limit is None else attempts == limit
         if vain and stored < episodes:
             went = "ended in success" if only_successful else "could be stored"
-            remedy = "more time (task.max_episode_steps)" if actor == "human_like" else "less noise"
-            advice = f"Use {remedy}" if section is None else f"Use {section}only_successful=false, or {remedy}"
-            why = f"The last: {outcome.describe()}" if outcome.stopped else advice
+            why = f"The last: {outcome.describe()}" if outcome.stopped else _advice(actor, section)
             raise DataError(
                 f"{store.path}: only {stored} of {attempts} episodes {went}{'; they are stored' * (stored > 0)}, "
                 f"{episodes} were asked for. {why}"
             )
     return stored
+
+
+def _advice(actor: str, section: str | None) -> str:
+    """Return what to change where too few episodes of ``actor`` succeed; arguments as of :func:`record_episodes`."""
+    remedy = "more time (task.max_episode_steps)" if actor == "human_like" else "less noise"
+    return f"Use {remedy}" if section is None else f"Use {section}only_successful=false, or {remedy}"
 
 
 def _record_episode(actor: Actor, store: EpisodeStore, chooser: Chooser, only_successful: bool) -> Outcome:
