@@ -32,6 +32,7 @@ RUNS = {
     "arm": [
         "task=pick_cube",
         "reset=homing",
+        "demonstrations.source=expert",
         "task.max_episode_steps=15",
         "runtime.actors=2",
         "run.env_steps=200",

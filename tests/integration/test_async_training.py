@@ -160,7 +160,8 @@ def test_a_run_ends_with_the_policy_that_was_good_enough(tmp_path: Path) -> None
     learned = [record["step"] for record in records(folder, "train")]
     assert learned[-1] > found.step, "it went on to learn meanwhile"
     for name, values in found.parts["agent"].items():
-        np.testing.assert_array_equal(last.parts["agent"][name], values, strict=True)
+        if not name.startswith("plan/"):  # what the final evaluation left of its last chunk
+            np.testing.assert_array_equal(last.parts["agent"][name], values, strict=True, err_msg=name)
     assert last.parts["run"]["counters"][1] == found.parts["run"]["counters"][1]
 
 

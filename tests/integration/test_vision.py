@@ -25,6 +25,7 @@ TRAIN = [
     "task.observation.width=32",
     "task.observation.height=32",
     "task.max_episode_steps=8",
+    "demonstrations.source=expert",
     "+reward.terms.clip.potential=true",
     "+reward.terms.clip.normalise=true",
     "agent.hidden=[16]",

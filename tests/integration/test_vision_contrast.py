@@ -103,6 +103,7 @@ def test_a_reward_and_an_agent_see_through_it(made: Path, tmp_path: Path) -> Non
     options += ["agent.encoder.cached_views=2", "agent.batch_size=8", "agent.learning_starts=5", "agent.random_steps=5"]
     options += ["agent.pretrain_steps=1", "demonstrations.episodes=1", "run.env_steps=15", "run.evaluation_interval=0"]
     options += [
+        "demonstrations.source=expert",
         "run.final_evaluation_episodes=1",
         "run.video_episodes=0",
         "runtime.threads=1",
