@@ -72,8 +72,8 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY)
-	@$(BIN)/robo-rl train task=pick_cube run.dir=runs/demo run.overwrite=true run.evaluation_episodes=100 \
-	  run.evaluation_interval=200 run.stop_at_success_rate=0.98
+	@$(BIN)/robo-rl train task=pick_cube demonstrations.source=expert agent.action_chunk=1 run.dir=runs/demo \
+	  run.overwrite=true run.evaluation_episodes=100 run.evaluation_interval=200 run.stop_at_success_rate=0.98
 
 test: $(READY)
 	@$(BROWSER)

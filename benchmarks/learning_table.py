@@ -44,6 +44,12 @@ RETURNS = {"Hopper-v5": 2_500}
 
 AGENTS = {"rlpd": ["agent=rlpd"], "sac": ["agent=sac", "demonstrations.episodes=0"], "bc": ["agent=bc"]}
 
+CLONED = {
+    "cloned": ["agent=rlpd", "run.env_steps=0"],
+    "cloned_single": ["agent=rlpd", "agent.action_chunk=1", "run.env_steps=0"],
+}
+"""What the default agent can do before its first step; with single actions, too."""
+
 FIRST_STEPS = 500
 """Environment steps whose training episodes, with exploration, are counted."""
 
@@ -115,6 +121,7 @@ RAY = [
 
 CHOICES = (
     AGENTS
+    | CLONED
     | ABLATIONS
     | EARLIER_ABLATIONS
     | {
@@ -250,7 +257,7 @@ def row(task: str, agent: str, group: list[dict]) -> str:
     final = [[100 * run["success_rate"]["value"] if knows else run["return_mean"]] for run in group]
     interval = bootstrap_interval(interquartile_mean, final)
     end = f"{interval.value:,.0f}{' %' if knows else ''} [{interval.low:,.0f}, {interval.high:,.0f}]"
-    if agent == "bc":
+    if agent == "bc" or agent in CLONED:
         return f"| {task} | {agent} | {len(group)} | - | - | - | {end} |"
     steps = steps_to_threshold([run["steps_to_solved"] for run in group], [run["env_steps"] for run in group])
     wall = steps_to_threshold([run["wall_seconds_to_solved"] for run in group], [run["wall_seconds"] for run in group])

@@ -160,6 +160,7 @@ def test_without_imitation_nothing_fades() -> None:
 def test_a_run_has_them(tmp_path: Path) -> None:
     register_all_configs()
     words = ["task=peg_insert", "seed=0", "logging.progress=false", "agent.pretrain_steps=1000"]
+    words += ["demonstrations.source=expert", "agent.action_chunk=1"]  # so that some of its first episodes succeed
     words += ["agent.learning_starts=999", "run.env_steps=150", "run.evaluation_interval=0", "run.video_episodes=0"]
     words += ["run.final_evaluation_episodes=1", f"run.dir={tmp_path}"]
     with initialize_config_module("robo_rl.configs", version_base="1.3"):
