@@ -44,11 +44,17 @@ RETURNS = {"Hopper-v5": 2_500}
 
 AGENTS = {"rlpd": ["agent=rlpd"], "sac": ["agent=sac", "demonstrations.episodes=0"], "bc": ["agent=bc"]}
 
+FROM_EXPERT = "demonstrations.source=expert"
+"""Demonstrations by the task's scripted expert, with noise on what is executed and labels without it (DART)."""
+
+SINGLE_ACTIONS = "agent.action_chunk=1"
+"""The policy decides every action by itself."""
+
 CLONED = {
     "cloned": ["agent=rlpd", "run.env_steps=0"],
-    "cloned_single": ["agent=rlpd", "agent.action_chunk=1", "run.env_steps=0"],
+    "cloned_single": ["agent=rlpd", SINGLE_ACTIONS, "run.env_steps=0"],
 }
-"""What the default agent can do before its first step; with single actions, too."""
+"""The default agent before its first environment step, which is behaviour cloning alone: chunks and single actions."""
 
 FIRST_STEPS = 500
 """Environment steps whose training episodes, with exploration, are counted."""

@@ -17,12 +17,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from learning_table import FROM_EXPERT, SINGLE_ACTIONS
+
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTED = "demonstrations.source=expert"
 CHOSEN = {
-    "bin_relocate": ["reset=homing", SCRIPTED, "agent.action_chunk=1"],
-    "pick_cube": ["reset=homing", SCRIPTED, "agent.action_chunk=1"],
-    "drive": [SCRIPTED, "demonstrations.episodes=1", "demonstrations.noise=0.1"],
+    "bin_relocate": ["reset=homing", FROM_EXPERT, SINGLE_ACTIONS],
+    "pick_cube": ["reset=homing", FROM_EXPERT, SINGLE_ACTIONS],
+    "drive": [FROM_EXPERT, "demonstrations.episodes=1", "demonstrations.noise=0.1"],
 }
 """What each task is trained with."""
 RUNS = {

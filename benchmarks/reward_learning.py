@@ -23,8 +23,8 @@ from pathlib import Path
 
 import numpy as np
 from clip_annotator import annotator
-from learning_table import status, with_earlier
-from reward_rows import COLLECTED, EXPLORING_SINGLE, ROWS, SCRIPTED, Row
+from learning_table import FROM_EXPERT, status, with_earlier
+from reward_rows import COLLECTED, EXPLORING_SINGLE, ROWS, Row
 
 from robo_rl.evaluation.statistics import bootstrap_interval, interquartile_mean
 from robo_rl.replay import EpisodeStore
@@ -66,7 +66,13 @@ def train(name: str, seed: int, options: argparse.Namespace, *, control: bool) -
     if (folder / "checkpoints").exists():
         overrides.append(f"resume={folder}")
     else:
-        overrides += [f"task={row.task}", "task.terminate_on_success=false", f"seed={seed}", SCRIPTED, *row.overrides]
+        overrides += [
+            f"task={row.task}",
+            "task.terminate_on_success=false",
+            f"seed={seed}",
+            FROM_EXPERT,
+            *row.overrides,
+        ]
         overrides += [f"run.env_steps={row.steps}", "run.video_episodes=0", "runtime.threads=1"]
         overrides += [f"run.dir={folder}", "run.overwrite=true"]
         if row.data:
@@ -87,7 +93,7 @@ def collect(row: Row, seed: int, runs: Path) -> Path:
         cloning = ("agent=bc", "agent.pretrain_steps=500", "demonstrations.episodes=3", "run.env_steps=0")
         chosen = (f"task={row.task}", "task.terminate_on_success=false", f"seed={seed}", "run.video_episodes=0")
         ends = (f"run.dir={policy}", "run.overwrite=true", "runtime.threads=1")
-        robo_rl("train", SCRIPTED, *chosen, *cloning, *ends)
+        robo_rl("train", FROM_EXPERT, *chosen, *cloning, *ends)
         robo_rl("collect", f"policy={policy}", f"path={path}", f"seed={seed}", f"episodes={COLLECTED}", "noise=0.5")
     return path
 
@@ -101,7 +107,7 @@ def reference(row: Row, runs: Path) -> Path:
     if not (folder / "summary.json").exists():
         chosen = (f"task={row.task}", "task.terminate_on_success=false", "seed=100", "agent.precision=bfloat16")
         ends = ("run.env_steps=3000", "run.video_episodes=0", "runtime.threads=1", f"run.dir={folder}")
-        robo_rl("train", SCRIPTED, *chosen, *EXPLORING_SINGLE, *ends, "run.overwrite=true")
+        robo_rl("train", FROM_EXPERT, *chosen, *EXPLORING_SINGLE, *ends, "run.overwrite=true")
     return folder
 
 

@@ -3,16 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from learning_table import EXPLORING
+from learning_table import EXPLORING, SINGLE_ACTIONS
 
 ALONE = ("agent=rlpd_without_demonstrations", "agent.precision=bfloat16")
 """The agent learns from its own steps alone: it sees no action of a demonstration."""
 
-SCRIPTED = "demonstrations.source=expert"
-"""Who demonstrates."""
-
-EXPLORING_SINGLE = (*EXPLORING, "agent.action_chunk=1")
-"""What differs from the default agent of today: it explores more, and decides on one action at a time."""
+EXPLORING_SINGLE = (*EXPLORING, SINGLE_ACTIONS)
+"""More exploration than the default agent has, and single actions."""
 
 COLLECTED = 300
 """Episodes of a data set."""

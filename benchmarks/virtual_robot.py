@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from learning_table import with_earlier
+from learning_table import FROM_EXPERT, SINGLE_ACTIONS, with_earlier
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -32,8 +32,8 @@ ROWS = {
 """Task, real-time factor, and options of the run."""
 
 COMMON = [
-    "demonstrations.source=expert",
-    "agent.action_chunk=1",
+    FROM_EXPERT,
+    SINGLE_ACTIONS,
     "run.evaluation_episodes=50",
     "run.final_evaluation_episodes=100",
     "run.stop_at_success_rate=0.95",

@@ -277,7 +277,7 @@ def record_episodes(
 
 
 def _advice(actor: str, section: str | None) -> str:
-    """Return what to change where too few episodes of ``actor`` succeed; arguments as of :func:`record_episodes`."""
+    """Return advice for the error that too few episodes succeeded; arguments as of :func:`record_episodes`."""
     remedy = "more time (task.max_episode_steps)" if actor == "human_like" else "less noise"
     return f"Use {remedy}" if section is None else f"Use {section}only_successful=false, or {remedy}"
 

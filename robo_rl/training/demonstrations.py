@@ -89,7 +89,7 @@ def _record(path: Path, seed: int, parts: Components, wanted: DemonstrationsConf
     backend = parts.evaluation_backend()
     backend.expert(seed)  # Where there is none, nothing is left behind.
     metadata = {"source": wanted.source, "seed": seed} | noise_of(wanted.source, wanted.noise)
-    script = {"expert": "the task's expert", "human_like": "a script that acts as a person does"}[wanted.source]
+    script = {"expert": "the task's expert", "human_like": "a human-like script"}[wanted.source]
     print(f"Recording {counted(wanted.episodes, 'demonstration')} by {script}", flush=True)
     try:
         with open_data_set(path, backend.spec, "fail", metadata) as store:

@@ -73,7 +73,7 @@ AGENTS = "bc, cpl, drq, hg_dagger, iql, redq, rlpd, rlpd_driving, rlpd_published
         (
             ["train", "agent.action_chunk=4", "agent.n_step=3"],
             "robo-rl: agent.n_step must be 1 or agent.action_chunk = 4, as returns are those of whole chunks "
-            "(agent.action_chunk=1 has others), got 3",
+            "(set agent.action_chunk=1 for n-step returns of single actions), got 3",
         ),
         (["eval", "run=x", "video_episodes=-1"], "robo-rl: video_episodes must be 1 or more, got -1"),
         (["keys", "days=abc"], "robo-rl: days: value 'abc' of type 'str' could not be converted"),

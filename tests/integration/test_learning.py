@@ -10,7 +10,7 @@ import pytest
 
 from robo_rl.learner import CheckpointFolder
 
-SCRIPTED = "demonstrations.source=expert"
+FROM_EXPERT = "demonstrations.source=expert"
 """Noisy demonstrations with labels that no person can give: the quickest to learn from."""
 
 
@@ -29,7 +29,7 @@ def test_a_run_learns_and_leaves_everything_behind(tmp_path: Path) -> None:
     printed = robo_rl(
         "train",
         "task=pick_cube",
-        SCRIPTED,
+        FROM_EXPERT,
         "agent.action_chunk=1",
         "run.env_steps=2000",
         "run.evaluation_interval=250",
@@ -68,7 +68,7 @@ def test_behaviour_cloning_is_a_baseline_that_takes_no_steps(tmp_path: Path) -> 
         "train",
         "task=open_door",
         "agent=bc",
-        SCRIPTED,
+        FROM_EXPERT,
         "agent.pretrain_steps=2000",
         "run.final_evaluation_episodes=10",
         "run.video_episodes=0",

@@ -65,7 +65,7 @@ def test_people_are_told_where_a_run_is_and_what_it_does_before_its_first_step(
     assert train(f"run.dir={folder}") == 0
     first, recording, cloning, evaluating, *_ = capsys.readouterr().out.splitlines()
     assert first == f"Run folder {folder}"
-    assert recording == "Recording 1 demonstration by a script that acts as a person does"
+    assert recording == "Recording 1 demonstration by a human-like script"
     assert (cloning, evaluating) == ("Cloning 0/100 updates", "Evaluating: 1 episode")
 
 

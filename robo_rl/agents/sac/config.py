@@ -18,7 +18,7 @@ PRETRAIN_CRITICS = ("none", "cal_ql", "iql")
 
 @dataclass(frozen=True)
 class SACConfig(Options, section="agent"):
-    """Soft actor-critic with an ensemble of critics. The defaults are ``agent=rlpd``, whose chunks are of 4.
+    """Soft actor-critic with an ensemble of critics. The defaults are ``agent=rlpd`` with single actions.
 
     Attributes:
         ensemble_size: critics E.
@@ -152,8 +152,8 @@ class SACConfig(Options, section="agent"):
                 object.__setattr__(self, key, tuple(getattr(self, key)))
         if self.action_chunk > 1:
             expected = f"1 or agent.action_chunk = {self.action_chunk}, as returns are those of whole chunks"
-            note = f"{expected} (agent.action_chunk=1 has others)"
-            require(self.n_step in (1, self.action_chunk), "agent.n_step", note, self.n_step)
+            cure = "set agent.action_chunk=1 for n-step returns of single actions"
+            require(self.n_step in (1, self.action_chunk), "agent.n_step", f"{expected} ({cure})", self.n_step)
             object.__setattr__(self, "n_step", self.action_chunk)
         require(
             self.target_subset <= self.ensemble_size,
