@@ -172,10 +172,14 @@ def check_torch() -> Check:
     return Check("PyTorch", Status.WARN, found, advice)
 
 
-def check_native(available: bool, why: str, has_bfloat16: bool) -> Check:
-    """Whether the fast update on the CPU can be had, and in which precisions, as :func:`native.available` says."""
+def check_native(available: bool, why: str, bfloat16_share: float | None) -> Check:
+    """Whether the fast update on the CPU is available, as :func:`native.available` says, and in which precisions.
+
+    ``bfloat16_share`` is the time of an update in bfloat16 as a share of that in float32; None: only float32 works.
+    """
     if available:
-        precisions = "float32 or bfloat16" if has_bfloat16 else "float32 only"
+        share = None if bfloat16_share is None else f"{100 * bfloat16_share:.0f} % of the time"
+        precisions = "float32 only" if share is None else f"float32 or bfloat16, which takes {share}"
         return Check("Native update", Status.OK, f"{why}; {precisions}")
     return Check(
         "Native update",

@@ -9,6 +9,7 @@ from ..parts.encoder_config import EncoderConfig
 from ..sac.config import SACConfig
 
 IMPLEMENTATIONS = ("auto", "compile", "torch")
+PRECISIONS = ("bfloat16", "float32")
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,10 @@ class DrQConfig(SACConfig):
     """DrQ (Yarats et al. 2021, 2022) with the critics and the demonstrations of RLPD.
 
     All fields of :class:`~robo_rl.agents.sac.SACConfig` mean the same, with these differences: ``observation_keys``
-    are what the actor sees beside the images; ``implementation`` has no ``native``, and ``pretrain_critics`` is
-    ``none``. The defaults suit two cores: the images, not the critics, take the time, and few updates want long steps
-    (those of Yarats et al. 2021). It explores more than ``agent=rlpd``, and climbs the mean of its critics.
+    are what the actor sees beside the images; ``implementation`` has no ``native``, ``precision`` no ``auto``, and
+    ``pretrain_critics`` is ``none``. The defaults suit two cores: most of the time goes to the images, not to the
+    critics, and few updates need large learning rates (those of Yarats et al. 2021). It explores more than
+    ``agent=rlpd``, and climbs the mean of its critics.
 
     Attributes:
         encoder: of the images.
@@ -80,6 +82,7 @@ class DrQConfig(SACConfig):
             if getattr(self, key) is not None:
                 object.__setattr__(self, key, tuple(getattr(self, key)))
         require_choice("agent.implementation", self.implementation, IMPLEMENTATIONS)
+        require_choice("agent.precision", self.precision, PRECISIONS)
         require(
             self.pretrain_critics == "none",
             "agent.pretrain_critics",

@@ -65,7 +65,9 @@ class SAC(PolicyAgent):
         self._critic_pretraining = make_critic_pretraining(self._computed, self._parameters, self._noise)
         self._ranked: RankedUpdate | None = None
         self._update, self.implementation = self._make_update()
-        if self._computed.precision != config.precision:
+        if config.precision == "auto" and self._computed.precision == "bfloat16":
+            self.implementation += ", in bfloat16, the faster precision here"
+        if config.precision == "bfloat16" != self._computed.precision:
             self.implementation += ", in float32: this processor has no products of bfloat16 (AVX512_BF16)"
 
     def _make_policy(self, spec: EnvSpec, seed: int) -> TanhGaussianPolicy:

@@ -12,6 +12,7 @@ from ..parts import native
 from ..parts.adam import TrainState
 from .config import SACConfig
 from .native_update import NativeUpdate
+from .precision import fastest_precision
 from .ranks import RankedUpdate, several_ranks
 from .update import Minibatches, Noise, TorchUpdate
 
@@ -22,9 +23,13 @@ Update = Callable[[Minibatches, Noise, int], Tensor]
 def computable(config: SACConfig, device: torch.device) -> SACConfig:
     """Return ``config`` with the precision that updates on ``device`` are computed in.
 
-    On a processor without products of bfloat16 ``implementation=auto`` means float32: PyTorch would emulate them,
-    many times slower.
+    ``precision=auto`` is measured for native updates of one process, and float32 for all others. On a processor without
+    products of bfloat16 ``implementation=auto`` means float32: PyTorch would emulate them, many times slower.
     """
+    if config.precision == "auto":
+        in_cpp = config.implementation in ("auto", "native") and not native.lacks(config)
+        measured = device.type == "cpu" and in_cpp and not several_ranks()
+        return dataclasses.replace(config, precision=fastest_precision() if measured else "float32")
     emulated = device.type == "cpu" and config.precision == "bfloat16" and not native.multiplies_bfloat16()
     return dataclasses.replace(config, precision="float32") if emulated and config.implementation == "auto" else config
 
